@@ -79,6 +79,9 @@ func newJudgeCmd(io streams) *cobra.Command {
 
 // runFolder resolves the name of a run: a path as it stands, else a folder in runs/.
 func runFolder(name string) string {
+	if name == "" {
+		return "" // and not the folder that this process is in, as Clean has it
+	}
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) && filepath.Base(name) == name {
 		if inRuns := filepath.Join(runsFolder, name); isDir(inRuns) {
 			return inRuns

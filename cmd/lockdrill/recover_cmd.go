@@ -43,7 +43,7 @@ func newRecoverCmd(io streams) *cobra.Command {
 	cmd.Flags().BoolVar(&all, "all", false, "every run in "+runsFolder+"/")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
-		case all == (len(args) == 1):
+		case all == (len(args) == 1), len(args) == 1 && args[0] == "":
 			return usagef("lockdrill recover: name either the folder of a run or --all; see lockdrill recover --help")
 		case all:
 			return recoverAll(cmd.Context(), io, f)

@@ -122,6 +122,14 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 			}
 		}
 	}
+	if got := tryIn(t, filepath.Join(runs, "a"), "recover", ""); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "name either the folder of a run or --all") {
+		t.Errorf("recover \"\" in the folder of a run: %+v", got)
+	}
+	for _, command := range []string{"judge", "report"} {
+		if got := tryIn(t, filepath.Join(runs, "f"), command, ""); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "no such folder") {
+			t.Errorf("%s \"\" in the folder of a run: %+v", command, got)
+		}
+	}
 	if alive, err := self.Lives(); err != nil || alive {
 		t.Errorf("the process of the record lives (%v)", err)
 	}

@@ -88,6 +88,8 @@ func parseString(n *yaml.Node, v reflect.Value, r rule) string {
 	switch {
 	case n.Tag != "!!str":
 		return fmt.Sprintf("a text is wanted, not %s: put it in quotes", describe(n))
+	case strings.ContainsRune(n.Value, 0):
+		return "has a NUL character: no path, name or argument can have one"
 	case len(r.words) > 0 && !slices.Contains(r.words, n.Value):
 		if meant := Nearest(n.Value, r.words); meant != "" {
 			v.SetString(meant) // so that what else is wrong is said of what was meant

@@ -24,6 +24,7 @@ import (
 var onlyTheDecoder = map[string]string{
 	"anchors":             "gone once YAML is read",
 	"empty-texts":         "what a lock may leave out, and not leave empty",
+	"keys-unprintable":    "a NUL, which no text may have",
 	"lease-with-a-key":    "fields that exclude one another",
 	"max-run":             "how long a duration is",
 	"merge-keys":          "gone once YAML is read",

@@ -18,6 +18,8 @@ func TestWhatIsNotAcceptedSilently(t *testing.T) {
 	}
 	for _, c := range []struct{ from, to, want string }{
 		{"system:\n", "limits: {kill_switch: \"\"}\nsystem:\n", "limits.kill_switch: is empty"},
+		{"system:\n", "limits: {kill_switch: \"/tmp/stop\\0\"}\nsystem:\n", "limits.kill_switch: has a NUL character"},
+		{"system:\n", "description: \"a\\0\"\nsystem:\n", "description: has a NUL character"},
 		{"system:\n", "probes: {lock_keys: {every: 1ns, max_gap: 1s}}\nsystem:\n", "probes.lock_keys.every: 1ns is too short"},
 		{"replicas: ", "replicas: 0", "begins with a zero"},
 	} {

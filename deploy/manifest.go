@@ -3,7 +3,9 @@ package deploy
 import (
 	"bytes"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +34,21 @@ const (
 	RedisCA  = "redis-ca.pem"
 	LedgerCA = "ledger-ca.pem"
 )
+
+// Authority is what of a file of certificates gets into a ConfigMap: the certificates alone. The file may be any file, named by mistake, or
+// have a private key beside them.
+func Authority(file []byte) ([]byte, error) {
+	var out []byte
+	for block, rest := pem.Decode(file); block != nil; block, rest = pem.Decode(rest) {
+		if _, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" {
+			out = append(out, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})...)
+		}
+	}
+	if out == nil {
+		return nil, errors.New("it has no certificate in PEM form")
+	}
+	return out, nil
+}
 
 // meta names an object.
 type meta struct {

@@ -74,7 +74,11 @@ func (f *manifestFlags) load(arg string) (*podDrill, error) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(filepath.Dir(arg), path)
 		}
-		if d.files[of.name], err = os.ReadFile(path); err != nil {
+		data, err := os.ReadFile(path)
+		if err == nil {
+			d.files[of.name], err = deploy.Authority(data)
+		}
+		if err != nil {
 			return nil, usagef("%s: read the authority's certificate: %w", path, reason(err))
 		}
 		*of.path = deploy.FilesDir + "/" + of.name

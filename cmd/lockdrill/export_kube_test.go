@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/pem"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -108,7 +109,10 @@ func TestExportedExperimentStandsAlone(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "certs"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "certs", "ca.pem"), []byte("-----BEGIN CERTIFICATE-----\n"))
+	der, _ := ownCertificate(t)
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("hunter2")})
+	write(t, filepath.Join(dir, "certs", "ca.pem"), slices.Concat([]byte("our authority, hunter2\n"), key, certificate))
 	other := t.TempDir() // the file is found beside the experiment, wherever export is called
 	docs := exported(t, other, "job", filepath.Join(dir, "drill.yaml"), "-n", "pre", "--image", "registry.example/l:2", "--secret", "stores")
 	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(docs["ConfigMap"], nil, nil)
@@ -117,7 +121,7 @@ func TestExportedExperimentStandsAlone(t *testing.T) {
 	}
 	data := o.(*corev1.ConfigMap).Data
 	write(t, filepath.Join(other, "experiment.yaml"), []byte(data["experiment.yaml"]))
-	if e, _, err := loadExperiment(filepath.Join(other, "experiment.yaml")); err != nil || e.Ledger.CA != deploy.FilesDir+"/ledger-ca.pem" || data["ledger-ca.pem"] == "" {
+	if e, _, err := loadExperiment(filepath.Join(other, "experiment.yaml")); err != nil || e.Ledger.CA != deploy.FilesDir+"/ledger-ca.pem" || strings.TrimSpace(data["ledger-ca.pem"]) != strings.TrimSpace(string(certificate)) {
 		t.Errorf("%v, %q", err, data)
 	}
 	for _, want := range []string{"namespace: pre", "registry.example/l:2", "secret: stores", "ledger-ca.pem: |", "-----BEGIN CERTIFICATE-----"} {
@@ -159,6 +163,7 @@ func TestExportManifestsMisuse(t *testing.T) {
 		"no-image.yaml":     {`pods: apply, image: "registry.example/lockdrill:1.0.0", `, "pods: use, "},
 		"elsewhere.yaml":    {"limits: {", "limits: {namespaces: [staging], "},
 		"no-namespace.yaml": {"namespace: staging, ", ""},
+		"any-ca.yaml":       {`ledger: {url: "redis://ledger.staging.svc:6380"}`, `ledger: {url: "rediss://ledger.staging.svc:6380", ca: drill.yaml}`},
 		"no-ca.yaml":        {`ledger: {url: "redis://ledger.staging.svc:6380"}`, `ledger: {url: "rediss://ledger.staging.svc:6380", ca: none.pem}`},
 	} {
 		write(t, filepath.Join(dir, name), []byte(edit(t, pods, change[0], change[1])))
@@ -172,6 +177,7 @@ func TestExportManifestsMisuse(t *testing.T) {
 		"cronjob processes.yaml --schedule @daily":                     `processes.yaml: .*add a section kubernetes`,
 		"rbac no-namespace.yaml":                                       `set kubernetes.namespace, or --namespace`,
 		"job no-image.yaml":                                            `kubernetes.image, or --image, names the image`,
+		"deployment any-ca.yaml":                                       `drill.yaml: read the authority's certificate: it has no certificate in PEM form`,
 		"deployment no-ca.yaml":                                        `none.pem: read the authority's certificate: no such file`,
 		"cronjob drill.yaml":                                           `when\? Say --schedule`,
 		"cronjob drill.yaml --schedule 3":                              `schedule "3": want five fields`,

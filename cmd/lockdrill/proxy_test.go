@@ -165,18 +165,25 @@ func TestTheProxySpeaksTLSToTheRedis(t *testing.T) {
 	}
 }
 
-// tlsInFrontOf ends TLS in front of a Redis, and returns its address and the file of the authority that signed for it.
-func tlsInFrontOf(t *testing.T, redisAddr string) (addr, authority string) {
+// ownCertificate is one of this host that has signed itself, and its key.
+func ownCertificate(t *testing.T) (der []byte, key *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cert := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
+	der, err = x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return der, key
+}
+
+// tlsInFrontOf ends TLS in front of a Redis, and returns its address and the file of the authority that signed for it.
+func tlsInFrontOf(t *testing.T, redisAddr string) (addr, authority string) {
+	t.Helper()
+	der, key := ownCertificate(t)
 	authority = filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
 		t.Fatal(err)

@@ -151,7 +151,11 @@ func (d *Drill) manifests() ([][]byte, error) {
 		if path == "" {
 			continue
 		}
-		if o.Files[name], err = os.ReadFile(path); err != nil {
+		data, err := os.ReadFile(path)
+		if err == nil {
+			o.Files[name], err = deploy.Authority(data)
+		}
+		if err != nil {
 			return nil, usagef("%s: read the authority's certificate: %w", path, reason(err))
 		}
 	}

@@ -216,7 +216,7 @@ func (f *gameDayFlags) lead(ctx context.Context, io streams, arg string) error {
 	if err != nil {
 		return err
 	}
-	if err := reports.GameDay(io.Out, g); err != nil {
+	if err := unlessUnread(reports.GameDay(io.Out, g)); err != nil {
 		return err
 	}
 	fmt.Fprintf(io.Err, "report: %s\n", filepath.Join(dir, gameday.PageFile))

@@ -266,7 +266,7 @@ func judgePool(io streams, args []string, of selection, asJSON bool, result *res
 		return err
 	}
 	result.write(io.Err, p.ExitCode)
-	if err := printPool(io, p, asJSON); err != nil {
+	if err := unlessUnread(printPool(io, p, asJSON)); err != nil {
 		return err
 	}
 	return status(as.code(io.Err, p.ExitCode))

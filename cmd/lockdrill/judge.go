@@ -121,14 +121,14 @@ func judgeDir(stderr io.Writer, dir string) (reports.Run, error) {
 	return r, nil
 }
 
-// printJudgement says the verdict on stdout: the summary, or verdict.json itself.
+// printJudgement says the verdict on stdout: the summary, or verdict.json itself. Nobody need read it: the verdict stands.
 func printJudgement(io streams, form output, verbose bool, dir string, r reports.Run) error {
 	if form == outputJSON {
-		return writeVerdict(io.Out, r)
+		return unlessUnread(writeVerdict(io.Out, r))
 	}
 	look := placed(lookOf(io.Out), fromHere(dir), r)
 	look.Verbose = verbose
-	return reports.Terminal(io.Out, r.Judgement, look)
+	return unlessUnread(reports.Terminal(io.Out, r.Judgement, look))
 }
 
 // fromHere is a path as one would type it in the working directory: relative where it lies below it.

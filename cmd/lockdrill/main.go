@@ -10,6 +10,7 @@ import (
 
 func main() {
 	debug.SetTraceback("crash") // a panic and SIGQUIT end by SIGABRT: Go's own status is that of a wrong flag, after which nothing was touched
+	unread(os.Args[1:])
 	if os.Getpid() == 1 {
 		os.Exit(supervise(os.Args))
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -19,6 +20,22 @@ func endings() []os.Signal {
 		all = append(all, syscall.SIGHUP)
 	}
 	return all
+}
+
+// unread makes a write to a pipe that nobody reads any more fail, and not end the process, for the commands that change something or whose
+// status a gate reads: they do their work to its end, and their status is its own. It is not inherited: what they start ends as ever.
+func unread(args []string) {
+	if len(args) > 0 && slices.Contains([]string{"run", "gameday", "sweep", "judge", "recover"}, args[0]) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // never read
+	}
+}
+
+// unlessUnread is err, unless it says that nobody reads what was written.
+func unlessUnread(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
 }
 
 // supervise is what lockdrill does as the first process of a container: it starts itself again, passes signals on, and collects the

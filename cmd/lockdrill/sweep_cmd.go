@@ -210,7 +210,7 @@ func (f *sweepFlags) print(io streams, s *verdict.Sweep) error {
 	} else {
 		err = reports.Sweep(io.Out, s, value, lookOf(io.Out))
 	}
-	switch {
+	switch err = unlessUnread(err); {
 	case err != nil:
 		return err
 	case s.Holds != nil:

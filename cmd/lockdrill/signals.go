@@ -8,8 +8,10 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 )
 
 // endings are the signals that ask a command to end in order: Ctrl-C, what ends a job, and the end of a terminal, unless the command was
@@ -40,7 +42,8 @@ func unlessUnread(err error) error {
 
 // supervise is what lockdrill does as the first process of a container: it starts itself again, passes signals on, and collects the
 // processes that nobody else does. The kernel lets no signal end a first process, not even that of its own crash, so its crash would
-// have the status of a wrong flag. Here a child's crash is what it is: not everything may be undone.
+// have the status of a wrong flag. Here a child's crash is what it is: not everything may be undone. As the container ends with its first
+// process, this one then stays until the watchdog is through.
 func supervise(args []string) int {
 	self, err := os.Executable()
 	if err != nil {
@@ -49,6 +52,8 @@ func supervise(args []string) int {
 	}
 	sigs := make(chan os.Signal, 16)
 	signal.Notify(sigs, append(endings(), syscall.SIGQUIT)...)
+	died := make(chan os.Signal, 1) // one says it of all
+	signal.Notify(died, syscall.SIGCHLD)
 	cmd := exec.Command(self)
 	cmd.Args = args
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -56,23 +61,69 @@ func supervise(args []string) int {
 		fmt.Fprintf(os.Stderr, "lockdrill: start the own binary: %v\n", err)
 		return verdict.ExitError
 	}
-	go func() { // ends with this process
-		for s := range sigs {
+	for {
+		select {
+		case s := <-sigs:
 			_ = cmd.Process.Signal(s)
+		case <-died:
+			end, others := reap(cmd.Process.Pid)
+			switch {
+			case end == nil && others:
+				continue
+			case end == nil:
+				fmt.Fprintln(os.Stderr, "lockdrill: it cannot be told how the run has ended: lockdrill recover --all says whether everything is undone")
+				return verdict.ExitDirty
+			case end.Exited() && end.ExitStatus() != verdict.ExitDirty:
+				return end.ExitStatus()
+			case end.Signaled():
+				fmt.Fprintf(os.Stderr, "lockdrill: ended by %s: lockdrill recover --all says whether everything is undone\n", end.Signal())
+			}
+			if others {
+				outlast(sigs, died)
+			}
+			return verdict.ExitDirty
 		}
-	}()
+	}
+}
+
+// reap collects all children that have ended. It returns how that one did, nil if it is not among them, and whether others live.
+func reap(pid int) (end *syscall.WaitStatus, others bool) {
 	for {
 		var status syscall.WaitStatus
-		switch pid, err := syscall.Wait4(-1, &status, 0, nil); {
+		switch one, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil); {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil:
-			fmt.Fprintf(os.Stderr, "lockdrill: wait for the own process: %v\n", err)
-			return verdict.ExitDirty
-		case pid == cmd.Process.Pid && status.Exited():
-			return status.ExitStatus()
-		case pid == cmd.Process.Pid && status.Signaled():
-			fmt.Fprintf(os.Stderr, "lockdrill: ended by %s: lockdrill recover --all says whether everything is undone\n", status.Signal())
-			return verdict.ExitDirty
+			return end, false
+		case one == 0:
+			return end, true
+		case one == pid:
+			end = &status
+		}
+	}
+}
+
+// outlast waits for the children that are left, the watchdog among them. What asks this process to end meanwhile, as a kubelet does, leaves
+// the watchdog the time that there is; the second time is obeyed.
+func outlast(sigs, died <-chan os.Signal) {
+	fmt.Fprintf(os.Stderr, "lockdrill: waiting up to %s for the watchdog, which undoes what is left and would end with this process\n", drill.WatchdogWithin)
+	limit := time.NewTimer(drill.WatchdogWithin)
+	defer limit.Stop()
+	for asked := false; ; {
+		select {
+		case <-died:
+			if _, others := reap(0); !others {
+				return
+			}
+		case s := <-sigs:
+			if asked && s != syscall.SIGHUP { // a terminal that ends says so more than once
+				fmt.Fprintln(os.Stderr, "lockdrill: left at once, and the watchdog with it")
+				return
+			}
+			asked = true
+			fmt.Fprintf(os.Stderr, "lockdrill: %s: still waiting for the watchdog; once more, and both end at once\n", s)
+		case <-limit.C:
+			fmt.Fprintf(os.Stderr, "lockdrill: processes are left after %s, and end now\n", drill.WatchdogWithin)
+			return
 		}
 	}
 }

@@ -2,6 +2,7 @@ package drill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -142,6 +143,26 @@ func (c *Cluster) elsewhere(r undo.Record) (undo.Record, error) {
 	}
 	r.Cluster = &there
 	return r, nil
+}
+
+// recommendable makes of what is left what may be told to a person, who would undo it by the same kubeconfig: it names the one that the
+// person has named, and a record with one that would do more than reach a cluster is refused, whatever else has kept it from being undone.
+func (c *Cluster) recommendable(r *undo.Report) {
+	for i := range r.Outcomes {
+		o := &r.Outcomes[i]
+		if o.Err == nil || o.Record.Cluster == nil {
+			continue
+		}
+		there, err := c.elsewhere(o.Record)
+		if err != nil {
+			continue
+		}
+		o.Record = there
+		w := there.Cluster
+		if _, err := kube.Open(kube.Options{Kubeconfig: w.Kubeconfig, Context: w.Context, Namespace: w.Namespace, Unproven: c.Kubeconfig == ""}); errors.Is(err, kube.ErrUnproven) {
+			o.Err = &undo.RefusedError{Why: err}
+		}
+	}
 }
 
 // hasStore reports whether a drill needs a store for its locks: one that only watches Lease objects does not.

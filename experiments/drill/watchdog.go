@@ -159,6 +159,7 @@ func (w Watching) watch(ctx context.Context, dir string, journal *undo.Found, ru
 		if r.Closed {
 			return nil
 		}
+		w.Cluster.recommendable(&r)
 		w.Report(r, err)
 		next = time.Now().Add(watchEvery)
 		if err != nil || len(r.Left()) > 0 {
@@ -223,6 +224,7 @@ func recoverWhenFree(ctx context.Context, dir string, journal *undo.Found, by st
 	var err error
 	for range poll.Every(within, busyEvery) {
 		r, err = journal.Recover(ctx, reverters(true, at), by)
+		at.recommendable(&r)
 		if err == nil && len(r.Left()) == 0 {
 			_ = removeFolder(filepath.Join(dir, storesFolder)) // not empty: there is more than was written down
 		}

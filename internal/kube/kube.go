@@ -44,8 +44,12 @@ type Cluster struct {
 	rest    *rest.Config
 }
 
-// ErrSettings is wrapped by errors that a person mends by a flag or a file.
-var ErrSettings = errors.New("settings")
+var (
+	// ErrSettings is wrapped by errors that a person mends by a flag or a file.
+	ErrSettings = errors.New("settings")
+	// ErrUnproven is wrapped by the refusal of a kubeconfig that is Unproven and would do more than reach a cluster, for kubectl as well.
+	ErrUnproven = errors.New("only a journal names it")
+)
 
 // Open reads the kubeconfig. It does not dial. The options of the result are absolute: another process, elsewhere, reaches the same
 // cluster by them, also after the current context has changed. An error wraps ErrSettings and says what to do.
@@ -62,17 +66,17 @@ func Open(o Options) (*Cluster, error) {
 	} else if raw.Contexts[o.Context] == nil {
 		return nil, fmt.Errorf("kubeconfig %w: there is no context %q; there are: %s", ErrSettings, o.Context, contextsOf(&raw))
 	}
+	if o.Unproven && !current(o.Kubeconfig) { // before anything else that may be wrong with it: kubectl, another version, may not mind that
+		if what := reaches(&raw, o.Context); what != "" {
+			return nil, fmt.Errorf("kubeconfig %w: %s has %s, and %w: if you trust that file, say --kubeconfig %s", ErrSettings, o.Kubeconfig, what, ErrUnproven, o.Kubeconfig)
+		}
+	}
 	config, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, fmt.Errorf("kubeconfig %w: there is none that says which cluster: say --kubeconfig FILE or set KUBECONFIG, and --context where it has no current one", ErrSettings)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
-	}
-	if o.Unproven && !current(o.Kubeconfig) {
-		if what := reaches(config); what != "" {
-			return nil, fmt.Errorf("kubeconfig %w: %s has %s, and only a journal names it: if you trust that file, say --kubeconfig %s", ErrSettings, o.Kubeconfig, what, o.Kubeconfig)
-		}
 	}
 	if o.Namespace == "" {
 		if o.Namespace, _, err = loader.Namespace(); err != nil {
@@ -100,13 +104,18 @@ func current(path string) bool {
 }
 
 // reaches names what of a kubeconfig runs a program, or sends a file of the caller's to the server.
-func reaches(c *rest.Config) string {
-	switch {
-	case c.ExecProvider != nil:
+func reaches(raw *clientcmdapi.Config, context string) string {
+	name := ""
+	if c := raw.Contexts[context]; c != nil {
+		name = c.AuthInfo
+	}
+	switch user := raw.AuthInfos[name]; {
+	case user == nil:
+	case user.Exec != nil:
 		return "an exec plugin"
-	case c.AuthProvider != nil:
+	case user.AuthProvider != nil:
 		return "an auth-provider plugin"
-	case c.BearerTokenFile != "":
+	case user.TokenFile != "":
 		return "a tokenFile"
 	}
 	return ""

@@ -151,8 +151,6 @@ func interruptible(ctx context.Context, stderr io.Writer, under *underWay, g *ga
 	ctx, cancel := context.WithCancel(ctx)
 	sigs := make(chan os.Signal, 2)
 	signal.Notify(sigs, endings()...)
-	broken := make(chan os.Signal, 1) // never read: a write to a pipe that nobody reads any more fails, and does not end the run
-	signal.Notify(broken, syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {
 		for n := 0; ; n++ {
@@ -191,7 +189,7 @@ func interruptible(ctx context.Context, stderr io.Writer, under *underWay, g *ga
 			}
 		}
 	}()
-	return ctx, func() { signal.Stop(sigs); signal.Stop(broken); close(done); cancel() }
+	return ctx, func() { signal.Stop(sigs); close(done); cancel() }
 }
 
 // untilClosed ends the context, as an interrupt does, when the pipe's other end is closed: its holder has ended, however it did.

@@ -246,6 +246,24 @@ func TestAServerThatHangsIsLeftAndGivenUp(t *testing.T) {
 	}
 }
 
+// An address may be a secret, as that of Slack is. What could not be sent names it in no spelling.
+func TestAnAddressThatIsNotReachedIsNotSaid(t *testing.T) {
+	t.Setenv("NOTICE_TEST_KEY", "k")
+	for _, address := range []string{"HTTP://127.0.0.1:1/hunter2", "gopher://127.0.0.1:1/hunter2"} {
+		var l log
+		q := open(t, t.TempDir(), &l, hook(address))
+		q.GiveUp = 0
+		if err := q.Add(event); err != nil {
+			t.Fatal(err)
+		}
+		run(t, q)
+		empty(t, q)
+		if text := l.String(); !strings.Contains(text, "given up") || strings.Contains(text, "hunter2") {
+			t.Errorf("%s: the log:\n%s", address, text)
+		}
+	}
+}
+
 func TestMissingSecretsAreRefused(t *testing.T) {
 	n := hook("http://127.0.0.1:1")
 	if _, err := Open(t.TempDir(), []experiments.Notice{n}, func(string) {}); err == nil || !strings.Contains(err.Error(), "notice ops: the environment variable NOTICE_TEST_KEY is not set") {

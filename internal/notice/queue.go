@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -268,6 +269,9 @@ func (q *Queue) send(ctx context.Context, n *experiments.Notice, body []byte) er
 	}
 	answer, err := client.Do(r)
 	if err != nil {
+		if said := new(url.Error); errors.As(err, &said) { // it spells the address in a way of its own
+			err = said.Err
+		}
 		return errors.New(hidden(err.Error(), address, secret))
 	}
 	defer answer.Body.Close()

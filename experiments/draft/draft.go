@@ -254,7 +254,11 @@ func (d *Draft) faults(b *text) {
 	long := max(10*time.Minute, (2*time.Duration(kills)*limit + 5*time.Minute).Truncate(time.Minute))
 	b.line(0, "limits: {max_kills: %d, max_run: %s}", 2*kills, figures.Spell(long))
 	b.line(0, "slos:")
-	b.comment(1, "From the kill to the first sign of the successor: the lease, one poll, and three calls to the store.")
+	if first.KeyPrefix != "" {
+		b.comment(1, check+": from the kill to the first sign of the successor: the lease, three calls to the store, and as long as the lease again until the service tries the job again.")
+	} else {
+		b.comment(1, "From the kill to the first sign of the successor: the lease, one poll, and three calls to the store.")
+	}
 	b.line(1, "- {lock: %s, takeover: {max: %s}}", first.Name, figures.Spell(limit))
 	for _, x := range d.Effects {
 		promise := fmt.Sprintf("- {lock: %s, duplicate_terminal_states: {max: 0}}", x.Lock)

@@ -91,6 +91,9 @@ func TestJobsThatNobodyTellsOfAreAssumed(t *testing.T) {
 	if err != nil || len(e.System.Locks) != 1 || e.System.Locks[0].KeyPrefix != "sched:job:" || len(e.SLOs) != 1 || e.SLOs[0].Takeover == nil {
 		t.Errorf("%v\n%s", err, data)
 	}
+	if most := *e.SLOs[0].Takeover.Max; most < 2*2*time.Second || !strings.Contains(string(data), check+": from the kill") {
+		t.Errorf("a takeover within %s leaves no time until a job is tried again, or nobody is told:\n%s", most, data)
+	}
 	for _, line := range []string{"stream:", "map:"} {
 		_, rest, _ := strings.Cut(string(data), "      "+line)
 		if rest, _, _ = strings.Cut(rest, "\n"); !strings.Contains(rest, "# "+check) {

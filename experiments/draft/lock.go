@@ -43,12 +43,15 @@ func (l *Lock) policy() lockcore.Policy {
 	return p
 }
 
-// takeover is what a crash of the holder may cost: the lease, one poll, and three calls.
+// takeover is what a crash of the holder may cost: the lease, one poll, and three calls. When jobs are tried again nobody has said: within
+// a lease's time, it is assumed.
 func (l *Lock) takeover() time.Duration {
 	p := l.policy()
 	limit := p.TTL + 3*p.Acquire.Timeout
 	if p.Loop != nil {
 		limit += p.Loop.Poll
+	} else {
+		limit += p.TTL
 	}
 	return limit
 }

@@ -49,7 +49,6 @@ func Parse(name string, data []byte) (*Experiment, error) {
 	doc := file{}
 	c := newCollector(name, data)
 	if root := c.read(data); root != nil {
-		c.tokenColumns(root)
 		d := &decoder{collector: c}
 		d.value("", nil, root, settable(&doc), rule{})
 		d.readSheet(&doc.Experiment)

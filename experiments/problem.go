@@ -54,7 +54,6 @@ type collector struct {
 	list   Problems
 	places map[string]*yaml.Node // value, by path
 	broken []string              // paths that did not decode: nothing more is said about them
-	tokens map[[2]int]bool       // line and column of each `token` that is followed by the name of a column
 	sheet  *sheet                // the policy sheet, where the file names one: some places are in it
 }
 
@@ -105,62 +104,11 @@ func (c *collector) addAt(path string, line, column int, format string, args ...
 	}
 	p := Problem{File: c.file, Line: line, Column: column, Message: message}
 	if !c.hidden && line >= 1 && line <= len(c.lines) {
-		p.Source, p.caret = excerpt(c.veiled(line), column)
-		p.Source = unveil.Replace(p.Source)
+		p.Source, p.caret = excerpt(c.lines[line-1], column)
 	}
 	if !slices.Contains(c.list, p) { // two checks may find the same
 		c.list = append(c.list, p)
 	}
-}
-
-const veil = "𝚝𝚘𝚔𝚎𝚗" // as long as the word, and no word of a secret
-
-var unveil = strings.NewReplacer("𝚝", "t", "𝚘", "o", "𝚔", "k", "𝚎", "e", "𝚗", "n") // letter by letter: an excerpt may end in it
-
-// veiled is a line in which no `token` that is followed by the name of a column looks like one that is followed by a secret.
-func (c *collector) veiled(line int) string {
-	runes := []rune(c.lines[line-1])
-	for at := range c.tokens {
-		if from := at[1] - 1; at[0] == line && from+len("token") <= len(runes) && string(runes[from:from+len("token")]) == "token" {
-			copy(runes[from:], []rune(veil))
-		}
-	}
-	return string(runes)
-}
-
-var columnName = regexp.MustCompile(`^[A-Za-z_][A-Za-z_.]*$`)
-
-// tokenColumns finds what is no secret in the maps of effects: map.token names a column. One with digits in it may be a token all the same.
-func (c *collector) tokenColumns(root *yaml.Node) {
-	effects := child(child(root, "system"), "effects")
-	if effects == nil {
-		return
-	}
-	for _, x := range effects.Content {
-		m := child(x, "map")
-		if m == nil {
-			continue
-		}
-		for i := 0; i+1 < len(m.Content); i += 2 {
-			key, value := m.Content[i], m.Content[i+1]
-			if key.Value == "token" && key.Style == 0 && value.Kind == yaml.ScalarNode && len(value.Value) <= 32 && columnName.MatchString(value.Value) {
-				if c.tokens == nil {
-					c.tokens = map[[2]int]bool{}
-				}
-				c.tokens[[2]int{key.Line, key.Column}] = true
-			}
-		}
-	}
-}
-
-// child is the value of a key, or nil.
-func child(n *yaml.Node, key string) *yaml.Node {
-	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
-		}
-	}
-	return nil
 }
 
 // where is the place of the value at path.

@@ -290,13 +290,12 @@ func (j *judging) explain(m *measured, s series, l forecast.Limit, name string) 
 	switch {
 	case l.Value < b.Lo:
 		m.why = "No " + s.thing + " can meet " + figures.Exact(int64(l.Value)) + ", because the lock's timings allow " + b.Sum
-	case l.Value >= b.Hi, m.lo > int64(b.Hi): // the limit that the timings keep would be missed again
-		m.why = "The lock's timings allow " + b.Sum + ", so something else took the time"
+	case l.Value < b.Hi && m.lo <= int64(b.Hi):
+	case b.Untold != "":
+		m.next = "Look at pickup of the slowest trial: it has " + b.Untold + "."
+	default: // the limit that the timings keep would be missed again
+		m.why += ", so something else took the time"
 		m.next = "Look at residual, pickup and warm-up of the slowest trial."
-		if b.Untold != "" {
-			m.why = "The lock's timings allow " + b.Sum
-			m.next = "Look at pickup of the slowest trial: it has " + b.Untold + "."
-		}
 	}
 	if k := s.slowest(); s.class == verdict.ClassHandOver && k != nil && k.class == verdict.ClassCrash {
 		m.why = "The victim was asked to stop, and died without releasing its lock"

@@ -35,9 +35,9 @@ const (
 	LedgerCA = "ledger-ca.pem"
 )
 
-// Authority is what of a file of certificates gets into a ConfigMap: the certificates alone. The file may be any file, named by mistake, or
-// have a private key beside them.
-func Authority(file []byte) ([]byte, error) {
+// Certificates is what of a file of certificates gets into a ConfigMap: them alone. The file may be any file, named by mistake, or have a
+// private key beside them.
+func Certificates(file []byte) ([]byte, error) {
 	var out []byte
 	for block, rest := pem.Decode(file); block != nil; block, rest = pem.Decode(rest) {
 		if _, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" {

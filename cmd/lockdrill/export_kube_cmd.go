@@ -74,12 +74,8 @@ func (f *manifestFlags) load(arg string) (*podDrill, error) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(filepath.Dir(arg), path)
 		}
-		data, err := os.ReadFile(path)
-		if err == nil {
-			d.files[of.name], err = deploy.Authority(data)
-		}
-		if err != nil {
-			return nil, usagef("%s: read the authority's certificate: %w", path, reason(err))
+		if d.files[of.name], err = drill.Authority(path); err != nil {
+			return nil, err
 		}
 		*of.path = deploy.FilesDir + "/" + of.name
 	}

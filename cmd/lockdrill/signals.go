@@ -105,8 +105,8 @@ func reap(pid int) (end *syscall.WaitStatus, others bool) {
 // outlast waits for the children that are left, the watchdog among them. What asks this process to end meanwhile, as a kubelet does, leaves
 // the watchdog the time that there is; the second time is obeyed.
 func outlast(sigs, died <-chan os.Signal) {
-	fmt.Fprintf(os.Stderr, "lockdrill: waiting up to %s for the watchdog, which undoes what is left and would end with this process\n", drill.WatchdogWithin)
-	limit := time.NewTimer(drill.WatchdogWithin)
+	fmt.Fprintf(os.Stderr, "lockdrill: waiting up to %s for the watchdog, which undoes what is left and would end with this process\n", drill.WatchdogLasts)
+	limit := time.NewTimer(drill.WatchdogLasts)
 	defer limit.Stop()
 	for asked := false; ; {
 		select {
@@ -122,7 +122,7 @@ func outlast(sigs, died <-chan os.Signal) {
 			asked = true
 			fmt.Fprintf(os.Stderr, "lockdrill: %s: still waiting for the watchdog; once more, and both end at once\n", s)
 		case <-limit.C:
-			fmt.Fprintf(os.Stderr, "lockdrill: processes are left after %s, and end now\n", drill.WatchdogWithin)
+			fmt.Fprintf(os.Stderr, "lockdrill: processes are left after %s, and end now\n", drill.WatchdogLasts)
 			return
 		}
 	}

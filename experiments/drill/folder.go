@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -88,6 +89,34 @@ func Finished(dir string) (bool, error) {
 
 // tailBytes is more than a history's last line has.
 const tailBytes = 1 << 16
+
+// Lacks says what the journal of a run that did not come to its end has lost, by what its history tells; "" = nothing that is known.
+func Lacks(dir string, c *undo.Content) (string, error) {
+	if finished, err := Finished(dir); err != nil || finished {
+		return "", err
+	}
+	f, err := os.Open(filepath.Join(dir, HistoryFile))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h, err := history.NewReader(f)
+	switch {
+	case err != nil: // nothing was recorded yet
+		return "", nil
+	case c.Header.V == 0: // written before the history began
+		return "its beginning", nil
+	}
+	for {
+		e, err := h.Next()
+		if err != nil { // where it was cut off
+			return "", nil
+		}
+		if e.Kind == history.FaultApplied && !slices.ContainsFunc(c.Entries, func(x undo.Entry) bool { return x.Record.Shot.Op == e.Op }) {
+			return "the record of " + e.Op, nil
+		}
+	}
+}
 
 // linkLatest points runs/latest at the run. It is a convenience: where links cannot be made, there is none.
 func (d *Drill) linkLatest() {

@@ -17,7 +17,6 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
-	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -143,34 +142,6 @@ func targets(ctx context.Context, e *experiments.Experiment, cluster *kube.Clust
 		all = append(all, e.System.Processes.Target())
 	}
 	return all
-}
-
-// Lacks says what the journal of a run that did not come to its end has lost, by what its history tells; "" = nothing that is known.
-func Lacks(dir string, c *undo.Content) (string, error) {
-	if finished, err := Finished(dir); err != nil || finished {
-		return "", err
-	}
-	f, err := os.Open(filepath.Join(dir, HistoryFile))
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h, err := history.NewReader(f)
-	switch {
-	case err != nil: // nothing was recorded yet
-		return "", nil
-	case c.Header.V == 0: // written before the history began
-		return "its beginning", nil
-	}
-	for {
-		e, err := h.Next()
-		if err != nil { // where it was cut off
-			return "", nil
-		}
-		if e.Kind == history.FaultApplied && !slices.ContainsFunc(c.Entries, func(x undo.Entry) bool { return x.Record.Shot.Op == e.Op }) {
-			return "the record of " + e.Op, nil
-		}
-	}
 }
 
 // Targets names the same without asking anybody, for whoever must not start two runs at one target.

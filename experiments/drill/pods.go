@@ -137,6 +137,18 @@ func whosePods(e *experiments.Experiment) string {
 	return "workers that are there, in pods of"
 }
 
+// Authority reads the certificates of a file that is put into pods.
+func Authority(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		data, err = deploy.Certificates(data)
+	}
+	if err != nil {
+		return nil, usagef("%s: read the authority's certificate: %w", path, reason(err))
+	}
+	return data, nil
+}
+
 // manifests are those of the run's own workers; none where the pods are there.
 func (d *Drill) manifests() ([][]byte, error) {
 	if d.e.Kubernetes.Pods != experiments.PodsApply {
@@ -151,12 +163,8 @@ func (d *Drill) manifests() ([][]byte, error) {
 		if path == "" {
 			continue
 		}
-		data, err := os.ReadFile(path)
-		if err == nil {
-			o.Files[name], err = deploy.Authority(data)
-		}
-		if err != nil {
-			return nil, usagef("%s: read the authority's certificate: %w", path, reason(err))
+		if o.Files[name], err = Authority(path); err != nil {
+			return nil, err
 		}
 	}
 	o.CA = inPods(d.e.Ledger.CA, deploy.LedgerCA)

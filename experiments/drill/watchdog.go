@@ -22,8 +22,8 @@ const (
 	byWatchdog     = "watchdog"
 	watchdogWithin = time.Minute // for its end after the runner's: longer only where undoing hangs, and then it goes on alone
 
-	// WatchdogWithin is for all its attempts, where it cannot go on alone: in a container, which ends with its first process.
-	WatchdogWithin = lastAttempt * watchdogWithin
+	// WatchdogLasts is for all its attempts, where it cannot go on alone: in a container, which ends with its first process.
+	WatchdogLasts = lastAttempt * watchdogWithin
 
 	beatEvery    = 100 * time.Millisecond // how often the runner says that it is at work
 	stalledAfter = 4 * beatEvery          // without a sign of life it hangs: its faults have the time that was declared for them

@@ -65,6 +65,7 @@ func (j *judging) judgement() *verdict.Judgement {
 	}
 	out.Takeovers = append(out.Takeovers, ix.thefts()...)
 	j.fill(out)
+	out.Unknown = j.unknown()
 	out.Rolling = j.rolledOut()
 	j.impossible()
 	out.Predicted = ix.predicted(out.Takeovers)
@@ -179,6 +180,9 @@ func (j *judging) fill(out *verdict.Judgement) {
 		c.TerminalAccepted += d.accepted
 		c.Duplicates += d.extra
 		c.Abandonments += g.raw
+		if l := ix.exp.Lock(name); l != nil && l.AbandonedBy != nil {
+			c.Abandonments += int(j.abandonments(name).lo)
+		}
 		c.StaleApplied += f.stale
 		c.StaleRefused += f.refused
 		c.UnownedEffects += f.unowned

@@ -55,6 +55,7 @@ type Judgement struct {
 	Faults        []FaultResult    `json:"faults"`
 	Takeovers     []Takeover       `json:"takeovers"`
 	Counts        Counts           `json:"counts"`
+	Unknown       []Unknown        `json:"unknown,omitempty"` // what counts and lists of this document leave open
 	Overlap       []Overlap        `json:"overlap"`
 	Rolling       []RollingRestart `json:"rollingRestarts,omitempty"`
 	Abandonments  []Abandonment    `json:"abandonments"`
@@ -281,6 +282,13 @@ type Counts struct {
 	FalseTakeovers   int `json:"falseTakeovers"`
 	NothingOwed      int `json:"nothingOwed"`
 	OrphanAcquires   int `json:"orphanAcquires"`
+}
+
+// Unknown is a measure of which there may be more at a lock than counts and lists say, and why: a 0 there says nothing.
+type Unknown struct {
+	Lock    string  `json:"lock"`
+	Measure string  `json:"measure"` // without the names of its figures: lock_debt, overlap, abandonments ...
+	Missing Missing `json:"lacks"`
 }
 
 // Overlap of one lock at one level.

@@ -63,6 +63,11 @@ func (j *judging) judgement() *verdict.Judgement {
 			}
 		}
 	}
+	for i := range ix.exp.Faults {
+		if id := ix.exp.Faults[i].ID; !slices.ContainsFunc(ix.shots, func(s *shot) bool { return s.id == id }) {
+			out.NeverFired = append(out.NeverFired, verdict.NeverFired{ID: id, Shots: ix.shotsOf(id)})
+		}
+	}
 	out.Takeovers = append(out.Takeovers, ix.thefts()...)
 	j.fill(out)
 	out.Unknown = j.unknown()

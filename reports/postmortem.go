@@ -93,7 +93,7 @@ func (m *md) impact(j *verdict.Judgement) {
 	m.line("\n## %s, as measured\n", pmImpact.title)
 	m.violated(j)
 	m.section("Takeovers", takeoverItems(j))
-	work := workItems(j.Counts)
+	work := workItems(j)
 	for _, i := range keyItems(j) {
 		work = append(work, item{i.Label, listed(i.Text)})
 	}

@@ -100,11 +100,13 @@ func (s *Status) fault(e history.Event) {
 		s.active = append(s.active, e)
 	case history.FaultConfirmed:
 		s.shots[e.Fault.ID].confirmed++
+		s.shots[e.Fault.ID].fired++
 		if seen(e.Fault).Traits().Kills { // it is over: what follows is its takeover
 			s.active = slices.DeleteFunc(s.active, ofShot)
 		}
 	case history.FaultVoid:
 		s.shots[e.Fault.ID].void++
+		s.shots[e.Fault.ID].fired++
 		s.active = slices.DeleteFunc(s.active, ofShot)
 	case history.FaultReverted, history.FaultVerified:
 		s.active = slices.DeleteFunc(s.active, ofShot)
@@ -195,13 +197,13 @@ func (s *Status) faults() []string {
 	var lines []string
 	for i := range s.experiment.Faults {
 		f := &s.experiment.Faults[i]
-		n := s.shots[f.ID]
-		text := fmt.Sprintf("  fault   %s: %d of %d confirmed", f.ID, n.confirmed, f.Repeat.Count)
-		if f.Repeat.Answered {
-			text = fmt.Sprintf("  fault   %s: %d confirmed, at most %d until the percentiles are answered", f.ID, n.confirmed, f.Repeat.Count)
+		n := *s.shots[f.ID]
+		if !f.Repeat.Answered {
+			n.declared = f.Repeat.Count
 		}
-		if n.void > 0 {
-			text += fmt.Sprintf(", %d void", n.void)
+		text := "  fault   " + f.ID + ": " + n.String()
+		if f.Repeat.Answered {
+			text += fmt.Sprintf(", at most %d until the percentiles are answered", f.Repeat.Count)
 		}
 		lines = append(lines, text)
 	}

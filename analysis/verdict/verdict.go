@@ -53,6 +53,7 @@ type Judgement struct {
 	SLOs          []SLOResult      `json:"slos"`
 	Expected      []SLOResult      `json:"expected,omitempty"` // what the faults had to provoke: passed or inconclusive
 	Faults        []FaultResult    `json:"faults"`
+	NeverFired    []NeverFired     `json:"neverFired,omitempty"` // declared faults of which no shot was fired
 	Takeovers     []Takeover       `json:"takeovers"`
 	Counts        Counts           `json:"counts"`
 	Unknown       []Unknown        `json:"unknown,omitempty"` // what counts and lists of this document leave open
@@ -194,6 +195,12 @@ type FaultResult struct {
 	Observed *float64 `json:"observed,omitempty"` // during it; absent = no answer, or not measured
 
 	Death *Death `json:"death,omitempty"` // kills of pods
+}
+
+// NeverFired is a fault that the file declares and that did not come to its first shot.
+type NeverFired struct {
+	ID    string `json:"id"`
+	Shots int    `json:"shots"` // declared
 }
 
 // Death is what was seen of the end of a pod's process, in seconds of the run.
@@ -399,6 +406,9 @@ type ProbeSummary struct {
 	Samples    int64    `json:"samples"`
 	LargestGap *float64 `json:"largestGap"` // seconds; null = it never looked
 	Gaps       int      `json:"gaps"`       // stretches above max_gap
+	// Failed counts the gaps in which looks failed, and Why is what the last of those got: then it is not known what was there.
+	Failed int    `json:"failed,omitempty"`
+	Why    string `json:"why,omitempty"`
 
 	Cost *WatchCost `json:"cost,omitempty"` // of observed lock keys
 }

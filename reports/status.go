@@ -21,6 +21,7 @@ type Status struct {
 	epochs     map[string]string // epoch of a loop's lock -> incarnation that asked with it
 	dead       map[string]bool   // incarnations
 	keys       map[string]map[string]keyState
+	looked     map[string]int64      // by probe: ns, until when its looks are known to have shown what there was
 	shots      map[string]*shotCount // by fault id
 	active     []history.Event       // fault.applied, until reverted, void or verified
 	done       map[string]bool       // jobs
@@ -29,8 +30,9 @@ type Status struct {
 // keyState is the last sample of a key that is present.
 type keyState struct {
 	epoch string
-	since int64 // ns: first seen with this epoch
-	lease int64 // ns: when it runs out unless renewed; 0 = never
+	named string // incarnation that the look names: of an observed system
+	since int64  // ns: first seen with this epoch
+	lease int64  // ns: when it runs out unless renewed; 0 = never
 }
 
 // NewStatus returns the status of a run of e before its first event.
@@ -41,6 +43,7 @@ func NewStatus(e *experiments.Experiment) *Status {
 		epochs:     map[string]string{},
 		dead:       map[string]bool{},
 		keys:       map[string]map[string]keyState{},
+		looked:     map[string]int64{},
 		shots:      map[string]*shotCount{},
 		done:       map[string]bool{},
 	}
@@ -64,6 +67,8 @@ func (s *Status) Observe(e history.Event) {
 		s.epochs[e.Epoch] = e.Source
 	case e.Kind == history.AcquireReturn && e.Outcome == history.Fail:
 		delete(s.epochs, e.Epoch)
+	case e.Kind == history.CoverageKind:
+		s.looked[e.Coverage.Probe] = e.To
 	case e.Look != nil && s.keys[e.Lock] != nil:
 		s.sample(&e)
 	case e.Entry != nil && e.Entry.Terminal && e.Entry.Accepted:
@@ -79,11 +84,14 @@ func (s *Status) isLoop(lock string) bool {
 
 func (s *Status) sample(e *history.Event) {
 	keys := s.keys[e.Lock]
+	if l := s.experiment.Lock(e.Lock); l != nil {
+		s.looked[probeOf(l)] = e.To
+	}
 	if !e.Look.Present {
 		delete(keys, e.Key)
 		return
 	}
-	state := keyState{epoch: e.Epoch, since: e.From}
+	state := keyState{epoch: e.Epoch, named: e.Look.Holder, since: e.From}
 	if old, ok := keys[e.Key]; ok && old.epoch == e.Epoch {
 		state.since = old.since
 	}
@@ -177,11 +185,20 @@ func (s *Status) lock(l *experiments.Lock, now time.Duration) string {
 	if !l.Loop() {
 		return fmt.Sprintf("  held    %s: %s", l.Name, figures.Plural(len(keys), "key"))
 	}
-	state, ok := keys[l.Key]
-	if !ok {
+	state, ok := keys[cmp.Or(l.Lease, l.Key)]
+	switch looked, ever := s.looked[probeOf(l)]; {
+	case !ever:
+		return fmt.Sprintf("  holder  %s: not known, it was not looked at yet", l.Name)
+	case now-time.Duration(looked) > unlooked && !ok:
+		return fmt.Sprintf("  holder  %s: not known, it was last looked at %s ago", l.Name, brief(now-time.Duration(looked)))
+	case !ok:
 		return fmt.Sprintf("  holder  %s: nobody", l.Name)
 	}
-	holder := cmp.Or(s.epochs[state.epoch], "a stranger")
+	stranger := "a stranger"
+	if s.experiment.Observed() {
+		stranger = "not known who"
+	}
+	holder := cmp.Or(s.epochs[state.epoch], state.named, stranger)
 	if s.dead[holder] {
 		holder += " (dead)"
 	}
@@ -190,6 +207,17 @@ func (s *Status) lock(l *experiments.Lock, now time.Duration) string {
 		text += ", lease ends in " + brief(max(0, time.Duration(state.lease)-now))
 	}
 	return text
+}
+
+// unlooked is how long after a look what it showed is told. What was covered is written each second.
+const unlooked = 3 * time.Second
+
+// probeOf is the probe that looks at the keys of the lock.
+func probeOf(l *experiments.Lock) string {
+	if l.Lease != "" {
+		return experiments.ProbeLeases
+	}
+	return experiments.ProbeKeys
 }
 
 // faults counts the shots of each fault against what the file declares.

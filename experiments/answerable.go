@@ -80,8 +80,7 @@ func bySignal(_ *Experiment, l *Lock) (why, next string) {
 	if l.AbandonedBy != nil {
 		return "", ""
 	}
-	return "an observed system does not tell lockdrill what it gives up",
-		"say in the lock which counter or log line does: abandoned_by: {metric: NAME} or {log: PATTERN}"
+	return saysNothing, "say in the lock which counter or log line tells what it gives up: abandoned_by: {metric: NAME} or {log: PATTERN}"
 }
 
 // byKeys is of what looks at keys tell: a Lease object carries no token.

@@ -25,6 +25,7 @@ var countWords = map[string]string{
 var (
 	ofWork = []string{"overlap", "abandonments", "duplicate_terminal_states", "re_executed", "stranded"}
 	ofKeys = []string{"lock_debt"}
+	ofBoth = slices.Concat(ofWork, ofKeys)
 )
 
 // knowledge is how much of what there was of a measure a run would have shown, at the lock of which it knows least.
@@ -98,7 +99,7 @@ func workItems(j *verdict.Judgement) []item {
 			rare = append(rare, figures.Count(r.n)+" x "+r.name)
 		}
 	}
-	return append(append(items, item{"besides", strings.Join(rare, "; ")}), unknownItems(j, ofWork)...)
+	return append(items, item{"besides", strings.Join(rare, "; ")})
 }
 
 // mostUnknown bounds how many locks are named together of which the same is not known.

@@ -22,7 +22,7 @@ func tableBlock(heading string, g *Table) []Block {
 func correctnessBlocks(r Run, ev *evidence) []Block {
 	j := r.Judgement
 	return slices.Concat(
-		[]Block{itemBlock("", workItems(j))},
+		[]Block{itemBlock("", append(workItems(j), unknownItems(j, ofWork)...))},
 		tableBlock("Duplicate terminal states", duplicateTable(j.Duplicates, ev)),
 		tableBlock("Overlap", overlapTable(j.Overlap, ev)),
 		tableBlock("Abandonments", abandonmentTable(j.Abandonments, ev)),
@@ -73,14 +73,15 @@ func abandonmentTable(list []verdict.Abandonment, ev *evidence) *Table {
 // debtBlocks are what the locks cost those who wanted them.
 func debtBlocks(r Run, ev *evidence) []Block {
 	j := r.Judgement
-	items := debtItems(j)
+	items := debtItems(j.Debts)
 	switch k := knows(j, "lock_debt"); {
 	case len(j.Debts) > 0:
 	case k == whole:
-		items = append(items, item{"lock debt", "none: no key stayed taken after its work was done"})
+		items = []item{{"lock debt", "none: no key stayed taken after its work was done"}}
 	case k == partial:
-		items = append([]item{{"lock debt", "none was seen"}}, items...)
+		items = []item{{"lock debt", "none was seen"}}
 	}
+	items = append(items, unknownItems(j, ofKeys)...)
 	return slices.Concat(
 		[]Block{itemBlock("", items)},
 		tableBlock("Debts", debtTable(j.Debts, ev)),

@@ -12,7 +12,7 @@ import (
 
 // keyItems are what the locks cost those who wanted them; they are silent about what did not happen.
 func keyItems(j *verdict.Judgement) []item {
-	list := debtItems(j)
+	list := debtItems(j.Debts)
 	for _, o := range j.NotOwned {
 		if n := o.Absent + o.Other; n > 0 {
 			list = append(list, item{"not owned", fmt.Sprintf("%s: %s of %s answered \"not yours\" (%s absent, %s other)",
@@ -27,11 +27,11 @@ func keyItems(j *verdict.Judgement) []item {
 	return list
 }
 
-// debtItems sum up the debts of each lock, and say what of them is not known.
-func debtItems(j *verdict.Judgement) []item {
+// debtItems sum up the debts of each lock.
+func debtItems(all []verdict.Debt) []item {
 	var locks []string
 	of := map[string][]verdict.Debt{}
-	for _, d := range j.Debts {
+	for _, d := range all {
 		if of[d.Lock] == nil {
 			locks = append(locks, d.Lock)
 		}
@@ -41,7 +41,7 @@ func debtItems(j *verdict.Judgement) []item {
 	for _, lock := range locks {
 		list = append(list, item{"lock debt", lock + ": " + debtText(of[lock])})
 	}
-	return append(list, unknownItems(j, ofKeys)...)
+	return list
 }
 
 func debtText(ds []verdict.Debt) string {

@@ -97,7 +97,7 @@ func (m *md) impact(j *verdict.Judgement) {
 	for _, i := range keyItems(j) {
 		work = append(work, item{i.Label, listed(i.Text)})
 	}
-	m.section("Work", work)
+	m.section("Work", append(work, unknownItems(j, ofBoth)...))
 	var list []item
 	for _, d := range j.Duplicates {
 		list = append(list, item{"duplicate", fmt.Sprintf("job %s of lock %s: %s too many (%s), by the epochs %s",

@@ -95,6 +95,13 @@ const (
 	MissingLateMachine  MissingCode = "late_machine"   // value, how late the machine was, limit
 )
 
+// Unknown is a measure of which there may be more at a lock than counts and lists say, and why: a 0 there says nothing.
+type Unknown struct {
+	Lock    string  `json:"lock"`
+	Measure string  `json:"measure"` // without the names of its figures: lock_debt, overlap, abandonments ...
+	Missing Missing `json:"lacks"`
+}
+
 // OfMachine reports evidence that is missing because the machine that drills was too slow: to gather it, or for the figure to say anything.
 func (c MissingCode) OfMachine() bool {
 	return c == MissingLooks || c == MissingScrapes || c == MissingLateMachine

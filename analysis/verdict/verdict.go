@@ -197,12 +197,6 @@ type FaultResult struct {
 	Death *Death `json:"death,omitempty"` // kills of pods
 }
 
-// NeverFired is a fault that the file declares and that did not come to its first shot.
-type NeverFired struct {
-	ID    string `json:"id"`
-	Shots int    `json:"shots"` // declared
-}
-
 // Death is what was seen of the end of a pod's process, in seconds of the run.
 type Death struct {
 	Call   Window  `json:"call"`         // the request that was to end it
@@ -289,13 +283,6 @@ type Counts struct {
 	FalseTakeovers   int `json:"falseTakeovers"`
 	NothingOwed      int `json:"nothingOwed"`
 	OrphanAcquires   int `json:"orphanAcquires"`
-}
-
-// Unknown is a measure of which there may be more at a lock than counts and lists say, and why: a 0 there says nothing.
-type Unknown struct {
-	Lock    string  `json:"lock"`
-	Measure string  `json:"measure"` // without the names of its figures: lock_debt, overlap, abandonments ...
-	Missing Missing `json:"lacks"`
 }
 
 // Overlap of one lock at one level.

@@ -292,38 +292,6 @@ func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
 	}
 }
 
-// Where looks fail, nobody knows that nobody holds: the steady state and a shot say what the looks get, until one succeeds again.
-func TestWhoCannotLookDoesNotSayThatNobodyHolds(t *testing.T) {
-	e := loopDrill(1)
-	e.Kubernetes, e.System.Mode, e.System.Replicas = &experiments.Kubernetes{}, experiments.ModeObserve, 0
-	c := New(e, 1)
-	said := func() (steady unmet, shot target) {
-		s := c.series[0]
-		s.lock = e.Lock("loop")
-		return c.missing(0), c.nobody(s)
-	}
-	steady, shot := said()
-	if !strings.Contains(steady.String(), "nobody holds") || steady.code != history.NoKnownHolder || !strings.Contains(shot.why, "nobody held") || shot.word != "" {
-		t.Errorf("a key that is not there: %q (%s), %q (%s)", steady, steady.code, shot.why, shot.word)
-	}
-	c.Unseen("lock_keys", "NOPERM")
-	steady, shot = said()
-	if text := steady.String(); strings.Contains(text, "nobody") || !strings.Contains(text, "NOPERM") || steady.code != history.CannotLook {
-		t.Errorf("the steady state says %q (%s)", text, steady.code)
-	}
-	if strings.Contains(shot.why, "nobody") || !strings.Contains(shot.why, "NOPERM") || shot.word != history.HolderUnknown {
-		t.Errorf("a shot says %q (%s)", shot.why, shot.word)
-	}
-	c.Unseen("lock_keys", "")
-	if steady, _ = said(); steady.code != history.NoKnownHolder {
-		t.Errorf("after looks that succeed: %q", steady)
-	}
-	c.Unseen("ledger", "a time-out")
-	if steady, _ = said(); steady.code != history.NoKnownHolder {
-		t.Errorf("another probe's looks fail: %q", steady)
-	}
-}
-
 // A loop that gives its key up after each tick, or leaves it to its TTL, has it free until somebody polls again: that is no break.
 func TestAKeyThatIsFreeBetweenTicksIsNoBreakOfTheSteadyState(t *testing.T) {
 	for mode, free := range map[lockcore.LoopMode]bool{lockcore.LoopTTLHold: true, lockcore.LoopExplicit: true, lockcore.LoopRenewed: false} {

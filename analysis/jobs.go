@@ -268,6 +268,8 @@ func (j *judging) noJobs(code verdict.MissingCode, lock string) verdict.Missing 
 	switch {
 	case !j.ix.exp.Observed() || x == nil:
 		return verdict.Lacking(code, lock)
+	case j.ix.probes[x.Probe()].neverLooked():
+		return j.unwatched(x.Probe(), j.window())
 	case j.dups[lock].jobs == 0:
 		return verdict.Lacking(verdict.MissingForeignJobs, lock, x.Source())
 	}

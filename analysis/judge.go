@@ -64,8 +64,14 @@ func (j *judging) judgement() *verdict.Judgement {
 			}
 		}
 	}
+	for i := range ix.exp.Faults {
+		if id := ix.exp.Faults[i].ID; !slices.ContainsFunc(ix.shots, func(s *shot) bool { return s.id == id }) {
+			out.NeverFired = append(out.NeverFired, verdict.NeverFired{ID: id, Shots: ix.shotsOf(id)})
+		}
+	}
 	out.Takeovers = append(out.Takeovers, ix.thefts()...)
 	j.fill(out)
+	out.Unknown = j.unknown()
 	out.Rolling = j.rolledOut()
 	var outside []verdict.Finding
 	out.Predicted, outside = ix.predicted(out.Takeovers)
@@ -179,6 +185,9 @@ func (j *judging) fill(out *verdict.Judgement) {
 		c.TerminalAccepted += d.accepted
 		c.Duplicates += d.extra
 		c.Abandonments += g.raw
+		if l := ix.exp.Lock(name); l != nil && l.AbandonedBy != nil {
+			c.Abandonments += int(signalledAbandonments(j, &experiments.Limit{Lock: name}).lo)
+		}
 		c.StaleApplied += f.stale
 		c.StaleRefused += f.refused
 		c.UnownedEffects += f.unowned

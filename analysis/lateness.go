@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -192,8 +193,13 @@ func (ix *Facts) machine() *verdict.LateMachine {
 		return nil
 	}
 	sum, worst := int64(0), int64(0)
-	for _, s := range ix.late {
-		sum, worst = sum+s.Stall, max(worst, s.Stall)
+	for i := range ix.late {
+		s := &ix.late[i]
+		long := s.Stall
+		if ix.latenessJudges() { // nothing that is taken off a trial is more than what is told here
+			long = max(long, s.kept(append(slices.Collect(maps.Keys(s.Waits)), theRunner)))
+		}
+		sum, worst = sum+long, max(worst, long)
 	}
 	return &verdict.LateMachine{Stretches: len(ix.late), Late: seconds(sum), Worst: seconds(worst), Judges: ix.latenessJudges()}
 }

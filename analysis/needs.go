@@ -24,6 +24,9 @@ const (
 	needSighted                    // the signal was read all the time that the row speaks of
 )
 
+// needWatched are the needs without which there may be more of a thing than was seen.
+const needWatched = needKeys | needLedger | needLegible | needHeard | needTrusted | needSighted
+
 // condition says what is missing of a need.
 type condition struct {
 	need  need
@@ -69,9 +72,13 @@ func conditions() []condition {
 
 // needsOf lists what keeps a pass of l from being one, beside what holds for every measure.
 func (j *judging) needsOf(l *experiments.Limit, m *measure, f *figure) []verdict.Missing {
-	ls := slices.Clip(f.lacks)
+	return append(slices.Clip(f.lacks), j.unmet(l, m.needs)...)
+}
+
+// unmet lists what is missing of some needs.
+func (j *judging) unmet(l *experiments.Limit, needs need) (ls []verdict.Missing) {
 	for _, c := range j.conditions {
-		if m.needs&c.need != 0 {
+		if needs&c.need != 0 {
 			ls = append(ls, c.lacks(j, l)...)
 		}
 	}

@@ -26,8 +26,8 @@ func (c *checker) slo(path string, s *SLO) {
 	}
 	c.beside(path, s)
 	at := path + "." + s.Measure()
-	if why := c.unseen(s); why != "" {
-		c.check(at, "%s", why)
+	if why, next := c.e.Untold(s.Lock, s.Measure()); why != "" {
+		c.check(at, "cannot be answered: %s; %s", why, next)
 		return
 	}
 	c.limits(at, s)

@@ -74,6 +74,12 @@ func (x *Effects) Probe() string { return effectsPrefix + x.Name }
 
 const effectsPrefix = "effects:"
 
+// What coverage events call the probes of lock keys and of Lease objects.
+const (
+	ProbeKeys   = "lock_keys"
+	ProbeLeases = "leases"
+)
+
 // IsEffects reports the name of a probe that reads effects of an observed system.
 func IsEffects(probe string) bool { return strings.HasPrefix(probe, effectsPrefix) }
 

@@ -45,6 +45,7 @@ var words = map[MissingCode]struct{ why, next string }{
 		"Start the drill when the alert does not fire."},
 	MissingAlertRoom: {"Fault %[2]s took effect before alert %[1]s had answered.",
 		"Leave more time before the next fault, or take that fault out."},
+	MissingTeller: {"%[1]s", "Ask for another measure, or name a source that tells this one: lockdrill validate says which it can be."},
 	MissingAnnouncement: {"Key %[1]s carried epoch %[2]s, which nobody claims, so the claims about that key are incomplete.",
 		"Let the worker announce each acquire before the call and report what became of it (docs/worker-protocol.md), or find out who else writes to the key."},
 	MissingNewToken: {"Key %[1]s: the token of epoch %[2]s came back after it had been gone, so its holds cannot be told apart.",

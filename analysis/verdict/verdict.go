@@ -54,8 +54,10 @@ type Judgement struct {
 	SLOs          []SLOResult      `json:"slos"`
 	Expected      []SLOResult      `json:"expected,omitempty"` // what the faults had to provoke: passed or inconclusive
 	Faults        []FaultResult    `json:"faults"`
+	NeverFired    []NeverFired     `json:"neverFired,omitempty"` // declared faults of which no shot was fired
 	Takeovers     []Takeover       `json:"takeovers"`
 	Counts        Counts           `json:"counts"`
+	Unknown       []Unknown        `json:"unknown,omitempty"` // what counts and lists of this document leave open
 	Overlap       []Overlap        `json:"overlap"`
 	Rolling       []RollingRestart `json:"rollingRestarts,omitempty"`
 	Abandonments  []Abandonment    `json:"abandonments"`
@@ -393,6 +395,9 @@ type ProbeSummary struct {
 	Samples    int64    `json:"samples"`
 	LargestGap *float64 `json:"largestGap"` // seconds; null = it never looked
 	Gaps       int      `json:"gaps"`       // stretches above max_gap
+	// Failed counts the gaps in which looks failed, and Why is what the last of those got: then it is not known what was there.
+	Failed int    `json:"failed,omitempty"`
+	Why    string `json:"why,omitempty"`
 
 	Cost *WatchCost `json:"cost,omitempty"` // of observed lock keys
 }

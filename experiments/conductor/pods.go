@@ -134,6 +134,9 @@ func (c *Conductor) missingObserved(now int64) unmet {
 		case !l.Loop(), w.freeForNow(l, now):
 		case !w.isHeld(l.Name, now):
 			_, why := w.unnamedHolder(l.Name)
+			if cannot := c.unlooked(l); cannot != "" {
+				return unmet{text: "no replica that is known holds lock %s", who: l.Name + ": " + cannot, code: history.CannotLook}
+			}
 			if why == "" {
 				why = "nobody holds " + cmp.Or(l.Lease, "key "+l.Key)
 			}

@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"time"
@@ -36,6 +37,7 @@ type world struct {
 	epochs    map[string]*epoch  // by fingerprint
 	held      map[string]*epoch  // by key: granted, not given back, holder alive
 	unnamed   map[string]unnamed // observed: by key
+	unseen    map[string]string  // by probe whose looks fail at present: what they get
 	loops     map[string]*loop   // by lock name
 	finished  map[string]bool    // jobs, by id
 	done      map[string]int     // how many of those, by lock name
@@ -79,7 +81,7 @@ type loop struct{ lastTick int64 }
 
 func newWorld(e *experiments.Experiment) *world {
 	w := &world{
-		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, held: map[string]*epoch{}, unnamed: map[string]unnamed{}, loops: map[string]*loop{},
+		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, held: map[string]*epoch{}, unnamed: map[string]unnamed{}, unseen: map[string]string{}, loops: map[string]*loop{},
 		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, open: map[string]int64{}, renewed: map[string]bool{}, named: map[string]int64{},
 		pods: map[string]string{}, waiting: map[string]string{}, ends: history.Ends{}, fixed: e.System.Replicas, observed: e.Observed(), ready: readyWithin,
 	}
@@ -114,6 +116,7 @@ func (w *world) reset() {
 	clear(w.epochs)
 	clear(w.held)
 	clear(w.unnamed)
+	clear(w.unseen)
 	clear(w.finished)
 	clear(w.done)
 	clear(w.lastDone)
@@ -184,6 +187,28 @@ func (c *Conductor) Observe(e history.Event) {
 	case history.FaultConfirmed, history.FaultVoid, history.FaultReverted, history.FaultVerified:
 		c.landed(e)
 	}
+}
+
+// Unseen takes note that the looks of a probe fail at present, and with what; "" = they do not. It changes no decision, but what is said of
+// a lock of which no holder is known: who cannot look does not know that nobody holds it.
+func (c *Conductor) Unseen(probe, why string) {
+	if why == "" {
+		delete(c.world.unseen, probe)
+	} else {
+		c.world.unseen[probe] = why
+	}
+}
+
+// unlooked says why it is not known whether somebody holds a lock of an observed system; "" = its key was looked at.
+func (c *Conductor) unlooked(l *experiments.Lock) string {
+	probe, what := experiments.ProbeKeys, cmp.Or(l.Key, l.KeyPrefix+"*")
+	if l.Lease != "" {
+		probe, what = experiments.ProbeLeases, l.Lease
+	}
+	if why := c.world.unseen[probe]; c.world.observed && why != "" {
+		return fmt.Sprintf("it is not known who holds %s, because it cannot be looked at: %s", what, why)
+	}
+	return ""
 }
 
 // finish notes that nothing is owed for a job any more.

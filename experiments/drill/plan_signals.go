@@ -95,10 +95,10 @@ func lookUpMetric(ctx context.Context, m *experiments.Metric, living []testbed.F
 		shown.Why = "cannot be read now: " + err.Error()
 		return shown
 	}
-	there := false
+	there, answered := false, false
 	for _, ev := range look(history.Span{}) {
 		s := ev.Sample
-		there = there || len(s.Values) > 0
+		there, answered = there || len(s.Values) > 0, answered || s.Gone == ""
 		if s.Gone != "" {
 			shown.First = append(shown.First, s.Target+": no answer ("+s.Gone+")")
 		}
@@ -107,7 +107,12 @@ func lookUpMetric(ctx context.Context, m *experiments.Metric, living []testbed.F
 		}
 	}
 	shown.First = shown.First[:min(len(shown.First), shownSamples)]
-	if !there {
+	switch {
+	case len(targets) == 0:
+		shown.Why = "cannot be read now: no replica was found to ask"
+	case !answered:
+		shown.Why = "cannot be read now: no target answered, so it is not known whether there is such a series"
+	case !there:
 		shown.Why = "no such series now: nothing shows that its name is right"
 	}
 	return shown

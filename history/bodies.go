@@ -323,6 +323,7 @@ type Coverage struct {
 	Why     string `json:"why,omitempty"`     // gap
 	Lost    bool   `json:"lost,omitempty"`    // gap: something may have been there to be seen, and is gone, however short the gap is
 	Failed  bool   `json:"failed,omitempty"`  // gap: looks were tried and failed; Why is what the last of them got
+	Partial bool   `json:"partial,omitempty"` // gap: answers came, and Why is what they said that they lack; since schema 3
 	Final   bool   `json:"final,omitempty"`   // coverage: the probe's final read is in this span and was complete
 
 	Observer *Observer `json:"observer,omitempty"` // final coverage of observed lock keys: what watching them has cost

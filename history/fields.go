@@ -130,6 +130,7 @@ func (c *Coverage) walk(k *codec) {
 	text(k, `"why":`, &c.Why, want)
 	flag(k, `"lost":`, &c.Lost, want)
 	flag(k, `"failed":`, &c.Failed, want)
+	flag(k, `"partial":`, &c.Partial, want)
 	flag(k, `"final":`, &c.Final, want)
 	rare(k, `"observer":`, &c.Observer, c.Observer != nil)
 }

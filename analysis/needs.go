@@ -85,14 +85,6 @@ func (j *judging) unmet(l *experiments.Limit, needs need) (ls []verdict.Missing)
 	return ls
 }
 
-// illegible says that records which a source gave could not be read: each may hide a violation, and each may be the end of something.
-func (j *judging) illegible(probe string) []verdict.Missing {
-	if n := j.ix.unread[probe]; n > 0 {
-		return []verdict.Missing{verdict.Lacking(verdict.MissingUnread, figures.Plural(n, "record"), probe)}
-	}
-	return nil
-}
-
 func fewJobs(finished, least int) []verdict.Missing {
 	if finished >= least {
 		return nil

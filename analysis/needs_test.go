@@ -160,7 +160,7 @@ func TestUnreadRecordsAnswerNothing(t *testing.T) {
 		if r := facts.Judge().SLOs[0]; r.Verdict != c.before {
 			t.Errorf("%s: %s before, want %s: %s", c.name, r.Verdict, c.before, r.Why)
 		}
-		facts.unread = map[string]int{probeLedger: 2}
+		facts.unread = map[string]unread{probeLedger: {count: 2}}
 		r := facts.Judge().SLOs[0]
 		if r.Verdict != c.after {
 			t.Errorf("%s: %s, want %s: %s", c.name, r.Verdict, c.after, r.Why)

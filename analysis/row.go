@@ -211,6 +211,12 @@ func unreached(missing []verdict.Missing) bool {
 
 // number is a quantity in the figure's unit.
 func (f *figure) number(x int64) float64 {
+	switch x {
+	case open:
+		return verdict.Infinite
+	case -open:
+		return -verdict.Infinite
+	}
 	if f.unit == verdict.UnitCount {
 		return float64(x)
 	}

@@ -1,6 +1,8 @@
 package analysis
 
 import (
+	"math"
+
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 )
@@ -56,6 +58,7 @@ func (a *answer) sample(r *verdict.SLOResult) Sample {
 		}
 	case r.N == 0 && r.Hi == nil: // nothing was measured
 	case !a.l.Trials && len(r.Missing) > 0: // not reached; a quantile may only be too few to claim
+	case math.Abs(r.Lo) == verdict.Infinite: // nothing can be reckoned with it
 	case r.Unfit: // a pause lets any two believe; a series that nobody has shown is not 0
 	default:
 		s.Values = []verdict.Range{{Lo: r.Lo, Hi: r.Hi}}

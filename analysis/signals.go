@@ -40,16 +40,25 @@ func (j *judging) metric(l *experiments.MetricLimit) figure {
 	return f
 }
 
-// ask reads all targets of a metric.
-func (j *judging) ask(l *experiments.MetricLimit) *question {
+// questionOf is what l asks, before anything is read.
+func (j *judging) questionOf(l *experiments.MetricLimit) *question {
 	form, _ := l.Limit()
 	q := &question{j: j, metric: j.ix.metricOf(l.Name), form: form, zero: l.AbsentMeans == "zero", window: j.signalled()}
+	for _, s := range q.all() {
+		q.gauge = q.gauge || s.Kind == "gauge" && q.lives(s)
+	}
+	return q
+}
+
+// ask reads all targets of a metric.
+func (j *judging) ask(l *experiments.MetricLimit) *question {
+	q := j.questionOf(l)
 	q.raisers = j.ix.raisers(q.metric)
 	for _, d := range j.ix.disagreements(q.metric) {
 		q.disagrees = append(q.disagrees, verdict.Lacking(verdict.MissingAgreement, d.What))
 	}
 	q.total = q.read()
-	if form == "rate" {
+	if q.form == "rate" {
 		width := seconds(j.window().Width())
 		q.total.Lo, q.total.Hi = q.total.Lo/width, q.total.Hi/width
 	}
@@ -69,9 +78,18 @@ func (j *judging) unsighted(l *experiments.Limit) []verdict.Missing {
 	}
 	if by.Log != "" {
 		_, watched := j.logWindow()
-		return j.logsBlind(watched)
+		return append(j.logsBlind(watched), j.illegible(probeLogs)...)
 	}
-	return nil
+	limit := l.SLO.Metric
+	if limit == nil {
+		limit = countedBy(by.Metric)
+	}
+	return j.questionOf(limit).blind()
+}
+
+// countedBy asks how far a counter rose, without a limit.
+func countedBy(metric string) *experiments.MetricLimit {
+	return &experiments.MetricLimit{Name: metric, Delta: &experiments.Bound[float64]{}}
 }
 
 // question is one promise about a metric while its targets are read one by one.
@@ -92,21 +110,16 @@ type question struct {
 }
 
 func (q *question) read() signals.Reading {
-	all := q.j.ix.samples[q.metric.Name]
-	total, found := signals.Reading{}, false
-	for _, s := range all {
-		if d, dead := q.j.ix.deaths[s.Name]; dead && d.To <= q.window.From { // it counted nothing any more
-			found = found || s.Present()
+	found, counted := false, []signals.Reading{}
+	for _, s := range q.all() {
+		found = found || s.Present()
+		if !q.lives(s) {
 			continue
 		}
 		q.n++
-		found = found || s.Present()
-		q.gauge = q.gauge || s.Kind == "gauge"
-		r := q.target(s)
-		if q.form == "max" {
-			total = signals.Reading{Lo: max(total.Lo, r.Lo), Hi: max(total.Hi, r.Hi)}
-		} else {
-			total = signals.Reading{Lo: total.Lo + r.Lo, Hi: total.Hi + r.Hi}
+		r, ok := q.target(s)
+		if ok {
+			counted = append(counted, r)
 		}
 		if r.Lo > 0 {
 			q.evidence = append(q.evidence, s.N)
@@ -117,58 +130,59 @@ func (q *question) read() signals.Reading {
 		q.unfit = fmt.Sprintf("No target has ever shown a value of %s, and that does not make it 0.", q.metric.What())
 	case q.gauge && q.form != "max":
 		q.unfit = fmt.Sprintf("%s is a gauge, and %s needs a counter.", q.metric.What(), q.form)
-	case q.gauge:
-		q.missing = append(q.missing, q.blind(all)...)
+	}
+	var total signals.Reading
+	for i, r := range counted {
+		switch {
+		case i == 0:
+			total = r
+		case q.form == "max":
+			total = signals.Reading{Lo: max(total.Lo, r.Lo), Hi: max(total.Hi, r.Hi)}
+		default:
+			total = signals.Reading{Lo: total.Lo + r.Lo, Hi: total.Hi + r.Hi}
+		}
 	}
 	return total
 }
 
-// target is one target's part.
-func (q *question) target(s *signals.Target) signals.Reading {
+// all are the targets of the metric.
+func (q *question) all() []*signals.Target { return q.j.ix.samples[q.metric.Name] }
+
+// lives reports a target that may still have counted in the window.
+func (q *question) lives(s *signals.Target) bool {
+	d, dead := q.j.ix.deaths[s.Name]
+	return !dead || d.To > q.window.From
+}
+
+// target is one target's part; counts is false where it has none.
+func (q *question) target(s *signals.Target) (r signals.Reading, counts bool) {
 	ix := q.j.ix
-	var r signals.Reading
+	top, in := s.Highest(q.window.From)
 	switch {
-	case s.Present() && q.form == "max":
-		top := s.Highest(q.window.From)
-		r = signals.Reading{Lo: max(0, top), Hi: max(0, top)}
+	case q.form == "max" && in:
+		r, counts = signals.Reading{Lo: top, Hi: top}, true
+	case q.form == "max":
+		counts = q.zero
 	case s.Present():
 		r = s.Rise(q.window, ix.started(s.Name) >= q.window.From)
+	}
+	switch {
+	case s.Present():
 	case s.Gone == history.GoneNoMetrics:
 		q.missing = append(q.missing, verdict.Lacking(verdict.MissingMetrics, s.Name))
 	case len(s.Points) > 0 && !q.zero:
 		q.missing = append(q.missing, verdict.Lacking(verdict.MissingSeries, s.Name, q.metric.What()))
 	}
 	if s.Final || q.gauge || s.Gone == "" && s.Last.From >= q.window.To {
-		return r
+		return r, counts || q.form != "max"
 	}
 	// What it counted after its last scrape died with it. Where the history has the same events, they bound it.
 	if q.raisers == nil {
 		r.Hi = math.Inf(1)
-		return r
+		return r, true
 	}
 	r.Hi += float64(len(ix.eventsOf(s.Name, history.Span{From: s.Last.From - scrapeSlack + 1, To: open}, q.raisers)))
-	return r
-}
-
-// blind says that a gauge was not read all the time.
-func (q *question) blind(all []*signals.Target) []verdict.Missing {
-	ls := []verdict.Missing{}
-	tolerate := 2*int64(q.metric.Every) + 2e9
-	watched := q.j.ix.probes[probeMetric+q.metric.Name]
-	if g, blind := watched.blind(q.j.window(), tolerate); blind {
-		long, at := figures.Short(g.Width()), figures.Clock(g.From)
-		if why := watched.failure(g); why != "" {
-			ls = append(ls, verdict.Lacking(verdict.MissingFailedScrapes, q.metric.Name, long, at, why))
-		} else {
-			ls = append(ls, verdict.Lacking(verdict.MissingScrapes, q.metric.Name, long, at))
-		}
-	}
-	for _, s := range all {
-		if s.Gone != "" && s.Gone != history.GoneExited && s.Gone != history.GoneNoMetrics {
-			ls = append(ls, verdict.Lacking(verdict.MissingLastScrape, s.Name, s.Gone))
-		}
-	}
-	return ls
+	return r, true
 }
 
 // metricOf is the declared metric of that name.
@@ -192,7 +206,7 @@ func (ix *Facts) started(incarnation string) int64 {
 }
 
 func whole(x float64) bool {
-	return math.IsInf(x, 1) || x == math.Trunc(x) && math.Abs(x) < 1<<53
+	return math.IsInf(x, 0) || x == math.Trunc(x) && math.Abs(x) < 1<<53
 }
 
 // scaled is a value as measured keeps it: a count, or billionths as far as they reach.
@@ -200,10 +214,12 @@ func scaled(unit string, x float64) int64 {
 	switch {
 	case math.IsInf(x, 1):
 		return open
+	case math.IsInf(x, -1):
+		return -open
 	case unit == verdict.UnitCount:
 		return int64(x)
 	}
-	return int64(math.Round(min(x, maxValue) * 1e9))
+	return int64(math.Round(max(-maxValue, min(x, maxValue)) * 1e9))
 }
 
 // maxValue is what billionths can express, above every limit that the experiment file allows.
@@ -280,7 +296,7 @@ func signalledAbandonments(j *judging, l *experiments.Limit) figure {
 	if by.Log != "" {
 		f = j.matches(by.Log)
 	} else {
-		f = j.metric(&experiments.MetricLimit{Name: by.Metric, Delta: &experiments.Bound[float64]{}})
+		f = j.metric(countedBy(by.Metric))
 	}
 	if f.unit != verdict.UnitCount && f.unfit == "" {
 		f.unfit, f.lo, f.hi = by.Metric+" is no counter: its values are not whole numbers.", 0, open

@@ -45,6 +45,9 @@ const (
 	MissingScrapes       MissingCode = "scrapes"        // metric, for how long, when
 	MissingFailedScrapes MissingCode = "failed_scrapes" // likewise, and why
 	MissingLastScrape    MissingCode = "last_scrape"    // target, why
+	MissingReadings      MissingCode = "readings"       // metric, target, for how long, when, why
+	MissingWholeAnswers  MissingCode = "whole_answers"  // metric, for how long, when, what the server says that they lack
+	MissingNumber        MissingCode = "number"         // metric, target, what it showed, when
 	MissingAgreement     MissingCode = "agreement"      // of metric and events
 	MissingLogLines      MissingCode = "log_lines"      // for how long, when
 	MissingAlertLooks    MissingCode = "alert_looks"    // alert, for how long, when

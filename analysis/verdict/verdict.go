@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -88,6 +89,9 @@ const (
 	UnitRatio   = "ratio" // 0 to 1, written in percent
 	UnitValue   = "value" // of a metric, in its own unit
 )
+
+// Infinite stands in documents for infinity, which JSON has not, and its negative for that below: a metric may have shown it.
+const Infinite = math.MaxFloat64
 
 // Ask says on which side of its limit a figure must stay.
 type Ask = experiments.Side

@@ -313,10 +313,8 @@ func (ix *Facts) grantsOf(k *keyIndex, e *epoch) (all []grantOf) {
 	if !ix.exp.Observed() || e.stranger {
 		return all
 	}
-	for i, s := range e.looks {
-		if i == 0 || e.looks[i-1].next != s {
-			all = append(all, grantOf{k.name, int64(len(all)), s.n})
-		}
+	if len(e.looks) > 0 {
+		all = append(all, grantOf{k.name, int64(e.nth), e.looks[0].n})
 	}
 	if len(all) == 0 && len(e.effects) > 0 {
 		all = append(all, grantOf{k.name, 0, e.effects[0].n})

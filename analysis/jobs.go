@@ -188,15 +188,6 @@ func (j *judging) reExecutions(lock string, minJobs int) measured {
 	return m
 }
 
-// Kinds of duplicate terminal states.
-const (
-	dupStale       = "stale"       // by a superseded epoch
-	dupRepeated    = "repeated"    // by a rightful later epoch that did not look first
-	dupConflicting = "conflicting" // another state than the first
-	// By whom, or whether again at all, is not known: the effects of a foreign system do not say.
-	dupUndetermined = "undetermined"
-)
-
 // duplicates of one lock: applied terminal writes beyond the first of each job.
 type duplicates struct {
 	list      []verdict.Duplicate
@@ -221,7 +212,7 @@ func (ix *Facts) duplicatesOf(lock string) duplicates {
 			d.finished++
 		}
 		if len(j.terminals) > 1 {
-			x := j.duplicate()
+			x := ix.duplicate(j)
 			d.list = append(d.list, x)
 			d.extra += x.Extra
 			d.maybe += len(j.terminals) - 1 - x.Extra
@@ -236,55 +227,6 @@ func (ix *Facts) duplicatesOf(lock string) duplicates {
 		d.open = ix.unresolved(lock)
 	}
 	return d
-}
-
-// duplicate describes a job with more than one applied terminal write.
-func (j *job) duplicate() verdict.Duplicate {
-	d := verdict.Duplicate{Lock: j.lock, Job: j.id, Kinds: []string{}, Epochs: []string{}, At: []float64{}}
-	var evidence []int64
-	top := j.terminals[0].epoch
-	for i, f := range j.terminals {
-		d.Epochs = append(d.Epochs, f.epoch.id)
-		d.At = append(d.At, seconds(f.span.To))
-		evidence = append(evidence, f.n)
-		if i == 0 {
-			continue
-		}
-		if j.surelyAgain(i) {
-			d.Extra++
-		}
-		conflicting := f.State != j.terminals[0].State
-		if conflicting {
-			addKind(&d, dupConflicting)
-		}
-		switch {
-		case f.Foreign && (!f.named() || f.epoch.rank*top.rank == 0):
-			addKind(&d, dupUndetermined)
-		case f.epoch.rank < top.rank || f.superseded():
-			addKind(&d, dupStale)
-		case !conflicting:
-			addKind(&d, dupRepeated)
-		}
-		if f.epoch.rank > top.rank {
-			top = f.epoch
-		}
-	}
-	d.Resurrected = j.resurrected()
-	d.Evidence = cite(evidence...)
-	return d
-}
-
-// superseded reports an effect of a later-granted epoch of the key earlier in the ledger.
-func (f *effect) superseded() bool {
-	return slices.ContainsFunc(f.key.effects, func(o *effect) bool {
-		return o.before(f) && o.fresh() && o.epoch.rank > f.epoch.rank
-	})
-}
-
-func addKind(d *verdict.Duplicate, kind string) {
-	if !slices.Contains(d.Kinds, kind) {
-		d.Kinds = append(d.Kinds, kind)
-	}
 }
 
 // resurrected reports a state after a terminal one that is not terminal.
@@ -333,38 +275,10 @@ func (j *judging) duplicates(lock string, minJobs int) measured {
 	}
 	if len(d.list) > 0 {
 		first := d.list[0]
-		m.why, m.next = duplicateText(first), duplicateAdvice(first, j.ix.exp.Observed())
+		m.why, m.next = duplicateText(&first), j.ix.duplicateAdvice(&first)
 		for _, x := range d.list {
 			m.evidence = append(m.evidence, x.Evidence...)
 		}
 	}
 	return m
-}
-
-func duplicateText(d verdict.Duplicate) string {
-	var parts []string
-	for i, e := range d.Epochs {
-		parts = append(parts, byEpoch(e)+" at "+figures.Clock(figures.Nanoseconds(d.At[i])))
-	}
-	return "Job " + d.Job + " was finished " + strings.Join(parts, " and ") + " (" + strings.Join(d.Kinds, ", ") + ")"
-}
-
-func byEpoch(e string) string {
-	if e == "" {
-		return "by nobody known"
-	}
-	return "by epoch " + e
-}
-
-func duplicateAdvice(d verdict.Duplicate, observed bool) string {
-	stale := slices.Contains(d.Kinds, dupStale)
-	switch {
-	case observed && stale:
-		return "Stop the work when the lock is lost, and let the resource compare fences, so that a superseded holder cannot write."
-	case observed:
-		return "Look at the job's state under the lock before working, or let the resource refuse a second terminal state."
-	case stale:
-		return "Let the resource compare fences (fenced: true), so that a superseded holder cannot write."
-	}
-	return "Look at the job's state under the lock before working (look: true), or let the resource refuse a second terminal state (strict: true)."
 }

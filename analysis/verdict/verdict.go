@@ -281,6 +281,9 @@ type Counts struct {
 	FalseTakeovers   int `json:"falseTakeovers"`
 	NothingOwed      int `json:"nothingOwed"`
 	OrphanAcquires   int `json:"orphanAcquires"`
+	// Keys that ended before their leases did, and nobody is known to have released: surely, and with those that may have been released.
+	Vanished       int `json:"vanished,omitempty"`
+	VanishedAtMost int `json:"vanishedAtMost,omitempty"`
 }
 
 // Overlap of one lock at one level.

@@ -299,6 +299,10 @@ func (j *judging) duplicateEpochs(lock string) measured {
 	if m.n == 0 {
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingHolders, lock))
 	}
+	if !j.ix.exp.FreshTokens(lock) {
+		m.unfit = "Nothing says that the values of the lock's keys are tokens, new for each grant. A name comes back by right."
+		m.next = "Say where the tokens are told: in a log (system.holder, log), or in the effects (map.token)."
+	}
 	return j.needFault(lock, m)
 }
 

@@ -187,8 +187,10 @@ func (c *checker) mapped(path string, x *Effects, l *Lock) {
 func (c *checker) effectsAnswer(s *SLO) string {
 	x, l := c.e.EffectsOf(s.Lock), c.e.Lock(s.Lock)
 	switch {
-	case s.DuplicateEpochs != nil && l != nil && l.Lease == "":
+	case s.DuplicateEpochs != nil && l != nil && l.Lease == "" && (c.recorded || c.e.FreshTokens(s.Lock)):
 		return "" // looks at its keys tell that a token came back
+	case s.DuplicateEpochs != nil && l != nil && l.Lease == "":
+		return "cannot be answered: nothing says that the values of its keys are tokens, new for each grant; a name comes back by right. Say where the tokens are told: in a log (system.holder, log), or in the effects (map.token)"
 	case s.Stranded != nil, s.TickGap != nil, s.DuplicateTerminalStates != nil, s.ReExecuted != nil:
 	default:
 		return "cannot be answered: an observed system does not tell lockdrill when it works, asks and gives up; " + c.answerable(s.Lock)
@@ -206,7 +208,7 @@ func (c *checker) effectsAnswer(s *SLO) string {
 func (c *checker) answerable(lock string) string {
 	can := []string{"takeover"}
 	x, l := c.e.EffectsOf(lock), c.e.Lock(lock)
-	if l != nil && l.Lease == "" {
+	if l != nil && l.Lease == "" && c.e.FreshTokens(lock) {
 		can = append(can, "duplicate_epochs")
 	}
 	switch {

@@ -119,7 +119,7 @@ func (ix *Facts) disagreement(m *experiments.Metric, s *signals.Target, lock str
 			return verdict.Finding{}, false
 		}
 		if namespace == lock {
-			sum += v.Value
+			sum += float64(v.Value)
 		}
 	}
 	all := ix.eventsOf(s.Name, history.Span{From: 0, To: s.Last.To}, of)

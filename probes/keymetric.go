@@ -46,7 +46,7 @@ func (k *keyMetric) read(ctx context.Context, _ string, into *history.Sample) er
 	case err != nil:
 		return err
 	case !absent:
-		into.Values, into.Type = []history.Value{{Value: v}}, "gauge"
+		into.Values, into.Type = []history.Value{{Value: history.Number(v)}}, "gauge"
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -104,7 +103,7 @@ func (p *Metrics) observe(s history.Sample, at history.Span, final bool) (histor
 	if last == nil {
 		last = &scraped{}
 		p.seen[s.Target] = last
-	} else if reflect.DeepEqual(s, last.sample) && (!final || s.Gone == history.GoneExited) {
+	} else if s.Same(last.sample) && (!final || s.Gone == history.GoneExited) {
 		last.good = at
 		return history.Event{}, false
 	} else {
@@ -193,7 +192,7 @@ func (p *expositions) pick(all model.Vector) (values []history.Value) {
 		if string(s.Metric[model.MetricNameLabel]) != p.metric.Series || !matches(s.Metric, p.metric.Labels) || math.IsNaN(v) || math.IsInf(v, 0) {
 			continue
 		}
-		values = append(values, history.Value{Labels: labelsOf(s.Metric), Value: v})
+		values = append(values, history.Value{Labels: labelsOf(s.Metric), Value: history.Number(v)})
 	}
 	slices.SortFunc(values, byLabels)
 	return values

@@ -74,7 +74,7 @@ lockcore_abandoned NaN
 
 func abandoned(count float64) []history.Value {
 	label := func(reason string) map[string]string { return map[string]string{"namespace": "job", "reason": reason} }
-	return []history.Value{{Labels: label("count"), Value: count}, {Labels: label("deadline")}}
+	return []history.Value{{Labels: label("count"), Value: history.Number(count)}, {Labels: label("deadline")}}
 }
 
 func TestMetricsSayWhatChanged(t *testing.T) {
@@ -123,7 +123,7 @@ func TestMetricsReadHistograms(t *testing.T) {
 	for series, want := range map[string]float64{"lockcore_held_seconds_sum": 4.5, "lockcore_held_seconds_count": 3} {
 		p := NewMetrics(Metric{Name: "held", Series: series}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
 		got := (&looks{t: t, p: p}).at(false)
-		if len(got) != 1 || len(got[0].Values) != 1 || got[0].Values[0].Value != want || got[0].Type != "histogram" {
+		if len(got) != 1 || len(got[0].Values) != 1 || float64(got[0].Values[0].Value) != want || got[0].Type != "histogram" {
 			t.Errorf("%s: %+v, want %g", series, got, want)
 		}
 		_ = p.Close()

@@ -198,7 +198,7 @@ func baseOf(samples []rawSample, clock promClock) []rawSample {
 // sample takes in the next sample of a series.
 func (p *PromQL) sample(s *promSeries, key string, labels map[string]string, x rawSample, clock promClock) (events []history.Event) {
 	at := p.bracket(x.stamp, clock)
-	now := history.Sample{Target: key, Type: p.typ, Values: []history.Value{{Labels: labels, Value: x.value}}}
+	now := history.Sample{Target: key, Type: p.typ, Values: []history.Value{{Labels: labels, Value: history.Number(x.value)}}}
 	before, first := s.at, s.stamp == math.MinInt64
 	if !first && at.From-before.From > p.overdue() && !s.gone {
 		events = append(events, history.Event{Kind: history.GapKind, Span: history.Span{From: before.From, To: at.From}, Source: sourceMetrics,

@@ -59,7 +59,7 @@ func (t *Target) take(ev *history.Event) {
 	}
 	p := Point{Span: ev.Span, Prev: x.Prev, Series: x.Values, N: ev.N}
 	for _, v := range x.Values {
-		p.Value += v.Value
+		p.Value += float64(v.Value)
 	}
 	t.Points = append(t.Points, p)
 	t.Last, t.Final = ev.Span, x.Final

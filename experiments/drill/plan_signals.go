@@ -103,7 +103,7 @@ func lookUpMetric(ctx context.Context, m *experiments.Metric, living []testbed.F
 			shown.First = append(shown.First, s.Target+": no answer ("+s.Gone+")")
 		}
 		for _, v := range s.Values {
-			shown.First = append(shown.First, s.Target+": "+labelsText(v.Labels)+" "+figures.Decimal(v.Value))
+			shown.First = append(shown.First, s.Target+": "+labelsText(v.Labels)+" "+figures.Decimal(float64(v.Value)))
 		}
 	}
 	shown.First = shown.First[:min(len(shown.First), shownSamples)]

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -34,12 +33,8 @@ func finishedTwice(t *testing.T, paused bool, first, second float64) *verdict.Ju
 	tp.begin(75.002, "b1", "j1")
 	tp.finish(second, "b1", "j1")
 	tp.finale(100, 190, "r1.1", "r2.1")
-	h, err := history.Read(bytes.NewReader(tp.lines("twice", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
 	e, _ := load(t, "pause-90s-unfenced")
-	return Judge(e, h)
+	return judgedAs(t, e, tp)
 }
 
 // The late write of a paused holder is stale whether it came second or first: what kept it from being stopped is the same. Who wrote, under

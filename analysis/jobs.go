@@ -73,8 +73,8 @@ func (ix *Facts) strandedOf(lock string) (t tally, evidence []int64, known bool)
 		evidence = append(evidence, n)
 	}
 	for _, j := range ix.jobOrder {
-		if j.lock == lock && len(j.terminals) == 0 {
-			add(plus(j.offered.To, int64(forecast.Horizon(ix.exp, lock))), j.hold, j.n)
+		if j.lock == lock && len(j.terminals) == 0 && j.due.From <= horizon {
+			add(plus(j.owed().To, int64(forecast.Horizon(ix.exp, lock))), j.hold, j.n)
 		}
 	}
 	for _, s := range ix.shots {
@@ -87,6 +87,11 @@ func (ix *Facts) strandedOf(lock string) (t tally, evidence []int64, known bool)
 		}
 	}
 	return t, evidence, known
+}
+
+// owed is from when on somebody has to do the job: since its offer, or since it is due.
+func (j *job) owed() history.Span {
+	return history.Span{From: max(j.offered.From, j.due.From), To: max(j.offered.To, j.due.To)}
 }
 
 // horizon is the instant from which on a breach of this lock would have been seen; faulted is false where no fault was applied.

@@ -108,7 +108,8 @@ func (ix *Facts) equalFences(k *keyIndex) {
 			continue
 		}
 		pair := [2]*epoch{f.epoch, top.epoch}
-		if f.epoch == top.epoch || f.fence == 0 || f.fence != top.fence || told[pair] || !top.before(f) || !top.epoch.surelyAfter(f.epoch) {
+		if f.epoch == top.epoch || f.fence == 0 || f.fence != top.fence ||
+			told[pair] || !top.before(f) || !top.epoch.surelyAfter(f.epoch) {
 			continue
 		}
 		told[pair] = true

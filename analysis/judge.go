@@ -49,8 +49,9 @@ func (j *judging) judgement() *verdict.Judgement {
 		Bands:         j.bands(j.warmup),
 		Probes:        ix.summaries(),
 	}
-	for i := range ix.exp.SLOs {
-		out.SLOs = append(out.SLOs, j.judge(&ix.exp.SLOs[i])...)
+	for i := range j.asked {
+		r, sample := j.row(&j.asked[i])
+		out.SLOs, j.samples = append(out.SLOs, r), append(j.samples, sample)
 	}
 	out.Expected = j.expected()
 	ix.rests(out.SLOs)
@@ -85,8 +86,9 @@ type judging struct {
 	status string
 	warmup time.Duration // allowance for the first effect after a grant, by the run's calibration
 
-	tap func(bound, measured) // takes figures and bounds in place of rows; nil = rows are made
-
+	samples  []Sample // beside the rows of promises
+	figures  map[figureKey]figure
+	serieses map[seriesKey]*series
 	fencings map[string]fencing
 	giveups  map[string]giveUps
 	dups     map[string]duplicates
@@ -97,7 +99,7 @@ type judging struct {
 // judging begins a judgement.
 func (ix *Facts) judging() *judging {
 	ix.findings = ix.findings[:ix.contradictions] // without those of a judgement before
-	j := &judging{Judger: ix.judger, ix: ix, fencings: map[string]fencing{}, giveups: map[string]giveUps{}, dups: map[string]duplicates{},
+	j := &judging{Judger: ix.judger, ix: ix, figures: map[figureKey]figure{}, serieses: map[seriesKey]*series{}, fencings: map[string]fencing{}, giveups: map[string]giveUps{}, dups: map[string]duplicates{},
 		debts: map[string]debts{}, spread: map[string][]*distribution{}}
 	j.status = verdict.StatusCutOff
 	if end := j.ix.end; end != nil {
@@ -329,15 +331,19 @@ type Judger struct {
 	exp  *experiments.Experiment // scaled
 	file *experiments.Experiment // as loaded
 
-	measures map[string]measure
-	sums     map[sumOf]forecast.PromiseBand
-	all      map[time.Duration][]verdict.Band  // by warm-up
-	lints    map[time.Duration][]forecast.Lint // likewise, in the numbers of the file
+	asked, expectations []experiments.Limit // the rows, in their order
+	measures            map[string]*measure
+	conditions          []condition
+	sums                map[sumOf]forecast.PromiseBand
+	all                 map[time.Duration][]verdict.Band  // by warm-up
+	lints               map[time.Duration][]forecast.Lint // likewise, in the numbers of the file
 }
 
 // NewJudger prepares for histories of e, which is the experiment as loaded (not scaled).
 func NewJudger(e *experiments.Experiment) *Judger {
-	return &Judger{exp: experiments.Scale(e), file: e, measures: measures(), lints: map[time.Duration][]forecast.Lint{}}
+	scaled := experiments.Scale(e)
+	return &Judger{exp: scaled, file: e, asked: scaled.Rows(), expectations: scaled.Expectations(), measures: measures(), conditions: conditions(),
+		lints: map[time.Duration][]forecast.Lint{}}
 }
 
 // Read takes in h, in one pass. An error is h's.

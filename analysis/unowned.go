@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -107,54 +107,47 @@ func (ix *Facts) lagOf(e *epoch, w *work) (lag, bool) {
 // lagTolerance is how far a worker's own validity may be from the one that its calls give before it counts as a contradiction.
 const lagTolerance = int64(10e6)
 
-// fenceLag is the worst of all stretches of work.
-func (j *judging) fenceLag(lock string) measured {
-	m := measured{measure: "fence_lag", unit: verdict.UnitSeconds, of: "epoch", next: "Stop the work earlier: set the deadline to validity end - stop budget, with a stop budget that the work keeps."}
-	for _, e := range j.ix.epochsOf(lock) {
-		l, ok := j.ix.fenceLag(e)
+// lagged is the worst lag of all stretches of work.
+func lagged(j *judging, l *experiments.Limit) figure {
+	var f figure
+	for _, e := range j.ix.epochsOf(l.Lock) {
+		x, ok := j.ix.fenceLag(e)
 		if !ok {
 			continue
 		}
-		if m.n++; m.n == 1 {
-			m.dur = l.dur
+		if f.n++; f.n == 1 {
+			f.dur = x.dur
 		}
-		if l.hi >= m.hi {
-			m.evidence = cite(append([]int64{l.n}, m.evidence...)...)
+		if x.hi >= f.hi {
+			f.evidence = append([]int64{x.n}, f.evidence...)
 		}
-		m.dur = m.dur.worst(l.dur)
+		f.dur = f.dur.worst(x.dur)
 	}
 	switch {
-	case m.n == 0:
-		m.hi = open
-		m.missing = []verdict.Missing{verdict.Lacking(verdict.MissingWorkEnds, lock)}
-	case m.lo > 0:
-		m.saw = fmt.Sprintf("Work went on past the validity end in %s, at worst for %s", figures.Plural(m.n, "epoch"), m.dur)
-	default:
-		m.saw = fmt.Sprintf("Work stopped at least %[2]s before the validity end, in %[1]s", figures.Plural(m.n, "epoch"), figures.Floor(-m.hi))
+	case f.n == 0:
+		f.hi = open
+	case f.lo <= 0:
+		f.saw = fmt.Sprintf("Work stopped at least %[2]s before the validity end, in %[1]s", figures.Plural(f.n, "epoch"), figures.Floor(-f.hi))
 	}
-	m.missing = slices.Concat(m.missing, j.garbled(), j.doubted(lock))
-	return j.needFault(lock, m)
+	return f
 }
 
-// unownedWork is seconds of work past lease end, in all.
-func (j *judging) unownedWork(lock string) measured {
-	m := measured{measure: "unowned_work", unit: verdict.UnitSeconds, of: "epoch", next: "Stop the work before the lease ends: use a policy with a deadline."}
-	for _, e := range j.ix.epochsOf(lock) {
+// unownedWork is how long holders worked past the end of their lease, in all.
+func unownedWork(j *judging, l *experiments.Limit) figure {
+	var f figure
+	for _, e := range j.ix.epochsOf(l.Lock) {
 		if len(e.works) == 0 {
 			continue
 		}
-		m.n++
+		f.n++
 		u := j.ix.unownedWork(e)
 		if u.hi > 0 {
-			m.evidence = append(m.evidence, e.works[len(e.works)-1].n)
+			f.evidence = append(f.evidence, e.works[len(e.works)-1].n)
 		}
-		m.dur = m.dur.add(u)
+		f.dur = f.dur.add(u)
 	}
-	m.saw = fmt.Sprintf("Work went on for %s after the lease had ended, in %s", m.dur, figures.Plural(m.n, "epoch"))
-	m.missing = slices.Concat(j.keysBlind(lock), j.garbled(), j.doubted(lock))
-	if m.n == 0 {
-		m.hi = open
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingWork, lock))
+	if f.n == 0 {
+		f.hi = open
 	}
-	return j.needFault(lock, m)
+	return f
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 )
 
 // Resolution of the quantiles of Rehearsed: neighbouring values that differ by less, relatively, are not told apart. Minimum and
@@ -52,7 +53,7 @@ func (r *Rehearsed) Add(seed int64, j *verdict.Judgement) {
 	breached := false
 	for i := range j.SLOs {
 		s := &j.SLOs[i]
-		if verdict.LiveOnly(s.Measure) {
+		if s.Question.LiveOnly() {
 			continue
 		}
 		if breaches(s) {
@@ -190,6 +191,8 @@ type Rehearsal struct {
 
 // RehearsalRow is one SLO row over the seeds. Values are the middles of what was measured; null where no seed measured anything.
 type RehearsalRow struct {
+	question *experiments.Limit
+
 	Lock    string      `json:"lock"`
 	Measure string      `json:"measure"`
 	Unit    string      `json:"unit"`
@@ -226,7 +229,7 @@ func (r *Rehearsed) Document() *Rehearsal {
 	}
 	for i := range r.rows {
 		w := &r.rows[i]
-		row := RehearsalRow{Lock: w.Lock, Measure: w.Measure, Unit: w.Unit, Ask: w.Ask, Limit: w.Limit, Seeds: w.n, Open: w.open,
+		row := RehearsalRow{question: w.Question, Lock: w.Lock, Measure: w.Measure, Unit: w.Unit, Ask: w.Ask, Limit: w.Limit, Seeds: w.n, Open: w.open,
 			Breach: float64(w.breaches) / float64(r.Seeds), Worst: w.maxSeed}
 		if w.Against != nil {
 			row.Of, row.Share = w.Against.Lock, w.Against.Share
@@ -262,5 +265,5 @@ func (w *rehearsedRow) quantile(p float64) *float64 {
 
 // Measured reports that some seed measured each row that a rehearsal can measure: no data is never a yes.
 func (d *Rehearsal) Measured() bool {
-	return !slices.ContainsFunc(d.Rows, func(r RehearsalRow) bool { return r.Seeds == 0 && !verdict.LiveOnly(r.Measure) })
+	return !slices.ContainsFunc(d.Rows, func(r RehearsalRow) bool { return r.Seeds == 0 && !r.question.LiveOnly() })
 }

@@ -21,7 +21,7 @@ type RehearsedExpectation struct {
 
 // addExpected takes in what one seed provoked.
 func (r *Rehearsed) addExpected(seed int64, j *verdict.Judgement) {
-	rehearsable := slices.DeleteFunc(slices.Clone(j.Expected), func(s verdict.SLOResult) bool { return verdict.LiveOnly(s.Measure) })
+	rehearsable := slices.DeleteFunc(slices.Clone(j.Expected), func(s verdict.SLOResult) bool { return s.Question.LiveOnly() })
 	if r.expected == nil {
 		for _, s := range rehearsable {
 			r.expected = append(r.expected, RehearsedExpectation{Fault: s.Fault, Lock: s.Lock, Measure: s.Measure, Unit: s.Unit, Ask: s.Ask, Limit: s.Limit})

@@ -106,7 +106,7 @@ func notProvoked(r *verdict.SLOResult, m verdict.Missing) {
 // one strikes them.
 func (ix *Facts) broughtAbout(c consequence) *Facts {
 	part := *ix
-	part.only, part.findings, part.contradictions, part.jobOrder = &c, nil, 0, nil
+	part.only, part.findings, part.jobOrder = &c, nil, nil
 	part.byLock = map[string][]*keyIndex{}
 	struck := ix.struckKeys(c.shot)
 	for _, k := range ix.keysOf(c.lock) {

@@ -67,12 +67,11 @@ func (j *judging) judgement() *verdict.Judgement {
 	out.Takeovers = append(out.Takeovers, ix.thefts()...)
 	j.fill(out)
 	out.Rolling = j.rolledOut()
-	j.impossible()
-	out.Predicted = ix.predicted(out.Takeovers)
+	var outside []verdict.Finding
+	out.Predicted, outside = ix.predicted(out.Takeovers)
 	out.Machine = ix.machine()
-	ix.compareMetrics()
 	out.HoldersBy, out.Monitor = ix.holdersBy, ix.monitor
-	out.Findings = append([]verdict.Finding{}, ix.findings...)
+	out.Findings = append([]verdict.Finding{}, slices.Concat(ix.findings, j.impossible(), outside, ix.compareMetrics())...)
 	out.Warnings = j.warnings()
 	out.ExitCode = j.exit(out)
 	out.Verdict = verdict.ExitName(out.ExitCode)
@@ -98,7 +97,6 @@ type judging struct {
 
 // judging begins a judgement.
 func (ix *Facts) judging() *judging {
-	ix.findings = ix.findings[:ix.contradictions] // without those of a judgement before
 	j := &judging{Judger: ix.judger, ix: ix, figures: map[figureKey]figure{}, serieses: map[seriesKey]*series{}, fencings: map[string]fencing{}, giveups: map[string]giveUps{}, dups: map[string]duplicates{},
 		debts: map[string]debts{}, spread: map[string][]*distribution{}}
 	j.status = verdict.StatusCutOff

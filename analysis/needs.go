@@ -16,6 +16,7 @@ const (
 	needContended                  // and somebody else asked for it meanwhile
 	needKeys                       // its keys were looked at for as long as they were in use
 	needLedger                     // the ledger's final read, or looks at it all the time
+	needLegible                    // and every record of it could be read
 	needLate                       // the final reads came after the horizon
 	needHeard                      // no line of a replica was lost
 	needTrusted                    // no evidence contradicts what is claimed of its keys
@@ -57,6 +58,7 @@ func conditions() []condition {
 		{needLedger, func(j *judging, l *experiments.Limit) []verdict.Missing {
 			return j.blind(j.ix.ledgerOf(l.Lock), j.window())
 		}},
+		{needLegible, func(j *judging, l *experiments.Limit) []verdict.Missing { return j.illegible(j.ix.ledgerOf(l.Lock)) }},
 		{needKeys, func(j *judging, l *experiments.Limit) []verdict.Missing { return j.keysBlind(l.Lock) }},
 		{needLate, func(j *judging, l *experiments.Limit) []verdict.Missing { return j.unseen(l.Lock) }},
 		{needHeard, func(j *judging, l *experiments.Limit) []verdict.Missing { return j.lostLines() }},
@@ -74,6 +76,14 @@ func (j *judging) needsOf(l *experiments.Limit, m *measure, f *figure) []verdict
 		}
 	}
 	return ls
+}
+
+// illegible says that records which a source gave could not be read: each may hide a violation, and each may be the end of something.
+func (j *judging) illegible(probe string) []verdict.Missing {
+	if n := j.ix.unread[probe]; n > 0 {
+		return []verdict.Missing{verdict.Lacking(verdict.MissingUnread, figures.Plural(n, "record"), probe)}
+	}
+	return nil
 }
 
 func fewJobs(finished, least int) []verdict.Missing {

@@ -121,7 +121,7 @@ func (a *answer) question(missed tally) *forecast.Question {
 
 // undecided is what keeps an answer away that lies in the figure itself: a machine that was late, or too few trials.
 func (a *answer) undecided() []verdict.Missing {
-	if a.l.Quantile > 0 && (a.n > 0 || a.kills()) {
+	if a.l.Quantile > 0 && (a.n > 0 || a.m.kills) {
 		if late := belatedAny(a.each, a.limit.lo); late != nil {
 			return late
 		}
@@ -141,9 +141,6 @@ func (a *answer) madeLate() []verdict.Missing {
 	return lateMachine(v.dur, v.late, a.sure())
 }
 
-// kills reports a figure whose trials are faults, and not what the lock does anyway.
-func (a *answer) kills() bool { return a.l.Trials && a.m.needs == 0 }
-
 // sure is the limit that keeps the promise whatever the other lock really had.
 func (a *answer) sure() int64 {
 	if a.l.Side == experiments.SideLeast && a.limit.hi != open {
@@ -158,7 +155,10 @@ func (a *answer) tooLittle() bool {
 }
 
 // byAbsence reports a Fail that rests on what was not seen: it stands only where it would have been.
-func (a *answer) byAbsence() bool { return a.broken == "" && (a.l.Share > 0 || a.tooLittle()) }
+func (a *answer) byAbsence() bool {
+	unread := func(l verdict.Missing) bool { return l.Code == verdict.MissingUnread }
+	return a.broken == "" && (a.l.Share > 0 || a.tooLittle() || a.m.ends && slices.ContainsFunc(a.lacks, unread))
+}
 
 // none reports that nothing was over the limit, or may have been.
 func (a *answer) none() bool {

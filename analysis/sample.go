@@ -43,7 +43,7 @@ func (ix *Facts) Measure() (*verdict.Judgement, []Sample) {
 func (a *answer) sample(r *verdict.SLOResult) Sample {
 	s := Sample{Question: a.l, Unit: a.unit, Of: OfRun, Limit: r.Limit, Broken: a.broken != ""}
 	switch {
-	case a.kills():
+	case a.m.kills:
 		missed := over(a.each, a.limit.lo)
 		s.Of, s.N, s.Surely, s.Maybe = a.of, a.n, missed.lo, missed.hi
 		for _, l := range r.Missing {

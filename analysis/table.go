@@ -13,6 +13,8 @@ type measure struct {
 	of     string // what it counts, in the singular
 	needs  need
 	none   verdict.MissingCode // what is missing where there was nothing to count
+	kills  bool                // its trials are faults, and not what the lock does anyway
+	ends   bool                // its lower end stands until something is seen to end: what could not be read may have been that
 	sees   func(*judging, *experiments.Limit) figure
 	facing func(*judging, *experiments.Limit, *figure) // adds what depends on the limit; nil = nothing does
 	phrase
@@ -56,14 +58,14 @@ func measures() map[string]*measure {
 		sec, num, part = verdict.UnitSeconds, verdict.UnitCount, verdict.UnitRatio
 		run            = needStruck | needLate // of the whole run
 		said           = needHeard | needTrusted
-		jobs           = run | needLedger | needFinished
+		jobs           = run | needLedger | needLegible | needFinished
 	)
 	table := map[string]*measure{
-		"takeover":                  {unit: sec, of: "kill", sees: trialsOf, facing: facingTrials},
-		"tick_gap":                  {unit: sec, of: "kill", sees: trialsOf, facing: facingTrials},
+		"takeover":                  {unit: sec, of: "kill", needs: needLegible, kills: true, ends: true, sees: trialsOf, facing: facingTrials},
+		"tick_gap":                  {unit: sec, of: "kill", needs: needLegible, kills: true, ends: true, sees: trialsOf, facing: facingTrials},
 		"duplicate_terminal_states": {unit: num, of: "job", needs: jobs, sees: duplicated},
-		"re_executed":               {unit: num, of: "job", needs: jobs, sees: executedAgain},
-		"stranded":                  {unit: num, of: "job", needs: run | needLedger, sees: stranded},
+		"re_executed":               {unit: num, of: "job", needs: jobs | needHeard, sees: executedAgain},
+		"stranded":                  {unit: num, of: "job", needs: run | needLedger | needLegible, ends: true, sees: stranded},
 		"abandonments":              {unit: num, of: "epoch", needs: run | needHeard, none: verdict.MissingWork, sees: abandoned},
 		measureSignalled:            {unit: num, needs: needStruck | needSighted, sees: signalledAbandonments},
 		"abandonment.missed":        {unit: num, of: "jeopardy", needs: needLate | needKeys | said, none: verdict.MissingJeopardy, sees: gaveUp},
@@ -71,7 +73,7 @@ func measures() map[string]*measure {
 		"abandonment.needless":      {unit: num, of: "jeopardy", needs: needLate | needKeys | said, none: verdict.MissingJeopardy, sees: gaveUp},
 		"overlap.belief":            {unit: sec, of: "epoch", needs: run | needContended | needKeys | said, none: verdict.MissingHolders, sees: overlapped},
 		"overlap.work":              {unit: sec, of: "epoch", needs: run | needContended | needKeys | said, none: verdict.MissingHolders, sees: overlapped},
-		"overlap.effect":            {unit: num, of: "effect", needs: run | needContended | needLedger | needTrusted, none: verdict.MissingEffects, sees: fenced},
+		"overlap.effect":            {unit: num, of: "effect", needs: run | needContended | needLedger | needLegible | needTrusted, none: verdict.MissingEffects, sees: fenced},
 		"fence_lag":                 {unit: sec, of: "epoch", needs: run | said, none: verdict.MissingWorkEnds, sees: lagged},
 		"unowned_work":              {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingWork, sees: unownedWork},
 		"loss_to_fence":             {unit: sec, of: "loss", needs: run | needKeys | said, none: verdict.MissingLosses, sees: longest((*Facts).lossToFence)},
@@ -79,21 +81,21 @@ func measures() map[string]*measure {
 		"busy.count":                {unit: num, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
 		"busy.time":                 {unit: sec, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
 		"busy.each":                 {unit: sec, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
-		"lock_debt.max":             {unit: sec, of: "epoch", needs: run | needKeys | needTrusted, none: verdict.MissingDoneHolders, sees: owed},
-		"lock_debt.effective":       {unit: sec, of: "epoch", needs: run | needKeys | needTrusted, none: verdict.MissingDoneHolders, sees: owed},
-		"lock_debt.total":           {unit: sec, of: "epoch", needs: run | needKeys | needTrusted, none: verdict.MissingDoneHolders, sees: owed},
-		"lock_debt.waiter_seconds":  {unit: sec, of: "epoch", needs: run | needKeys | needTrusted, none: verdict.MissingDoneHolders, sees: owed},
-		"orphan_acquires":           {unit: num, of: "acquire", needs: run | needKeys | needTrusted, none: verdict.MissingRequests, sees: orphans},
-		"not_owned.renew":           {unit: part, of: "renewal", needs: run, none: verdict.MissingAnswers, sees: notYours},
-		"not_owned.release":         {unit: part, of: "release", needs: run, none: verdict.MissingAnswers, sees: notYours},
+		"lock_debt.max":             {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingDoneHolders, sees: owed},
+		"lock_debt.effective":       {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingDoneHolders, sees: owed},
+		"lock_debt.total":           {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingDoneHolders, sees: owed},
+		"lock_debt.waiter_seconds":  {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingDoneHolders, sees: owed},
+		"orphan_acquires":           {unit: num, of: "acquire", needs: run | needKeys | said, none: verdict.MissingRequests, sees: orphans},
+		"not_owned.renew":           {unit: part, of: "renewal", needs: run | needHeard, none: verdict.MissingAnswers, sees: notYours},
+		"not_owned.release":         {unit: part, of: "release", needs: run | needHeard, none: verdict.MissingAnswers, sees: notYours},
 		"failed_releases.calls":     {unit: part, of: "release call", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: failedCalls},
 		"failed_releases.given_up":  {unit: part, of: "lease", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: failedCalls},
 		"foreign_releases":          {unit: num, of: "release", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("released", func(e *epoch) []*call { return e.releases })},
 		"foreign_renewals":          {unit: num, of: "renewal", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("renewed", func(e *epoch) []*call { return e.renewals })},
 		"duplicate_epochs":          {unit: num, of: "grant", needs: run | said, none: verdict.MissingHolders, sees: grantedAgain},
 		"fence_regressions":         {unit: num, of: "grant", needs: run, sees: regressed},
-		"held":                      {unit: sec, of: "hold", needs: needLate, sees: spread, facing: facingSpread},
-		"wait":                      {unit: sec, of: "wait", needs: needLate, sees: spread, facing: facingSpread},
+		"held":                      {unit: sec, of: "hold", needs: needLate | needHeard, sees: spread, facing: facingSpread},
+		"wait":                      {unit: sec, of: "wait", needs: needLate | needHeard, sees: spread, facing: facingSpread},
 		"rolling.handovers":         {unit: num, of: "rolling restart", needs: run | needKeys | said, none: verdict.MissingRolls, sees: rolled},
 		"rolling.without_leader":    {unit: sec, of: "rolling restart", needs: run | needKeys | said, none: verdict.MissingRolls, sees: rolled},
 		"rolling.longest":           {unit: sec, of: "rolling restart", needs: run | needKeys | said, none: verdict.MissingRolls, sees: rolled},

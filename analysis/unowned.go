@@ -3,7 +3,6 @@ package analysis
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -72,12 +71,22 @@ func (ix *Facts) fenceLag(e *epoch) (worst lag, ok bool) {
 	return worst, ok
 }
 
-// lagOf holds the end of one stretch of work against the validity that the client had by then: send time of the last success
-// + TTL - drift. It is computed from the stamps of the calls; what the worker says of it itself is only compared.
+// lagOf holds the end of one stretch of work against the validity that the client had by then. It is computed from the stamps of the calls.
 func (ix *Facts) lagOf(e *epoch, w *work) (lag, bool) {
+	valid, known := ix.validUntil(e, w)
+	if !known {
+		return lag{}, false
+	}
+	l := lag{n: w.n, dur: e.running(valid, w.end).less(ix.grace(e, valid))}
+	if w.exited() {
+		l.n = w.exit
+	}
+	return l, true
+}
+
+// validUntil is the end of the validity that the client had when a stretch of work ended: send time of the last success + TTL - drift.
+func (ix *Facts) validUntil(e *epoch, w *work) (valid history.Span, known bool) {
 	p := ix.policy(e.lock)
-	var valid history.Span
-	known := false
 	extend := func(c *call) {
 		if c.outcome != history.OK || c.span.To > w.end.To {
 			return
@@ -86,22 +95,34 @@ func (ix *Facts) lagOf(e *epoch, w *work) (lag, bool) {
 		valid = history.Span{From: max(valid.From, v.From), To: max(valid.To, v.To)}
 		known = true
 	}
-	for _, c := range slices.Concat(e.acquires, e.renewals) {
+	for _, c := range e.acquires {
 		extend(c)
 	}
-	if !known {
-		return lag{}, false
+	for _, c := range e.renewals {
+		extend(c)
 	}
-	l := lag{n: w.n}
-	if w.exited() {
-		l.n = w.exit
-		if shown, said := w.end.From-valid.To, -w.valid; w.hasValid && said < shown-lagTolerance {
+	return valid, known
+}
+
+// checkValidity holds what workers say of their own validity against the one that their calls give. Of each epoch it tells the worst.
+func (ix *Facts) checkValidity() {
+	for _, e := range ix.allEpochs() {
+		var worst *work
+		var shown, said int64
+		for _, w := range e.works {
+			valid, known := ix.validUntil(e, w)
+			if !known || !w.exited() || !w.hasValid {
+				continue
+			}
+			if x := w.end.From - valid.To; worst == nil || x+w.valid > shown-said {
+				worst, shown, said = w, x, -w.valid
+			}
+		}
+		if worst != nil && said < shown-lagTolerance {
 			ix.find(fmt.Sprintf("key %s: the holder of epoch %s says that it stopped %s before its validity end, but its calls show %s later",
-				e.key, e.id, figures.Short(-said), figures.Short(shown-said)), w.exit)
+				e.key, e.id, figures.Short(-said), figures.Short(shown-said)), worst.exit)
 		}
 	}
-	l.dur = e.running(valid, w.end).less(ix.grace(e, valid))
-	return l, true
 }
 
 // lagTolerance is how far a worker's own validity may be from the one that its calls give before it counts as a contradiction.

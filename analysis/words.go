@@ -194,7 +194,7 @@ func (a *answer) tooFew() verdict.Missing {
 	need, things := forecast.TrialsNeeded(a.l.Quantile, missed.hi), figures.Plural(a.n, a.of)
 	next := fmt.Sprintf("Set repeat: {count: %d}, or promise a max.", need)
 	switch {
-	case !a.kills():
+	case !a.m.kills:
 		return verdict.Lacking(verdict.MissingMoreValues, figures.Count(missed.hi), things, name, need)
 	case missed.hi == 0:
 		return verdict.Lacking(verdict.MissingCleanTrials, things, name, need, next)

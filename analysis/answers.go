@@ -205,10 +205,8 @@ func (ix *Facts) grantsOf(k *keyIndex, e *epoch) (all []grantOf) {
 	if !ix.exp.Observed() || e.stranger {
 		return all
 	}
-	for i, s := range e.looks {
-		if i == 0 || e.looks[i-1].next != s {
-			all = append(all, grantOf{k.name, int64(len(all)), s.n})
-		}
+	if len(e.looks) > 0 {
+		all = append(all, grantOf{k.name, int64(e.nth), e.looks[0].n})
 	}
 	if len(all) == 0 && len(e.effects) > 0 {
 		all = append(all, grantOf{k.name, 0, e.effects[0].n})
@@ -278,6 +276,9 @@ func grantedAgain(j *judging, l *experiments.Limit) figure {
 	f.hi = f.lo
 	if x := j.ix.exp.EffectsOf(l.Lock); j.ix.exp.Observed() && (x == nil || x.Map.Token == "") {
 		f.hi = open // grants hide between looks, and nothing else tells their tokens
+	}
+	if why, next := j.ix.exp.Untold(l.Lock, l.Measure); why != "" {
+		f.unfit, f.next = capital(why), capital(next)
 	}
 	return f
 }

@@ -69,6 +69,16 @@ var cases = map[string]func() *tape{
 	"pods-end-not-seen":         podsEndNotSeen,
 	"pods-observed-lease":       func() *tape { return podsObserved(1) },
 	"pods-observed-lease-late":  func() *tape { return podsObserved(16) },
+
+	"names-come-back":      func() *tape { return namesComeBack(3.2) },
+	"names-come-back-late": func() *tape { return namesComeBack(14.7) },
+	"token-rolled-back":    func() *tape { return comesBack(true, false) },
+	"token-comes-back":     func() *tape { return comesBack(false, false) },
+	"rolled-back-twice":    func() *tape { return comesBack(true, true) },
+	"gone-early-released":  func() *tape { return goneEarly(false) },
+	"gone-early-vanished":  func() *tape { return goneEarly(true) },
+	"delayed-not-due":      func() *tape { return delayed(100) },
+	"delayed-left":         func() *tape { return delayed(8) },
 }
 
 var (

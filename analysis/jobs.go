@@ -74,8 +74,8 @@ func (ix *Facts) strandedOf(lock string) (t tally, evidence []int64, known bool)
 		evidence = append(evidence, n)
 	}
 	for _, j := range ix.jobOrder {
-		if j.lock == lock && len(j.terminals) == 0 {
-			add(plus(j.offered.To, int64(forecast.Horizon(ix.exp, lock))), j.hold, j.n)
+		if j.lock == lock && len(j.terminals) == 0 && j.due.From <= horizon {
+			add(plus(j.owed().To, int64(forecast.Horizon(ix.exp, lock))), j.hold, j.n)
 		}
 	}
 	for _, s := range ix.shots {
@@ -88,6 +88,11 @@ func (ix *Facts) strandedOf(lock string) (t tally, evidence []int64, known bool)
 		}
 	}
 	return t, evidence, known
+}
+
+// owed is from when on somebody has to do the job: since its offer, or since it is due.
+func (j *job) owed() history.Span {
+	return history.Span{From: max(j.offered.From, j.due.From), To: max(j.offered.To, j.due.To)}
 }
 
 // horizon is the instant from which on a breach of this lock would have been seen; faulted is false where no fault was applied.
@@ -111,15 +116,6 @@ func (ix *Facts) faultsOver() (at int64, faulted bool) {
 	}
 	return at, faulted
 }
-
-// Kinds of duplicate terminal states.
-const (
-	dupStale       = "stale"       // by a superseded epoch
-	dupRepeated    = "repeated"    // by a rightful later epoch that did not look first
-	dupConflicting = "conflicting" // another state than the first
-	// By whom, or whether again at all, is not known: the effects of a foreign system do not say.
-	dupUndetermined = "undetermined"
-)
 
 // duplicates of one lock: applied terminal writes beyond the first of each job.
 type duplicates struct {
@@ -145,7 +141,7 @@ func (ix *Facts) duplicatesOf(lock string) duplicates {
 			d.finished++
 		}
 		if len(j.terminals) > 1 {
-			x := j.duplicate()
+			x := ix.duplicate(j)
 			d.list = append(d.list, x)
 			d.extra += x.Extra
 			d.maybe += len(j.terminals) - 1 - x.Extra
@@ -160,55 +156,6 @@ func (ix *Facts) duplicatesOf(lock string) duplicates {
 		d.open = ix.unresolved(lock)
 	}
 	return d
-}
-
-// duplicate describes a job with more than one applied terminal write.
-func (j *job) duplicate() verdict.Duplicate {
-	d := verdict.Duplicate{Lock: j.lock, Job: j.id, Kinds: []string{}, Epochs: []string{}, At: []float64{}}
-	var evidence []int64
-	top := j.terminals[0].epoch
-	for i, f := range j.terminals {
-		d.Epochs = append(d.Epochs, f.epoch.id)
-		d.At = append(d.At, seconds(f.span.To))
-		evidence = append(evidence, f.n)
-		if i == 0 {
-			continue
-		}
-		if j.surelyAgain(i) {
-			d.Extra++
-		}
-		conflicting := f.State != j.terminals[0].State
-		if conflicting {
-			addKind(&d, dupConflicting)
-		}
-		switch {
-		case f.Foreign && (!f.named() || f.epoch.rank*top.rank == 0):
-			addKind(&d, dupUndetermined)
-		case f.epoch.rank < top.rank || f.superseded():
-			addKind(&d, dupStale)
-		case !conflicting:
-			addKind(&d, dupRepeated)
-		}
-		if f.epoch.rank > top.rank {
-			top = f.epoch
-		}
-	}
-	d.Resurrected = j.resurrected()
-	d.Evidence = cite(evidence...)
-	return d
-}
-
-// superseded reports an effect of a later-granted epoch of the key earlier in the ledger.
-func (f *effect) superseded() bool {
-	return slices.ContainsFunc(f.key.effects, func(o *effect) bool {
-		return o.before(f) && o.fresh() && o.epoch.rank > f.epoch.rank
-	})
-}
-
-func addKind(d *verdict.Duplicate, kind string) {
-	if !slices.Contains(d.Kinds, kind) {
-		d.Kinds = append(d.Kinds, kind)
-	}
 }
 
 // resurrected reports a state after a terminal one that is not terminal.
@@ -232,34 +179,6 @@ func (ix *Facts) unresolved(lock string) int {
 		}
 	}
 	return n
-}
-
-func duplicateText(d verdict.Duplicate) string {
-	var parts []string
-	for i, e := range d.Epochs {
-		parts = append(parts, byEpoch(e)+" at "+figures.Clock(figures.Nanoseconds(d.At[i])))
-	}
-	return "Job " + d.Job + " was finished " + strings.Join(parts, " and ") + " (" + strings.Join(d.Kinds, ", ") + ")"
-}
-
-func byEpoch(e string) string {
-	if e == "" {
-		return "by nobody known"
-	}
-	return "by epoch " + e
-}
-
-func duplicateAdvice(d verdict.Duplicate, observed bool) string {
-	stale := slices.Contains(d.Kinds, dupStale)
-	switch {
-	case observed && stale:
-		return "Stop the work when the lock is lost, and let the resource compare fences, so that a superseded holder cannot write."
-	case observed:
-		return "Look at the job's state under the lock before working, or let the resource refuse a second terminal state."
-	case stale:
-		return "Let the resource compare fences (fenced: true), so that a superseded holder cannot write."
-	}
-	return "Look at the job's state under the lock before working (look: true), or let the resource refuse a second terminal state (strict: true)."
 }
 
 // noJobs is code of the lock, where the jobs are lockdrill's own; else that the source of the effects told of none, or of no end.
@@ -296,7 +215,7 @@ func duplicated(j *judging, l *experiments.Limit) figure {
 		f.evidence = append(f.evidence, x.Evidence...)
 	}
 	if len(d.list) > 0 {
-		f.why, f.next = duplicateText(d.list[0]), duplicateAdvice(d.list[0], j.ix.exp.Observed())
+		f.why, f.next = duplicateText(&d.list[0]), j.ix.duplicateAdvice(&d.list[0])
 	}
 	return f
 }

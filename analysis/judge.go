@@ -180,6 +180,9 @@ func (j *judging) fill(out *verdict.Judgement) {
 		j.fillUpkeep(out, name)
 		again, _ := ix.reExecuted(name)
 		stranded, _, _ := ix.strandedOf(name)
+		vanished, _ := ix.vanishedOf(name)
+		c.Vanished += vanished.lo
+		c.VanishedAtMost += vanished.hi
 		c.Jobs += d.jobs
 		c.Finished += d.finished
 		c.TerminalAccepted += d.accepted
@@ -358,7 +361,7 @@ func (r *Judger) Read(h history.Source) (*Facts, error) {
 		keys: map[string]*keyIndex{}, byLock: map[string][]*keyIndex{}, jobs: map[string]*job{}, replicas: map[string][]*epoch{},
 		writes: map[opKey]*claim{}, deaths: map[string]death{}, claims: map[string]int64{}, pauses: map[string][]pause{},
 		ready: map[string]int64{}, heard: map[string]bool{}, called: map[string]string{}, probes: map[string]*coverage{}, samples: signals.Samples{},
-		ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, told: history.Numbers{}, unread: map[string]unread{}, phases: map[string]*history.Event{},
+		ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, told: history.Numbers{}, unread: map[string]unread{}, vanishings: map[string][]vanishing{}, phases: map[string]*history.Event{},
 	}
 	if err := ix.read(h); err != nil {
 		return nil, err

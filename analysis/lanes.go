@@ -102,7 +102,7 @@ func (ix *Facts) holdOf(e *epoch) verdict.Hold {
 // end of the lease.
 func (ix *Facts) holdsUntil(e *epoch, h *verdict.Hold) {
 	for _, s := range ix.shots {
-		if h.Replica == "" && s.key == e.key && s.epoch == e.id && s.effective() {
+		if h.Replica == "" && s.key == e.key && s.epoch == e.id && s.effective() && ix.keys[e.key].at(e.id, s.applied.Span) == e {
 			h.Replica = s.victim
 		}
 	}

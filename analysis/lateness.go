@@ -77,15 +77,16 @@ func (ix *Facts) lateness(from, to int64, way ...string) int64 {
 func (ix *Facts) wayOf(loop bool, who string) []string {
 	way := []string{who, history.WaitsStore, history.WaitsLedger}
 	env := ix.environment
-	if !loop || env != nil && (env.Proxy != "" || env.Store.Kind == "embedded") { // it offers jobs, or it carries the calls
+	offers := !loop && (env == nil || env.Fleet != history.FleetObservedProcesses && env.Fleet != history.FleetObservedPods)
+	if offers || env != nil && (env.Proxy != "" || env.Store.Kind == "embedded") { // it offers jobs, or it carries the calls
 		way = append(way, theRunner)
 	}
 	return way
 }
 
-// latenessJudges reports that the replicas were on the runner's machine.
+// latenessJudges reports that the replicas were on the runner's machine, whoever started them.
 func (ix *Facts) latenessJudges() bool {
-	return ix.environment != nil && ix.environment.Fleet == history.FleetProcesses
+	return ix.environment != nil && (ix.environment.Fleet == history.FleetProcesses || ix.environment.Fleet == history.FleetObservedProcesses)
 }
 
 // off is what of a lateness is taken off what was measured.

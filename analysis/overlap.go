@@ -193,6 +193,9 @@ func (f *effect) unowned() (surely, maybe bool) {
 	case f.Named == "other", f.Named == "none", f.epoch.ghost:
 		return true, true
 	}
+	if f.unsure { // its writer may have had the key again, between two looks
+		return false, true
+	}
 	end := f.epoch.life.end
 	if f.epoch.rank == 0 || end.From == open {
 		return false, false

@@ -31,10 +31,10 @@ func (ix *Facts) cannotRead(source string, more unread) {
 }
 
 // hole notes that events of a stream are missing in the record. Of what one probe shows nobody knows then what it was; without a life of a
-// store nothing can be said of what it held.
+// store, or a look at keys, nothing can be said of who held what.
 func (ix *Facts) hole(h history.Hole) {
 	what := "the history lacks " + figures.Plural(h.Count, "event") + " of " + h.Stream + " between " + figures.Clock(h.Span.From) + " and " + figures.Clock(h.Span.To)
-	if _, is := history.StoreOf(h.Stream); is {
+	if _, is := history.StoreOf(h.Stream); is || h.Stream == probeKeys || h.Stream == probeLeases {
 		ix.contradict(what)
 		return
 	}

@@ -83,12 +83,16 @@ func bySignal(_ *Experiment, l *Lock) (why, next string) {
 	return saysNothing, "say in the lock which counter or log line tells what it gives up: abandoned_by: {metric: NAME} or {log: PATTERN}"
 }
 
-// byKeys is of what looks at keys tell: a Lease object carries no token.
-func byKeys(_ *Experiment, l *Lock) (why, next string) {
-	if l.Lease == "" {
-		return "", ""
+// byKeys is of what looks at keys tell: a Lease object carries no token, and a value that is a name comes back by right.
+func byKeys(e *Experiment, l *Lock) (why, next string) {
+	switch {
+	case l.Lease != "":
+		return saysNothing, ""
+	case !e.FreshTokens(l.Name):
+		return "nothing says that the values of its keys are tokens, new for each grant; a name comes back by right",
+			"say where the tokens are told: in a log (system.holder, log), or in the effects (map.token)"
 	}
-	return saysNothing, ""
+	return "", ""
 }
 
 func byEffects(e *Experiment, l *Lock) (why, next string) {

@@ -15,7 +15,8 @@ import (
 // checker finds what is wrong with values that are right one by one. It names values by their path in the file.
 type checker struct {
 	*collector
-	e *Experiment
+	e        *Experiment
+	recorded bool // the file is that of a run
 }
 
 func (c *checker) all() {

@@ -45,7 +45,13 @@ func Load(path string) (*Experiment, error) {
 // Parse is Load for a file that is already in memory; name is what its problems are called by, and a policy sheet is sought
 // beside it.
 // The error is always of type Problems.
-func Parse(name string, data []byte) (*Experiment, error) {
+func Parse(name string, data []byte) (*Experiment, error) { return parse(name, data, false) }
+
+// ParseRun is Parse of the file of a recorded run. Promises that cannot be answered are read as they are: the judge says why of each, also
+// where the file is from before they were refused.
+func ParseRun(name string, data []byte) (*Experiment, error) { return parse(name, data, true) }
+
+func parse(name string, data []byte, recorded bool) (*Experiment, error) {
 	doc := file{}
 	c := newCollector(name, data)
 	if root := c.read(data); root != nil {
@@ -53,7 +59,7 @@ func Parse(name string, data []byte) (*Experiment, error) {
 		d.value("", nil, root, settable(&doc), rule{})
 		d.readSheet(&doc.Experiment)
 		d.rolls(&doc.Experiment)
-		(&checker{collector: c, e: &doc.Experiment}).all()
+		(&checker{collector: c, e: &doc.Experiment, recorded: recorded}).all()
 	}
 	if c.sheet != nil {
 		c.list = append(c.list, c.sheet.list...)

@@ -113,7 +113,7 @@ var rules = map[Kind]rule{
 	WriteInvoke:      {body: "write", key: true, epoch: true, op: true},
 	WriteReturn:      {body: "write", key: true, epoch: true, op: true, outcome: true},
 	LedgerEntry:      {body: "entry", key: true}, // epoch and op: checkBody
-	LookKind:         {body: "look", key: true},
+	LookKind:         {body: "look", key: true, seq: true},
 	CoverageKind:     {body: "coverage", seq: true},
 	GapKind:          {body: "coverage", seq: true},
 	SampleKind:       {body: "sample", seq: true},

@@ -10,11 +10,13 @@ import (
 // is what one probe shows, or the lives of one store.
 
 // Stream names the stream in which e is numbered; "" = none. What coverage events call a probe, its samples, beliefs and unread records
-// belong to as well, so that each second of coverage vouches for all that it has told before.
+// belong to as well, and its looks at keys, so that each second of coverage vouches for all that it has told before.
 func (e *Event) Stream() string {
 	switch {
 	case e.Coverage != nil:
 		return e.Coverage.Probe
+	case e.Look != nil: // without one, a value that came back looks like one that was extended
+		return strings.TrimPrefix(e.Source, "probe:")
 	case e.Sample != nil && e.Sample.Metric == AlertsFiring:
 		return "alerts"
 	case e.Sample != nil:

@@ -32,7 +32,7 @@ func correctnessBlocks(r Run, ev *evidence) []Block {
 }
 
 func duplicateTable(list []verdict.Duplicate, ev *evidence) *Table {
-	return tableOf("Jobs with more than one accepted terminal state", []string{"lock", "job", "too many", "kinds", "at", "epochs", "events"}, list,
+	return tableOf("Jobs with more than one accepted terminal state", []string{"lock", "job", "too many", "kinds", "at", "by", "events"}, list,
 		func(d verdict.Duplicate) []Cell {
 			var at []string
 			for _, s := range d.At {
@@ -43,7 +43,7 @@ func duplicateTable(list []verdict.Duplicate, ev *evidence) *Table {
 				kinds += ", resurrected"
 			}
 			return []Cell{codeCell(d.Lock), codeCell(d.Job), figureCell(figures.Count(d.Extra)), plainCell(kinds), figureCell(strings.Join(at, ", ")),
-				plainCell(strings.Join(d.Epochs, ", ")), ev.cell(d.Evidence)}
+				plainCell(strings.Join(d.Writers(), ", ")), ev.cell(d.Evidence)}
 		})
 }
 

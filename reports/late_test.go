@@ -35,7 +35,7 @@ func TestALateMachineIsSaidBesideItsFigures(t *testing.T) {
 		}
 	}
 	j.Machine.Judges = false
-	if text := written(t, terminal, r); !strings.Contains(text, "no time is taken off for it, because lockdrill did not run the replicas on it") {
+	if text := written(t, terminal, r); !strings.Contains(text, "no time is taken off for it, because the replicas did not run on it") {
 		t.Error("the terminal does not say that the lateness of another machine judges nothing")
 	}
 }

@@ -171,7 +171,7 @@ func holdersText(by map[string]int) string {
 func machineText(m *verdict.LateMachine) string {
 	text := fmt.Sprintf("this machine was late %s, by %s in all and %s at worst", figures.Plural(m.Stretches, "time"), roughly(m.Late), roughly(m.Worst))
 	if !m.Judges {
-		text += "; no time is taken off for it, because lockdrill did not run the replicas on it"
+		text += "; no time is taken off for it, because the replicas did not run on it"
 	}
 	return text
 }

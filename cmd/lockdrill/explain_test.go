@@ -27,7 +27,7 @@ func TestEveryMeasureAndLintHasAWord(t *testing.T) {
 	for _, w := range []lockcore.LoopMode{lockcore.LoopTTLHold, lockcore.LoopExplicit, lockcore.LoopRenewed} {
 		want = append(want, string(w))
 	}
-	want = append(want, "stale", "superseded", "repeated", "conflicting") // as verdicts and legends say
+	want = append(want, "stale", "superseded", "repeated", "unattributed", "conflicting") // as verdicts and legends say
 	want = append(want, fault.Crash, fault.Graceful, fault.Evict, fault.ForceDelete, string(fault.Drain), string(fault.Cordon), string(fault.SlowAPI), string(fault.ReadOnly), string(fault.AwayAPI))
 	slo := reflect.TypeFor[experiments.SLO]()
 	for i := range slo.NumField() {

@@ -48,7 +48,7 @@ func TestAKillAtRandomWaitsUntilASourceKnowsWhoHolds(t *testing.T) {
 				s.see(history.Event{Kind: history.FaultVoid, Fault: body})
 				if late := time.Duration(s.now - asked); len(s.fires) > 1 {
 					return
-				} else if inc, _ := s.c.owner(f.Epoch); late < 2*time.Second || knows && inc != "r2.1" || !knows && f.Word != history.HolderUnknown {
+				} else if inc, _ := s.c.owner(f.Key, f.Epoch); late < 2*time.Second || knows && inc != "r2.1" || !knows && f.Word != history.HolderUnknown {
 					t.Errorf("knows %v: after %v it struck %q: %q %s", knows, late, inc, f.Word, f.Why)
 				}
 			}

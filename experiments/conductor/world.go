@@ -34,7 +34,8 @@ type world struct {
 	pool      arena.Of[epoch]
 	replicas  []*replica
 	byInc     map[string]*replica
-	epochs    map[string]*epoch  // by fingerprint
+	epochs    map[string]*epoch  // by fingerprint; of an observed system none
+	shown     map[string]*epoch  // observed: by key, what its last look showed. A value that comes back is another epoch
 	held      map[string]*epoch  // by key: granted, not given back, holder alive
 	unnamed   map[string]unnamed // observed: by key
 	unseen    map[string]string  // by probe whose looks fail at present: what they get
@@ -81,7 +82,7 @@ type loop struct{ lastTick int64 }
 
 func newWorld(e *experiments.Experiment) *world {
 	w := &world{
-		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, held: map[string]*epoch{}, unnamed: map[string]unnamed{}, unseen: map[string]string{}, loops: map[string]*loop{},
+		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, shown: map[string]*epoch{}, held: map[string]*epoch{}, unnamed: map[string]unnamed{}, unseen: map[string]string{}, loops: map[string]*loop{},
 		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, open: map[string]int64{}, renewed: map[string]bool{}, named: map[string]int64{},
 		pods: map[string]string{}, waiting: map[string]string{}, ends: history.Ends{}, fixed: e.System.Replicas, observed: e.Observed(), ready: readyWithin,
 	}
@@ -114,6 +115,7 @@ func (w *world) reset() {
 	}
 	clear(w.byInc)
 	clear(w.epochs)
+	clear(w.shown)
 	clear(w.held)
 	clear(w.unnamed)
 	clear(w.unseen)
@@ -168,7 +170,7 @@ func (c *Conductor) Observe(e history.Event) {
 			c.moment(ep, e)
 		}
 	case history.ReleaseInvoke, history.FenceObserved:
-		w.drop(e.Epoch)
+		w.drop(e.Key, e.Epoch)
 		if e.Kind == history.ReleaseInvoke {
 			c.gaveBack(e.Epoch)
 		}
@@ -220,8 +222,19 @@ func (w *world) finish(lock, job string, now int64) {
 	}
 }
 
-func (w *world) drop(epoch string) {
-	if ep := w.epochs[epoch]; ep != nil && w.held[ep.key] == ep {
+// epoch is the last one of this name under the key; nil where none is known.
+func (w *world) epoch(key, name string) *epoch {
+	if !w.observed {
+		return w.epochs[name]
+	}
+	if ep := w.shown[key]; ep != nil && ep.id == name {
+		return ep
+	}
+	return nil
+}
+
+func (w *world) drop(key, epoch string) {
+	if ep := w.epoch(key, epoch); ep != nil && w.held[ep.key] == ep {
 		delete(w.held, ep.key)
 	}
 }
@@ -278,7 +291,7 @@ func (c *Conductor) entry(e history.Event) {
 		}
 	}
 	for _, s := range c.series {
-		s.effect(e)
+		s.effect(e, w.shown[e.Key])
 	}
 }
 
@@ -405,9 +418,9 @@ func (l *loop) silentAt(lock *experiments.Lock) int64 {
 	return l.lastTick + int64(lock.Policy.TTL+time.Duration(2*(1+p.Jitter)*float64(p.Poll))+p.Tick+time.Second/4) + 1
 }
 
-// owner maps an epoch to the incarnation that asked for it, and says whether that incarnation is alive.
-func (c *Conductor) owner(epoch string) (incarnation string, alive bool) {
-	ep := c.world.epochs[epoch]
+// owner maps an epoch of a key to the incarnation that asked for it, and says whether that incarnation is alive.
+func (c *Conductor) owner(key, epoch string) (incarnation string, alive bool) {
+	ep := c.world.epoch(key, epoch)
 	if ep == nil {
 		return "", false
 	}

@@ -160,11 +160,6 @@ func (s series) values() []value {
 	return vs
 }
 
-// over counts the kills that surely took longer than limit (lo), and those that may have (hi).
-func (s series) over(limit time.Duration) tally {
-	return over(s.values(), int64(limit))
-}
-
 // evidence cites the kills, the slowest first.
 func (s series) evidence() []int64 {
 	ks := slices.Clone(s.kills)

@@ -277,7 +277,8 @@ func grantedAgain(j *judging, l *experiments.Limit) figure {
 	if x := j.ix.exp.EffectsOf(l.Lock); j.ix.exp.Observed() && (x == nil || x.Map.Token == "") {
 		f.hi = open // grants hide between looks, and nothing else tells their tokens
 	}
-	if why, next := j.ix.exp.Untold(l.Lock, l.Measure); why != "" {
+	if !j.ix.exp.FreshTokens(l.Lock) { // a stored run may ask what is refused since
+		why, next := j.ix.exp.Untold(l.Lock, l.Measure)
 		f.unfit, f.next = capital(why), capital(next)
 	}
 	return f

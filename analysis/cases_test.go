@@ -27,6 +27,12 @@ var cases = map[string]func() *tape{
 	"burst-legacy-count":               func() *tape { return burst(false) },
 	"metrics-agree":                    func() *tape { return metrics(1) },
 	"metrics-disagree":                 func() *tape { return metrics(0) },
+	"readings":                         func() *tape { return readings(false) },
+	"readings-odd":                     func() *tape { return readings(true) },
+	"effects-read":                     func() *tape { return finished(false, 0) },
+	"effects-unread":                   func() *tape { return finished(false, 1) },
+	"effects-twice":                    func() *tape { return finished(true, 0) },
+	"effects-twice-unread":             func() *tape { return finished(true, 2) },
 
 	"release-in-time":           releaseInTime,
 	"release-fails":             releaseFails,

@@ -166,6 +166,12 @@ func (q *question) target(s *signals.Target) (r signals.Reading, counts bool) {
 	case s.Present():
 		r = s.Rise(q.window, ix.started(s.Name) >= q.window.From)
 	}
+	if _, odd := s.Odd(q.window, q.form != "max"); odd { // what it really was nobody knows
+		r.Hi, counts = math.Inf(1), true
+		if q.form == "max" && !in {
+			r.Lo = math.Inf(-1)
+		}
+	}
 	switch {
 	case s.Present():
 	case s.Gone == history.GoneNoMetrics:

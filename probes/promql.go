@@ -201,7 +201,8 @@ func (p *PromQL) take(series []rawSeries, clock promClock, begun int64, final bo
 		switch {
 		case !s.gone && lacks == "" && p.stale(s.at, begun):
 			s.gone, s.told = true, false
-			events = append(events, p.event(s.at.From, begun, history.Sample{Target: s.sample.Target, Gone: history.GoneStale, Prev: copyOf(s.at)}))
+			events = append(events, p.event(s.at.From, begun, history.Sample{Target: s.sample.Target, Gone: history.GoneStale,
+				Why: "the server has scraped nothing of it since", Prev: copyOf(s.at)}))
 		case final && !s.gone && s.at.From >= begun:
 			last := s.sample
 			last.Final, last.Prev = true, copyOf(s.at)

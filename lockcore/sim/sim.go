@@ -63,6 +63,7 @@ type World struct {
 	seq      uint32
 	queue    queue
 	rng      rng
+	draw     func() float64 // rng.share, bound once
 	acts     []lockcore.Action
 	calls    arena.Of[call]
 	leases   arena.Of[lease]
@@ -100,6 +101,7 @@ type name struct{ token, epoch string }
 // New returns a world at time 0 in which nothing runs yet.
 func New(c Config) *World {
 	w := &World{table: lockcore.NewTable()}
+	w.draw = w.rng.share
 	w.Reset(c)
 	return w
 }

@@ -63,7 +63,7 @@ var policy = []place{
 		why: "a client on whatever store it is handed: it knows none"},
 	{path: "internal/endpoint", below: []string{"lockcore/protocol"}, libs: []string{"github.com/redis/go-redis/v9", "go.etcd.io/etcd/client/v3", "go.uber.org/zap"},
 		why: "how a store that needs a password or TLS is dialled, the same for runner and replica; passwords pass through here and nowhere else"},
-	{path: "lockcore/worker", below: []string{"internal/endpoint", "lockcore/client", "lockcore/metrics", "lockcore/protocol", "lockcore/redisstore", "lockcore/etcdstore", "lockcore/leasestore"}, libs: []string{"github.com/prometheus/client_golang", "github.com/redis/go-redis/v9", "go.etcd.io/etcd/client/v3", "go.uber.org/zap", "k8s.io/apimachinery", "k8s.io/client-go"},
+	{path: "lockcore/worker", below: []string{"internal/endpoint", "lockcore/client", "lockcore/metrics", "lockcore/protocol", "lockcore/work", "lockcore/redisstore", "lockcore/etcdstore", "lockcore/leasestore"}, libs: []string{"github.com/prometheus/client_golang", "github.com/redis/go-redis/v9", "go.etcd.io/etcd/client/v3", "go.uber.org/zap", "k8s.io/apimachinery", "k8s.io/client-go"},
 		why: "a replica is a process that a run starts: it opens the connections that it is told of and knows nothing of experiments, so that any other worker can stand in for it"},
 	{path: "lockcore/zoo/cage", below: []string{"lockcore/worker", "lockcore/zoo"}, libs: []string{"github.com/redis/go-redis/v9"},
 		why: "an animal as a process: its wrong scripts meet a real Redis here, so that neither the zoo nor the core has one"},

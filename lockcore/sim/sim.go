@@ -65,6 +65,7 @@ type World struct {
 	rng      rng
 	draw     func() float64 // rng.share, bound once
 	acts     []lockcore.Action
+	said     []history.Event // of one action
 	calls    arena.Of[call]
 	leases   arena.Of[lease]
 	tasks    arena.Of[task]

@@ -146,7 +146,8 @@ func (t *task) exit(why string) {
 }
 
 func (t *task) event(k history.Kind, op string) history.Event {
-	e := t.lease.event(k, t.lease.fence)
+	h := t.lease.holder(t.lease.epoch, t.lease.fence)
+	e := h.Event(k, history.At(t.r.w.now))
 	e.Op = op
 	return e
 }

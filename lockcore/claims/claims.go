@@ -5,6 +5,7 @@
 package claims
 
 import (
+	"errors"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -35,6 +36,27 @@ type Answer struct {
 	PTTL   time.Duration // Held: what the store still owes the holder; negative = no expiry
 	Err    string        // text of an error, without addresses
 	Fault  string        // the shot that made the call fail on purpose; "" = none
+}
+
+// AnswerOf is the answer that an error of a store stands for; text is what is said of one that is no refusal. A grant's fence is to be
+// added.
+func AnswerOf(err error, text string) Answer {
+	a := Answer{Result: lockcore.ResultOf(err)}
+	var held *lockcore.HeldError
+	var lost *lockcore.NotOwnedError
+	var made interface{ Fault() string }
+	switch {
+	case errors.As(err, &held):
+		a.Holder, a.PTTL = held.Holder, held.PTTL
+	case errors.As(err, &lost):
+		a.Holder = lost.Holder
+	default:
+		a.Err = text
+	}
+	if errors.As(err, &made) {
+		a.Fault = made.Fault()
+	}
+	return a
 }
 
 // wordsOf are the events of an operation, and the result that an OK stands for.

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"errors"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -36,21 +35,8 @@ func (h *Handle) answer(t task, op string, at history.Span, reply lockcore.Input
 	if h.c.sink == nil {
 		return
 	}
-	a := claims.Answer{Result: reply.Result, Fence: reply.Fence}
-	var held *lockcore.HeldError
-	var lost *lockcore.NotOwnedError
-	var made interface{ Fault() string }
-	switch {
-	case errors.As(err, &held):
-		a.Holder, a.PTTL = held.Holder, held.PTTL
-	case errors.As(err, &lost):
-		a.Holder = lost.Holder
-	default:
-		a.Err = plainText(err)
-	}
-	if errors.As(err, &made) {
-		a.Fault = made.Fault()
-	}
+	a := claims.AnswerOf(err, plainText(err))
+	a.Result, a.Fence = reply.Result, reply.Fence
 	by := h.holder(t.epoch, t.fence)
 	h.c.sink(by.Return(&t.call, op, at, &a))
 }

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/lockcore"
-	"github.com/lockdrill/lockdrill/lockcore/client"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/work"
 )
@@ -28,9 +26,9 @@ type task struct {
 	key, subject string
 	class        string
 	m            work.Machine
-	h            *client.Handle // held; nil = none
-	epoch        string         // the last one
-	op           string         // of the stretch of work
+	h            Held   // nil = none
+	epoch        string // the last one
+	op           string // of the stretch of work
 	effect       lockcore.Effect
 	quit, lost   bool // was told
 }
@@ -54,7 +52,7 @@ func (w *worker) take(ctx context.Context, o protocol.Offer) error {
 		delete(w.jobs, o.Job) // before the answer, which may bring the next offer at once
 		w.mu.Unlock()
 		if answer != "" {
-			w.emit(history.Event{
+			w.Say(history.Event{
 				Kind: history.JobAck, Span: history.At(monotime.Now()), Lock: o.Lock, Key: o.Key, Epoch: t.epoch,
 				Job: &history.Job{ID: o.Job, Hold: int64(o.Hold), Ack: answer},
 			})
@@ -65,7 +63,7 @@ func (w *worker) take(ctx context.Context, o protocol.Offer) error {
 
 // runLoop leads a loop, or waits to, until ctx ends.
 func (w *worker) runLoop(ctx context.Context, l *lock) {
-	rng := rand.New(rand.NewPCG(uint64(w.seed(l.Name)), 1))
+	rng := rand.New(rand.NewPCG(uint64(Seed(w.who, l.Name)), 1))
 	t := &task{w: w, lock: l, key: l.Key, subject: l.Name, m: work.New(work.Spec{Policy: &l.Policy}, rng.Float64)}
 	t.run(ctx)
 }
@@ -93,7 +91,7 @@ func (t *task) run(ctx context.Context) (answer string) {
 		if do.Effect != (work.Effect{}) {
 			t.effect = lockcore.Effect{
 				Key: t.key, Subject: t.subject, Loop: t.m.Loop(), State: do.Effect.State, Terminal: do.Effect.Terminal,
-				Epoch: t.h.Epoch(), Fence: t.h.Fence(), Op: t.w.nextOp("write"), Writer: t.w.who.Incarnation,
+				Epoch: t.h.Epoch(), Fence: t.h.Fence(), Op: t.w.Op("write"), Writer: t.w.who.Incarnation,
 				Unfenced: t.lock.Unfenced, Strict: t.lock.Strict,
 			}
 		}
@@ -122,9 +120,9 @@ func (t *task) run(ctx context.Context) (answer string) {
 }
 
 func (t *task) seek(ctx context.Context) work.Input {
-	h, err := t.lock.client.Acquire(client.WithClass(ctx, t.class), t.key)
+	h, err := t.w.locker.Acquire(ctx, Want{Lock: t.lock.Lock, Key: t.key, Class: t.class})
 	if err != nil {
-		return work.Input{Kind: work.Refusal, Busy: errors.Is(err, client.ErrBusy) || errors.Is(err, client.ErrReentrant)}
+		return work.Input{Kind: work.Refusal, Busy: errors.Is(err, ErrBusy)}
 	}
 	t.h, t.epoch, t.lost = h, h.Epoch(), false
 	return work.Input{Kind: work.Granted}
@@ -154,10 +152,10 @@ func (t *task) wait(ctx context.Context, d time.Duration, mind bool) work.Input 
 }
 
 func (t *task) enter() {
-	t.op = t.w.nextOp("work")
+	t.op = t.w.Op("work")
 	e := t.event(history.WorkEnter, t.op)
 	e.Work = &history.Work{Subject: t.subject}
-	t.w.emit(e)
+	t.w.Say(e)
 }
 
 // exit says that work has stopped, and how long the lock would still have been valid.
@@ -167,14 +165,14 @@ func (t *task) exit(why string) {
 	if end, ok := t.lock.validity.end(t.epoch); ok {
 		e.Work.Valid, e.Work.HasValid = end-e.From, true
 	}
-	t.w.emit(e)
+	t.w.Say(e)
 }
 
 // release gives the lock back as its policy says. The replica may be stopping: that must not cut the release short.
 func (t *task) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
 	defer cancel()
-	_ = t.h.Release(ctx) // the client's events say how it went; nothing here depends on it
+	_ = t.h.Release(ctx) // the lock's events say how it went; nothing here depends on it
 	t.lock.validity.forget(t.epoch)
 	t.h = nil
 }
@@ -183,7 +181,7 @@ func (t *task) release(ctx context.Context) {
 func (t *task) write() work.Input {
 	invoke := t.event(history.WriteInvoke, t.effect.Op)
 	invoke.Write = &history.Write{Subject: t.effect.Subject, State: t.effect.State, Terminal: t.effect.Terminal}
-	t.w.emit(invoke)
+	t.w.Say(invoke)
 	ctx, cancel := context.WithTimeout(t.h.Context(), ledgerLimit)
 	defer cancel()
 	r, err := t.w.ledger.Write(ctx, t.effect)
@@ -195,13 +193,13 @@ func (t *task) write() work.Input {
 	case err == nil:
 		body.Accepted, body.Reason, body.Current = r.Accepted, r.Reason, r.Before.State
 	case errors.Is(err, lockcore.ErrNotSent):
-		ret.Outcome, body.Err = history.Fail, brief(err)
+		ret.Outcome, body.Err = history.Fail, brief("ledger", err)
 	default:
-		ret.Outcome, body.Err = history.Unknown, brief(err)
+		ret.Outcome, body.Err = history.Unknown, brief("ledger", err)
 	}
-	t.w.emit(ret)
-	if err == nil && superseded(t.effect, r) {
-		t.lock.counts.StaleWrite(!r.Accepted)
+	t.w.Say(ret)
+	if c, counts := t.w.locker.(StaleCounter); counts && err == nil && superseded(t.effect, r) {
+		c.StaleWrite(t.lock.Name, !r.Accepted)
 	}
 	return work.Input{Kind: work.Written, Unknown: err != nil, Receipt: r}
 }
@@ -224,61 +222,4 @@ func (t *task) event(k history.Kind, op string) history.Event {
 	return history.Event{
 		Kind: k, Span: history.At(monotime.Now()), Lock: t.lock.Name, Key: t.key, Epoch: t.h.Epoch(), Fence: t.h.Fence(), Op: op,
 	}
-}
-
-// nextOp names an operation, uniquely over all replicas and lives.
-func (w *worker) nextOp(what string) string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ops++
-	return fmt.Sprintf("%s/%s-%d", w.who.Incarnation, what, w.ops)
-}
-
-// brief is the kind of an error without its address.
-func brief(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "timeout"
-	}
-	if errors.Is(err, context.Canceled) {
-		return "cancelled"
-	}
-	return "ledger: no answer"
-}
-
-// validity keeps the validity end of each epoch: the sending of its last ok acquire or renewal, plus TTL - drift. The handle
-// forgets it when the lock is given up, and that is when it is asked for: how late did the work stop?
-type validity struct {
-	length int64
-
-	mu   sync.Mutex
-	ends map[string]int64 // by epoch, CLOCK_MONOTONIC ns
-}
-
-func newValidity(length time.Duration) *validity {
-	return &validity{length: int64(length), ends: map[string]int64{}}
-}
-
-// note learns from the client's own events: a .return begins when its call was sent.
-func (v *validity) note(e history.Event) {
-	if e.Outcome != history.OK || e.Kind != history.AcquireReturn && e.Kind != history.RenewReturn {
-		return
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if _, known := v.ends[e.Epoch]; known || e.Kind == history.AcquireReturn {
-		v.ends[e.Epoch] = e.From + v.length
-	}
-}
-
-func (v *validity) end(epoch string) (int64, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	end, known := v.ends[epoch]
-	return end, known
-}
-
-func (v *validity) forget(epoch string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.ends, epoch)
 }

@@ -92,7 +92,7 @@ func (t *task) run(ctx context.Context) (answer string) {
 			t.effect = lockcore.Effect{
 				Key: t.key, Subject: t.subject, Loop: t.m.Loop(), State: do.Effect.State, Terminal: do.Effect.Terminal,
 				Epoch: t.h.Epoch(), Fence: t.h.Fence(), Op: t.w.Op("write"), Writer: t.w.who.Incarnation,
-				Unfenced: t.lock.Unfenced, Strict: t.lock.Strict,
+				Unfenced: t.lock.Unfenced || t.h.Fence() == 0, Strict: t.lock.Strict,
 			}
 		}
 		switch in = (work.Input{}); do.Then {
@@ -122,10 +122,16 @@ func (t *task) run(ctx context.Context) (answer string) {
 func (t *task) seek(ctx context.Context) work.Input {
 	h, err := t.w.locker.Acquire(ctx, Want{Lock: t.lock.Lock, Key: t.key, Class: t.class})
 	if err != nil {
-		return work.Input{Kind: work.Refusal, Busy: errors.Is(err, ErrBusy)}
+		return work.Input{Kind: work.Refusal, Busy: busy(err)}
 	}
 	t.h, t.epoch, t.lost = h, h.Epoch(), false
 	return work.Input{Kind: work.Granted}
+}
+
+// busy reports that another has the key.
+func busy(err error) bool {
+	_, held := errors.AsType[*lockcore.HeldError](err)
+	return held || errors.Is(err, ErrBusy)
 }
 
 // wait waits for d, until the lock is lost, or until the replica is told to stop.

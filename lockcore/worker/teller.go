@@ -76,9 +76,9 @@ func (t *Teller) Call(h claims.Holder, op lockcore.Op, ttl time.Duration, do fun
 	return a.Fence, err
 }
 
-// Lost says that the holder learnt that it may not rely on its lock any more.
-func (t *Teller) Lost(h claims.Holder, why lockcore.Reason) {
-	a := lockcore.Action{Kind: lockcore.ActFence, Reason: why, Working: true}
+// Act says what an action of a lock means: lockcore.ActFence that its holder may not rely on it any more (Working: and that work was
+// under way), ActSkip that it is not given back, and why.
+func (t *Teller) Act(h claims.Holder, a lockcore.Action) {
 	for _, e := range h.Append(nil, &a, "", monotime.Now()) {
 		t.Say(e)
 	}

@@ -39,6 +39,8 @@ var policy = []place{
 		why: "instruments of a client, on a registry that is handed in; a client without them must not carry Prometheus along"},
 	{path: "lockcore/memstore", below: []string{"lockcore"},
 		why: "the table behind a mutex"},
+	{path: "lockcore/leader", below: []string{"lockcore/client"},
+		why: "loops for programs of one's own, on any store: it needs nothing of drills"},
 	{path: "internal/arena",
 		why: "memory that is used again, nothing else"},
 	{path: "internal/figures", bans: both(world, clock),

@@ -22,10 +22,10 @@ type Holder struct {
 	Bodies Bodies // nil = each body is allocated by itself
 }
 
-// Bodies keep what events point to.
+// Bodies have room for what events point to, as whoever had it last has left it.
 type Bodies interface {
-	Call(history.Call) *history.Call
-	Abandon(history.Abandon) *history.Abandon
+	Call() *history.Call
+	Abandon() *history.Abandon
 }
 
 // Answer is what a caller learns of its call.
@@ -73,25 +73,30 @@ func wordsOf(op lockcore.Op) (invoke, back history.Kind, ok string) {
 }
 
 // Event is an event of the holder's, without a body.
-func (h *Holder) Event(k history.Kind, at history.Span) history.Event {
-	return history.Event{
+func (h *Holder) Event(k history.Kind, at history.Span) (e history.Event) {
+	h.fill(&e, k, at)
+	return e
+}
+
+func (h *Holder) fill(e *history.Event, k history.Kind, at history.Span) {
+	*e = history.Event{
 		Kind: k, Span: at, Source: h.Source, Clock: history.ClockShared, Lock: h.Lock, Key: h.Key, Epoch: h.Epoch, Fence: h.Fence,
 	}
 }
 
 // Invoke announces a call that is about to be made, under the name op.
-func (h *Holder) Invoke(c *lockcore.Call, op string, at int64) history.Event {
+func (h *Holder) Invoke(c *lockcore.Call, op string, at int64) (e history.Event) {
 	invoke, _, _ := wordsOf(c.Op)
-	e := h.Event(invoke, history.At(at))
+	h.fill(&e, invoke, history.At(at))
 	e.Op = op
 	e.Call = h.call(history.Call{TTL: int64(c.TTL), Attempt: c.Attempt, Demand: c.Op == lockcore.OpAcquire})
 	return e
 }
 
 // Return tells of the end of a call that was announced as op: from its sending to the answer.
-func (h *Holder) Return(c *lockcore.Call, op string, at history.Span, a *Answer) history.Event {
+func (h *Holder) Return(c *lockcore.Call, op string, at history.Span, a *Answer) (e history.Event) {
 	_, back, ok := wordsOf(c.Op)
-	e := h.Event(back, at)
+	h.fill(&e, back, at)
 	e.Op, e.Fence = op, max(h.Fence, a.Fence)
 	e.Outcome = history.Fail
 	body := history.Call{TTL: int64(c.TTL), Attempt: c.Attempt, Result: string(a.Result), Holder: a.Holder, Err: a.Err, Fault: a.Fault}
@@ -144,18 +149,23 @@ func (h *Holder) Append(events []history.Event, a *lockcore.Action, wait string,
 }
 
 func (h *Holder) call(c history.Call) *history.Call {
-	if h.Bodies == nil {
-		own := c
-		return &own
+	var b *history.Call
+	if h.Bodies != nil {
+		b = h.Bodies.Call()
+	} else {
+		b = new(history.Call)
 	}
-	return h.Bodies.Call(c)
+	*b = c
+	return b
 }
 
 func (h *Holder) abandon(a *lockcore.Action) *history.Abandon {
-	b := history.Abandon{Reason: string(a.Reason), Failures: a.Failures}
-	if h.Bodies == nil {
-		own := b
-		return &own
+	var b *history.Abandon
+	if h.Bodies != nil {
+		b = h.Bodies.Abandon()
+	} else {
+		b = new(history.Abandon)
 	}
-	return h.Bodies.Abandon(b)
+	*b = history.Abandon{Reason: string(a.Reason), Failures: a.Failures}
+	return b
 }

@@ -140,7 +140,8 @@ func TestRefused(t *testing.T) {
 		{"reports", module + "/experiments/runner"},
 		{"injectors", module + "/probes"},
 		{"probes", module + "/injectors"},
-		{"lockcore/worker", module + "/experiments"},
+		{"lockcore/worker", module + "/lockcore/client"},
+		{"lockcore/worker/embedded", module + "/experiments"},
 		{"analysis", module + "/internal/monotime"},
 	} {
 		if refused(find(c.pkg), reach(t, c.pkg, map[string]bool{}), c.path) == "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 // Measures of distributions.
@@ -162,7 +163,7 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 			continue
 		}
 		rows = append(rows, j.quantileRow(lock, l, m, shareVerdict(l.P, missed, m.n), func() verdict.Missing {
-			return verdict.Lacking(verdict.MissingMoreValues, figures.Count(missed.hi), figures.Plural(m.n, thing), l.Name, forecast.TrialsNeeded(l.P, missed.hi))
+			return verdict.Lacking(verdict.MissingMoreValues, figures.Count(missed.hi), figures.Plural(m.n, thing), l.Name, stats.TrialsNeeded(l.P, missed.hi))
 		}))
 	}
 	rest := limits.Bound
@@ -221,9 +222,9 @@ func (j *judging) quantileRow(lock string, l forecast.Limit, m measured, v verdi
 // shareVerdict says whether at least the share p of n values surely keep their limit, at 95 % confidence.
 func shareVerdict(p float64, missed tally, n int) verdict.Verdict {
 	switch {
-	case n > 0 && forecast.UpperBound(missed.hi, n) <= 1-p:
+	case n > 0 && stats.UpperBound(missed.hi, n) <= 1-p:
 		return verdict.Pass
-	case n > 0 && forecast.LowerBound(missed.lo, n) > 1-p:
+	case n > 0 && stats.LowerBound(missed.lo, n) > 1-p:
 		return verdict.Fail
 	}
 	return verdict.Inconclusive

@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 // measured is one quantity that is held against one limit.
@@ -73,7 +74,7 @@ func (j *judging) finish(lock string, b bound, m measured, v verdict.Verdict, mi
 		Lateness: seconds(max(m.late, m.shown)),
 	}
 	if m.faults > 0 && b.ask != verdict.AtLeast && b.against == nil && m.hi <= limit && (m.unit == verdict.UnitSeconds || m.hi == 0) {
-		b := forecast.UpperBound(0, m.faults)
+		b := stats.UpperBound(0, m.faults)
 		r.Bound, r.BoundN = &b, m.faults
 	}
 	switch {

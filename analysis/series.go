@@ -10,6 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 // kill is one independent trial: a shot, valued at the worst of the keys that it exposed. 200 job locks that die with one
@@ -260,7 +261,7 @@ func (s series) falseTakeovers(j *judging, m *measured) {
 // tooFew says how many kills it takes to claim the quantile, when so many of them missed it.
 func (s series) tooFew(l forecast.Limit, over tally) verdict.Missing {
 	n := len(s.kills)
-	need := forecast.TrialsNeeded(l.P, over.hi)
+	need := stats.TrialsNeeded(l.P, over.hi)
 	next := fmt.Sprintf("Set repeat: {count: %d}, or promise a max.", need)
 	switch {
 	case over.hi == 0:
@@ -271,7 +272,7 @@ func (s series) tooFew(l forecast.Limit, over tally) verdict.Missing {
 		next = "Raise the limit or shorten the lease: every " + s.thing + " may have missed the limit."
 	}
 	missed := over.of(n, s.thing, "missed the limit", "may have missed it")
-	return verdict.Lacking(verdict.MissingMoreTrials, missed, l.Name, need, forecast.TrialsNeeded(l.P, 0), next)
+	return verdict.Lacking(verdict.MissingMoreTrials, missed, l.Name, need, stats.TrialsNeeded(l.P, 0), next)
 }
 
 // explain adds the sum of L3: it makes a limit impossible, or lucky, or shows that something else took the time.

@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 // Tuning writes the policy that measured work asks for, how it comes about, and what it changes; or why there is none. written is the
@@ -38,7 +39,7 @@ func (p *page) measured(t *forecast.Tuning) {
 		if m.Cut > 0 {
 			text += fmt.Sprintf("; %d cut off by the holder's death are not counted", m.Cut)
 		}
-		if need := int64(forecast.TrialsNeeded(0.99, 0)); m.N < need {
+		if need := int64(stats.TrialsNeeded(0.99, 0)); m.N < need {
 			text += fmt.Sprintf("; fewer than %d cannot show a p99 at 95%% confidence", need)
 		}
 		if m.Class == t.Chosen && len(t.Measured) > 1 {

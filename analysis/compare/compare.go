@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 // CompareOptions is how two sides are compared.
@@ -79,9 +80,49 @@ func runsOf(side []*Observed) []verdict.ComparedRun {
 // pairing is one row of both sides: the values that count, and those of each run.
 type pairing struct {
 	analysis.RowValues
-	base, head         []verdict.Range
-	baseRuns, headRuns []verdict.ComparedValue
-	only               string // the side that alone has the row; "" = both
+	base, head sample
+	only       string // the side that alone has the row; "" = both
+}
+
+// sample is what the runs of one side measured of a row.
+type sample struct {
+	stats.Sample
+	values []verdict.Range
+	runs   []verdict.ComparedValue
+}
+
+func (s *sample) add(run verdict.ComparedRun, values []verdict.Range) {
+	s.values = append(s.values, values...)
+	s.Sample = sampleOf(s.values)
+	if len(values) > 0 {
+		s.runs = append(s.runs, verdict.ComparedValue{Run: run.ID, Started: run.Started, N: len(values), Median: *intervalOf(sampleOf(values).Median(), true)})
+	}
+}
+
+func sampleOf(values []verdict.Range) stats.Sample {
+	rs := make([]stats.Range, len(values))
+	for i, v := range values {
+		rs[i] = stats.Range{Lo: v.Lo, Hi: math.Inf(1)}
+		if v.Hi != nil {
+			rs[i].Hi = *v.Hi
+		}
+	}
+	return stats.SampleOf(rs)
+}
+
+// intervalOf is a range as a document has it; nil where there is none.
+func intervalOf(r stats.Range, known bool) *verdict.Interval {
+	if !known {
+		return nil
+	}
+	var i verdict.Interval
+	if !math.IsInf(r.Lo, 0) {
+		i.Lo = &r.Lo
+	}
+	if !math.IsInf(r.Hi, 0) {
+		i.Hi = &r.Hi
+	}
+	return &i
 }
 
 // askedRows pairs the rows of both sides, in the order of their first appearance, as far as they are asked for.
@@ -115,16 +156,13 @@ func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
 }
 
 func (p *pairing) add(side int, run verdict.ComparedRun, s analysis.RowValues) {
-	values, runs := &p.base, &p.baseRuns
-	if side == 1 {
-		values, runs = &p.head, &p.headRuns
-		if p.only == "base" {
-			p.only = ""
-		}
+	if side == 0 {
+		p.base.add(run, s.Values)
+		return
 	}
-	*values = append(*values, s.Values...)
-	if m := medianOf(s.Values); m != nil {
-		*runs = append(*runs, verdict.ComparedValue{Run: run.ID, Started: run.Started, N: len(s.Values), Median: *m})
+	p.head.add(run, s.Values)
+	if p.only == "base" {
+		p.only = ""
 	}
 }
 
@@ -144,25 +182,29 @@ func (p pairing) is(slo string) bool {
 func (p *pairing) row(alpha float64) verdict.ComparedRow {
 	r := verdict.ComparedRow{
 		Lock: p.Lock, Measure: p.Measure, Unit: p.Unit, Of: p.Of,
-		Base: sideOf(p.base, p.baseRuns, 1-alpha), Head: sideOf(p.head, p.headRuns, 1-alpha),
+		Base: p.base.side(1 - alpha), Head: p.head.side(1 - alpha),
 	}
-	if len(p.base) > 0 && len(p.head) > 0 {
-		t := rankTest(p.base, p.head)
-		r.P, r.Superiority = &t.P, &t.Superiority
-		r.Shift, r.ShiftWithin = shiftOf(p.base, p.head), shiftWithin(p.base, p.head, 1-alpha)
+	if a, b := p.base.Sample, p.head.Sample; a.N() > 0 && b.N() > 0 {
+		t := stats.RankTest(a, b)
+		r.P, r.Superiority = &t.P, intervalOf(t.Superiority, true)
+		r.Shift = intervalOf(stats.Shift(a, b), true)
+		r.ShiftWithin = intervalOf(stats.ShiftWithin(a, b, 1-alpha))
 		r.Relative, r.RelativeWithin = relativeTo(r.Shift, r.Base.Median), relativeTo(r.ShiftWithin, r.Base.Median)
 	}
 	return r
 }
 
-func sideOf(values []verdict.Range, runs []verdict.ComparedValue, confidence float64) verdict.ComparedSide {
-	s := verdict.ComparedSide{N: len(values), Median: medianOf(values), Within: medianWithin(values, confidence), Runs: append([]verdict.ComparedValue{}, runs...)}
-	for _, v := range values {
+func (s *sample) side(confidence float64) verdict.ComparedSide {
+	out := verdict.ComparedSide{N: s.N(), Within: intervalOf(s.MedianWithin(confidence)), Runs: append([]verdict.ComparedValue{}, s.runs...)}
+	if s.N() > 0 {
+		out.Median = intervalOf(s.Median(), true)
+	}
+	for _, v := range s.values {
 		if v.Hi == nil {
-			s.Open++
+			out.Open++
 		}
 	}
-	return s
+	return out
 }
 
 // relativeTo is the shift as a share of the base's median; nil where that is 0, open, or of unknown sign.
@@ -213,7 +255,7 @@ func (c comparing) test(asked []pairing) {
 	for c.Tested = 1; ; c.Tested++ {
 		tested = nil
 		for i := range asked {
-			if r := &c.Rows[i]; r.P != nil && extreme(asked[i].base, asked[i].head) <= c.Alpha/float64(c.Tested) {
+			if r := &c.Rows[i]; r.P != nil && stats.ExtremeP(asked[i].base.Sample, asked[i].head.Sample) <= c.Alpha/float64(c.Tested) {
 				tested = append(tested, r)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 // judge gives the row its word.
@@ -18,18 +19,18 @@ func (r compareRow) judge(p *pairing, c comparing) {
 		r.Word, r.Why = verdict.NoData, "no run of the "+map[bool]string{true: "base", false: "head"}[n == 0]+" has a valid value"
 	case p.flawless():
 		r.Word, r.Why = verdict.Unchanged, "none on either side"
-		if p.sum(p.head) > 0 {
+		if p.head.sum() > 0 {
 			r.Word, r.Why = verdict.Worse, "it happened in the head and never in the base: this needs no statistics"
 		}
-	case !r.Tested && smallestP(n, m) > c.Alpha/float64(max(1, c.Tested)) && !p.none():
-		r.Needs = valuesNeeded(c.Alpha / float64(c.Tested+1))
+	case !r.Tested && stats.SmallestP(n, m) > c.Alpha/float64(max(1, c.Tested)) && !p.none():
+		r.Needs = stats.ValuesNeeded(c.Alpha / float64(c.Tested+1))
 		r.Word, r.Why = verdict.TooFew, fmt.Sprintf("%d beside %s: too few to show a significant difference%s; at least %d a side are needed", n, figures.Plural(m, r.Of), among(c.Tested+1), r.Needs)
 	case p.none():
 		r.Word, r.Why = verdict.Unchanged, "none in the head"
 		if r.Adjusted != nil && *r.Adjusted <= c.Alpha {
 			r.weigh(c.Tolerance)
 		}
-	case p.constant():
+	case stats.Constant(p.base.Sample, p.head.Sample):
 		r.Word, r.Why = verdict.Unchanged, "the same in every "+r.Of
 	case r.Adjusted == nil || *r.Adjusted > c.Alpha:
 		r.Word, r.Why = verdict.Unchanged, "not significant"
@@ -77,38 +78,22 @@ func (r compareRow) atLeast(by float64, more string) string {
 // flawless reports a row of correctness without a breach in the base: a limit other than 0 makes none of it right.
 func (p *pairing) flawless() bool {
 	rows := []string{"duplicate_terminal_states", "overlap.belief", "overlap.work", "overlap.effect", "abandonment.missed", "fence_regressions", "stranded"}
-	return slices.Contains(rows, p.Measure) && p.sum(p.base) == 0 && (p.sum(p.head) > 0 || !slices.ContainsFunc(append(slices.Clone(p.base), p.head...), unsure))
-}
-
-// constant reports that all values of both sides are exactly one.
-func (p *pairing) constant() bool {
-	all := append(slices.Clone(p.base), p.head...)
-	return exactValues(all) && len(tiesOf(lowerEnds(all))) == 1
+	return slices.Contains(rows, p.Measure) && p.base.sum() == 0 && (p.head.sum() > 0 || !slices.ContainsFunc(slices.Concat(p.base.values, p.head.values), unsure))
 }
 
 // none reports that the head has nothing of what the row measures, which is the least that there can be.
 func (p *pairing) none() bool {
-	return p.Unit != verdict.UnitValue && p.Measure != "fence_lag" && !slices.ContainsFunc(p.head, func(r verdict.Range) bool { return r.Lo != 0 || unsure(r) })
+	return p.Unit != verdict.UnitValue && p.Measure != "fence_lag" && !slices.ContainsFunc(p.head.values, func(r verdict.Range) bool { return r.Lo != 0 || unsure(r) })
 }
 
 func unsure(r verdict.Range) bool { return r.Hi == nil || *r.Hi > 0 }
 
 // sum of what surely happened.
-func (p *pairing) sum(values []verdict.Range) float64 {
-	s := 0.0
-	for _, v := range values {
-		s += v.Lo
+func (s *sample) sum() (sum float64) {
+	for _, v := range s.values {
+		sum += v.Lo
 	}
-	return s
-}
-
-// valuesNeeded is the size of two equal samples from which on a P of alpha is possible.
-func valuesNeeded(alpha float64) int {
-	n := 1
-	for smallestP(n, n) > alpha {
-		n++
-	}
-	return n
+	return sum
 }
 
 // refuse ends a comparison of what cannot be compared.

@@ -14,6 +14,17 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
+// points are values that are known exactly.
+func points(xs ...float64) []verdict.Range {
+	var rs []verdict.Range
+	for _, x := range xs {
+		rs = append(rs, verdict.Range{Lo: x, Hi: &x})
+	}
+	return rs
+}
+
+func between2(lo, hi float64) verdict.Range { return verdict.Range{Lo: lo, Hi: &hi} }
+
 // observed is a run that passed, with the given rows.
 func observed(id string, rows ...analysis.RowValues) *Observed {
 	return &Observed{

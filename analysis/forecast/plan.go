@@ -8,6 +8,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/stats"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -183,9 +184,9 @@ func quantilesOf(e *experiments.Experiment, lock string) []PlannedQuantile {
 		if l.P == 0 {
 			continue
 		}
-		q := PlannedQuantile{Lock: lock, Measure: s.Measure(), Quantile: l.Name, Limit: l.Value.Seconds(), Declared: declared, Need: TrialsNeeded(l.P, 0)}
+		q := PlannedQuantile{Lock: lock, Measure: s.Measure(), Quantile: l.Name, Limit: l.Value.Seconds(), Declared: declared, Need: stats.TrialsNeeded(l.P, 0)}
 		if growing {
-			q.Need, q.NeedOne = SequentialTrialsNeeded(l.P, 0), SequentialTrialsNeeded(l.P, 1)
+			q.Need, q.NeedOne = stats.SequentialTrialsNeeded(l.P, 0), stats.SequentialTrialsNeeded(l.P, 1)
 		}
 		out = append(out, q)
 	}

@@ -2,46 +2,14 @@ package forecast
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
-
-	"gonum.org/v1/gonum/mathext"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
-
-// enough is the evidence at which a sequential test decides: at the least favourable rate it is reached, ever, with a chance of risk.
-const enough = 1 / risk
-
-// SequentialPass reports that at least the share p of trials keeps the limit, when missed of the n so far do not, at 95 % confidence
-// however often somebody looked before. UpperBound asks for less and is right for a number of trials that was fixed beforehand.
-//
-// Source: the beta-binomial mixture martingale, truncated to the side that is claimed (Robbins 1970; Howard, Ramdas, McAuliffe, Sekhon,
-// Ann. Stat. 49 (2021) 1055). The present value decides, not the largest so far.
-func SequentialPass(p float64, missed, n int) bool { return evidence(p, missed, n, true) >= enough }
-
-// SequentialFail reports, as SequentialPass does, that more than the share 1 - p of trials misses the limit.
-func SequentialFail(p float64, missed, n int) bool { return evidence(p, missed, n, false) >= enough }
-
-// evidence is the e-value of k misses of n against the claim that the rate of misses is on the other side of 1 - p.
-func evidence(p float64, k, n int, below bool) float64 {
-	q, a, b := 1-p, 0.5, p/(2*(1-p))
-	after, before := mathext.RegIncBeta(a+float64(k), b+float64(n-k), q), mathext.RegIncBeta(a, b, q)
-	if !below {
-		after, before = 1-after, 1-before
-	}
-	likelihood := float64(k)*math.Log(q) + float64(n-k)*math.Log1p(-q)
-	return math.Exp(mathext.Lbeta(a+float64(k), b+float64(n-k)) + math.Log(after) - mathext.Lbeta(a, b) - math.Log(before) - likelihood)
-}
-
-// SequentialTrialsNeeded is how many trials SequentialPass takes where missed of them miss the limit: 36 / 72 / 367 for p90 / p95 / p99
-// where none does.
-func SequentialTrialsNeeded(p float64, missed int) int {
-	return least(missed+1, func(n int) bool { return SequentialPass(p, missed, n) })
-}
 
 // Question is a promised percentile, and what was seen of it while the number of trials grew.
 type Question struct {
@@ -79,16 +47,16 @@ func (q *Question) Note(lo, hi time.Duration) {
 // Answer is what the trials so far say, however often it was asked before.
 func (q *Question) Answer() verdict.Verdict {
 	switch {
-	case SequentialFail(q.P, q.Surely, q.N):
+	case stats.SequentialFail(q.P, q.Surely, q.N):
 		return verdict.Fail
-	case SequentialPass(q.P, q.Maybe, q.N):
+	case stats.SequentialPass(q.P, q.Maybe, q.N):
 		return verdict.Pass
 	}
 	return verdict.Inconclusive
 }
 
 // More is about how many more trials that keep the limit would be enough.
-func (q *Question) More() int { return SequentialTrialsNeeded(q.P, q.Maybe) - q.N }
+func (q *Question) More() int { return stats.SequentialTrialsNeeded(q.P, q.Maybe) - q.N }
 
 // Seen says how many trials there were, and how many missed. thing is what one is called: kill.
 func (q *Question) Seen(thing string) string {
@@ -123,7 +91,7 @@ func Answered(qs []*Question) bool {
 func likelyShots(e *experiments.Experiment, f *experiments.Fault) int {
 	need := 0
 	for _, q := range QuestionsOf(e, f) {
-		need = max(need, SequentialTrialsNeeded(q.P, 0))
+		need = max(need, stats.SequentialTrialsNeeded(q.P, 0))
 	}
 	if need == 0 {
 		return max(1, f.Repeat.Count)

@@ -126,12 +126,12 @@ func (p *page) beforeAndAfter(t *forecast.Tuning) {
 			}
 			p.flow(4, 6, b.Promise+": "+text)
 		}
-		text := fmt.Sprintf("sums: takeover %s to %s", secs(q.Sums.Takeover.Lo), secs(q.Sums.Takeover.Hi))
-		if q.Sums.Takeover.Mean != nil && len(q.Sums.Takeover.Unless) == 0 {
-			text += ", on average " + roughly(*q.Sums.Takeover.Mean)
+		if g := q.Sums.Seeds; g.Mean != nil {
+			p.flow(4, 6, fmt.Sprintf("takeovers: %s to %s, on average %s", roughly(*g.Min), roughly(*g.Max), roughly(*g.Mean)))
 		}
+		text := fmt.Sprintf("sums: takeover %s to %s", secs(q.Sums.Takeover.Lo), secs(q.Sums.Takeover.Hi))
 		if f := q.Sums.Failures; f != nil {
-			text += "; " + failuresOf(f, nil) + "; " + perSecond(q.Writes) + " writes a second"
+			text += "; " + failuresOf(f, &forecast.SeedSums{}) + "; " + perSecond(q.Writes) + " writes a second"
 		} else {
 			text += "; never renewed"
 		}

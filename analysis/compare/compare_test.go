@@ -314,6 +314,21 @@ func TestComparisonHasNoNullLists(t *testing.T) {
 	}
 }
 
+// Values that were not seen to end have no upper end in the document either, wherever they stand in a sample.
+func TestComparisonOfOpenValuesIsADocument(t *testing.T) {
+	open := kills(1)
+	for i := range open {
+		open[i].Hi = nil
+	}
+	c := compared(t, []*Observed{observed("b", takeovers(open...))}, []*Observed{observed("h", takeovers(kills(1)...))}, usual)
+	if _, err := json.Marshal(c); err != nil {
+		t.Error(err)
+	}
+	if r := c.Rows[0]; r.Base.Median.Hi != nil || r.Shift.Lo != nil || r.Shift.Hi == nil {
+		t.Errorf("median %+v, shift %+v", r.Base.Median, r.Shift)
+	}
+}
+
 // drawnSide is a drill with a takeover row of ranges, some of them open, and rows of one value a run: small counts with many ties, and a
 // duration. by is what the head's takeovers are multiplied by.
 func drawnSide(rnd *rand.Rand, name string, runs int, by float64) []*Observed {

@@ -34,7 +34,7 @@ type Plan struct {
 	Holders   []PlannedHolder        `json:"holders,omitempty"`   // likewise
 	Effects   []PlannedEffects       `json:"effects,omitempty"`   // likewise
 	Signals   []PlannedSignal        `json:"signals,omitempty"`   // likewise
-	Expected  []RehearsedExpectation `json:"expected,omitempty"`  // what a few rehearsals say of them; filled in by whoever rehearses
+	Expected  []RehearsedExpectation `json:"expected,omitempty"`  // what a few rehearsals say of them; filled in by whoever rehearses, as LockSums.Seeds is
 	Rehearsed int64                  `json:"rehearsed,omitempty"` // how many
 }
 

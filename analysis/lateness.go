@@ -169,17 +169,7 @@ func (v value) worst(o value) value {
 	return value{d, d.lo - max(v.inTime().lo, o.inTime().lo)}
 }
 
-// madeLate is what m lacks where it is the machine that keeps it from an answer: then nothing is said against the lock, nor for it.
-func (m measured) madeLate(b bound) []verdict.Missing {
-	v := m.dur
-	decides := b.word(v) != verdict.Inconclusive || b.ask == verdict.AtMost && v.hi != open && b.word(dur{v.lo, v.hi - m.late}) == verdict.Pass
-	if m.late == 0 || m.unit != verdict.UnitSeconds || !decides {
-		return nil
-	}
-	return lateMachine(v, m.late, b.sure())
-}
-
-// belatedAny is madeLate of values of which each is held against an upper limit: it names the longest of those that the machine made late.
+// belatedAny is what values lack of which each is held against an upper limit, and some of which the machine made late: it names the longest.
 func belatedAny(values []value, limit int64) (missing []verdict.Missing) {
 	longest := int64(-1)
 	for _, v := range values {
@@ -191,6 +181,7 @@ func belatedAny(values []value, limit int64) (missing []verdict.Missing) {
 	return missing
 }
 
+// lateMachine is what a figure lacks where it is the machine that keeps it from an answer: then nothing is said against the lock, nor for it.
 func lateMachine(v dur, late, limit int64) []verdict.Missing {
 	return []verdict.Missing{verdict.Lacking(verdict.MissingLateMachine, v, figures.Ceil(late), figures.Exact(limit))}
 }

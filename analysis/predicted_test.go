@@ -39,15 +39,15 @@ func TestTakeoversOutsideThePrediction(t *testing.T) {
 	} {
 		ix := predictionOf(c.hi)
 		c.t.Lock, c.t.Class, c.t.Fault, c.t.Evidence = "l", verdict.ClassCrash, "kill#1", []int64{7}
-		got := ix.predicted([]verdict.Takeover{c.t})
+		got, outside := ix.predicted([]verdict.Takeover{c.t})
 		if len(got) != 1 || (got[0].Outside == 1) != (c.outside != "") {
 			t.Errorf("%s: %+v", c.name, got)
 			continue
 		}
 		switch {
-		case c.outside == "" && len(ix.findings) == 0:
-		case len(ix.findings) != 1, !strings.Contains(ix.findings[0].What, c.outside), ix.findings[0].Evidence[0] != 3:
-			t.Errorf("%s: findings %+v", c.name, ix.findings)
+		case c.outside == "" && len(outside) == 0:
+		case len(outside) != 1, !strings.Contains(outside[0].What, c.outside), outside[0].Evidence[0] != 3:
+			t.Errorf("%s: findings %+v", c.name, outside)
 		}
 	}
 }
@@ -56,12 +56,12 @@ func TestTakeoversOutsideThePrediction(t *testing.T) {
 func TestPredictionsAreForTheirSeriesOnly(t *testing.T) {
 	far, twenty := 99.0, int64(20e9)
 	ix := predictionOf(&twenty)
-	got := ix.predicted([]verdict.Takeover{
+	got, outside := ix.predicted([]verdict.Takeover{
 		{Lock: "l", Class: verdict.ClassPause, Fault: "p#1", Lo: 98, Hi: &far},
 		{Lock: "other", Class: verdict.ClassCrash, Fault: "k#1", Lo: 98, Hi: &far},
 		{Lock: "l", Class: verdict.ClassCrash, Lo: 98, Hi: &far},
 	})
-	if got[0].Outside != 0 || len(ix.findings) != 0 {
-		t.Errorf("%+v %+v", got, ix.findings)
+	if got[0].Outside != 0 || len(outside) != 0 {
+		t.Errorf("%+v %+v", got, outside)
 	}
 }

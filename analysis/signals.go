@@ -17,60 +17,81 @@ import (
 // probeMetric is what the probe of a metric is called in coverage events, with the metric's name.
 const probeMetric = "metric:"
 
-// metricRows judges a promise about a metric.
-func (j *judging) metricRows(lock string, l *experiments.MetricLimit) []verdict.SLOResult {
-	_, limit := l.Limit()
-	return bounded(j, lock, limit, func(lock string) measured { return j.metric(lock, l) })
-}
+// metricOf is a number of the probes, over all its targets.
+func metricOf(j *judging, l *experiments.Limit) figure { return j.metric(l.SLO.Metric) }
 
 // metric measures one over all targets.
-func (j *judging) metric(lock string, l *experiments.MetricLimit) measured {
+func (j *judging) metric(l *experiments.MetricLimit) figure {
+	q := j.ask(l)
 	form, limit := l.Limit()
-	m := measured{measure: "metric." + l.Name + "." + form, next: "See the samples of the metric, and what its owner did then."}
-	j.struck(lock, &m)
-	q := &question{j: j, metric: j.ix.metricOf(l.Name), form: form, zero: l.AbsentMeans == "zero", window: j.signalled()}
-	q.raisers = j.ix.raisers(q.metric)
-	for _, f := range j.ix.disagreements(q.metric) {
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingAgreement, f.What))
-	}
-	total := q.ask()
-	if form == "rate" {
-		width := seconds(j.window().Width())
-		total.Lo, total.Hi = total.Lo/width, total.Hi/width
-	}
-	m.missing, m.unfit, m.n, m.evidence = append(m.missing, q.missing...), q.unfit, q.n, q.evidence
-	m.unit = verdict.UnitCount
-	for _, x := range []*float64{limit.Max, limit.Min, limit.Exactly, &total.Lo, &total.Hi} {
+	f := figure{n: q.n, evidence: q.evidence, lacks: slices.Concat(q.disagrees, q.missing), unfit: q.unfit, unit: verdict.UnitCount}
+	for _, x := range []*float64{limit.Max, limit.Min, limit.Exactly, &q.total.Lo, &q.total.Hi} {
 		if x != nil && !whole(*x) {
-			m.unit = verdict.UnitValue
+			f.unit = verdict.UnitValue
 		}
 	}
-	m.lo, m.hi = scaled(m.unit, total.Lo), scaled(m.unit, total.Hi)
+	f.lo, f.hi = scaled(f.unit, q.total.Lo), scaled(f.unit, q.total.Hi)
 	zero := func(x *float64) bool { return x != nil && *x == 0 }
 	if form == "max" && q.gauge && (zero(limit.Max) || zero(limit.Exactly)) { // a peak between two scrapes is not seen
-		m.hi = open
+		f.hi = open
 	}
 	what := map[string]string{"delta": "rose by at least", "rate": "rose a second by at least", "max": "was at most"}[form]
-	m.saw = fmt.Sprintf("%s %s %s, at %s", q.metric.What(), what, figures.Decimal(total.Lo), figures.Plural(q.n, "target"))
-	return m
+	f.saw = fmt.Sprintf("%s %s %s, at %s", q.metric.What(), what, figures.Decimal(q.total.Lo), figures.Plural(q.n, "target"))
+	return f
+}
+
+// ask reads all targets of a metric.
+func (j *judging) ask(l *experiments.MetricLimit) *question {
+	form, _ := l.Limit()
+	q := &question{j: j, metric: j.ix.metricOf(l.Name), form: form, zero: l.AbsentMeans == "zero", window: j.signalled()}
+	q.raisers = j.ix.raisers(q.metric)
+	for _, d := range j.ix.disagreements(q.metric) {
+		q.disagrees = append(q.disagrees, verdict.Lacking(verdict.MissingAgreement, d.What))
+	}
+	q.total = q.read()
+	if form == "rate" {
+		width := seconds(j.window().Width())
+		q.total.Lo, q.total.Hi = q.total.Lo/width, q.total.Hi/width
+	}
+	return q
+}
+
+// unsighted says that the signal which l is about was not read all the time.
+func (j *judging) unsighted(l *experiments.Limit) []verdict.Missing {
+	by := experiments.Signal{}
+	switch lock := j.ix.exp.Lock(l.Lock); {
+	case l.SLO.Metric != nil:
+		by.Metric = l.SLO.Metric.Name
+	case l.SLO.Logs != nil:
+		by.Log = l.SLO.Logs.Pattern
+	case lock != nil && lock.AbandonedBy != nil:
+		by = *lock.AbandonedBy
+	}
+	if by.Log != "" {
+		_, watched := j.logWindow()
+		return j.logsBlind(watched)
+	}
+	return nil
 }
 
 // question is one promise about a metric while its targets are read one by one.
 type question struct {
-	j        *judging
-	metric   *experiments.Metric
-	form     string
-	zero     bool // a series that does not exist is 0
-	window   history.Span
-	raisers  func(raised) bool // the events that may have raised it, where that is known
-	gauge    bool
-	n        int // targets that count
-	evidence []int64
-	missing  []verdict.Missing
-	unfit    string
+	j         *judging
+	metric    *experiments.Metric
+	form      string
+	zero      bool // a series that does not exist is 0
+	window    history.Span
+	raisers   func(raised) bool // the events that may have raised it, where that is known
+	total     signals.Reading
+	gauge     bool
+	n         int // targets that count
+	evidence  []int64
+	disagrees []verdict.Missing
+	missing   []verdict.Missing
+	unfit     string
 }
 
-func (q *question) ask() signals.Reading {
+func (q *question) read() signals.Reading {
 	all := q.j.ix.samples[q.metric.Name]
 	total, found := signals.Reading{}, false
 	for _, s := range all {
@@ -81,7 +102,7 @@ func (q *question) ask() signals.Reading {
 		q.n++
 		found = found || s.Present()
 		q.gauge = q.gauge || s.Kind == "gauge"
-		r := q.read(s)
+		r := q.target(s)
 		if q.form == "max" {
 			total = signals.Reading{Lo: max(total.Lo, r.Lo), Hi: max(total.Hi, r.Hi)}
 		} else {
@@ -102,8 +123,8 @@ func (q *question) ask() signals.Reading {
 	return total
 }
 
-// read is one target's part.
-func (q *question) read(s *signals.Target) signals.Reading {
+// target is one target's part.
+func (q *question) target(s *signals.Target) signals.Reading {
 	ix := q.j.ix
 	var r signals.Reading
 	switch {
@@ -203,34 +224,40 @@ func (j *judging) signalled() history.Span {
 }
 
 // logMatches counts the lines that matched a pattern, in all logs: over the whole run, or what a shot may have brought about.
-func (j *judging) logMatches(lock, pattern string) measured {
-	m := measured{measure: verdict.MeasureLogs + "." + pattern, unit: verdict.UnitCount, of: "line", next: "Read the lines: each is an event logmatch of the history."}
-	j.struck(lock, &m)
-	during, watched := history.Span{From: math.MinInt64, To: open}, j.window()
-	if j.ix.only != nil {
-		during = j.signalled()
-		watched = history.Span{From: during.From, To: min(during.To, watched.To)}
-	}
+func logMatches(j *judging, l *experiments.Limit) figure { return j.matches(l.SLO.Logs.Pattern) }
+
+func (j *judging) matches(pattern string) figure {
+	f := figure{unit: verdict.UnitCount, of: "line"}
+	during, watched := j.logWindow()
 	lines, surely := j.ix.lines.Within(pattern, during)
 	by := map[string]int{}
 	for _, line := range lines {
 		by[line.Source]++
-		m.evidence = append(m.evidence, line.N)
+		f.evidence = append(f.evidence, line.N)
 	}
-	m.n, m.lo, m.hi = len(lines), int64(surely), int64(len(lines))
+	f.n, f.lo, f.hi = len(lines), int64(surely), int64(len(lines))
 	if blind := j.logsBlind(watched); blind != nil { // a line that nobody read may have said anything
-		m.hi, m.unended = open, blind[0].Next
-		m.missing = append(m.missing, blind...)
+		f.hi, f.unended = open, blind[0].Next
 	}
-	m.saw = fmt.Sprintf("%s matched %s", figures.Plural(m.n, "line"), pattern)
+	f.saw = fmt.Sprintf("%s matched %s", figures.Plural(f.n, "line"), pattern)
 	var parts []string
 	for _, who := range slices.Sorted(maps.Keys(by)) {
 		parts = append(parts, fmt.Sprintf("%s %d", who, by[who]))
 	}
 	if len(parts) > 0 {
-		m.saw += ": " + strings.Join(parts, ", ")
+		f.saw += ": " + strings.Join(parts, ", ")
 	}
-	return m
+	return f
+}
+
+// logWindow is the stretch whose lines count, and the one in which all lines had to be read.
+func (j *judging) logWindow() (during, watched history.Span) {
+	during, watched = history.Span{From: math.MinInt64, To: open}, j.window()
+	if j.ix.only != nil {
+		during = j.signalled()
+		watched = history.Span{From: during.From, To: min(during.To, watched.To)}
+	}
+	return during, watched
 }
 
 // logsBlind says that lines may have been missed in w: not read for too long, or lost for good.
@@ -247,17 +274,17 @@ func (j *judging) logsBlind(w history.Span) []verdict.Missing {
 }
 
 // signalledAbandonments is what a metric or a log says of how often the lock was given up.
-func (j *judging) signalledAbandonments(lock string, by *experiments.Signal) measured {
-	var m measured
+func signalledAbandonments(j *judging, l *experiments.Limit) figure {
+	by := j.ix.exp.Lock(l.Lock).AbandonedBy
+	var f figure
 	if by.Log != "" {
-		m = j.logMatches(lock, by.Log)
+		f = j.matches(by.Log)
 	} else {
-		m = j.metric(lock, &experiments.MetricLimit{Name: by.Metric, Delta: &experiments.Bound[float64]{}})
+		f = j.metric(&experiments.MetricLimit{Name: by.Metric, Delta: &experiments.Bound[float64]{}})
 	}
-	if m.unit != verdict.UnitCount && m.unfit == "" {
-		m.unfit, m.lo, m.hi = by.Metric+" is no counter: its values are not whole numbers.", 0, open
+	if f.unit != verdict.UnitCount && f.unfit == "" {
+		f.unfit, f.lo, f.hi = by.Metric+" is no counter: its values are not whole numbers.", 0, open
 	}
-	m.measure, m.unit = "abandonments", verdict.UnitCount
-	m.next = "See which of them were needed: the signal tells how often the lock was given up, not why."
-	return m
+	f.unit = verdict.UnitCount
+	return f
 }

@@ -76,8 +76,8 @@ func why(r *Observed) string {
 
 // onlyTooFew reports a quantile that lacks kills and nothing else.
 func (o *Observed) onlyTooFew(s verdict.SLOResult) bool {
-	return slices.ContainsFunc(o.Quantiles, func(q analysis.RowQuantile) bool {
-		return q.Lock == s.Lock && q.Measure == s.Measure && q.Open == "" && q.Maybe == 0 && q.N > 0
+	return slices.ContainsFunc(o.Quantiles, func(q analysis.Sample) bool {
+		return sameQuestion(&q, s.Lock, s.Measure) && q.Open == "" && q.Maybe == 0 && q.N > 0
 	})
 }
 

@@ -79,9 +79,10 @@ func runsOf(side []*Observed) []verdict.ComparedRun {
 
 // pairing is one row of both sides: the values that count, and those of each run.
 type pairing struct {
-	analysis.RowValues
-	base, head sample
-	only       string // the side that alone has the row; "" = both
+	analysis.Sample // of the first run that has it
+	Lock, Measure   string
+	base, head      sample
+	only            string // the side that alone has the row; "" = both
 }
 
 // sample is what the runs of one side measured of a row.
@@ -131,10 +132,10 @@ func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
 	for side, runs := range [][]*Observed{base, head} {
 		for _, o := range runs {
 			for _, s := range o.Rows {
-				at := slices.IndexFunc(all, func(p pairing) bool { return p.Lock == s.Lock && p.Measure == s.Measure })
+				at := slices.IndexFunc(all, func(p pairing) bool { return p.Lock == s.Question.Lock && p.Measure == s.Name() })
 				if at < 0 {
 					at = len(all)
-					all = append(all, pairing{RowValues: s, only: []string{"base", "head"}[side]})
+					all = append(all, pairing{Sample: s, Lock: s.Question.Lock, Measure: s.Name(), only: []string{"base", "head"}[side]})
 				}
 				all[at].add(side, o.Run, s)
 			}
@@ -155,7 +156,7 @@ func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
 	return all, nil
 }
 
-func (p *pairing) add(side int, run verdict.ComparedRun, s analysis.RowValues) {
+func (p *pairing) add(side int, run verdict.ComparedRun, s analysis.Sample) {
 	if side == 0 {
 		p.base.add(run, s.Values)
 		return

@@ -26,7 +26,7 @@ func points(xs ...float64) []verdict.Range {
 func between2(lo, hi float64) verdict.Range { return verdict.Range{Lo: lo, Hi: &hi} }
 
 // observed is a run that passed, with the given rows.
-func observed(id string, rows ...analysis.RowValues) *Observed {
+func observed(id string, rows ...analysis.Sample) *Observed {
 	return &Observed{
 		Run: verdict.ComparedRun{ID: id, Started: "2026-01-01T00:00:" + id + "Z", Verdict: "pass", Answered: true, Used: true}, Experiment: "drill", Rows: rows,
 		Failures:    []Failures{{"duplicate terminal states", 0}, {"stranded jobs", 0}},
@@ -34,16 +34,16 @@ func observed(id string, rows ...analysis.RowValues) *Observed {
 	}
 }
 
-func takeovers(values ...verdict.Range) analysis.RowValues {
-	return analysis.RowValues{Lock: "job", Measure: "takeover", Unit: "s", Of: "kill", Values: values}
+func takeovers(values ...verdict.Range) analysis.Sample {
+	return analysis.Sample{Question: &experiments.Limit{Lock: "job", Measure: "takeover", Trials: true}, Unit: "s", Of: "kill", Values: values}
 }
 
-func counted(measure string, n float64) analysis.RowValues {
-	return analysis.RowValues{Lock: "job", Measure: measure, Unit: "count", Of: "run", Values: points(n)}
+func counted(measure string, n float64) analysis.Sample {
+	return analysis.Sample{Question: &experiments.Limit{Lock: "job", Measure: measure}, Unit: "count", Of: analysis.OfRun, Values: points(n)}
 }
 
 // side is n runs that f makes.
-func side(name string, n int, f func(i int) []analysis.RowValues) []*Observed {
+func side(name string, n int, f func(i int) []analysis.Sample) []*Observed {
 	var runs []*Observed
 	for i := range n {
 		runs = append(runs, observed(fmt.Sprintf("%s%d", name, i), f(i)...))
@@ -134,13 +134,13 @@ func TestCorrectnessTakesNoStatistics(t *testing.T) {
 		t.Errorf("in both: %s, %q", c.Answer, c.Reasons)
 	}
 	// As a row: with the same in the base it is a count like any other.
-	dup := func(n float64) []analysis.RowValues {
-		return []analysis.RowValues{counted("duplicate_terminal_states", n)}
+	dup := func(n float64) []analysis.Sample {
+		return []analysis.Sample{counted("duplicate_terminal_states", n)}
 	}
-	if c := compared(t, side("b", 1, func(int) []analysis.RowValues { return dup(0) }), side("h", 1, func(int) []analysis.RowValues { return dup(1) }), usual); word(c, "duplicate_terminal_states") != verdict.Worse {
+	if c := compared(t, side("b", 1, func(int) []analysis.Sample { return dup(0) }), side("h", 1, func(int) []analysis.Sample { return dup(1) }), usual); word(c, "duplicate_terminal_states") != verdict.Worse {
 		t.Errorf("row: %+v", c.Rows[0])
 	}
-	if c := compared(t, side("b", 6, func(int) []analysis.RowValues { return dup(1) }), side("h", 6, func(i int) []analysis.RowValues { return dup(float64(4 + i)) }), usual); word(c, "duplicate_terminal_states") != verdict.Worse || !c.Rows[0].Tested {
+	if c := compared(t, side("b", 6, func(int) []analysis.Sample { return dup(1) }), side("h", 6, func(i int) []analysis.Sample { return dup(float64(4 + i)) }), usual); word(c, "duplicate_terminal_states") != verdict.Worse || !c.Rows[0].Tested {
 		t.Errorf("more of them: %+v", c.Rows[0])
 	}
 }
@@ -207,9 +207,9 @@ func TestDifferentEnvironmentsAreRefused(t *testing.T) {
 
 // Holm's correction: the smallest P of three counts three times, the next twice, and none less than one before it.
 func TestAlphaIsSharedAmongRows(t *testing.T) {
-	rows := func(by ...float64) func(int) []analysis.RowValues {
-		return func(i int) []analysis.RowValues {
-			var rs []analysis.RowValues
+	rows := func(by ...float64) func(int) []analysis.Sample {
+		return func(i int) []analysis.Sample {
+			var rs []analysis.Sample
 			for k, b := range by {
 				rs = append(rs, counted(fmt.Sprintf("metric.m%d.max", k), float64(i)+b))
 			}
@@ -238,7 +238,7 @@ func TestRowsSayWhy(t *testing.T) {
 		"1 beside 3 runs: too few": {{1}, {2, 3, 4}},
 	} {
 		side := func(name string, values []float64) []*Observed {
-			return side(name, len(values), func(i int) []analysis.RowValues { return []analysis.RowValues{counted("abandonments", values[i])} })
+			return side(name, len(values), func(i int) []analysis.Sample { return []analysis.Sample{counted("abandonments", values[i])} })
 		}
 		if got := compared(t, side("b", c[0]), side("h", c[1]), usual); !strings.HasPrefix(got.Rows[0].Why, want) {
 			t.Errorf("%v: %q (%s), want %q", c, got.Rows[0].Word, got.Rows[0].Why, want)
@@ -248,9 +248,9 @@ func TestRowsSayWhy(t *testing.T) {
 
 // Rows that could not show anything cost the others nothing, and say how many runs it takes.
 func TestRowsThatAreTooFewTakeNoShareOfAlpha(t *testing.T) {
-	rows := func(middle float64) func(int) []analysis.RowValues {
-		return func(i int) []analysis.RowValues {
-			rs := []analysis.RowValues{takeovers(kills(middle)[i*2 : i*2+2]...)}
+	rows := func(middle float64) func(int) []analysis.Sample {
+		return func(i int) []analysis.Sample {
+			rs := []analysis.Sample{takeovers(kills(middle)[i*2 : i*2+2]...)}
 			for k := range 9 {
 				rs = append(rs, counted(fmt.Sprintf("metric.m%d.max", k), float64(k+i)))
 			}
@@ -266,9 +266,9 @@ func TestRowsThatAreTooFewTakeNoShareOfAlpha(t *testing.T) {
 		t.Errorf("a count of two runs a side: %+v", r)
 	}
 	// 5 a side of 3 rows is enough for each of them, as the row says.
-	three := func(by float64) func(int) []analysis.RowValues {
-		return func(i int) []analysis.RowValues {
-			return []analysis.RowValues{counted("abandonments", float64(i)+by), counted("re_executed", float64(i)+by), counted("busy.count", float64(i)+by)}
+	three := func(by float64) func(int) []analysis.Sample {
+		return func(i int) []analysis.Sample {
+			return []analysis.Sample{counted("abandonments", float64(i)+by), counted("re_executed", float64(i)+by), counted("busy.count", float64(i)+by)}
 		}
 	}
 	if c := compared(t, side("b", 5, three(0)), side("h", 5, three(9)), usual); c.Tested != 3 || word(c, "busy.count") != verdict.Worse {
@@ -277,10 +277,10 @@ func TestRowsThatAreTooFewTakeNoShareOfAlpha(t *testing.T) {
 }
 
 func TestRowsAreAskedForByName(t *testing.T) {
-	rows := func(int) []analysis.RowValues {
+	rows := func(int) []analysis.Sample {
 		held := counted("held[bulk].p95", 3)
-		held.Lock = "loop"
-		return []analysis.RowValues{takeovers(kills(1)...), counted("abandonment.missed", 0), counted("abandonment.late", 0), counted("abandonments", 0), held}
+		held.Question.Lock = "loop"
+		return []analysis.Sample{takeovers(kills(1)...), counted("abandonment.missed", 0), counted("abandonment.late", 0), counted("abandonments", 0), held}
 	}
 	for slo, want := range map[string]string{
 		"takeover": "job/takeover", "job": "job/takeover job/abandonment.missed job/abandonment.late job/abandonments",
@@ -332,7 +332,7 @@ func TestComparisonOfOpenValuesIsADocument(t *testing.T) {
 // drawnSide is a drill with a takeover row of ranges, some of them open, and rows of one value a run: small counts with many ties, and a
 // duration. by is what the head's takeovers are multiplied by.
 func drawnSide(rnd *rand.Rand, name string, runs int, by float64) []*Observed {
-	return side(name, runs, func(int) []analysis.RowValues {
+	return side(name, runs, func(int) []analysis.Sample {
 		var ks []verdict.Range
 		for range 4 {
 			x := (1 + rnd.ExpFloat64()/4) * by
@@ -346,7 +346,7 @@ func drawnSide(rnd *rand.Rand, name string, runs int, by float64) []*Observed {
 		for range 12 {
 			few += float64(rnd.IntN(6) / 5)
 		}
-		return []analysis.RowValues{
+		return []analysis.Sample{
 			takeovers(ks...), counted("abandonments", few), counted("busy.count", float64(rnd.IntN(40))), counted("wait.p95", rnd.ExpFloat64()),
 			counted("re_executed", float64(rnd.IntN(2))),
 		}

@@ -16,12 +16,12 @@ type Observed struct {
 	Bytes       string `json:"bytes"` // SHA-256 of its history; "" = not known
 	Run         verdict.ComparedRun
 	Experiment  string
-	Rehearsal   bool           `json:",omitempty"`
-	Labels      history.Labels `json:",omitempty"`
-	Rows        []analysis.RowValues
-	SLOs        []verdict.SLOResult    // without the words
-	Quantiles   []analysis.RowQuantile `json:",omitempty"`
-	Failed      []string               `json:",omitempty"` // rows that no number of kills makes right
+	Rehearsal   bool                `json:",omitempty"`
+	Labels      history.Labels      `json:",omitempty"`
+	Rows        []analysis.Sample   // what its rows stand on, each once however many limits it is held against
+	SLOs        []verdict.SLOResult // without the words
+	Quantiles   []analysis.Sample   `json:",omitempty"` // of takeovers and tick gaps: what several runs answer together
+	Failed      []string            `json:",omitempty"` // rows that no number of kills makes right
 	Failures    []Failures
 	Environment []experiments.Setting `json:",omitempty"`
 
@@ -38,24 +38,23 @@ type Failures struct {
 //
 // A rehearsal is judged by its figures alone: that it is one is no reason to set them aside beside another rehearsal's.
 func Observe(facts *analysis.Facts, folder string) *Observed {
-	told, rows := facts.Measure()
+	told, samples := facts.Measure()
 	seen, rehearsal := told, facts.Header().Mode == history.Rehearsal
 	if rehearsal {
-		seen, rows = facts.AsLive().Measure()
-		rows = slices.DeleteFunc(rows, func(r analysis.RowValues) bool { return verdict.LiveOnly(r.Measure) })
+		seen, samples = facts.AsLive().Measure()
 	}
 	o := &Observed{
-		Experiment: facts.Header().Experiment, Rehearsal: rehearsal, Environment: environmentOf(facts, rehearsal), Failures: failuresOf(seen),
+		Experiment: facts.Header().Experiment, Rehearsal: rehearsal, Environment: environmentOf(facts, rehearsal), Failures: failuresOf(seen), Labels: told.Run.Labels,
 		Run: verdict.ComparedRun{ID: told.Run.ID, Folder: folder, Started: told.Run.Started, Seed: told.Run.Seed, Verdict: told.Verdict},
 	}
 	o.answer(seen)
-	o.Rows, o.Labels, o.Quantiles = rows, told.Run.Labels, facts.Quantiles(seen)
-	for _, s := range seen.SLOs {
+	for i, x := range samples {
+		s := &seen.SLOs[i]
 		o.SLOs = append(o.SLOs, verdict.SLOResult{Lock: s.Lock, Measure: s.Measure, Unit: s.Unit, Ask: s.Ask, Limit: s.Limit, Lo: s.Lo, Hi: s.Hi, N: s.N, Of: s.Of, Verdict: s.Verdict, Why: s.Why})
-		ofMany := slices.ContainsFunc(o.Quantiles, func(q analysis.RowQuantile) bool { return q.Lock == s.Lock && q.Measure == s.Measure && !q.Broken })
-		if s.Verdict == verdict.Fail && !ofMany {
+		if s.Verdict == verdict.Fail && (!x.IsQuantile() || x.Broken) {
 			o.Failed = append(o.Failed, strings.TrimSpace(s.Lock+" "+s.Measure)+": "+s.Why)
 		}
+		o.take(x)
 	}
 	if !o.Run.Used {
 		for i := range o.Rows {
@@ -63,6 +62,22 @@ func Observe(facts *analysis.Facts, folder string) *Observed {
 		}
 	}
 	return o
+}
+
+// take adds a sample: to the quantiles where it is one, and to the rows unless another limit on the same was there before.
+func (o *Observed) take(x analysis.Sample) {
+	if x.IsQuantile() {
+		q := x
+		q.Values = nil
+		o.Quantiles = append(o.Quantiles, q)
+	}
+	if o.Rehearsal && x.Question.LiveOnly() {
+		return
+	}
+	if slices.ContainsFunc(o.Rows, func(r analysis.Sample) bool { return r.Question.Lock == x.Question.Lock && r.Name() == x.Name() }) {
+		return
+	}
+	o.Rows = append(o.Rows, x)
 }
 
 // contest takes runs that have one id and other bytes for neither's: one of them was changed, and nothing tells which. Both are listed, none

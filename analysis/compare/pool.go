@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/forecast"
@@ -64,7 +63,7 @@ func common(runs []*Observed) history.Labels {
 func otherLimits(runs []*Observed) (ds []verdict.Difference) {
 	limits := func(o *Observed) (all []experiments.Setting) {
 		for _, q := range o.Quantiles {
-			all = append(all, experiments.Setting{Path: "slos " + q.Lock + " " + q.Measure, Value: figures.Exact(figures.Nanoseconds(q.Limit))})
+			all = append(all, experiments.Setting{Path: "slos " + q.Question.Lock + " " + q.Question.Name(), Value: figures.Exact(figures.Nanoseconds(q.Limit))})
 		}
 		slices.SortFunc(all, func(a, b experiments.Setting) int { return cmp.Compare(a.Path, b.Path) })
 		return all
@@ -78,11 +77,16 @@ func otherLimits(runs []*Observed) (ds []verdict.Difference) {
 	return ds
 }
 
+// sameQuestion reports a sample of the row with that name.
+func sameQuestion(x *analysis.Sample, lock, row string) bool {
+	return x.Question.Lock == lock && x.Question.Name() == row
+}
+
 // pooledRow is one quantile over all runs.
-func pooledRow(runs []*Observed, q analysis.RowQuantile, o PoolOptions) verdict.PooledRow {
-	row := verdict.PooledRow{Lock: q.Lock, Measure: q.Measure, Limit: q.Limit, Of: q.Of, Verdict: verdict.Inconclusive, Runs: []verdict.PooledHit{}}
+func pooledRow(runs []*Observed, q analysis.Sample, o PoolOptions) verdict.PooledRow {
+	row := verdict.PooledRow{Lock: q.Question.Lock, Measure: q.Question.Name(), Limit: q.Limit, Of: q.Of, Verdict: verdict.Inconclusive, Runs: []verdict.PooledHit{}}
 	for _, r := range runs {
-		i := slices.IndexFunc(r.Quantiles, func(x analysis.RowQuantile) bool { return x.Lock == q.Lock && x.Measure == q.Measure })
+		i := slices.IndexFunc(r.Quantiles, func(x analysis.Sample) bool { return sameQuestion(&x, q.Question.Lock, q.Question.Name()) })
 		x := r.Quantiles[i]
 		hit := verdict.PooledHit{Run: r.Run.ID, N: x.N, Surely: x.Surely, Maybe: x.Maybe, Why: x.Open}
 		if r.contested {
@@ -94,7 +98,7 @@ func pooledRow(runs []*Observed, q analysis.RowQuantile, o PoolOptions) verdict.
 		row.N, row.Surely, row.Maybe = row.N+hit.N, row.Surely+hit.Surely, row.Maybe+hit.Maybe
 		row.Runs = append(row.Runs, hit)
 	}
-	asked := forecast.Question{Limit: forecast.Limit{Name: q.Name, P: q.P}, N: row.N, Surely: row.Surely, Maybe: row.Maybe}
+	asked := forecast.Question{Limit: q.Question, N: row.N, Surely: row.Surely, Maybe: row.Maybe}
 	row.Why = asked.Says(row.Of)
 	worse := recentlyWorse(runs, q, o.CompareOptions)
 	switch answer := asked.Answer(); {
@@ -116,14 +120,13 @@ func pooledRow(runs []*Observed, q analysis.RowQuantile, o PoolOptions) verdict.
 
 // recentlyWorse says how the last runs of a pool are worse than those before them; "" where they are not known to be. What has changed
 // lately is no longer what the pool is about.
-func recentlyWorse(runs []*Observed, q analysis.RowQuantile, o CompareOptions) string {
+func recentlyWorse(runs []*Observed, q analysis.Sample, o CompareOptions) string {
 	last := len(runs) / 3
 	if last == 0 {
 		return ""
 	}
 	before, recent := runs[:len(runs)-last], runs[len(runs)-last:]
-	measure, _, _ := strings.Cut(q.Measure, ".")
-	o.SLOs, o.Allow = []string{q.Lock + "/" + measure}, []string{"all"}
+	o.SLOs, o.Allow = []string{q.Question.Lock + "/" + q.Question.Figure()}, []string{"all"}
 	c, err := Compare(before, recent, o)
 	if err != nil || len(c.Rows) == 0 || c.Rows[0].Word != verdict.Worse {
 		return ""

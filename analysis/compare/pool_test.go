@@ -22,7 +22,7 @@ func night(i, n, missed int, seconds float64) *Observed {
 	}
 	o := observed(fmt.Sprintf("%02d", i), takeovers(values...))
 	o.Labels = history.Labels{"release": "1.4"}
-	o.Quantiles = []analysis.RowQuantile{{Lock: "job", Measure: "takeover.p95", Name: "p95", Of: "kill", P: 0.95, Limit: 4, N: n, Surely: missed, Maybe: missed}}
+	o.Quantiles = []analysis.Sample{{Question: &experiments.Limit{Lock: "job", Measure: "takeover", Trials: true, Quantile: 0.95}, Of: "kill", Limit: 4, N: n, Surely: missed, Maybe: missed}}
 	return o
 }
 

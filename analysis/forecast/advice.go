@@ -6,15 +6,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // advice names a TTL and a pickup period with which the whole band would lie under the limit, or the limit above the band, in the
 // numbers of the file: what was measured at a time scale cannot be typed there. Neither is at the very edge: before a run nobody knows
 // how long the warm-up takes, which is a part of every takeover.
-func (b band) advice(l Limit, measure string, scale float64) string {
-	raise := fmt.Sprintf("%s %s %s", strings.ReplaceAll(measure, "_", " "), l.Name, figures.Exact(roundUp(Unscaled(int64(b.hi), scale)+1)))
-	rest, weight, period, leased := int64(l.Value), 0.0, "poll", false
+func (b band) advice(l *experiments.Limit, scale float64) string {
+	raise := fmt.Sprintf("%s %s %s", strings.ReplaceAll(l.Measure, "_", " "), l.Bound(), figures.Exact(roundUp(Unscaled(int64(b.hi), scale)+1)))
+	rest, weight, period, leased := l.At, 0.0, "poll", false
 	p := b.lock.Policy
 	for _, t := range b.upper {
 		switch t.part {
@@ -40,7 +41,7 @@ func (b band) advice(l Limit, measure string, scale float64) string {
 	short := rest * 4 / 5 / unit * unit
 	wait := int64(float64(rest-short)/weight) / unit * unit
 	if least := Unscaled(int64(p.Drift+p.StopBudget), scale); wait < int64(time.Millisecond) || short <= least {
-		return inFile(scale) + "shorten the timeouts, which leave no room within " + figures.Exact(Unscaled(int64(l.Value), scale)) + ", or promise " + raise + "."
+		return inFile(scale) + "shorten the timeouts, which leave no room within " + figures.Exact(Unscaled(l.At, scale)) + ", or promise " + raise + "."
 	}
 	sum := "ttl + " + period
 	if weight != 1 { // a jittered poll, or one on either side of the fault

@@ -26,13 +26,37 @@ func Horizon(e *experiments.Experiment, lock string) time.Duration {
 		if lock != "" && l.Name != lock {
 			continue
 		}
-		d := bandOf(e, l, 0).hi
-		for _, limit := range limitsOn(e, l.Name) {
-			d = max(d, limit.Value)
-		}
-		longest = max(longest, d+redelivery(e, l.Name))
+		longest = max(longest, max(bandOf(e, l, 0).hi, promised(e, l.Name))+redelivery(e, l.Name))
 	}
 	return longest
+}
+
+// promised is the longest that e promises of a takeover or a tick gap of the lock.
+func promised(e *experiments.Experiment, lock string) (longest time.Duration) {
+	for i := range e.SLOs {
+		s := &e.SLOs[i]
+		for _, d := range [...]*experiments.DurationLimits{s.Takeover, s.TickGap} {
+			if d == nil || s.Lock != lock {
+				continue
+			}
+			for _, limit := range [...]*time.Duration{d.Max, d.P50, d.P90, d.P95, d.P99} {
+				if limit != nil {
+					longest = max(longest, *limit)
+				}
+			}
+		}
+	}
+	return longest
+}
+
+// limitsOn are the upper limits that e promises of a lock's takeovers and tick gaps: of the worst, and of quantiles.
+func limitsOn(e *experiments.Experiment, lock string) (limits []experiments.Limit) {
+	for i := range e.SLOs {
+		if s := &e.SLOs[i]; s.Lock == lock && (s.Takeover != nil || s.TickGap != nil) {
+			limits = append(limits, s.Limits()...)
+		}
+	}
+	return slices.DeleteFunc(limits, func(l experiments.Limit) bool { return l.Side != experiments.SideMost || l.Share > 0 })
 }
 
 // Bands is lint L3: for each lock what its takeover can be at the kill phase that the file declares, before anything is
@@ -56,16 +80,22 @@ type PromiseBand struct {
 	Untold      string // what Hi leaves out; "" = nothing
 }
 
-// PromiseOf is the band of a measure (takeover or tick_gap) of a lock of e after faults of a class, held against a limit. warmup is what
-// a run's calibration allows for the first effect after a grant.
-func PromiseOf(e *experiments.Experiment, lock *experiments.Lock, l Limit, measure, class string, warmup time.Duration) PromiseBand {
+// PromiseOf is the band of what l bounds, takeovers or tick gaps of a lock of e, after faults of a class. warmup is what a run's calibration
+// allows for the first effect after a grant.
+func PromiseOf(e *experiments.Experiment, lock *experiments.Lock, l *experiments.Limit, class string, warmup time.Duration) PromiseBand {
 	b := bandOf(e, lock, warmup)
-	if measure == "tick_gap" {
+	if l.Measure == tickGap {
 		b = tickBand(e, lock, warmup)
 	}
 	b = b.after(e.Faults, class)
-	return PromiseBand{Lo: b.lo, Hi: b.hi, Sum: b.sum(), Advice: b.advice(l, measure, cmp.Or(e.Scaled, 1)), Untold: b.leavesOut()}
+	return PromiseBand{Lo: b.lo, Hi: b.hi, Sum: b.sum(), Advice: b.advice(l, cmp.Or(e.Scaled, 1)), Untold: b.leavesOut()}
 }
+
+// The measures that have a band, as the file calls them.
+const (
+	takeover = "takeover"
+	tickGap  = "tick_gap"
+)
 
 // part is what a summand of a band stands for.
 type part int

@@ -68,15 +68,14 @@ func factsOf(e *experiments.Experiment, l *experiments.Lock) lockcore.Facts {
 func takeoverSums(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration) []lockcore.Sum {
 	b := declaredBand(e, l, 0)
 	out := []lockcore.Sum{}
-	for i := range e.SLOs {
-		s := &e.SLOs[i]
-		if s.Lock != l.Name || s.Takeover == nil || s.Takeover.Max == nil {
+	for _, limit := range limitsOn(e, l.Name) {
+		if limit.Measure != takeover || limit.Quantile > 0 {
 			continue
 		}
-		promised := *s.Takeover.Max
+		promised := time.Duration(limit.At)
 		sum := lockcore.Sum{Rule: "L3", OK: promised >= b.hi, Text: fmt.Sprintf("takeover max %s: the lock's timings allow %s", lockcore.Seconds(promised), b.sum())}
 		if !sum.OK {
-			sum.Means = promiseWords(b, promised) + " " + declaredBand(e, l, warmup).advice(Limit{Name: "max", Value: promised}, "takeover", 1)
+			sum.Means = promiseWords(b, promised) + " " + declaredBand(e, l, warmup).advice(&limit, 1)
 		}
 		out = append(out, sum)
 	}

@@ -1,6 +1,8 @@
 package forecast
 
 import (
+	"time"
+
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -68,9 +70,9 @@ func LockSumsOf(e *experiments.Experiment) []LockSums {
 func lockSums(e *experiments.Experiment, l *experiments.Lock) LockSums {
 	p, b := &l.Policy, declaredBand(e, l, 0)
 	s := LockSums{Lock: l.Name, Takeover: TakeoverSum{Lo: b.lo.Seconds(), Hi: b.hi.Seconds(), Untold: b.leavesOut()}, Promises: []PromiseSum{}}
-	for slo, promised := range limitsOn(e, l.Name) {
-		if v := promised.Value; slo.Takeover != nil {
-			s.Promises = append(s.Promises, PromiseSum{Limit: promised.Name, Value: v.Seconds(), Luck: v < b.hi, Prompt: v >= b.answered()})
+	for _, promised := range limitsOn(e, l.Name) {
+		if v := time.Duration(promised.At); promised.Measure == takeover {
+			s.Promises = append(s.Promises, PromiseSum{Limit: promised.Bound(), Value: v.Seconds(), Luck: v < b.hi, Prompt: v >= b.answered()})
 		}
 	}
 	if p.RenewEvery > 0 {

@@ -180,13 +180,13 @@ func plannedFault(e *experiments.Experiment, f *experiments.Fault) PlannedFault 
 func quantilesOf(e *experiments.Experiment, lock string) []PlannedQuantile {
 	var out []PlannedQuantile
 	declared, _, growing := trialsDeclared(e, lock)
-	for s, l := range limitsOn(e, lock) {
-		if l.P == 0 {
+	for _, l := range limitsOn(e, lock) {
+		if l.Quantile == 0 {
 			continue
 		}
-		q := PlannedQuantile{Lock: lock, Measure: s.Measure(), Quantile: l.Name, Limit: l.Value.Seconds(), Declared: declared, Need: stats.TrialsNeeded(l.P, 0)}
+		q := PlannedQuantile{Lock: lock, Measure: l.Measure, Quantile: l.Bound(), Limit: time.Duration(l.At).Seconds(), Declared: declared, Need: stats.TrialsNeeded(l.Quantile, 0)}
 		if growing {
-			q.Need, q.NeedOne = stats.SequentialTrialsNeeded(l.P, 0), stats.SequentialTrialsNeeded(l.P, 1)
+			q.Need, q.NeedOne = stats.SequentialTrialsNeeded(l.Quantile, 0), stats.SequentialTrialsNeeded(l.Quantile, 1)
 		}
 		out = append(out, q)
 	}

@@ -13,8 +13,7 @@ import (
 
 // Question is a promised percentile, and what was seen of it while the number of trials grew.
 type Question struct {
-	Lock, Measure string // takeover or tick_gap
-	Limit
+	*experiments.Limit
 	N             int // trials
 	Surely, Maybe int // that surely missed the limit, and that may have, those included
 }
@@ -25,9 +24,9 @@ func QuestionsOf(e *experiments.Experiment, f *experiments.Fault) []*Question {
 		return nil
 	}
 	var qs []*Question
-	for s, l := range limitsOn(e, f.Lock()) {
-		if l.P > 0 {
-			qs = append(qs, &Question{Lock: s.Lock, Measure: s.Measure(), Limit: l})
+	for _, l := range limitsOn(e, f.Lock()) {
+		if l.Quantile > 0 {
+			qs = append(qs, &Question{Limit: &l})
 		}
 	}
 	return qs
@@ -36,10 +35,10 @@ func QuestionsOf(e *experiments.Experiment, f *experiments.Fault) []*Question {
 // Note takes a trial that took between lo and hi.
 func (q *Question) Note(lo, hi time.Duration) {
 	q.N++
-	if lo > q.Value {
+	if int64(lo) > q.At {
 		q.Surely++
 	}
-	if hi > q.Value {
+	if int64(hi) > q.At {
 		q.Maybe++
 	}
 }
@@ -47,16 +46,16 @@ func (q *Question) Note(lo, hi time.Duration) {
 // Answer is what the trials so far say, however often it was asked before.
 func (q *Question) Answer() verdict.Verdict {
 	switch {
-	case stats.SequentialFail(q.P, q.Surely, q.N):
+	case stats.SequentialFail(q.Quantile, q.Surely, q.N):
 		return verdict.Fail
-	case stats.SequentialPass(q.P, q.Maybe, q.N):
+	case stats.SequentialPass(q.Quantile, q.Maybe, q.N):
 		return verdict.Pass
 	}
 	return verdict.Inconclusive
 }
 
 // More is about how many more trials that keep the limit would be enough.
-func (q *Question) More() int { return stats.SequentialTrialsNeeded(q.P, q.Maybe) - q.N }
+func (q *Question) More() int { return stats.SequentialTrialsNeeded(q.Quantile, q.Maybe) - q.N }
 
 // Seen says how many trials there were, and how many missed. thing is what one is called: kill.
 func (q *Question) Seen(thing string) string {
@@ -74,11 +73,11 @@ func (q *Question) Seen(thing string) string {
 func (q *Question) Says(thing string) string {
 	switch q.Answer() {
 	case verdict.Fail:
-		return q.Seen(thing) + ": that is too many for a " + q.Name
+		return q.Seen(thing) + ": that is too many for a " + q.Bound()
 	case verdict.Pass:
-		return q.Seen(thing) + ": enough for a " + q.Name
+		return q.Seen(thing) + ": enough for a " + q.Bound()
 	}
-	return q.Seen(thing) + fmt.Sprintf(": a %s needs about %s more that keep it", q.Name, figures.Count(q.More()))
+	return q.Seen(thing) + fmt.Sprintf(": a %s needs about %s more that keep it", q.Bound(), figures.Count(q.More()))
 }
 
 // Answered reports that all of them are, one way or the other.
@@ -91,7 +90,7 @@ func Answered(qs []*Question) bool {
 func likelyShots(e *experiments.Experiment, f *experiments.Fault) int {
 	need := 0
 	for _, q := range QuestionsOf(e, f) {
-		need = max(need, stats.SequentialTrialsNeeded(q.P, 0))
+		need = max(need, stats.SequentialTrialsNeeded(q.Quantile, 0))
 	}
 	if need == 0 {
 		return max(1, f.Repeat.Count)

@@ -42,7 +42,7 @@ func TestStoppingOnceAnsweredMisleadsInAtMostOneRunOfTwenty(t *testing.T) {
 	}{{0.05, 0.02, 0.05, 0.015, 0.05}, {0.005, 0.99, 1, 0, 0.01}, {0.2, 0, 0.001, 0.99, 1}} {
 		passed, failed := 0, 0
 		for range runs {
-			q := &Question{Limit: Limit{Name: "p95", P: 0.95, Value: time.Second}}
+			q := &Question{Limit: &experiments.Limit{Trials: true, Quantile: 0.95, At: int64(time.Second)}}
 			for q.N < most && (q.N == 0 || answer(q) == verdict.Inconclusive) {
 				took := time.Second / 2
 				if r.Float64() < c.misses {
@@ -61,7 +61,7 @@ func TestStoppingOnceAnsweredMisleadsInAtMostOneRunOfTwenty(t *testing.T) {
 }
 
 func TestWhatASREReadsOfAQuestion(t *testing.T) {
-	q := &Question{Limit: Limit{Name: "p95", P: 0.95, Value: time.Second}}
+	q := &Question{Limit: &experiments.Limit{Trials: true, Quantile: 0.95, At: int64(time.Second)}}
 	for range 64 {
 		q.Note(time.Millisecond, time.Millisecond)
 	}

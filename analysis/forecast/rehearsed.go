@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -28,6 +29,8 @@ type Rehearsal struct {
 
 // RehearsalRow is one SLO row over the seeds. Values are the middles of what was measured; null where no seed measured anything.
 type RehearsalRow struct {
+	question *experiments.Limit
+
 	Lock    string      `json:"lock"`
 	Measure string      `json:"measure"`
 	Unit    string      `json:"unit"`
@@ -97,7 +100,7 @@ func (r *Rehearsed) Document() *Rehearsal {
 		Breach: r.share(r.Breached), Expected: r.expected, Rows: []RehearsalRow{}, Locks: r.Locks()}
 	for i := range r.rows {
 		w := &r.rows[i]
-		row := RehearsalRow{Lock: w.Lock, Measure: w.Measure, Unit: w.Unit, Ask: w.Ask, Limit: w.Limit, Seeds: w.n, Open: w.open, Breach: r.share(w.breaches), Worst: w.maxSeed}
+		row := RehearsalRow{question: w.Question, Lock: w.Lock, Measure: w.Measure, Unit: w.Unit, Ask: w.Ask, Limit: w.Limit, Seeds: w.n, Open: w.open, Breach: r.share(w.breaches), Worst: w.maxSeed}
 		if w.Against != nil {
 			row.Of, row.Share = w.Against.Lock, w.Against.Share
 		}
@@ -127,7 +130,7 @@ func (w *rowSeeds) at(p float64) *float64 {
 
 // Measured reports that some seed measured each row that a rehearsal can measure: no data is never a yes.
 func (d *Rehearsal) Measured() bool {
-	return !slices.ContainsFunc(d.Rows, func(r RehearsalRow) bool { return r.Seeds == 0 && !verdict.LiveOnly(r.Measure) })
+	return !slices.ContainsFunc(d.Rows, func(r RehearsalRow) bool { return r.Seeds == 0 && !r.question.LiveOnly() })
 }
 
 // Provoked reports that every expectation was met in each seed.

@@ -17,7 +17,7 @@ import (
 
 func seedJudgement(v float64) *verdict.Judgement {
 	hi := v
-	return &verdict.Judgement{SLOs: []verdict.SLOResult{{Lock: "l", Measure: "takeover.max", Unit: "s", Limit: 50, Lo: v, Hi: &hi, N: 1}}}
+	return &verdict.Judgement{SLOs: []verdict.SLOResult{{Question: &experiments.Limit{}, Lock: "l", Measure: "takeover.max", Unit: "s", Limit: 50, Lo: v, Hi: &hi, N: 1}}}
 }
 
 // The quantiles are within the resolution of those of the sorted values; how the seeds were shared out changes nothing.
@@ -80,7 +80,7 @@ func TestRehearsedWithoutData(t *testing.T) {
 		t.Errorf("%+v", d.Rows[0])
 	}
 	j = seedJudgement(7)
-	j.SLOs[0].Measure = "metric.abandoned.delta"
+	j.SLOs[0].Question = &experiments.Limit{Measure: "metric", Subject: "abandoned", Part: "delta"}
 	if r.Add(2, j, quiet); r.Document().Rows[0].Seeds != 0 {
 		t.Error("a metric that nobody serves has figures")
 	}

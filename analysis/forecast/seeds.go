@@ -81,7 +81,7 @@ func (r *Rehearsed) addRows(seed int64, j *verdict.Judgement) {
 	for i := range j.SLOs {
 		s, w := &j.SLOs[i], &r.rows[i]
 		w.told(seed, s)
-		if verdict.LiveOnly(s.Measure) {
+		if s.Question.LiveOnly() {
 			continue
 		}
 		if breaches(s) {
@@ -148,7 +148,7 @@ func (c closest) or(o closest) closest {
 
 // addExpected takes in what one seed provoked.
 func (r *Rehearsed) addExpected(seed int64, j *verdict.Judgement) {
-	rehearsable := slices.DeleteFunc(slices.Clone(j.Expected), func(s verdict.SLOResult) bool { return verdict.LiveOnly(s.Measure) })
+	rehearsable := slices.DeleteFunc(slices.Clone(j.Expected), func(s verdict.SLOResult) bool { return s.Question.LiveOnly() })
 	if r.expected == nil {
 		for _, s := range rehearsable {
 			r.expected = append(r.expected, RehearsedExpectation{Fault: s.Fault, Lock: s.Lock, Measure: s.Measure, Unit: s.Unit, Ask: s.Ask, Limit: s.Limit})
@@ -234,9 +234,9 @@ func (r *Rehearsed) lock(name string) *lockSeeds {
 	l := r.locks[name]
 	if l == nil {
 		l = &lockSeeds{takeovers: map[string]*takeoverSeeds{}}
-		for slo, limit := range limitsOn(r.of, name) {
-			if slo.Takeover != nil {
-				l.promised = append(l.promised, float64(limit.Value)/1e9)
+		for _, limit := range limitsOn(r.of, name) {
+			if limit.Measure == takeover {
+				l.promised = append(l.promised, float64(limit.At)/1e9)
 			}
 		}
 		r.locks[name] = l

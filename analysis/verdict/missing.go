@@ -34,6 +34,7 @@ const (
 	MissingLooks         MissingCode = "looks"          // probe, for how long, when, max_gap, what to do
 	MissingFailedLooks   MissingCode = "failed_looks"   // probe, for how long, when, max_gap, what the looks got
 	MissingStoreLooks    MissingCode = "store_looks"    // probe, for how long, when, max_gap, the shot that had the store
+	MissingUnread        MissingCode = "unread"         // records, probe
 	MissingLedgerRead    MissingCode = "ledger_read"    // at the end
 	MissingLockRead      MissingCode = "lock_read"      // likewise, of an observed system
 	MissingHorizon       MissingCode = "horizon"        // by how much, what to do

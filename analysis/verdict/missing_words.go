@@ -20,6 +20,8 @@ var words = map[MissingCode]struct{ why, next string }{
 		"Check what the probe looks at, and the way there: the API server for leases, the locks' store for lock_keys."},
 	MissingStoreLooks: {"Probe %[1]s was delayed %[2]s at %[3]s (limit %[4]s), because fault %[5]s had stopped the locks' store.",
 		"Under a fault of the store, ask what the ledger shows (takeover, duplicates, overlap at level effect), or keep the fault shorter than max_gap."},
+	MissingUnread: {"%[1]s of %[2]s could not be read, and may be what the row is about.",
+		"See the events `unread` of the history: they say where each record stands, and what is wrong with it."},
 	MissingLedgerRead: {"The ledger was not read to its end after the last fault.", "Let the run go on to its final reads."},
 	MissingLockRead:   {"The locks were not looked at a last time after the last fault.", "Let the run go on to its final reads."},
 	MissingHorizon:    {"The final reads came %[1]s too early to show a late violation.", "%[2]s"},

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
@@ -87,12 +88,12 @@ const (
 )
 
 // Ask says on which side of its limit a figure must stay.
-type Ask string
+type Ask = experiments.Side
 
 const (
-	AtMost  Ask = "" // the figure's upper end counts
-	AtLeast Ask = "at_least"
-	Exactly Ask = "exactly"
+	AtMost  = experiments.SideMost
+	AtLeast = experiments.SideLeast
+	Exactly = experiments.SideExact
 )
 
 // Against is another lock of the run whose figure is the measure of a row's own.
@@ -128,7 +129,8 @@ type SLOResult struct {
 
 	Against *Against `json:"against,omitempty"` // a row that compares two locks: the other one
 
-	Unfit bool `json:"-"` // the question cannot be answered in this run, whatever was measured
+	Question *experiments.Limit `json:"-"` // what the row asks, as values
+	Unfit    bool               `json:"-"` // the question cannot be answered in this run, whatever was measured
 }
 
 // What a row about a system that is not ours rests on.

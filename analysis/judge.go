@@ -85,7 +85,7 @@ type judging struct {
 	status string
 	warmup time.Duration // allowance for the first effect after a grant, by the run's calibration
 
-	samples  []Sample // beside the rows of promises
+	samples  []verdict.Sample // beside the rows of promises
 	figures  map[figureKey]figure
 	serieses map[seriesKey]*series
 	fencings map[string]fencing

@@ -167,7 +167,7 @@ func (a *answer) none() bool {
 }
 
 // row judges one limit. A Pass without the evidence for it is none, and so is a Fail for want of something that was not looked for.
-func (j *judging) row(l *experiments.Limit) (verdict.SLOResult, Sample) {
+func (j *judging) row(l *experiments.Limit) (verdict.SLOResult, verdict.Sample) {
 	a := j.answer(l)
 	lacks := slices.Concat(j.missingOf(l.Lock), a.lacks)
 	r := a.rowOf(j)

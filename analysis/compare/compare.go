@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/stats"
 )
@@ -27,20 +26,20 @@ type CompareOptions struct {
 //
 // Correctness needs no statistics: what surely happened in the head and not once in the base is a regression. A row is worse or
 // better only where the difference is significant, for the least favourable values within their ranges, and beyond the tolerance.
-func Compare(base, head []*Observed, o CompareOptions) (*verdict.Comparison, error) {
+func Compare(base, head []*Observed, o CompareOptions) (*Comparison, error) {
 	base, head = byStart(base), byStart(head)
 	contest(slices.Concat(base, head))
-	c := comparing{&verdict.Comparison{
-		SchemaVersion: verdict.ComparisonVersion, Experiment: base[0].Experiment, Rehearsal: base[0].Rehearsal,
+	c := comparing{&Comparison{
+		SchemaVersion: ComparisonVersion, Experiment: base[0].Experiment, Rehearsal: base[0].Rehearsal,
 		Alpha: o.Alpha, Tolerance: o.Tolerance, Confidence: 1 - o.Alpha,
-		Base: runsOf(base), Head: runsOf(head), Differences: append([]verdict.Difference{}, differencesAmong(base, head, o.Allow)...),
-		Reasons: []string{}, Notes: []verdict.Note{}, Correctness: []verdict.ComparedFailure{}, Rows: []verdict.ComparedRow{},
+		Base: runsOf(base), Head: runsOf(head), Differences: append([]Difference{}, differencesAmong(base, head, o.Allow)...),
+		Reasons: []string{}, Notes: []Note{}, Correctness: []ComparedFailure{}, Rows: []ComparedRow{},
 	}}
 	asked, err := askedRows(base, head, o.SLOs)
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(c.Differences, func(d verdict.Difference) bool { return !d.Allowed }) {
+	if slices.ContainsFunc(c.Differences, func(d Difference) bool { return !d.Allowed }) {
 		c.refuse()
 		return c.Comparison, nil
 	}
@@ -58,10 +57,10 @@ func Compare(base, head []*Observed, o CompareOptions) (*verdict.Comparison, err
 }
 
 // comparing is a comparison in the making.
-type comparing struct{ *verdict.Comparison }
+type comparing struct{ *Comparison }
 
 // compareRow is one of its rows.
-type compareRow struct{ *verdict.ComparedRow }
+type compareRow struct{ *ComparedRow }
 
 func byStart(runs []*Observed) []*Observed {
 	return slices.SortedStableFunc(slices.Values(runs), func(a, b *Observed) int {
@@ -69,8 +68,8 @@ func byStart(runs []*Observed) []*Observed {
 	})
 }
 
-func runsOf(side []*Observed) []verdict.ComparedRun {
-	var rs []verdict.ComparedRun
+func runsOf(side []*Observed) []ComparedRun {
+	var rs []ComparedRun
 	for _, o := range side {
 		rs = append(rs, o.Run)
 	}
@@ -79,7 +78,7 @@ func runsOf(side []*Observed) []verdict.ComparedRun {
 
 // pairing is one row of both sides: the values that count, and those of each run.
 type pairing struct {
-	analysis.Sample // of the first run that has it
+	verdict.Sample // of the first run that has it
 	Lock, Measure   string
 	base, head      sample
 	only            string // the side that alone has the row; "" = both
@@ -89,14 +88,14 @@ type pairing struct {
 type sample struct {
 	stats.Sample
 	values []verdict.Range
-	runs   []verdict.ComparedValue
+	runs   []ComparedValue
 }
 
-func (s *sample) add(run verdict.ComparedRun, values []verdict.Range) {
+func (s *sample) add(run ComparedRun, values []verdict.Range) {
 	s.values = append(s.values, values...)
 	s.Sample = sampleOf(s.values)
 	if len(values) > 0 {
-		s.runs = append(s.runs, verdict.ComparedValue{Run: run.ID, Started: run.Started, N: len(values), Median: *intervalOf(sampleOf(values).Median(), true)})
+		s.runs = append(s.runs, ComparedValue{Run: run.ID, Started: run.Started, N: len(values), Median: *intervalOf(sampleOf(values).Median(), true)})
 	}
 }
 
@@ -112,11 +111,11 @@ func sampleOf(values []verdict.Range) stats.Sample {
 }
 
 // intervalOf is a range as a document has it; nil where there is none.
-func intervalOf(r stats.Range, known bool) *verdict.Interval {
+func intervalOf(r stats.Range, known bool) *Interval {
 	if !known {
 		return nil
 	}
-	var i verdict.Interval
+	var i Interval
 	if !math.IsInf(r.Lo, 0) {
 		i.Lo = &r.Lo
 	}
@@ -156,7 +155,7 @@ func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
 	return all, nil
 }
 
-func (p *pairing) add(side int, run verdict.ComparedRun, s analysis.Sample) {
+func (p *pairing) add(side int, run ComparedRun, s verdict.Sample) {
 	if side == 0 {
 		p.base.add(run, s.Values)
 		return
@@ -180,8 +179,8 @@ func (p pairing) is(slo string) bool {
 }
 
 // row is what both sides show.
-func (p *pairing) row(alpha float64) verdict.ComparedRow {
-	r := verdict.ComparedRow{
+func (p *pairing) row(alpha float64) ComparedRow {
+	r := ComparedRow{
 		Lock: p.Lock, Measure: p.Measure, Unit: p.Unit, Of: p.Of,
 		Base: p.base.side(1 - alpha), Head: p.head.side(1 - alpha),
 	}
@@ -195,8 +194,8 @@ func (p *pairing) row(alpha float64) verdict.ComparedRow {
 	return r
 }
 
-func (s *sample) side(confidence float64) verdict.ComparedSide {
-	out := verdict.ComparedSide{N: s.N(), Within: intervalOf(s.MedianWithin(confidence)), Runs: append([]verdict.ComparedValue{}, s.runs...)}
+func (s *sample) side(confidence float64) ComparedSide {
+	out := ComparedSide{N: s.N(), Within: intervalOf(s.MedianWithin(confidence)), Runs: append([]ComparedValue{}, s.runs...)}
 	if s.N() > 0 {
 		out.Median = intervalOf(s.Median(), true)
 	}
@@ -209,7 +208,7 @@ func (s *sample) side(confidence float64) verdict.ComparedSide {
 }
 
 // relativeTo is the shift as a share of the base's median; nil where that is 0, open, or of unknown sign.
-func relativeTo(shift, median *verdict.Interval) *verdict.Interval {
+func relativeTo(shift, median *Interval) *Interval {
 	if shift == nil || median.Lo == nil || median.Hi == nil || *median.Lo <= 0 && *median.Hi >= 0 {
 		return nil
 	}
@@ -228,13 +227,13 @@ func relativeTo(shift, median *verdict.Interval) *verdict.Interval {
 		x := *v / by
 		return &x
 	}
-	return &verdict.Interval{Lo: share(shift.Lo, -1), Hi: share(shift.Hi, 1)}
+	return &Interval{Lo: share(shift.Lo, -1), Hi: share(shift.Hi, 1)}
 }
 
 // correctness compares what is wrong however often it happens, in all runs of a side, those included whose figures do not count.
 func (c comparing) correctness(base, head []*Observed) {
 	for i, kind := range base[0].Failures {
-		f := verdict.ComparedFailure{What: kind.What}
+		f := ComparedFailure{What: kind.What}
 		for _, o := range base {
 			f.Base += o.Failures[i].N
 		}
@@ -252,7 +251,7 @@ func (c comparing) correctness(base, head []*Observed) {
 // test divides alpha among the rows that could show a difference at all: those whose smallest possible P is within the share that
 // they would get, however the values were dealt to the sides (Tarone). Their P are adjusted by Holm.
 func (c comparing) test(asked []pairing) {
-	var tested []*verdict.ComparedRow
+	var tested []*ComparedRow
 	for c.Tested = 1; ; c.Tested++ {
 		tested = nil
 		for i := range asked {
@@ -265,7 +264,7 @@ func (c comparing) test(asked []pairing) {
 		}
 	}
 	c.Tested = len(tested)
-	slices.SortStableFunc(tested, func(a, b *verdict.ComparedRow) int { return cmp.Compare(*a.P, *b.P) })
+	slices.SortStableFunc(tested, func(a, b *ComparedRow) int { return cmp.Compare(*a.P, *b.P) })
 	least := 0.0
 	for i, r := range tested {
 		least = max(least, min(1, *r.P*float64(len(tested)-i)))

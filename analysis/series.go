@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -158,11 +157,6 @@ func (s series) values() []value {
 		vs = append(vs, k.value)
 	}
 	return vs
-}
-
-// over counts the kills that surely took longer than limit (lo), and those that may have (hi).
-func (s series) over(limit time.Duration) tally {
-	return over(s.values(), int64(limit))
 }
 
 // evidence cites the kills, the slowest first.

@@ -79,9 +79,9 @@ func runsOf(side []*Observed) []ComparedRun {
 // pairing is one row of both sides: the values that count, and those of each run.
 type pairing struct {
 	verdict.Sample // of the first run that has it
-	Lock, Measure   string
-	base, head      sample
-	only            string // the side that alone has the row; "" = both
+	Lock, Measure  string
+	base, head     sample
+	only           string // the side that alone has the row; "" = both
 }
 
 // sample is what the runs of one side measured of a row.

@@ -17,9 +17,9 @@ type Observed struct {
 	Experiment  string
 	Rehearsal   bool                `json:",omitempty"`
 	Labels      history.Labels      `json:",omitempty"`
-	Rows        []verdict.Sample   // what its rows stand on, each once however many limits it is held against
+	Rows        []verdict.Sample    // what its rows stand on, each once however many limits it is held against
 	SLOs        []verdict.SLOResult // without the words
-	Quantiles   []verdict.Sample   `json:",omitempty"` // of takeovers and tick gaps: what several runs answer together
+	Quantiles   []verdict.Sample    `json:",omitempty"` // of takeovers and tick gaps: what several runs answer together
 	Failed      []string            `json:",omitempty"` // rows that no number of kills makes right
 	Failures    []Failures
 	Environment []experiments.Setting `json:",omitempty"`

@@ -17,7 +17,7 @@ import (
 
 func seedJudgement(v float64) *verdict.Judgement {
 	hi := v
-	return &verdict.Judgement{SLOs: []verdict.SLOResult{{Question: &experiments.Limit{}, Lock: "l", Measure: "takeover.max", Unit: "s", Limit: 50, Lo: v, Hi: &hi, N: 1}}}
+	return &verdict.Judgement{SLOs: []verdict.SLOResult{{Question: &experiments.Limit{Lock: "l", Measure: "takeover", Trials: true}, Lock: "l", Measure: "takeover.max", Unit: "s", Limit: 50, Lo: v, Hi: &hi, N: 1}}}
 }
 
 // The quantiles are within the resolution of those of the sorted values; how the seeds were shared out changes nothing.

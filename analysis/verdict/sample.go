@@ -6,14 +6,14 @@ import "github.com/lockdrill/lockdrill/experiments"
 // written down as JSON.
 type Sample struct {
 	Question      *experiments.Limit
-	Unit          string          // as in verdict.json
-	Of            string          // what one value is of: kill (or burst, pause ...), else run
-	Limit         float64         // in the unit
+	Unit          string  // as in verdict.json
+	Of            string  // what one value is of: kill (or burst, pause ...), else run
+	Limit         float64 // in the unit
 	Values        []Range `json:",omitempty"` // one a trial, else the run's; none where the question was not reached
-	N             int             `json:",omitempty"` // trials
-	Surely, Maybe int             `json:",omitempty"` // that surely missed the limit, and that may have, those included
-	Open          string          `json:",omitempty"` // why every one of them may have; "" = the evidence was whole
-	Broken        bool            `json:",omitempty"` // a breach that no number of trials makes right
+	N             int     `json:",omitempty"` // trials
+	Surely, Maybe int     `json:",omitempty"` // that surely missed the limit, and that may have, those included
+	Open          string  `json:",omitempty"` // why every one of them may have; "" = the evidence was whole
+	Broken        bool    `json:",omitempty"` // a breach that no number of trials makes right
 }
 
 // OfRun is Sample.Of where a run has one value.

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 // Measures of distributions.
@@ -158,9 +158,9 @@ func least(values []value) *value {
 // shareVerdict says whether at least the share p of n values surely keep their limit, at 95 % confidence.
 func shareVerdict(p float64, missed tally, n int) verdict.Verdict {
 	switch {
-	case n > 0 && forecast.UpperBound(missed.hi, n) <= 1-p:
+	case n > 0 && stats.UpperBound(missed.hi, n) <= 1-p:
 		return verdict.Pass
-	case n > 0 && forecast.LowerBound(missed.lo, n) > 1-p:
+	case n > 0 && stats.LowerBound(missed.lo, n) > 1-p:
 		return verdict.Fail
 	}
 	return verdict.Inconclusive

@@ -91,7 +91,7 @@ type judging struct {
 	status string
 	warmup time.Duration // allowance for the first effect after a grant, by the run's calibration
 
-	samples  []Sample // beside the rows of promises
+	samples  []verdict.Sample // beside the rows of promises
 	figures  map[figureKey]figure
 	serieses map[seriesKey]*series
 	fencings map[string]fencing
@@ -381,17 +381,18 @@ func (r *Judger) whole(h *history.History) *Facts {
 // sumOf says what a sum of L3 depends on, beside the experiment.
 type sumOf struct {
 	lock, measure, class string
-	limit                forecast.Limit
+	limit                int64
+	quantile             float64
 	warmup               time.Duration
 }
 
 // told is the band of a measure of a lock after faults of a class, held against a limit.
-func (r *Judger) told(lock *experiments.Lock, l forecast.Limit, measure, class string, warmup time.Duration) forecast.PromiseBand {
-	of := sumOf{lock.Name, measure, class, l, warmup}
+func (r *Judger) told(lock *experiments.Lock, l *experiments.Limit, class string, warmup time.Duration) forecast.PromiseBand {
+	of := sumOf{lock.Name, l.Measure, class, l.At, l.Quantile, warmup}
 	if s, known := r.sums[of]; known {
 		return s
 	}
-	s := forecast.PromiseOf(r.exp, lock, l, measure, class, warmup)
+	s := forecast.PromiseOf(r.exp, lock, l, class, warmup)
 	if r.sums == nil {
 		r.sums = map[sumOf]forecast.PromiseBand{}
 	}

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -64,36 +63,5 @@ func TestPredictionsAreForTheirSeriesOnly(t *testing.T) {
 	})
 	if got[0].Outside != 0 || len(outside) != 0 {
 		t.Errorf("%+v %+v", got, outside)
-	}
-}
-
-func TestPredictionOfManySeeds(t *testing.T) {
-	end := func(s float64) *float64 { return &s }
-	var one, two, all forecast.Prediction
-	for i := range 100 {
-		j := &verdict.Judgement{Takeovers: []verdict.Takeover{{Lock: "l", Class: verdict.ClassCrash, Fault: "k#1", Lo: float64(i), Hi: end(float64(i) + 1)}}}
-		all.Add(j)
-		if i%3 == 0 {
-			one.Add(j)
-		} else {
-			two.Add(j)
-		}
-	}
-	one.Merge(&two)
-	want := history.Predicted{Lock: "l", Class: verdict.ClassCrash, Values: 100, Lo: 0, P50: 49.5e9, P95: 94.5e9}
-	for name, p := range map[string]*forecast.Prediction{"gathered": &all, "merged": &one} {
-		body := p.Body()
-		if body.Seeds != 100 || len(body.Takeovers) != 1 || body.Takeovers[0].Hi == nil || *body.Takeovers[0].Hi != 100e9 {
-			t.Fatalf("%s: %+v", name, body)
-		}
-		got := body.Takeovers[0]
-		got.Hi = nil
-		if got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
-	}
-	all.Add(&verdict.Judgement{Takeovers: []verdict.Takeover{{Lock: "l", Class: verdict.ClassCrash, Fault: "k#1", Lo: 5, Censored: true}}})
-	if got := all.Body().Takeovers[0]; got.Hi != nil || got.Open != 1 || got.Values != 101 {
-		t.Errorf("with an open end: %+v", got)
 	}
 }

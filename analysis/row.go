@@ -6,6 +6,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 // word holds a range against a limit, which is a range itself where it is a share of what another lock had. Nothing else does.
@@ -116,7 +117,7 @@ func (a *answer) share() verdict.Verdict {
 
 // question is the promised percentile of a series whose length was decided while it was looked at.
 func (a *answer) question(missed tally) *forecast.Question {
-	return &forecast.Question{Limit: forecast.Limit{Name: a.l.Bound(), P: a.l.Quantile}, N: a.n, Surely: missed.lo, Maybe: missed.hi}
+	return &forecast.Question{Limit: a.l, N: a.n, Surely: missed.lo, Maybe: missed.hi}
 }
 
 // undecided is what keeps an answer away that lies in the figure itself: a machine that was late, or too few trials.
@@ -166,7 +167,7 @@ func (a *answer) none() bool {
 }
 
 // row judges one limit. A Pass without the evidence for it is none, and so is a Fail for want of something that was not looked for.
-func (j *judging) row(l *experiments.Limit) (verdict.SLOResult, Sample) {
+func (j *judging) row(l *experiments.Limit) (verdict.SLOResult, verdict.Sample) {
 	a := j.answer(l)
 	lacks := slices.Concat(j.missingOf(l.Lock), a.lacks)
 	r := a.rowOf(j)
@@ -174,7 +175,7 @@ func (j *judging) row(l *experiments.Limit) (verdict.SLOResult, Sample) {
 	r.Lo, r.Hi = a.number(a.held.lo), unlessOpen(a.held.hi, a.number)
 	r.Unfit, r.Against, r.Lateness = a.unfit != "", a.against, seconds(max(a.held.late, a.shown))
 	if a.faults > 0 && l.Side != experiments.SideLeast && l.Share == 0 && a.none() {
-		b := forecast.UpperBound(0, a.faults)
+		b := stats.UpperBound(0, a.faults)
 		r.Bound, r.BoundN = &b, a.faults
 	}
 	r.Verdict = a.word

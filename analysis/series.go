@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -247,7 +246,7 @@ func (j *judging) explain(f *figure, s *series, l *experiments.Limit, missed tal
 	}
 	var why, next string
 	if j.ix.exp.Leases() {
-		b := j.told(declared, forecast.Limit{Name: l.Bound(), P: l.Quantile, Value: time.Duration(l.At)}, l.Measure, s.class, j.warmup)
+		b := j.told(declared, l, s.class, j.warmup)
 		why, next = j.byTimings(f, s, l, b)
 		if l.Quantile == 0 && l.At < int64(b.Hi) && f.n > 0 && missed.hi == 0 {
 			f.lacks = append(f.lacks, verdict.Lacking(verdict.MissingMarginToLuck, s.worst(), b.Sum, b.Advice))

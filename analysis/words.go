@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 const (
@@ -191,7 +191,7 @@ func (a *answer) tooFew() verdict.Missing {
 		q := a.question(missed)
 		return verdict.Lacking(verdict.MissingMoreRepeats, q.Says(a.of), a.n+q.More())
 	}
-	need, things := forecast.TrialsNeeded(a.l.Quantile, missed.hi), figures.Plural(a.n, a.of)
+	need, things := stats.TrialsNeeded(a.l.Quantile, missed.hi), figures.Plural(a.n, a.of)
 	next := fmt.Sprintf("Set repeat: {count: %d}, or promise a max.", need)
 	switch {
 	case !a.m.kills:
@@ -203,5 +203,5 @@ func (a *answer) tooFew() verdict.Missing {
 	case missed.hi == a.n:
 		next = "Raise the limit or shorten the lease: every " + a.of + " may have missed the limit."
 	}
-	return verdict.Lacking(verdict.MissingMoreTrials, missed.of(a.n, a.of, "missed the limit", "may have missed it"), name, need, forecast.TrialsNeeded(a.l.Quantile, 0), next)
+	return verdict.Lacking(verdict.MissingMoreTrials, missed.of(a.n, a.of, "missed the limit", "may have missed it"), name, need, stats.TrialsNeeded(a.l.Quantile, 0), next)
 }

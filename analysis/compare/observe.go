@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -14,13 +13,13 @@ import (
 // Observed is what one run brings to a comparison, and to whatever else stands on many runs. It can be written down as JSON.
 type Observed struct {
 	Bytes       string `json:"bytes"` // SHA-256 of its history; "" = not known
-	Run         verdict.ComparedRun
+	Run         ComparedRun
 	Experiment  string
 	Rehearsal   bool                `json:",omitempty"`
 	Labels      history.Labels      `json:",omitempty"`
-	Rows        []analysis.Sample   // what its rows stand on, each once however many limits it is held against
+	Rows        []verdict.Sample    // what its rows stand on, each once however many limits it is held against
 	SLOs        []verdict.SLOResult // without the words
-	Quantiles   []analysis.Sample   `json:",omitempty"` // of takeovers and tick gaps: what several runs answer together
+	Quantiles   []verdict.Sample    `json:",omitempty"` // of takeovers and tick gaps: what several runs answer together
 	Failed      []string            `json:",omitempty"` // rows that no number of kills makes right
 	Failures    []Failures
 	Environment []experiments.Setting `json:",omitempty"`
@@ -34,10 +33,19 @@ type Failures struct {
 	N    int
 }
 
+// facts are those of a run, as the judge has read them.
+type facts[F any] interface {
+	Header() history.Header
+	Experiment() *experiments.Experiment
+	Environment() *history.Environment // nil where the history does not say
+	Measure() (*verdict.Judgement, []verdict.Sample)
+	AsLive() F // the same, as of a live run
+}
+
 // Observe judges a run, and takes from it what a comparison needs. folder is how the run was named.
 //
 // A rehearsal is judged by its figures alone: that it is one is no reason to set them aside beside another rehearsal's.
-func Observe(facts *analysis.Facts, folder string) *Observed {
+func Observe[F facts[F]](facts F, folder string) *Observed {
 	told, samples := facts.Measure()
 	seen, rehearsal := told, facts.Header().Mode == history.Rehearsal
 	if rehearsal {
@@ -45,7 +53,7 @@ func Observe(facts *analysis.Facts, folder string) *Observed {
 	}
 	o := &Observed{
 		Experiment: facts.Header().Experiment, Rehearsal: rehearsal, Environment: environmentOf(facts, rehearsal), Failures: failuresOf(seen), Labels: told.Run.Labels,
-		Run: verdict.ComparedRun{ID: told.Run.ID, Folder: folder, Started: told.Run.Started, Seed: told.Run.Seed, Verdict: told.Verdict},
+		Run: ComparedRun{ID: told.Run.ID, Folder: folder, Started: told.Run.Started, Seed: told.Run.Seed, Verdict: told.Verdict},
 	}
 	o.answer(seen)
 	for i, x := range samples {
@@ -65,7 +73,7 @@ func Observe(facts *analysis.Facts, folder string) *Observed {
 }
 
 // take adds a sample: to the quantiles where it is one, and to the rows unless another limit on the same was there before.
-func (o *Observed) take(x analysis.Sample) {
+func (o *Observed) take(x verdict.Sample) {
 	if x.IsQuantile() {
 		q := x
 		q.Values = nil
@@ -74,7 +82,7 @@ func (o *Observed) take(x analysis.Sample) {
 	if o.Rehearsal && x.Question.LiveOnly() {
 		return
 	}
-	if slices.ContainsFunc(o.Rows, func(r analysis.Sample) bool { return r.Question.Lock == x.Question.Lock && r.Name() == x.Name() }) {
+	if slices.ContainsFunc(o.Rows, func(r verdict.Sample) bool { return r.Question.Lock == x.Question.Lock && r.Name() == x.Name() }) {
 		return
 	}
 	o.Rows = append(o.Rows, x)

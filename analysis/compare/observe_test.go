@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
-func (o *Observed) row(t *testing.T, lock, measure string) analysis.Sample {
+func (o *Observed) row(t *testing.T, lock, measure string) verdict.Sample {
 	t.Helper()
-	i := slices.IndexFunc(o.Rows, func(s analysis.Sample) bool { return s.Question.Lock == lock && s.Name() == measure })
+	i := slices.IndexFunc(o.Rows, func(s verdict.Sample) bool { return s.Question.Lock == lock && s.Name() == measure })
 	if i < 0 {
 		t.Fatalf("no row %s/%s", lock, measure)
 	}

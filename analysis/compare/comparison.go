@@ -1,4 +1,4 @@
-package verdict
+package compare
 
 // ComparisonVersion is the schema version of the document of `lockdrill compare`.
 const ComparisonVersion = 1

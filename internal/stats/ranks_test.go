@@ -1,28 +1,23 @@
-package compare
+package stats
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"github.com/aclements/go-moremath/stats"
+	moremath "github.com/aclements/go-moremath/stats"
 	"gonum.org/v1/gonum/stat/distuv"
-
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // points are values that are known exactly.
-func points(xs ...float64) []verdict.Range {
-	var rs []verdict.Range
+func points(xs ...float64) Sample {
+	var rs []Range
 	for _, x := range xs {
-		rs = append(rs, verdict.Range{Lo: x, Hi: &x})
+		rs = append(rs, Range{x, x})
 	}
-	return rs
+	return SampleOf(rs)
 }
-
-func between2(lo, hi float64) verdict.Range { return verdict.Range{Lo: lo, Hi: &hi} }
 
 // wilcoxonByHand is the two-sided exact permutation P: every way to deal the pooled values to the sides is written down.
 func wilcoxonByHand(a, b []float64) float64 {
@@ -83,8 +78,8 @@ func TestRankTestAgainstKnownValues(t *testing.T) {
 		{[]float64{0, 0, 0, 0}, []float64{0, 0, 0, 1}, 1, true},
 		{nil, []float64{1}, 1, false},
 	} {
-		got := rankTest(points(c.a...), points(c.b...))
-		up := got.Superiority.Lo != nil && *got.Superiority.Lo > 0.5
+		got := RankTest(points(c.a...), points(c.b...))
+		up := got.Superiority.Lo > 0.5
 		if math.Abs(got.P-c.p) > 5e-5 || up != c.up {
 			t.Errorf("%v and %v: P %.5f up %v, want %.5f %v", c.a, c.b, got.P, up, c.p, c.up)
 		}
@@ -103,10 +98,10 @@ func TestRankTestAgainstEveryPermutation(t *testing.T) {
 		}
 		a, b := deal(), deal()
 		want := wilcoxonByHand(a, b)
-		if got := rankTest(points(a...), points(b...)); math.Abs(got.P-want) > 1e-9 {
+		if got := RankTest(points(a...), points(b...)); math.Abs(got.P-want) > 1e-9 {
 			t.Fatalf("%v and %v: P %v, every permutation says %v", a, b, got.P, want)
 		}
-		if got := extreme(points(a...), points(b...)); got > want+1e-9 {
+		if got := ExtremeP(points(a...), points(b...)); got > want+1e-9 {
 			t.Fatalf("%v and %v: P %v is below the extreme %v", a, b, want, got)
 		}
 	}
@@ -129,7 +124,7 @@ func TestLargeSamplesAreApproximated(t *testing.T) {
 	}
 	// And it is close to the exact one at the border, with ties and without.
 	const n, u = 60, 1400
-	exact := stats.UDist{N1: n, N2: n}.CDF(u)
+	exact := moremath.UDist{N1: n, N2: n}.CDF(u)
 	normal := distuv.UnitNormal.CDF((u + 0.5 - n*n/2) / math.Sqrt(n*n*(2*n+1)/12.0))
 	if math.Abs(exact-normal) > 0.01*exact {
 		t.Errorf("exact %g, approximated %g", exact, normal)
@@ -139,8 +134,8 @@ func TestLargeSamplesAreApproximated(t *testing.T) {
 	for range 26 {
 		a, b = append(a, float64(rnd.IntN(12))), append(b, float64(rnd.IntN(12)+2))
 	}
-	large := rankTest(points(a...), points(b...)).P
-	small := rankTest(points(a[:25]...), points(b[:25]...)).P
+	large := RankTest(points(a...), points(b...)).P
+	small := RankTest(points(a[:25]...), points(b[:25]...)).P
 	if large <= 0 || math.Abs(math.Log(large/small)) > 1 {
 		t.Errorf("with 25 values a side P is %g, with 26 it is %g", small, large)
 	}
@@ -152,23 +147,23 @@ func TestRankTestTakesTheLeastFavourableValues(t *testing.T) {
 	attained, worlds := 0, 0
 	for range 150 {
 		// No end of a range of the one side touches one of the other, where distinct values could not do what equal ones do.
-		var rs []verdict.Range
+		var rs []Range
 		for i := range 6 {
 			lo := float64(4*rnd.IntN(4) + 2*(i/3))
-			r := between2(lo, lo+[]float64{0, 1, 3, 5}[rnd.IntN(4)])
+			r := Range{lo, lo + []float64{0, 1, 3, 5}[rnd.IntN(4)]}
 			if rnd.IntN(8) == 0 {
-				r.Hi = nil
+				r.Hi = math.Inf(1)
 			}
 			rs = append(rs, r)
 		}
-		a, b := rs[:3], rs[3:]
-		if exactValues(rs) {
+		a, b := SampleOf(rs[:3]), SampleOf(rs[3:])
+		if a.exact() && b.exact() {
 			continue
 		}
-		got, worst := rankTest(a, b).P, 0.0
+		got, worst := RankTest(a, b).P, 0.0
 		everyDistinct(rs, func(xs []float64) { worst = max(worst, wilcoxonByHand(xs[:3], xs[3:])) })
 		if worst > got+1e-9 {
-			t.Fatalf("%v and %v: P %v, but some values in these ranges give %v", text(a), text(b), got, worst)
+			t.Fatalf("%v and %v: P %v, but some values in these ranges give %v", rs[:3], rs[3:], got, worst)
 		}
 		if worst == 0 { // the same exact value twice
 			continue
@@ -185,15 +180,15 @@ func TestRankTestTakesTheLeastFavourableValues(t *testing.T) {
 
 // Ranges that touch may hold the same value: such a pair is not surely ordered.
 func TestRankTestOfRangesThatTouch(t *testing.T) {
-	a, b := []verdict.Range{between2(0, 1), between2(0, 1)}, []verdict.Range{between2(1, 2), between2(1, 2)}
-	if got := rankTest(a, b); got.P != 1 || *got.Superiority.Lo != 0 || *got.Superiority.Hi != 1 {
-		t.Errorf("%+v, from %g to %g", got, *got.Superiority.Lo, *got.Superiority.Hi)
+	a, b := SampleOf([]Range{{0, 1}, {0, 1}}), SampleOf([]Range{{1, 2}, {1, 2}})
+	if got := RankTest(a, b); got.P != 1 || got.Superiority != (Range{0, 1}) {
+		t.Errorf("%+v", got)
 	}
 }
 
 // everyDistinct calls f with values in the ranges, no two of them equal, until every order was seen that corners and steps between
 // them can give.
-func everyDistinct(rs []verdict.Range, f func([]float64)) {
+func everyDistinct(rs []Range, f func([]float64)) {
 	xs := make([]float64, len(rs))
 	var deal func(i int)
 	deal = func(i int) {
@@ -201,10 +196,7 @@ func everyDistinct(rs []verdict.Range, f func([]float64)) {
 			f(xs)
 			return
 		}
-		hi := 24.0
-		if rs[i].Hi != nil {
-			hi = *rs[i].Hi
-		}
+		hi := min(rs[i].Hi, 24)
 		nudge := float64(i+1) / 100 // distinct, and far less than a step
 		for _, x := range []float64{rs[i].Lo + nudge, rs[i].Lo + 1 - nudge, hi - nudge} {
 			if x <= hi && x >= rs[i].Lo && !slices.Contains(xs[:i], x) {
@@ -218,16 +210,4 @@ func everyDistinct(rs []verdict.Range, f func([]float64)) {
 		}
 	}
 	deal(0)
-}
-
-func text(rs []verdict.Range) string {
-	s := ""
-	for _, r := range rs {
-		if r.Hi == nil {
-			s += fmt.Sprintf("[%g, open] ", r.Lo)
-		} else {
-			s += fmt.Sprintf("[%g, %g] ", r.Lo, *r.Hi)
-		}
-	}
-	return s
 }

@@ -1,4 +1,4 @@
-package compare
+package stats
 
 import (
 	"math"
@@ -7,23 +7,20 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
-
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // Order statistics for the median at 95 %, as tables have them: n 6 [1, 6], 10 [2, 9], 20 [6, 15], 100 [40, 61].
 func TestMedianWithinTakesTheOrdersOfTheTables(t *testing.T) {
 	for n, want := range map[int][2]float64{6: {1, 6}, 8: {1, 8}, 9: {2, 8}, 10: {2, 9}, 20: {6, 15}, 30: {10, 21}, 100: {40, 61}} {
-		var rs []verdict.Range
+		var xs []float64
 		for i := range n {
-			rs = append(rs, points(float64(n-i))...)
+			xs = append(xs, float64(n-i))
 		}
-		got := medianWithin(rs, 0.95)
-		if got == nil || *got.Lo != want[0] || *got.Hi != want[1] {
+		if got, ok := points(xs...).MedianWithin(0.95); !ok || got != (Range{want[0], want[1]}) {
 			t.Errorf("n %d: %v, want %v", n, got, want)
 		}
 	}
-	if got := medianWithin(points(1, 2, 3, 4, 5), 0.95); got != nil {
+	if got, ok := points(1, 2, 3, 4, 5).MedianWithin(0.95); ok {
 		t.Errorf("5 values have an interval: %v", got)
 	}
 }
@@ -32,14 +29,13 @@ func TestMedianWithinTakesTheOrdersOfTheTables(t *testing.T) {
 func TestShiftAgainstKnownValues(t *testing.T) {
 	a := points(0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46)
 	b := points(1.15, 0.88, 0.90, 0.74, 1.21)
-	shift, within := shiftOf(a, b), shiftWithin(a, b, 0.95)
-	if math.Abs(*shift.Lo+0.305) > 1e-9 || *shift.Lo != *shift.Hi {
-		t.Errorf("shift %v to %v, want -0.305", *shift.Lo, *shift.Hi)
+	if shift := Shift(a, b); math.Abs(shift.Lo+0.305) > 1e-9 || shift.Lo != shift.Hi {
+		t.Errorf("shift %v, want -0.305", shift)
 	}
-	if math.Abs(*within.Lo+0.76) > 1e-9 || math.Abs(*within.Hi-0.15) > 1e-9 {
-		t.Errorf("shift within [%v, %v], want [-0.76, 0.15]", *within.Lo, *within.Hi)
+	if within, ok := ShiftWithin(a, b, 0.95); !ok || math.Abs(within.Lo+0.76) > 1e-9 || math.Abs(within.Hi-0.15) > 1e-9 {
+		t.Errorf("shift within %v, want [-0.76, 0.15]", within)
 	}
-	if got := shiftWithin(points(1, 2, 3), points(1, 2, 3), 0.95); got != nil {
+	if got, ok := ShiftWithin(points(1, 2, 3), points(1, 2, 3), 0.95); ok {
 		t.Errorf("3 values a side have an interval at 95 %%: %v", got)
 	}
 }
@@ -74,38 +70,54 @@ func TestKthDifferenceAgainstAllDifferences(t *testing.T) {
 func TestEstimatesHoldWhateverTheRangesAllow(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	for range 300 {
-		deal := func(n int) (rs []verdict.Range, xs []verdict.Range) {
+		deal := func(n int) (ranges, truth Sample) {
+			var rs []Range
+			var xs []float64
 			for range n {
 				lo := rnd.Float64() * 10
-				r := between2(lo, lo+rnd.Float64()*3)
-				x := lo + rnd.Float64()*(*r.Hi-lo)
+				r := Range{lo, lo + rnd.Float64()*3}
+				xs = append(xs, lo+rnd.Float64()*(r.Hi-lo))
 				if rnd.IntN(10) == 0 {
-					r.Hi = nil
+					r.Hi = math.Inf(1)
 				}
-				rs, xs = append(rs, r), append(xs, points(x)...)
+				rs = append(rs, r)
 			}
-			return rs, xs
+			return SampleOf(rs), points(xs...)
 		}
 		a, truthA := deal(4 + rnd.IntN(5))
 		b, truthB := deal(4 + rnd.IntN(5))
-		holds(t, "median", medianOf(a), medianOf(truthA))
-		holds(t, "median within", medianWithin(a, 0.95), medianWithin(truthA, 0.95))
-		holds(t, "shift", shiftOf(a, b), shiftOf(truthA, truthB))
-		holds(t, "shift within", shiftWithin(a, b, 0.95), shiftWithin(truthA, truthB, 0.95))
-		holds(t, "superiority", &[]verdict.Interval{rankTest(a, b).Superiority}[0], &[]verdict.Interval{rankTest(truthA, truthB).Superiority}[0])
+		within := func(r Range, ok bool) Range {
+			if !ok {
+				return Range{math.Inf(-1), math.Inf(1)}
+			}
+			return r
+		}
+		for what, of := range map[string][2]Range{
+			"median":        {a.Median(), truthA.Median()},
+			"median within": {within(a.MedianWithin(0.95)), within(truthA.MedianWithin(0.95))},
+			"shift":         {Shift(a, b), Shift(truthA, truthB)},
+			"shift within":  {within(ShiftWithin(a, b, 0.95)), within(ShiftWithin(truthA, truthB, 0.95))},
+			"superiority":   {RankTest(a, b).Superiority, RankTest(truthA, truthB).Superiority},
+		} {
+			if outer, inner := of[0], of[1]; !(outer.Lo <= inner.Lo && outer.Hi >= inner.Hi) {
+				t.Fatalf("%s: %v does not hold %v", what, outer, inner)
+			}
+		}
 	}
 }
 
-func holds(t *testing.T, what string, outer, inner *verdict.Interval) {
-	t.Helper()
-	if (outer == nil) != (inner == nil) {
-		t.Fatalf("%s: %v, and of the values %v", what, outer, inner)
+// What was not seen to end has no upper end in the middle either, however many of them there are.
+func TestTheMiddleOfOpenValuesIsOpen(t *testing.T) {
+	open := SampleOf([]Range{{1, math.Inf(1)}, {2, math.Inf(1)}})
+	if got := open.Median(); got != (Range{1.5, math.Inf(1)}) {
+		t.Errorf("median %v", got)
 	}
-	if outer == nil {
-		return
+	if got := Shift(points(1, 1), open); got != (Range{0.5, math.Inf(1)}) {
+		t.Errorf("shift %v", got)
 	}
-	if outer.Lo != nil && *outer.Lo > *inner.Lo || outer.Hi != nil && *outer.Hi < *inner.Hi {
-		t.Fatalf("%s: [%v, %v] does not hold [%v, %v]", what, outer.Lo, outer.Hi, *inner.Lo, *inner.Hi)
+	half := SampleOf([]Range{{1, 1}, {2, math.Inf(1)}}) // the middle of all differences lies between a known one and an unknown one
+	if got := Shift(half, points(5)); got != (Range{math.Inf(-1), 3.5}) {
+		t.Errorf("shift from half-open values %v", got)
 	}
 }
 
@@ -115,17 +127,18 @@ func TestIntervalsCoverTheTruth(t *testing.T) {
 	const worlds, shift = 2000, 0.7
 	median, moved := 0, 0
 	for range worlds {
-		deal := func(n int, by float64) (rs []verdict.Range) {
-			for range n {
-				rs = append(rs, points(rnd.ExpFloat64()+by)...)
+		deal := func(n int, by float64) Sample {
+			xs := make([]float64, n)
+			for i := range xs {
+				xs[i] = rnd.ExpFloat64() + by
 			}
-			return rs
+			return points(xs...)
 		}
 		a, b := deal(12, 0), deal(9, shift)
-		if i := medianWithin(a, 0.95); *i.Lo <= math.Ln2 && math.Ln2 <= *i.Hi {
+		if i, ok := a.MedianWithin(0.95); ok && i.Lo <= math.Ln2 && math.Ln2 <= i.Hi {
 			median++
 		}
-		if i := shiftWithin(a, b, 0.95); *i.Lo <= shift && shift <= *i.Hi {
+		if i, ok := ShiftWithin(a, b, 0.95); ok && i.Lo <= shift && shift <= i.Hi {
 			moved++
 		}
 	}

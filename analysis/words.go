@@ -63,6 +63,7 @@ func phrases() map[string]phrase {
 		"foreign_releases":         {"%[1]s of %[2]s succeeded although the key belonged to another epoch", adviceOnForeigner},
 		"foreign_renewals":         {"%[1]s of %[2]s succeeded although the key belonged to another epoch", adviceOnForeigner},
 		"duplicate_epochs":         {"%[1]s of %[2]s carried a token that had been granted before", "Make a new token for each acquire, not one for each process."},
+		"vanished":                 {"", "Find out who deleted the key, or what the store evicted: its slow log, its eviction policy, a script that deletes by pattern. Let the holder look at its key before each effect."},
 		"fence_regressions":        {"", adviceOnFences},
 		"held":                     {"%[2]s, the longest %[1]s", "Shorten the work under the lock, or raise the limit."},
 		"wait":                     {"%[2]s, the longest %[1]s", "Shorten the holds, or free keys sooner that nobody needs: see debts."},

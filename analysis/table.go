@@ -157,8 +157,11 @@ func (f *figure) complete(j *judging, l *experiments.Limit, m *measure) {
 	}
 	if f.n == 0 && m.none != "" {
 		parameters := []any{l.Lock}
-		if m.none == verdict.MissingAnswers {
+		switch m.none {
+		case verdict.MissingAnswers:
 			parameters = []any{m.of, l.Lock}
+		case verdict.MissingJeopardy:
+			parameters = append(parameters, j.advice().jeopardy(l.Lock))
 		}
 		f.lacks = append(f.lacks, verdict.Lacking(m.none, parameters...))
 	}

@@ -186,14 +186,14 @@ func epochTook(e *epoch, d dur) string {
 }
 
 // tooFew says how many trials it takes to claim the quantile, when so many of them missed it.
-func (a *answer) tooFew() verdict.Missing {
+func (a *answer) tooFew(file advice) verdict.Missing {
 	missed, name := over(a.each, a.limit.lo), a.l.Bound()
 	if a.growing {
 		q := a.question(missed)
-		return verdict.Lacking(verdict.MissingMoreRepeats, q.Says(a.of), a.n+q.More())
+		return verdict.Lacking(verdict.MissingMoreRepeats, q.Says(a.of), file.repeats(a.l.Lock, a.n+q.More()))
 	}
 	need, things := stats.TrialsNeeded(a.l.Quantile, missed.hi), figures.Plural(a.n, a.of)
-	next := fmt.Sprintf("Set repeat: {count: %d}, or promise a max.", need)
+	next := file.trials(a.l.Lock, need)
 	switch {
 	case !a.m.kills:
 		return verdict.Lacking(verdict.MissingMoreValues, figures.Count(missed.hi), things, name, need)

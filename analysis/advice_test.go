@@ -312,6 +312,12 @@ func TestAdviceOnAFaultThatOutlasts(t *testing.T) {
 			t.Errorf("a fault of %s: %s: %q (%s)", c.lasts, r.Verdict, r.Next, r.Why)
 		}
 	}
+	e.Faults[0].Repeat.Count = 29
+	for need, says := range map[int][2]string{29: {"Let each of the 29 shots", "Run again"}, 30: {"Set repeat: {count: 30}", "Set at_most to 30"}} {
+		if a := (advice{e}); !strings.HasPrefix(a.trials(lock, need), says[0]) || !strings.HasPrefix(a.repeats(lock, need), says[1]) {
+			t.Errorf("of %d: %q, %q", need, a.trials(lock, need), a.repeats(lock, need))
+		}
+	}
 	burst := experiments.Fault{ID: "burst", For: 2 * ttl, Spec: &fault.Failures{Of: lockcore.OpRenew}}
 	if got := (advice{e}).jeopardy(lock); !strings.HasPrefix(got, "Add a fault") {
 		t.Error(got)

@@ -14,7 +14,7 @@ import (
 // advice is what to change in a file, with what the file has at hand: nobody is told to write what stands there already.
 type advice struct{ file *experiments.Experiment } // as loaded, in the numbers that its reader sees
 
-func (j *judging) advice() advice { return advice{j.ix.judger.file} }
+func (j *judging) advice() advice { return advice{j.file} }
 
 // apart keeps a fault away from others.
 func (a advice) apart(f *experiments.Fault) string {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -69,8 +70,8 @@ func TestBurstEndsWithItsReplica(t *testing.T) {
 func TestCountsAreNeverNarrowerThanMeasured(t *testing.T) {
 	e, h := load(t, "replica-dies-no-look")
 	j := Judge(e, h)
-	again, _ := FactsOf(e, h).reExecuted("job")
-	if c := j.Counts; again.hi <= again.lo || c.ReExecuted != again.lo || c.ReExecutedAtMost != again.hi {
+	again, _ := FactsOf(e, h).ReExecuted("job")
+	if c := j.Counts; again.Hi <= again.Lo || c.ReExecuted != again.Lo || c.ReExecutedAtMost != again.Hi {
 		t.Errorf("re-executed %d to %d, measured %+v", c.ReExecuted, c.ReExecutedAtMost, again)
 	}
 	never := func(ev *history.Event) bool { return ev.Epoch == "b9" } // written, so the ledger has lost nothing
@@ -100,8 +101,8 @@ func TestCountsAreNeverNarrowerThanMeasured(t *testing.T) {
 // A row that did not stay within its limit did not pass by luck.
 func TestLuckIsOnlySaidOfWhatPassed(t *testing.T) {
 	e, h := load(t, "good-drill")
-	w := FactsOf(e, h).seriesOf("leader", takeoverValue).worst()
-	within := time.Duration(w.lo+w.hi) / 2
+	w := FactsOf(e, h).SeriesOf("leader", takeoverValue).Worst()
+	within := time.Duration(w.Lo+w.Hi) / 2
 	slo(e, "takeover").Takeover.Max = &within
 	r := rowOf(t, Judge(e, h), "takeover.max")
 	if r.Verdict != verdict.Inconclusive || strings.Contains(r.Why, "luck") || !strings.Contains(r.Why, "lies within the measured range") {
@@ -218,12 +219,12 @@ func TestReplicasThatCannotStart(t *testing.T) {
 
 // "Surely" and "may have" follow from what was measured.
 func TestTallyOf(t *testing.T) {
-	for want, x := range map[string]tally{
-		"2 of 3 kills surely":                  {2, 2},
-		"2 of 3 kills maybe":                   {0, 2},
-		"1 of 3 kills surely and 1 more maybe": {1, 2},
+	for want, x := range map[string]facts.Tally{
+		"2 of 3 kills surely":                  {Lo: 2, Hi: 2},
+		"2 of 3 kills maybe":                   {Lo: 0, Hi: 2},
+		"1 of 3 kills surely and 1 more maybe": {Lo: 1, Hi: 2},
 	} {
-		if got := x.of(3, "kill", "surely", "maybe"); got != want {
+		if got := x.Of(3, "kill", "surely", "maybe"); got != want {
 			t.Errorf("%+v: %q, want %q", x, got, want)
 		}
 	}

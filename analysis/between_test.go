@@ -3,6 +3,7 @@ package analysis
 import (
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -61,12 +62,12 @@ func TestGrantsBetweenLooks(t *testing.T) {
 			tp.lookBack(45, 3.1, leader, "c", 3)
 		})
 		s := ix.shot(t, "kill#1")
-		if len(s.trials) != 1 {
-			t.Errorf("%s: %d trials", c.name, len(s.trials))
+		if len(s.Trials) != 1 {
+			t.Errorf("%s: %d trials", c.name, len(s.Trials))
 			continue
 		}
-		v := s.trials[0].takeover()
-		if v.Censored || v.Lo < c.lo-0.003 || v.Lo > c.lo+1.01 && c.hi-c.lo > 1 || v.Hi == nil || *v.Hi > c.hi+0.003 || c.hi-c.lo < 1 && v.Lo > c.hi || (v.End == endEffect) != c.effects {
+		v := s.Trials[0].Takeover()
+		if v.Censored || v.Lo < c.lo-0.003 || v.Lo > c.lo+1.01 && c.hi-c.lo > 1 || v.Hi == nil || *v.Hi > c.hi+0.003 || c.hi-c.lo < 1 && v.Lo > c.hi || (v.End == facts.EndEffect) != c.effects {
 			t.Errorf("%s: [%g, %g] ended by %s, want [%g, %g]", c.name, v.Lo, *v.Hi, v.End, c.lo, c.hi)
 		}
 		if !c.effects && (v.Lo > 4.5 || *v.Hi < 4.5) {

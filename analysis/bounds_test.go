@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -16,20 +17,20 @@ import (
 func TestWordOfABound(t *testing.T) {
 	const p, f, i = verdict.Pass, verdict.Fail, verdict.Inconclusive
 	for _, c := range []struct {
-		v                        dur
+		v                        facts.Dur
 		atMost, atLeast, exactly verdict.Verdict
 	}{
-		{dur{3, 4}, p, f, f},
-		{dur{3, 5}, p, i, i},
-		{dur{5, 5}, p, p, p},
-		{dur{4, 6}, i, i, i},
-		{dur{5, 6}, i, p, i},
-		{dur{6, 7}, f, p, f},
-		{dur{0, open}, i, i, i},
-		{dur{5, open}, i, p, i},
-		{dur{6, open}, f, p, f},
+		{facts.Dur{Lo: 3, Hi: 4}, p, f, f},
+		{facts.Dur{Lo: 3, Hi: 5}, p, i, i},
+		{facts.Dur{Lo: 5, Hi: 5}, p, p, p},
+		{facts.Dur{Lo: 4, Hi: 6}, i, i, i},
+		{facts.Dur{Lo: 5, Hi: 6}, i, p, i},
+		{facts.Dur{Lo: 6, Hi: 7}, f, p, f},
+		{facts.Dur{Lo: 0, Hi: facts.Open}, i, i, i},
+		{facts.Dur{Lo: 5, Hi: facts.Open}, i, p, i},
+		{facts.Dur{Lo: 6, Hi: facts.Open}, f, p, f},
 	} {
-		limit := dur{5, 5}
+		limit := facts.Dur{Lo: 5, Hi: 5}
 		for ask, want := range map[verdict.Ask]verdict.Verdict{verdict.AtMost: c.atMost, verdict.AtLeast: c.atLeast, verdict.Exactly: c.exactly} {
 			if got := word(ask, c.v, limit); got != want {
 				t.Errorf("%v, %q 5: %s, want %s", c.v, ask, got, want)
@@ -37,12 +38,12 @@ func TestWordOfABound(t *testing.T) {
 		}
 	}
 	for _, c := range []struct { // a share of a range: [4, 6]
-		v               dur
+		v               facts.Dur
 		atMost, atLeast verdict.Verdict
 	}{
-		{dur{3, 4}, p, i}, {dur{3, 3}, p, f}, {dur{4, 5}, i, i}, {dur{5, 6}, i, i}, {dur{6, 6}, i, p}, {dur{7, 9}, f, p}, {dur{0, open}, i, i},
+		{facts.Dur{Lo: 3, Hi: 4}, p, i}, {facts.Dur{Lo: 3, Hi: 3}, p, f}, {facts.Dur{Lo: 4, Hi: 5}, i, i}, {facts.Dur{Lo: 5, Hi: 6}, i, i}, {facts.Dur{Lo: 6, Hi: 6}, i, p}, {facts.Dur{Lo: 7, Hi: 9}, f, p}, {facts.Dur{Lo: 0, Hi: facts.Open}, i, i},
 	} {
-		limit := dur{4, 6}
+		limit := facts.Dur{Lo: 4, Hi: 6}
 		if got := word(verdict.AtMost, c.v, limit); got != c.atMost {
 			t.Errorf("%v, at most [4, 6]: %s, want %s", c.v, got, c.atMost)
 		}

@@ -63,18 +63,18 @@ func TestOneOutlierWidens(t *testing.T) {
 		tp.renew(3, "a")
 		tp.grant(20, "r2.1", leader, "b", 2)
 	})
-	e := ix.keys[leader.key].find("a")
+	e := ix.Keys[leader.key].Find("a")
 	apart, by := ns(0.194), ns(0.194+0.006+0.001)
-	if got := e.renewals[0].span; got != (history.Span{From: ns(3) - by, To: ns(3.001) + by}) {
+	if got := e.Renewals[0].Span; got != (history.Span{From: ns(3) - by, To: ns(3.001) + by}) {
 		t.Errorf("the renewal is in %v, want it %d ns wider", got, by)
 	}
-	if e.granted.From < ns(1.195) || e.granted.To > ns(1.201) {
-		t.Errorf("granted in %v: evidence narrows", e.granted)
+	if e.Granted.From < ns(1.195) || e.Granted.To > ns(1.201) {
+		t.Errorf("granted in %v: evidence narrows", e.Granted)
 	}
-	if c := ix.keys[leader.key].find("b").acquires[0].span; c.Width() != ns(ms) {
+	if c := ix.Keys[leader.key].Find("b").Acquires[0].Span; c.Width() != ns(ms) {
 		t.Errorf("another's call is %d ns wide", c.Width())
 	}
-	if len(ix.findings) != 1 || !strings.Contains(ix.findings[0].What, "1 claim lies at least 194ms away") || apart != ns(0.194) {
-		t.Errorf("%+v", ix.findings)
+	if len(ix.Findings) != 1 || !strings.Contains(ix.Findings[0].What, "1 claim lies at least 194ms away") || apart != ns(0.194) {
+		t.Errorf("%+v", ix.Findings)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -46,10 +46,10 @@ func TestTheCauseOfADuplicateIsToldFromBothWrites(t *testing.T) {
 		first, second float64
 		kind, text    string
 	}{
-		{"the late write came first", true, 80.01, 90, dupStale,
+		{"the late write came first", true, 80.01, 90, facts.DupStale,
 			"Job j1 was finished at T+80.0s by r1.1, 10s after its lease had ended (fault freeze#1), while r2.1 held the lock, and at T+90.0s by r2.1, which held the lock (stale)"},
-		{"the late write came second", true, 80.01, 78, dupStale, "by r1.1, 10s after its lease had ended (fault freeze#1)"},
-		{"both held the lock", false, 60, 90, dupRepeated, "by r1.1, which held the lock, and at T+90.0s by r2.1, which held the lock (repeated)"},
+		{"the late write came second", true, 80.01, 78, facts.DupStale, "by r1.1, 10s after its lease had ended (fault freeze#1)"},
+		{"both held the lock", false, 60, 90, facts.DupRepeated, "by r1.1, which held the lock, and at T+90.0s by r2.1, which held the lock (repeated)"},
 	} {
 		j := finishedTwice(t, c.paused, c.first, c.second)
 		if len(j.Duplicates) != 1 {
@@ -58,28 +58,6 @@ func TestTheCauseOfADuplicateIsToldFromBothWrites(t *testing.T) {
 		d, why := j.Duplicates[0], row(t, j, "job", "duplicate_terminal_states").Why
 		if strings.Join(d.Kinds, " ") != c.kind || !strings.Contains(why, c.text) || strings.Contains(why, "a1") || strings.Contains(why, "b1") {
 			t.Errorf("%s: %v, %s", c.name, d.Kinds, why)
-		}
-	}
-}
-
-// Advice is what the file does not have yet.
-func TestAdviceAgainstADuplicateIsNotThereYet(t *testing.T) {
-	for _, c := range []struct {
-		kind                 string
-		fenced, look, strict bool
-		next                 string
-	}{
-		{dupStale, false, false, false, "(fenced: true)"},
-		{dupStale, true, false, false, "Mint a higher fence"},
-		{dupRepeated, true, false, false, "(look: true)"},
-		{dupRepeated, true, true, false, "(strict: true)"},
-		{dupRepeated, true, true, true, "check its comparison"},
-	} {
-		ix := &Facts{exp: &experiments.Experiment{}}
-		ix.exp.System.Work = []experiments.Work{{Lock: "job", Fenced: c.fenced, Look: c.look, Strict: c.strict}}
-		next := ix.duplicateAdvice(&verdict.Duplicate{Lock: "job", Kinds: []string{c.kind}})
-		if !strings.Contains(next, c.next) || c.look && strings.Contains(next, "look: true") || c.fenced && strings.Contains(next, "fenced: true") {
-			t.Errorf("%+v: %s", c, next)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -29,19 +30,19 @@ func faulted(t *testing.T, play func(*tape)) *Facts {
 	return FactsOf(e, h)
 }
 
-func (ix *Facts) shot(t *testing.T, op string) *shot {
+func (ix *Facts) shot(t *testing.T, op string) *facts.Shot {
 	t.Helper()
-	i := slices.IndexFunc(ix.shots, func(s *shot) bool { return s.op == op })
+	i := slices.IndexFunc(ix.Shots, func(s *facts.Shot) bool { return s.Op == op })
 	if i < 0 {
 		t.Fatalf("no shot %s", op)
 	}
-	return ix.shots[i]
+	return ix.Shots[i]
 }
 
-func ids(es []*epoch) string {
+func ids(es []*facts.Epoch) string {
 	var names []string
 	for _, e := range es {
-		names = append(names, e.id)
+		names = append(names, e.ID)
 	}
 	return strings.Join(names, " ")
 }
@@ -71,7 +72,7 @@ func TestWhatAFaultExposes(t *testing.T) {
 			tp.strike(10, 15, "fault#1", "", c.f)
 			tp.grant(12, "r2.1", key("d"), "later", 4)
 		})
-		if got := ids(ix.shot(t, "fault#1").exposed); got != c.exposed {
+		if got := ids(ix.shot(t, "fault#1").Exposed); got != c.exposed {
 			t.Errorf("%s: exposed %q, want %q", c.name, got, c.exposed)
 		}
 	}
@@ -116,11 +117,11 @@ func TestWhenAFaultEnds(t *testing.T) {
 			tp.fault(10, 10.002, history.FaultConfirmed, "fault#1", "")
 			c.play(tp)
 		})
-		want := int64(open)
+		want := int64(facts.Open)
 		if c.to > 0 {
 			want = ns(c.to)
 		}
-		if got := ix.shot(t, "fault#1").over.To; got != want {
+		if got := ix.shot(t, "fault#1").Over.To; got != want {
 			t.Errorf("%s: ended by %s, want %s", c.name, figures.Short(got), figures.Short(want))
 		}
 	}
@@ -152,8 +153,8 @@ func TestTakeoversUnderLastingFaults(t *testing.T) {
 	} {
 		ix := faulted(t, func(tp *tape) { tp.hold(1, 10, "r1.1", "a", 1); c.play(tp) })
 		s := ix.shot(t, "fault#1")
-		if len(s.trials) != 1 || s.trials[0].class != c.class || apart(seconds(s.trials[0].value.lo), c.lo) > 2e-3 {
-			t.Errorf("%s: %+v, want one %s of at least %gs", c.name, s.trials, c.class, c.lo)
+		if len(s.Trials) != 1 || s.Trials[0].Class != c.class || apart(facts.Seconds(s.Trials[0].Value.Lo), c.lo) > 2e-3 {
+			t.Errorf("%s: %+v, want one %s of at least %gs", c.name, s.Trials, c.class, c.lo)
 		}
 	}
 }
@@ -168,23 +169,23 @@ func TestTheStoreCensors(t *testing.T) {
 		of   string
 		end  string
 	}{
-		{"a kill", func(tp *tape) { tp.kill(10, "fault#1", "random", "a") }, verdict.ClassCrash, endEffect},
+		{"a kill", func(tp *tape) { tp.kill(10, "fault#1", "random", "a") }, verdict.ClassCrash, facts.EndEffect},
 		{"a kill, then the store restarts", func(tp *tape) {
 			tp.kill(10, "fault#1", "random", "a")
 			tp.strike(11.1, 11.3, "restart#1", "", restart)
 			lost(tp)
-		}, verdict.ClassCrash, endCensored},
+		}, verdict.ClassCrash, facts.EndCensored},
 		{"a kill, then the store freezes with nobody's lease left", func(tp *tape) {
 			tp.kill(10, "fault#1", "random", "a")
 			tp.strike(15.5, 15.8, "freeze#1", "", history.Fault{Kind: "store", Form: "freeze", Victim: history.VictimStore, Declared: 3e8})
-		}, verdict.ClassCrash, endCensored},
+		}, verdict.ClassCrash, facts.EndCensored},
 		{"a kill after it", func(tp *tape) {
 			tp.strike(9.1, 9.3, "restart#1", "", restart)
 			tp.newLife(9, 9.4, "run_id_changed")
 			tp.renew(9.6, "a")
 			tp.kill(10, "fault#1", "random", "a")
-		}, verdict.ClassCrash, endEffect},
-		{"the restart itself", func(tp *tape) { tp.strike(11.1, 11.3, "fault#1", "", restart); lost(tp) }, verdict.ClassStore, endEffect},
+		}, verdict.ClassCrash, facts.EndEffect},
+		{"the restart itself", func(tp *tape) { tp.strike(11.1, 11.3, "fault#1", "", restart); lost(tp) }, verdict.ClassStore, facts.EndEffect},
 	} {
 		ix := faulted(t, func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
@@ -192,8 +193,8 @@ func TestTheStoreCensors(t *testing.T) {
 			tp.hold(16, 20, "r2.1", "b", 2)
 		})
 		s := ix.shot(t, "fault#1")
-		if len(s.trials) != 1 || s.trials[0].class != c.of || s.trials[0].end != c.end {
-			t.Errorf("%s: %+v, want one %s ended by %s", c.name, s.trials, c.of, c.end)
+		if len(s.Trials) != 1 || s.Trials[0].Class != c.of || s.Trials[0].End != c.end {
+			t.Errorf("%s: %+v, want one %s ended by %s", c.name, s.Trials, c.of, c.end)
 		}
 	}
 }
@@ -211,10 +212,10 @@ func TestAStrangerTakesNothingOver(t *testing.T) {
 		tp.look(9.004, leader, "b", 6)
 	})
 	s := ix.shot(t, "fault#1")
-	if len(s.trials) != 1 || s.trials[0].class != verdict.ClassTheft || s.trials[0].after.id != "b" {
-		t.Fatalf("trials %+v, want a theft that b ended", s.trials)
+	if len(s.Trials) != 1 || s.Trials[0].Class != verdict.ClassTheft || s.Trials[0].After.ID != "b" {
+		t.Fatalf("trials %+v, want a theft that b ended", s.Trials)
 	}
-	if ts := ix.thefts(); len(ts) > 0 {
+	if ts := ix.Thefts(); len(ts) > 0 {
 		t.Errorf("thefts without a fault: %+v", ts)
 	}
 }
@@ -244,7 +245,7 @@ func TestFaultFalseGreens(t *testing.T) {
 				return ev.Kind == history.FaultReverted || ev.Kind == history.FaultVerified
 			})
 		}},
-		{"black-hole-standard", "overlap.belief", "Probe lock_keys was delayed", func(h *history.History) { blindAt(h, probeKeys, 40) }},
+		{"black-hole-standard", "overlap.belief", "Probe lock_keys was delayed", func(h *history.History) { blindAt(h, facts.ProbeKeys, 40) }},
 		{"release-failures-retry", "lock_debt.max", "No confirmed fault hit", func(h *history.History) { voided(h, "burst#1", "unconfirmed") }},
 		{"acquire-replies-undone", "orphan_acquires", "No confirmed fault hit", func(h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Kind == history.FaultHit })
@@ -301,7 +302,7 @@ func TestGapsBesideTheLock(t *testing.T) {
 		want verdict.Verdict
 	}{{12, verdict.Inconclusive}, {220, verdict.Pass}} {
 		e, h := load(t, "black-hole-standard")
-		blindAt(h, probeKeys, c.at)
+		blindAt(h, facts.ProbeKeys, c.at)
 		if r := rowOf(t, Judge(e, h), "overlap.belief"); r.Verdict != c.want {
 			t.Errorf("blind at %gs: %s (%s), want %s", c.at, r.Verdict, r.Why, c.want)
 		}
@@ -335,8 +336,8 @@ func TestOnlyTheOwnerIsRejected(t *testing.T) {
 			tp.write(c.at, "b", "leader", history.StateTick, history.ReasonFenced)
 			tp.look(9.004, leader, "", 0)
 		})
-		if f := ix.effectOverlap("leader"); len(f.ownerRejected) != c.n {
-			t.Errorf("%s: %d writes of the owner were refused, want %d", c.name, len(f.ownerRejected), c.n)
+		if f := ix.EffectOverlap("leader"); len(f.OwnerRejected) != c.n {
+			t.Errorf("%s: %d writes of the owner were refused, want %d", c.name, len(f.OwnerRejected), c.n)
 		}
 	}
 }
@@ -349,8 +350,8 @@ func TestPauseBrackets(t *testing.T) {
 		tp.fault(3.004, 7.9, history.FaultConfirmed, "stop#1", "a")
 		tp.lift(8, "stop#1", "a")
 	})
-	want := pause{widest: history.Span{From: ns(3), To: ns(8.001)}, surest: history.Span{From: ns(3.004), To: ns(8)}}
-	if got := ix.pauses["r1.1"]; len(got) != 1 || got[0] != want {
+	want := facts.Pause{Widest: history.Span{From: ns(3), To: ns(8.001)}, Surest: history.Span{From: ns(3.004), To: ns(8)}}
+	if got := ix.Pauses["r1.1"]; len(got) != 1 || got[0] != want {
 		t.Errorf("pauses %+v, want %+v", got, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -99,8 +100,8 @@ func TestWhatIsNoGhost(t *testing.T) {
 		}, false},
 	} {
 		ix := faulted(t, func(tp *tape) { hold(tp); c.play(tp) })
-		if e := ix.keys[leader.key].find("a"); e.ghost != c.ghost {
-			t.Errorf("%s: ghost %t, want %t: %+v", c.name, e.ghost, c.ghost, ix.findings)
+		if e := ix.Keys[leader.key].Find("a"); e.Ghost != c.ghost {
+			t.Errorf("%s: ghost %t, want %t: %+v", c.name, e.Ghost, c.ghost, ix.Findings)
 		}
 	}
 }
@@ -123,11 +124,11 @@ func TestAGhostTakesNothingOver(t *testing.T) {
 			tp.tick(9.01, 0.05, "b", "leader")
 		})
 		s := ix.shot(t, "kill#1")
-		if len(s.trials) != 1 || s.trials[0].after.id != "b" || s.trials[0].next.id != "b" || s.trials[0].class != verdict.ClassCrash {
-			t.Errorf("ghost %t: %+v", ghost, s.trials)
+		if len(s.Trials) != 1 || s.Trials[0].After.ID != "b" || s.Trials[0].Next.ID != "b" || s.Trials[0].Class != verdict.ClassCrash {
+			t.Errorf("ghost %t: %+v", ghost, s.Trials)
 		}
-		if got := len(ix.findings); got != map[bool]int{true: 1}[ghost] {
-			t.Errorf("ghost %t: %+v", ghost, ix.findings)
+		if got := len(ix.Findings); got != map[bool]int{true: 1}[ghost] {
+			t.Errorf("ghost %t: %+v", ghost, ix.Findings)
 		}
 	}
 }
@@ -143,12 +144,12 @@ func TestARefusalThatNamesNobody(t *testing.T) {
 			tp.grant(7.2, "r2.1", leader, "b", 3)
 			tp.tick(7.21, 0.05, "b", "leader")
 		})
-		v := ix.shot(t, "kill#1").trials[0].takeover()
+		v := ix.shot(t, "kill#1").Trials[0].Takeover()
 		if v.Successor != "r2.1" || v.Residual.Lo < 3.9 || *v.Pickup.Hi > 0.3 || *v.Warmup.Hi > 0.02 || *v.Hi < *v.Residual.Hi {
 			t.Errorf("holder %s: %+v, %+v, %+v", holder, v, v.Pickup, v.Warmup)
 		}
-		if k := ix.keys[leader.key]; len(k.epochs) != 2 {
-			t.Errorf("holder %s: %s", holder, ids(k.epochs))
+		if k := ix.Keys[leader.key]; len(k.Epochs) != 2 {
+			t.Errorf("holder %s: %s", holder, ids(k.Epochs))
 		}
 	}
 }
@@ -170,13 +171,13 @@ func TestATakeoverWithoutBegin(t *testing.T) {
 			}
 			tp.write(8.5, "b", "j1", "succeeded", "")
 		})
-		v := ix.shot(t, "kill#1").trials[0].takeover()
-		if want := map[bool]float64{true: 5.003, false: 5.5}[begins]; v.Censored || v.End != endEffect || v.Lo > want || *v.Hi < want || *v.Hi-v.Lo > 0.003 {
+		v := ix.shot(t, "kill#1").Trials[0].Takeover()
+		if want := map[bool]float64{true: 5.003, false: 5.5}[begins]; v.Censored || v.End != facts.EndEffect || v.Lo > want || *v.Hi < want || *v.Hi-v.Lo > 0.003 {
 			t.Errorf("begin %t: %+v, want %g", begins, v, want)
 		}
 		said := func(f verdict.Finding) bool { return strings.Contains(f.What, "never wrote begin") }
-		if begins == slices.ContainsFunc(ix.findings, said) {
-			t.Errorf("begin %t: %+v", begins, ix.findings)
+		if begins == slices.ContainsFunc(ix.Findings, said) {
+			t.Errorf("begin %t: %+v", begins, ix.Findings)
 		}
 	}
 }

@@ -11,17 +11,32 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/forecast"
-	"github.com/lockdrill/lockdrill/analysis/signals"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
+// Facts are what was read of one history, together with who judges it.
+type Facts struct {
+	*facts.Facts
+	judger *Judger
+}
+
+// Read takes in a history in one pass. e is the experiment as loaded (not scaled). An error is h's: its line that is no event.
+func Read(e *experiments.Experiment, h history.Source) (*Facts, error) { return NewJudger(e).Read(h) }
+
+// FactsOf is Read of what is in memory.
+func FactsOf(e *experiments.Experiment, h *history.History) *Facts { return NewJudger(e).whole(h) }
+
+// AsLive are the same facts as of a live run.
+func (ix *Facts) AsLive() *Facts { return &Facts{ix.Facts.AsLive(), ix.judger} }
+
 // Judge holds what was read against the promises of the experiment. It is a pure function: the same experiment and history give the same
 // Judgement, byte for byte.
-func (ix *Facts) Judge() *verdict.Judgement { return ix.judging().judgement() }
+func (ix *Facts) Judge() *verdict.Judgement { return ix.judger.judging(ix.Facts).judgement() }
 
 // Judge reads and judges h, which is whole.
 func (r *Judger) Judge(h *history.History) *verdict.Judgement { return r.whole(h).Judge() }
@@ -47,37 +62,37 @@ func (j *judging) judgement() *verdict.Judgement {
 		NotOwned:      []verdict.NotOwned{},
 		Distributions: []verdict.Distribution{},
 		Bands:         j.bands(j.warmup),
-		Probes:        ix.summaries(),
+		Probes:        ix.Summaries(),
 	}
 	for i := range j.asked {
 		r, sample := j.row(&j.asked[i])
 		out.SLOs, j.samples = append(out.SLOs, r), append(j.samples, sample)
 	}
 	out.Expected = j.expected()
-	ix.rests(out.SLOs)
-	ix.rests(out.Expected)
-	for _, s := range ix.shots {
-		out.Faults = append(out.Faults, s.result(ix))
-		for _, t := range s.trials {
-			if !t.void.IsVoid() {
-				out.Takeovers = append(out.Takeovers, t.takeover())
+	ix.Rests(out.SLOs)
+	ix.Rests(out.Expected)
+	for _, s := range ix.Shots {
+		out.Faults = append(out.Faults, s.Result(ix))
+		for _, t := range s.Trials {
+			if !t.Void.IsVoid() {
+				out.Takeovers = append(out.Takeovers, t.Takeover())
 			}
 		}
 	}
-	for i := range ix.exp.Faults {
-		if id := ix.exp.Faults[i].ID; !slices.ContainsFunc(ix.shots, func(s *shot) bool { return s.id == id }) {
-			out.NeverFired = append(out.NeverFired, verdict.NeverFired{ID: id, Shots: ix.shotsOf(id)})
+	for i := range ix.Exp.Faults {
+		if id := ix.Exp.Faults[i].ID; !slices.ContainsFunc(ix.Shots, func(s *facts.Shot) bool { return s.ID == id }) {
+			out.NeverFired = append(out.NeverFired, verdict.NeverFired{ID: id, Shots: ix.ShotsOf(id)})
 		}
 	}
-	out.Takeovers = append(out.Takeovers, ix.thefts()...)
+	out.Takeovers = append(out.Takeovers, ix.Thefts()...)
 	j.fill(out)
 	out.Unknown = j.unknown()
 	out.Rolling = j.rolledOut()
 	var outside []verdict.Finding
-	out.Predicted, outside = ix.predicted(out.Takeovers)
-	out.Machine = ix.machine()
-	out.HoldersBy, out.Monitor = ix.holdersBy, ix.monitor
-	out.Findings = append([]verdict.Finding{}, slices.Concat(ix.findings, j.impossible(), outside, ix.compareMetrics())...)
+	out.Predicted, outside = ix.Predicted(out.Takeovers)
+	out.Machine = ix.Machine()
+	out.HoldersBy, out.Monitor = ix.HoldersBy, ix.Monitor
+	out.Findings = append([]verdict.Finding{}, slices.Concat(ix.Findings, j.impossible(), outside, ix.CompareMetrics())...)
 	out.Warnings = j.warnings()
 	out.ExitCode = j.exit(out)
 	out.Verdict = verdict.ExitName(out.ExitCode)
@@ -87,47 +102,47 @@ func (j *judging) judgement() *verdict.Judgement {
 // judging is one judgement in the making.
 type judging struct {
 	*Judger
-	ix     *Facts
+	ix     *facts.Facts
 	status string
 	warmup time.Duration // allowance for the first effect after a grant, by the run's calibration
 
 	samples  []verdict.Sample // beside the rows of promises
 	figures  map[figureKey]figure
-	serieses map[seriesKey]*series
-	fencings map[string]fencing
-	giveups  map[string]giveUps
-	dups     map[string]duplicates
-	debts    map[string]debts
-	spread   map[string][]*distribution
+	serieses map[seriesKey]*facts.Series
+	fencings map[string]facts.Fencing
+	giveups  map[string]facts.GiveUps
+	dups     map[string]facts.Duplicates
+	debts    map[string]facts.Debts
+	spread   map[string][]*facts.Distribution
 }
 
 // judging begins a judgement.
-func (ix *Facts) judging() *judging {
-	j := &judging{Judger: ix.judger, ix: ix, figures: map[figureKey]figure{}, serieses: map[seriesKey]*series{}, fencings: map[string]fencing{}, giveups: map[string]giveUps{}, dups: map[string]duplicates{},
-		debts: map[string]debts{}, spread: map[string][]*distribution{}}
+func (r *Judger) judging(ix *facts.Facts) *judging {
+	j := &judging{Judger: r, ix: ix, figures: map[figureKey]figure{}, serieses: map[seriesKey]*facts.Series{}, fencings: map[string]facts.Fencing{}, giveups: map[string]facts.GiveUps{}, dups: map[string]facts.Duplicates{},
+		debts: map[string]facts.Debts{}, spread: map[string][]*facts.Distribution{}}
 	j.status = verdict.StatusCutOff
-	if end := j.ix.end; end != nil {
+	if end := j.ix.End; end != nil {
 		j.status = end.Note.What
 	}
 	// A grant is answered, work entered and begin written: a few round trips and one timer.
-	j.warmup = tenths(5*time.Duration(j.ix.cal.RTT99) + time.Duration(j.ix.cal.Timer99))
+	j.warmup = tenths(5*time.Duration(j.ix.Cal.RTT99) + time.Duration(j.ix.Cal.Timer99))
 	for _, name := range j.lockNames() {
-		j.fencings[name] = j.ix.effectOverlap(name)
-		j.giveups[name] = j.ix.giveUpsOf(name)
-		j.dups[name] = j.ix.duplicatesOf(name)
-		j.debts[name] = j.ix.debtsOf(name)
-		j.spread[name] = j.ix.distributionsOf(name)
+		j.fencings[name] = j.ix.EffectOverlap(name)
+		j.giveups[name] = j.ix.GiveUpsOf(name)
+		j.dups[name] = j.ix.DuplicatesOf(name)
+		j.debts[name] = j.ix.DebtsOf(name)
+		j.spread[name] = j.ix.DistributionsOf(name)
 	}
 	return j
 }
 
 // scale is the time scale that the experiment was run at.
-func (j *judging) scale() float64 { return cmp.Or(j.ix.exp.Scaled, 1) }
+func (j *judging) scale() float64 { return cmp.Or(j.ix.Exp.Scaled, 1) }
 
 // lockNames lists the locks that were declared, then those that only the history knows.
 func (j *judging) lockNames() []string {
-	if j.ix.only != nil {
-		return []string{j.ix.only.lock}
+	if j.ix.Only != nil {
+		return []string{j.ix.Only.Lock}
 	}
 	var names []string
 	seen := map[string]bool{}
@@ -137,23 +152,23 @@ func (j *judging) lockNames() []string {
 			names = append(names, name)
 		}
 	}
-	for i := range j.ix.exp.System.Locks {
-		add(j.ix.exp.System.Locks[i].Name)
+	for i := range j.ix.Exp.System.Locks {
+		add(j.ix.Exp.System.Locks[i].Name)
 	}
-	for _, k := range j.ix.keyOrder {
-		add(k.lock)
+	for _, k := range j.ix.KeyOrder {
+		add(k.Lock)
 	}
 	return names
 }
 
 func (j *judging) run() verdict.RunInfo {
-	last := j.ix.last
+	last := j.ix.Last
 	r := verdict.RunInfo{
-		ID: j.ix.header.Run, Experiment: j.ix.header.Experiment, Status: j.status, Started: j.ix.header.Started,
-		Seconds: seconds(last), Seed: j.ix.header.Seed, TimeScale: j.ix.header.TimeScale, Live: j.ix.header.Mode == history.Live,
-		Labels: j.ix.header.Labels, Steady: j.steady(), CleanedUp: j.ix.clean() && j.ix.end != nil && j.ix.end.Note.OK,
+		ID: j.ix.Head.Run, Experiment: j.ix.Head.Experiment, Status: j.status, Started: j.ix.Head.Started,
+		Seconds: facts.Seconds(last), Seed: j.ix.Head.Seed, TimeScale: j.ix.Head.TimeScale, Live: j.ix.Head.Mode == history.Live,
+		Labels: j.ix.Head.Labels, Steady: j.steady(), CleanedUp: j.ix.Clean() && j.ix.End != nil && j.ix.End.Note.OK,
 	}
-	if t, err := time.Parse(time.RFC3339Nano, j.ix.header.Started); err == nil {
+	if t, err := time.Parse(time.RFC3339Nano, j.ix.Head.Started); err == nil {
 		r.Ended = t.Add(time.Duration(last)).UTC().Format(time.RFC3339Nano)
 	}
 	return r
@@ -166,47 +181,47 @@ func (j *judging) fill(out *verdict.Judgement) {
 	for _, name := range j.lockNames() {
 		f, g, d := j.fencings[name], j.giveups[name], j.dups[name]
 		for _, level := range []string{verdict.LevelBelief, verdict.LevelWork} {
-			if o := ix.timeOverlap(name, level); o.n > 0 {
+			if o := ix.TimeOverlap(name, level); o.N > 0 {
 				v := o.Range()
-				out.Overlap = append(out.Overlap, verdict.Overlap{Lock: name, Level: level, Lo: v.Lo, Hi: v.Hi, Evidence: cite(o.evidence...)})
+				out.Overlap = append(out.Overlap, verdict.Overlap{Lock: name, Level: level, Lo: v.Lo, Hi: v.Hi, Evidence: facts.Cite(o.Evidence...)})
 			}
 		}
-		if ix.ledgered[name] && !ix.exp.Observed() {
-			hi := float64(f.hi)
-			out.Overlap = append(out.Overlap, verdict.Overlap{Lock: name, Level: verdict.LevelEffect, Lo: float64(f.lo), Hi: &hi, Stale: f.stale, Unowned: f.unowned, Evidence: cite(f.evidence...)})
+		if ix.Ledgered[name] && !ix.Exp.Observed() {
+			hi := float64(f.Hi)
+			out.Overlap = append(out.Overlap, verdict.Overlap{Lock: name, Level: verdict.LevelEffect, Lo: float64(f.Lo), Hi: &hi, Stale: f.Stale, Unowned: f.Unowned, Evidence: facts.Cite(f.Evidence...)})
 		}
-		out.Abandonments = append(out.Abandonments, g.list...)
-		out.Duplicates = append(out.Duplicates, d.list...)
+		out.Abandonments = append(out.Abandonments, g.List...)
+		out.Duplicates = append(out.Duplicates, d.List...)
 		j.fillUpkeep(out, name)
-		again, _ := ix.reExecuted(name)
-		stranded, _, _ := ix.strandedOf(name)
-		vanished, _ := ix.vanishedOf(name)
-		c.Vanished += vanished.lo
-		c.VanishedAtMost += vanished.hi
-		c.Jobs += d.jobs
-		c.Finished += d.finished
-		c.TerminalAccepted += d.accepted
-		c.Duplicates += d.extra
-		c.Abandonments += g.raw
-		if l := ix.exp.Lock(name); l != nil && l.AbandonedBy != nil {
-			c.Abandonments += int(signalledAbandonments(j, &experiments.Limit{Lock: name}).lo)
+		again, _ := ix.ReExecuted(name)
+		stranded, _, _ := ix.StrandedOf(name)
+		vanished, _ := ix.VanishedOf(name)
+		c.Vanished += vanished.Lo
+		c.VanishedAtMost += vanished.Hi
+		c.Jobs += d.Jobs
+		c.Finished += d.Finished
+		c.TerminalAccepted += d.Accepted
+		c.Duplicates += d.Extra
+		c.Abandonments += g.Raw
+		if l := ix.Exp.Lock(name); l != nil && l.AbandonedBy != nil {
+			c.Abandonments += int(signalledAbandonments(j, &experiments.Limit{Lock: name}).Lo)
 		}
-		c.StaleApplied += f.stale
-		c.StaleRefused += f.refused
-		c.UnownedEffects += f.unowned
-		c.OwnerRejected += len(f.ownerRejected)
-		c.ReExecuted += again.lo
-		c.ReExecutedAtMost += again.hi
-		c.Stranded += stranded.lo
-		c.StrandedAtMost += stranded.hi
+		c.StaleApplied += f.Stale
+		c.StaleRefused += f.Refused
+		c.UnownedEffects += f.Unowned
+		c.OwnerRejected += len(f.OwnerRejected)
+		c.ReExecuted += again.Lo
+		c.ReExecutedAtMost += again.Hi
+		c.Stranded += stranded.Lo
+		c.StrandedAtMost += stranded.Hi
 	}
-	for _, k := range ix.keyOrder {
-		c.FenceRegressions += len(k.regressions)
+	for _, k := range ix.KeyOrder {
+		c.FenceRegressions += len(k.Regressions)
 	}
-	for _, s := range ix.shots {
-		c.NothingOwed += s.nothingOwed
-		for _, t := range s.trials {
-			if t.class == verdict.ClassFalse {
+	for _, s := range ix.Shots {
+		c.NothingOwed += s.NothingOwed
+		for _, t := range s.Trials {
+			if t.Class == verdict.ClassFalse {
 				c.FalseTakeovers++
 			}
 		}
@@ -218,35 +233,35 @@ func (j *judging) warnings() []string {
 	ix := j.ix
 	ws := []string{}
 	add := func(format string, args ...any) { ws = append(ws, fmt.Sprintf(format, args...)) }
-	if ix.torn != "" {
-		add("The history is damaged at its end: %s", ix.torn)
+	if ix.Torn != "" {
+		add("The history is damaged at its end: %s", ix.Torn)
 	}
-	if ix.header.Mode == history.Rehearsal {
+	if ix.Head.Mode == history.Rehearsal {
 		add("This is a rehearsal in virtual time. It says nothing about a live system.")
 	}
-	if s := ix.header.TimeScale; s != 1 {
+	if s := ix.Head.TimeScale; s != 1 {
 		add("Time scale %g: figures are real seconds, held against scaled limits.", s)
 	}
-	for _, ev := range ix.exits {
-		if r := ev.Replica; !r.Wanted && !ix.hitBy(r.Incarnation) {
+	for _, ev := range ix.Exits {
+		if r := ev.Replica; !r.Wanted && !ix.HitBy(r.Incarnation) {
 			add("%s ended by itself at %s: %s", r.Incarnation, figures.Clock(ev.To), r.Exit)
 		}
 	}
-	for _, ev := range ix.lives {
+	for _, ev := range ix.Lives {
 		lost := "lost its data"
 		if ev.Incarnation.Why == "run_id_changed" {
 			lost = "was restarted or replaced, and may have lost data,"
 		}
 		add("The locks' store %s between %s and %s. From then on grants are ordered by time, and fences prove nothing.", lost, figures.Clock(ev.From), figures.Clock(ev.To))
 	}
-	if ix.failsOver() {
+	if ix.FailsOver() {
 		add("Redis with asynchronous replication can grant a lock twice after a failover, because it forgets what was not yet replicated.")
 	}
-	for _, why := range ix.lostLedger {
+	for _, why := range ix.LostLedger {
 		add("The ledger lost entries, so no row can pass: %s", why)
 	}
 	for _, name := range j.lockNames() {
-		if n := len(j.fencings[name].ownerRejected); n > 0 {
+		if n := len(j.fencings[name].OwnerRejected); n > 0 {
 			add("Lock %s: the ledger refused %d writes of the rightful owner, because fences went back.", name, n)
 		}
 	}
@@ -255,25 +270,10 @@ func (j *judging) warnings() []string {
 			add("%s %s: %s. %s", l.Rule, l.Of(), l.Text, l.Means)
 		}
 	}
-	for _, a := range ix.aborts {
+	for _, a := range ix.Aborts {
 		add("The run was aborted at %s: %s", figures.Clock(a.From), abortText(a.Note))
 	}
 	return ws
-}
-
-// failsOver reports a fail-over of the locks' store, declared or fired.
-func (ix *Facts) failsOver() bool {
-	fired := slices.ContainsFunc(ix.shots, func(s *shot) bool {
-		return s.does.FailsOver
-	})
-	return fired || slices.ContainsFunc(ix.exp.Faults, func(f experiments.Fault) bool {
-		return f.Traits().FailsOver
-	})
-}
-
-// clean reports that everything that was cleaned up was verified, as far as the history tells.
-func (ix *Facts) clean() bool {
-	return !slices.ContainsFunc(ix.cleanups, func(c *history.Event) bool { return !c.Note.OK })
 }
 
 // exit is the status of the run: the worst of what applies.
@@ -289,10 +289,10 @@ func (j *judging) exit(out *verdict.Judgement) int {
 		word = verdict.Worst(word, s.Verdict)
 	}
 	broke := func(a *history.Event) bool { return a.Note.What == history.AbortError }
-	add(!ix.clean() || ix.end != nil && !ix.end.Note.OK, verdict.ExitDirty)
-	add(j.status == verdict.StatusError || slices.ContainsFunc(ix.aborts, broke), verdict.ExitError)
+	add(!ix.Clean() || ix.End != nil && !ix.End.Note.OK, verdict.ExitDirty)
+	add(j.status == verdict.StatusError || slices.ContainsFunc(ix.Aborts, broke), verdict.ExitError)
 	add(word == verdict.Fail, verdict.ExitSLOFailed)
-	add(j.status == verdict.StatusAborted || ix.end != nil && len(ix.aborts) > 0, verdict.ExitAborted)
+	add(j.status == verdict.StatusAborted || ix.End != nil && len(ix.Aborts) > 0, verdict.ExitAborted)
 	add(word == verdict.Inconclusive || len(out.SLOs) == 0 || j.status != verdict.StatusCompleted, verdict.ExitInconclusive)
 	return verdict.WorstExit(codes...)
 }
@@ -306,28 +306,28 @@ func tenths(d time.Duration) time.Duration {
 // fillUpkeep adds the lists of debts, answers and distributions.
 func (j *judging) fillUpkeep(out *verdict.Judgement, lock string) {
 	ds := j.debts[lock]
-	out.Counts.OrphanAcquires += ds.orphans.lo
-	for _, d := range ds.list {
+	out.Counts.OrphanAcquires += ds.Orphans.Lo
+	for _, d := range ds.List {
 		out.Debts = append(out.Debts, verdict.Debt{
-			Lock: lock, Key: d.e.key, Epoch: d.e.id, Replica: d.e.replica, Cause: d.cause, From: seconds(d.start.From), Debt: d.time.Range(),
-			Lateness:  seconds(d.late.time),
-			Effective: d.effective.Range(), WaiterSeconds: d.waiting.Range(), Evidence: cite(d.evidence()...),
+			Lock: lock, Key: d.E.Key, Epoch: d.E.ID, Replica: d.E.Replica, Cause: d.Cause, From: facts.Seconds(d.Start.From), Debt: d.Time.Range(),
+			Lateness:  facts.Seconds(d.Late.Time),
+			Effective: d.Effective.Range(), WaiterSeconds: d.Waiting.Range(), Evidence: facts.Cite(d.Evidence()...),
 		})
 	}
-	for _, op := range []string{opRenew, opRelease} {
-		if o := j.ix.notOwnedOf(lock, op); o.answered+o.own > 0 {
+	for _, op := range []string{facts.OpRenew, facts.OpRelease} {
+		if o := j.ix.NotOwnedOf(lock, op); o.Answered+o.Own > 0 {
 			out.NotOwned = append(out.NotOwned, verdict.NotOwned{
-				Lock: lock, Op: op, Answered: o.answered, Absent: o.absent, Other: o.other, Own: o.own, Ratio: float64(o.ratio()) / 1e9, Evidence: cite(o.evidence...),
+				Lock: lock, Op: op, Answered: o.Answered, Absent: o.Absent, Other: o.Other, Own: o.Own, Ratio: float64(o.Ratio()) / 1e9, Evidence: facts.Cite(o.Evidence...),
 			})
 		}
 	}
 	for _, d := range j.spread[lock] {
-		if len(d.values) == 0 {
+		if len(d.Values) == 0 {
 			continue
 		}
-		at := func(p float64) verdict.Range { return quantile(d.values, p).Range() }
+		at := func(p float64) verdict.Range { return quantile(d.Values, p).Range() }
 		out.Distributions = append(out.Distributions, verdict.Distribution{
-			Lock: lock, Class: d.class, Measure: d.measure, N: len(d.values), Cut: d.cut, P50: at(0.5), P95: at(0.95), P99: at(0.99), Max: at(0),
+			Lock: lock, Class: d.Class, Measure: d.Measure, N: len(d.Values), Cut: d.Cut, P50: at(0.5), P95: at(0.95), P99: at(0.99), Max: at(0),
 		})
 	}
 }
@@ -355,27 +355,20 @@ func NewJudger(e *experiments.Experiment) *Judger {
 
 // Read takes in h, in one pass. An error is h's.
 func (r *Judger) Read(h history.Source) (*Facts, error) {
-	ix := &Facts{
-
-		judger: r, exp: r.exp, header: h.Header(),
-		keys: map[string]*keyIndex{}, byLock: map[string][]*keyIndex{}, jobs: map[string]*job{}, replicas: map[string][]*epoch{},
-		writes: map[opKey]*claim{}, deaths: map[string]death{}, claims: map[string]int64{}, pauses: map[string][]pause{},
-		ready: map[string]int64{}, heard: map[string]bool{}, called: map[string]string{}, probes: map[string]*coverage{}, samples: signals.Samples{},
-		ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, told: history.Numbers{}, unread: map[string]unread{}, vanishings: map[*epoch]vanishing{}, beliefs: map[string][]*history.Event{}, phases: map[string]*history.Event{},
-	}
-	if err := ix.read(h); err != nil {
+	read, err := facts.Read(r.file, r.exp, h)
+	if err != nil {
 		return nil, err
 	}
-	return ix, nil
+	return &Facts{read, r}, nil
 }
 
 // whole is Read of what is in memory: nothing can go wrong.
 func (r *Judger) whole(h *history.History) *Facts {
-	facts, err := r.Read(h.Source())
+	read, err := r.Read(h.Source())
 	if err != nil {
 		panic(err)
 	}
-	return facts
+	return read
 }
 
 // sumOf says what a sum of L3 depends on, beside the experiment.
@@ -417,4 +410,29 @@ func (r *Judger) lintsWith(warmup time.Duration) []forecast.Lint {
 		r.lints[warmup] = forecast.Lints(r.file, time.Duration(forecast.Unscaled(int64(warmup), cmp.Or(r.exp.Scaled, 1))))
 	}
 	return r.lints[warmup]
+}
+
+// impossible holds the takeovers of loops after kills against what the sum allows at most. Longer than that and than the machine was late is a
+// finding: nothing in the lock's timings explains it. Jobs are left out: an offer to a replica that still works on the job, or has died,
+// is lost, and no sum knows how often.
+func (j *judging) impossible() (fs []verdict.Finding) {
+	for _, s := range j.ix.Shots {
+		for _, t := range s.Trials {
+			v, plain := takeoverValue(j.ix, t)
+			lock := j.ix.Exp.Lock(t.E.Lock)
+			if t.Void.IsVoid() || !plain || lock == nil || !lock.Loop() || !s.Does.Kills || j.ix.Disturbed(t) {
+				continue
+			}
+			b := j.told(lock, &experiments.Limit{Measure: "takeover", Trials: true}, t.Class, j.warmup)
+			if b.Hi > 0 && v.InTime().Lo > int64(b.Hi)+j.ix.Noise() {
+				late := ""
+				if v.Late > 0 {
+					late = ", and " + figures.Ceil(v.Late) + " of a late machine"
+				}
+				fs = append(fs, facts.Finding("", fmt.Sprintf("lock %s: the takeover after %s took %s, longer than the lock's timings allow: %s%s",
+					t.E.Lock, s.Op, v.Dur, b.Sum, late), t.Evidence...))
+			}
+		}
+	}
+	return fs
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -15,31 +16,33 @@ import (
 // late is a machine that is late for a trial: in each stretch of 200ms by the same.
 type late struct {
 	of   int64 // so many stretches
-	body func(t *trial) history.Late
+	body func(t *facts.Trial) history.Late
 }
 
 // waiting is a stretch in which somebody waited for 150ms, and of the processors' time so much in 100 was the run's own.
-func waiting(who func(t *trial) string, ours int64) func(t *trial) history.Late {
-	return func(t *trial) history.Late {
+func waiting(who func(t *facts.Trial) string, ours int64) func(t *facts.Trial) history.Late {
+	return func(t *facts.Trial) history.Late {
 		return history.Late{Stall: 20e6, Busy: 400e6, Ours: ours * 4e6, Waits: map[string]int64{who(t): 150e6}}
 	}
 }
 
-func successor(t *trial) string { return t.after.replica }
-func victim(t *trial) string    { return t.e.replica }
-func store(*trial) string       { return history.WaitsStore }
+func successor(t *facts.Trial) string { return t.After.Replica }
+
+func victim(t *facts.Trial) string { return t.E.Replica }
+
+func store(*facts.Trial) string { return history.WaitsStore }
 
 // lated is the drill "good-drill" with a machine that was late for each takeover of its leader.
 func lated(t *testing.T, l late) (*experiments.Experiment, *history.History) {
 	t.Helper()
 	e, h := load(t, "good-drill")
-	for _, s := range FactsOf(e, h).shots {
-		for _, trial := range s.trials {
-			if trial.e.lock != "leader" {
+	for _, s := range FactsOf(e, h).Shots {
+		for _, trial := range s.Trials {
+			if trial.E.Lock != "leader" {
 				continue
 			}
 			for i := range l.of {
-				body, from := l.body(trial), trial.start.From+i*200e6
+				body, from := l.body(trial), trial.Start.From+i*200e6
 				h.Events = append(h.Events, history.Event{Kind: history.MachineLate, Span: history.Span{From: from, To: from + 200e6}, Source: "runner", Late: &body})
 			}
 		}
@@ -75,8 +78,8 @@ func TestALateMachineIsTakenOffBeforeABreachIsCalled(t *testing.T) {
 		{"the drill itself filled the processors", late{10, waiting(successor, 100)}, atMost(5 * time.Second), f, 0},
 		{"it filled half of them", late{10, waiting(successor, 50)}, atMost(5500 * time.Millisecond), i, 0.75},
 		{"half of them is not enough", late{10, waiting(successor, 50)}, atMost(5 * time.Second), f, 0.75},
-		{"the whole machine stood still", late{10, func(*trial) history.Late { return history.Late{Stall: 150e6, Still: 150e6} }}, atMost(5 * time.Second), i, 1.5},
-		{"more than a stretch is not waited in it", late{10, func(t *trial) history.Late {
+		{"the whole machine stood still", late{10, func(*facts.Trial) history.Late { return history.Late{Stall: 150e6, Still: 150e6} }}, atMost(5 * time.Second), i, 1.5},
+		{"more than a stretch is not waited in it", late{10, func(t *facts.Trial) history.Late {
 			return history.Late{Stall: 20e6, Waits: map[string]int64{successor(t): 9e9}}
 		}}, atMost(1200 * time.Millisecond), f, 2},
 		{"what kept its limit keeps it", late{10, waiting(successor, 0)}, atMost(30 * time.Second), p, 1.5},
@@ -168,18 +171,18 @@ func TestALateMachineMakesDebts(t *testing.T) {
 		want  verdict.Verdict
 	}{{"release-fails", false, verdict.Fail}, {"release-fails", true, verdict.Inconclusive}} {
 		e, h := load(t, c.name)
-		facts := FactsOf(e, h)
-		ds := facts.debtsOf("job")
-		d := ds.list[0]
-		if d.time.lo < 1e9 || d.effective.lo < 1e9 || d.waiting.lo < 1e9 {
-			t.Fatalf("the recorded debt is %v, %v, %v: too short to test with", d.time, d.effective, d.waiting)
+		ix := FactsOf(e, h)
+		ds := ix.DebtsOf("job")
+		d := ds.List[0]
+		if d.Time.Lo < 1e9 || d.Effective.Lo < 1e9 || d.Waiting.Lo < 1e9 {
+			t.Fatalf("the recorded debt is %v, %v, %v: too short to test with", d.Time, d.Effective, d.Waiting)
 		}
 		limit := func(lo int64) *experiments.Bound[time.Duration] {
 			return experiments.AtMost(time.Duration(lo) - 300*time.Millisecond)
 		}
-		e.SLOs = []experiments.SLO{{Lock: "job", LockDebt: &experiments.DebtLimits{Max: limit(d.time.lo), Effective: limit(d.effective.lo), Waiting: limit(d.waiting.lo)}}}
-		for at := d.start.From; c.waits && at < d.start.From+60e9; at += 200e6 {
-			body := history.Late{Stall: 20e6, Waits: map[string]int64{d.e.replica: 100e6}}
+		e.SLOs = []experiments.SLO{{Lock: "job", LockDebt: &experiments.DebtLimits{Max: limit(d.Time.Lo), Effective: limit(d.Effective.Lo), Waiting: limit(d.Waiting.Lo)}}}
+		for at := d.Start.From; c.waits && at < d.Start.From+60e9; at += 200e6 {
+			body := history.Late{Stall: 20e6, Waits: map[string]int64{d.E.Replica: 100e6}}
 			h.Events = append(h.Events, history.Event{Kind: history.MachineLate, Span: history.Span{From: at, To: at + 200e6}, Source: "runner", Late: &body})
 		}
 		for _, r := range Judge(e, h).SLOs {
@@ -190,28 +193,10 @@ func TestALateMachineMakesDebts(t *testing.T) {
 	}
 }
 
-// A wait of one replica is late by that replica's own waiting.
-func TestALateMachineMakesWaits(t *testing.T) {
-	second := []stretchOf{{from: 0, to: 1e9}}
-	w := waiter{who: "r1.1", atOnce: 1, sure: second, whole: second}
-	waits := func(late int64) []value { return []value{{}, {dur{1e9, 1e9}, late}} }
-	ix := &Facts{environment: &history.Environment{Fleet: "processes"}, last: 2e9, late: []lateStretch{
-		{history.Span{From: 500e6, To: 700e6}, history.Late{Stall: 9e6, Waits: map[string]int64{"r1.1": 60e6, "r2.1": 100e6}}},
-		{history.Span{From: 900e6, To: 1100e6}, history.Late{Stall: 9e6, Waits: map[string]int64{"r1.1": 190e6}}},
-	}}
-	if got := ix.waits(w); !slices.Equal(got, waits(69e6+100e6)) {
-		t.Errorf("late by %v: want 60ms and the runner's 9ms, and as much of the second stretch as is in the wait", got)
-	}
-	w.who = anybody
-	if got := ix.waits(w); !slices.Equal(got, waits(109e6+100e6)) {
-		t.Errorf("of anybody late by %v: want whoever waited longest", got)
-	}
-}
-
 // What is taken off a trial is never more than the run says that its machine was late: waits of processes count there as well, which a timer
 // alone does not show.
 func TestTheMachineWasLateByNoLessThanWhatIsTakenOff(t *testing.T) {
-	for name, who := range map[string]func(*trial) string{"successor": successor, "store": store} {
+	for name, who := range map[string]func(*facts.Trial) string{"successor": successor, "store": store} {
 		e, h := lated(t, late{4, waiting(who, 10)})
 		j := Judge(e, h)
 		shown := 0

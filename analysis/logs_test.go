@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/signals"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -20,7 +21,7 @@ func (t *tape) logged(at float64, life, pattern string) {
 // followed is the coverage of the logs, but for a stretch.
 func (t *tape) followed(cut, length float64) {
 	for _, s := range [][2]float64{{0, cut}, {cut + length, 231}} {
-		t.add(s[0], s[1], history.Event{Kind: history.CoverageKind, Source: "probe:logs", Coverage: &history.Coverage{Probe: probeLogs, Samples: 100}})
+		t.add(s[0], s[1], history.Event{Kind: history.CoverageKind, Source: "probe:logs", Coverage: &history.Coverage{Probe: facts.ProbeLogs, Samples: 100}})
 	}
 }
 
@@ -102,7 +103,7 @@ func TestAbandonmentsBySignal(t *testing.T) {
 		{"lines above the limit", twice, log, 1, verdict.Fail, 2, 2},
 		{"a truncated log", func(tp *tape) {
 			twice(tp)
-			tp.add(80, 80.2, history.Event{Kind: history.GapKind, Source: "probe:logs", Coverage: &history.Coverage{Probe: probeLogs, Lost: true}})
+			tp.add(80, 80.2, history.Event{Kind: history.GapKind, Source: "probe:logs", Coverage: &history.Coverage{Probe: facts.ProbeLogs, Lost: true}})
 		}, log, 2, verdict.Inconclusive, 2, -1},
 		{"a counter", func(tp *tape) {
 			tp.scrape(0.5, -1, "endpoint", "counter", 3, 0)

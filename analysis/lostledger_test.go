@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -54,8 +55,8 @@ func TestADeadWitnessAttestsNothing(t *testing.T) {
 		lo   float64 // of the takeover that never came, after a kill at 11.01 s; the next is at 33 s
 	}{
 		{"until the next kill", func(*history.History) {}, 21.99},
-		{"the ledger is dead since 14 s", func(h *history.History) { deadFrom(h, probeLedger, 14) }, 2.983},
-		{"so is the look at the keys, and the ledger lives", func(h *history.History) { deadFrom(h, probeKeys, 14) }, 21.99},
+		{"the ledger is dead since 14 s", func(h *history.History) { deadFrom(h, facts.ProbeLedger, 14) }, 2.983},
+		{"so is the look at the keys, and the ledger lives", func(h *history.History) { deadFrom(h, facts.ProbeKeys, 14) }, 21.99},
 	} {
 		e, h := load(t, "good-drill")
 		for i := range h.Events { // the successor is granted the key, and never writes
@@ -65,10 +66,10 @@ func TestADeadWitnessAttestsNothing(t *testing.T) {
 		}
 		c.take(h)
 		ix := FactsOf(e, h)
-		trials := ix.shot(t, "kill-leader#1").trials
-		trial := trials[slices.IndexFunc(trials, func(t *trial) bool { return t.e.lock == "leader" })]
-		if got := seconds(trial.value.lo); !trial.censored() || apart(got, c.lo) > 0.01 {
-			t.Errorf("%s: %s at least %gs, want %gs", c.name, trial.end, got, c.lo)
+		trials := ix.shot(t, "kill-leader#1").Trials
+		trial := trials[slices.IndexFunc(trials, func(t *facts.Trial) bool { return t.E.Lock == "leader" })]
+		if got := facts.Seconds(trial.Value.Lo); !trial.Censored() || apart(got, c.lo) > 0.01 {
+			t.Errorf("%s: %s at least %gs, want %gs", c.name, trial.End, got, c.lo)
 		}
 	}
 }

@@ -37,8 +37,8 @@ type condition struct {
 func conditions() []condition {
 	return []condition{
 		{needFinished, func(j *judging, l *experiments.Limit) []verdict.Missing {
-			if d := j.dups[l.Lock]; d.finished > 0 {
-				return fewJobs(d.finished, l.MinJobs)
+			if d := j.dups[l.Lock]; d.Finished > 0 {
+				return fewJobs(d.Finished, l.MinJobs)
 			}
 			return []verdict.Missing{j.noJobs(verdict.MissingFinishedJobs, l.Lock)}
 		}},
@@ -53,15 +53,15 @@ func conditions() []condition {
 				return nil
 			}
 			next := "Let at least two replicas want the lock."
-			if !j.ix.exp.Leases() {
+			if !j.ix.Exp.Leases() {
 				next = "A kill frees a lock that has no lease at once. Add a fault that its holder survives: terminate: {holder_of: " + l.Lock + "}."
 			}
 			return []verdict.Missing{verdict.Lacking(verdict.MissingContenders, l.Lock, next)}
 		}},
 		{needLedger, func(j *judging, l *experiments.Limit) []verdict.Missing {
-			return j.blind(j.ix.ledgerOf(l.Lock), j.window())
+			return j.blind(j.ix.LedgerOf(l.Lock), j.window())
 		}},
-		{needLegible, func(j *judging, l *experiments.Limit) []verdict.Missing { return j.illegible(j.ix.ledgerOf(l.Lock)) }},
+		{needLegible, func(j *judging, l *experiments.Limit) []verdict.Missing { return j.illegible(j.ix.LedgerOf(l.Lock)) }},
 		{needKeys, func(j *judging, l *experiments.Limit) []verdict.Missing { return j.keysBlind(l.Lock) }},
 		{needLate, func(j *judging, l *experiments.Limit) []verdict.Missing { return j.unseen(l.Lock) }},
 		{needHeard, func(j *judging, l *experiments.Limit) []verdict.Missing { return j.lostLines() }},

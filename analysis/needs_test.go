@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -156,12 +157,12 @@ func TestUnreadRecordsAnswerNothing(t *testing.T) {
 	} {
 		e, h := load(t, c.history)
 		e.SLOs = []experiments.SLO{c.slo}
-		facts := FactsOf(e, h)
-		if r := facts.Judge().SLOs[0]; r.Verdict != c.before {
+		ix := FactsOf(e, h)
+		if r := ix.Judge().SLOs[0]; r.Verdict != c.before {
 			t.Errorf("%s: %s before, want %s: %s", c.name, r.Verdict, c.before, r.Why)
 		}
-		facts.unread = map[string]unread{probeLedger: {count: 2}}
-		r := facts.Judge().SLOs[0]
+		ix.Unread = map[string]facts.Unread{facts.ProbeLedger: {Count: 2}}
+		r := ix.Judge().SLOs[0]
 		if r.Verdict != c.after {
 			t.Errorf("%s: %s, want %s: %s", c.name, r.Verdict, c.after, r.Why)
 		}

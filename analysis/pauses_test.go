@@ -3,6 +3,7 @@ package analysis
 import (
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -67,8 +68,8 @@ func TestPausesAreTakenOffEverywhere(t *testing.T) {
 			c.play(tp)
 		})
 		ix.says(t, c.name, c.says)
-		e := ix.keys[brief(1).key].find("a")
-		a, ok := ix.giveUp(e)
+		e := ix.Keys[brief(1).key].Find("a")
+		a, ok := ix.GiveUp(e)
 		if !ok || a.Timing != c.timing || a.FenceLag.Lo > 0 != c.lag || a.Unowned.Lo < c.ran || a.Unowned.Lo > c.ran+0.02 {
 			t.Errorf("%s: %+v, fence lag %+v; want %s, past the validity end: %t, %g s of unowned work", c.name, a, a.FenceLag, c.timing, c.lag, c.ran)
 		}
@@ -110,8 +111,8 @@ func TestAPauseAcrossTheLeasesEndIsAJeopardy(t *testing.T) {
 				tp.exit(18.05, "a", "j1", "done")
 			}
 		})
-		g := ix.giveUpsOf("job")
-		if g.jeopardies != (tally{1, 1}) || g.late != (tally{}) || g.missed != (tally{}) || g.raw != b2i(given) {
+		g := ix.GiveUpsOf("job")
+		if g.Jeopardies != (facts.Tally{Lo: 1, Hi: 1}) || g.Late != (facts.Tally{}) || g.Missed != (facts.Tally{}) || g.Raw != b2i(given) {
 			t.Errorf("given up %t: %+v", given, g)
 		}
 	}
@@ -137,13 +138,13 @@ func TestALostExitIsNoWork(t *testing.T) {
 			c.play(tp)
 			tp.kill(15, "kill#1", "random", "a")
 		})
-		e := ix.keys[brief(1).key].find("a")
-		a, _ := ix.giveUp(e)
-		u := ix.unownedWork(e)
-		if a.Timing != c.timing || apart(seconds(u.lo), c.lo) > 0.01 || apart(seconds(u.hi), c.hi) > 0.01 {
+		e := ix.Keys[brief(1).key].Find("a")
+		a, _ := ix.GiveUp(e)
+		u := ix.UnownedWork(e)
+		if a.Timing != c.timing || apart(facts.Seconds(u.Lo), c.lo) > 0.01 || apart(facts.Seconds(u.Hi), c.hi) > 0.01 {
 			t.Errorf("%s: %q, %s of unowned work; want %q, %g to %g s", c.name, a.Timing, u, c.timing, c.lo, c.hi)
 		}
-		if ds := ix.debtsOf("job").list; c.timing != "" && len(ds) > 0 {
+		if ds := ix.DebtsOf("job").List; c.timing != "" && len(ds) > 0 {
 			t.Errorf("%s: a crash left the debts %+v", c.name, ds)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -138,18 +139,6 @@ func TestAReleaseWithoutAnAnswerIsNoProofOfAHandOver(t *testing.T) {
 	})
 	if x := Judge(e, h).Takeovers[0]; x.Lo > 21.203-11.3 || *x.Hi < 21.2-11.01 {
 		t.Errorf("10 s later: [%v, %v], and it died in [11.101, 11.3]", x.Lo, *x.Hi)
-	}
-}
-
-// What is told first came first, whatever the brackets: those of two lines of one life are not equally wide.
-func TestTheOrderOfAPodsDoingsIsThatOfItsLines(t *testing.T) {
-	gave := &call{source: "r1.1", outcome: history.OK, told: 7, sent: history.Span{From: 100, To: 140}}
-	for n, want := range map[int64]bool{6: true, 8: false} {
-		w := &work{exit: n, by: "r1.1", end: history.Span{From: 110, To: 120}}
-		e := &epoch{life: lease{gave: gave}}
-		if e.stoppedToGive(w) != want {
-			t.Errorf("line %d, and the release in line 7: stopped before it: %t", n, !want)
-		}
 	}
 }
 
@@ -341,19 +330,6 @@ func TestAnObservedLockThatWentEarlyMayHaveBeenGivenBack(t *testing.T) {
 	}
 }
 
-// How far a clock is known may change between a call and its answer, and what was heard at once narrows one and not the other: neither
-// says how late the answer was.
-func TestTheAnswerOfAPodIsKnownAsFarAsItsLineSays(t *testing.T) {
-	for answered, want := range map[int64]history.Span{0: {From: 100, To: 130}, 105: {From: 105, To: 130}} {
-		c := &call{sent: history.Span{From: 100, To: 101}, span: history.Span{From: 100, To: open}}
-		c.finish(&history.Event{Span: history.Span{From: 100, To: 130}, Clock: history.ClockBounds, Outcome: history.Fail,
-			Call: &history.Call{Result: history.ResultHeld, Answered: answered}})
-		if c.answered != want {
-			t.Errorf("answered in %v, want %v", c.answered, want)
-		}
-	}
-}
-
 // Nobody claims to have renewed an observed lock: that its holder came through a fault of the store shows in looks.
 func TestAnObservedHolderThatGoesOnHasRecovered(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -409,13 +385,13 @@ func TestALeaseThatIsGivenBackTooLate(t *testing.T) {
 func TestTheFinalReadsOfAnObservedSystemAreThoseOfAllItsLocks(t *testing.T) {
 	e, _ := load(t, "pods-observed-lease")
 	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "other", Key: "other"})
-	final := func(at int64) *coverage { s := history.At(at); return &coverage{final: &s} }
-	ix := &Facts{exp: e, phases: map[string]*history.Event{history.PhaseFinal: {Span: history.At(10)}}, probes: map[string]*coverage{probeLeases: final(30), probeKeys: final(40)}}
-	if at, ok := ix.finalAt(); !ok || at != 30 {
+	final := func(at int64) *facts.Coverage { s := history.At(at); return &facts.Coverage{Final: &s} }
+	ix := &facts.Facts{Exp: e, Phases: map[string]*history.Event{history.PhaseFinal: {Span: history.At(10)}}, Probes: map[string]*facts.Coverage{facts.ProbeLeases: final(30), facts.ProbeKeys: final(40)}}
+	if at, ok := ix.FinalAt(); !ok || at != 30 {
 		t.Errorf("at %d, %t", at, ok)
 	}
-	delete(ix.probes, probeKeys)
-	if _, ok := ix.finalAt(); ok {
+	delete(ix.Probes, facts.ProbeKeys)
+	if _, ok := ix.FinalAt(); ok {
 		t.Error("keys were not looked at, and it is said that all were")
 	}
 }

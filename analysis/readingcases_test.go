@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -31,7 +32,9 @@ type state struct {
 func stood(at, value float64) state {
 	return state{at, history.Sample{Values: []history.Value{{Value: history.Number(value)}}}}
 }
+
 func absent(at float64) state { return state{at, history.Sample{}} }
+
 func unreadable(at float64, why string) state {
 	return state{at, history.Sample{Gone: history.GoneUnreadable, Why: why}}
 }
@@ -112,7 +115,7 @@ func finished(twice bool, unread int) *tape {
 	t.phase(11, history.PhaseRevert)
 	t.phase(11, history.PhaseSettle)
 	t.phase(120, history.PhaseFinal)
-	for _, p := range []string{probeKeys, "effects:jobs"} {
+	for _, p := range []string{facts.ProbeKeys, "effects:jobs"} {
 		t.cover(p, 120)
 	}
 	t.add(120.4, 120.4, history.Event{Kind: history.RunEnd, Note: &history.Note{What: "completed", OK: true}})

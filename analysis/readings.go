@@ -3,51 +3,17 @@ package analysis
 import (
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/signals"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// unread are records that a source gave, or the history had, and that nobody could read: each may say anything about its time.
-type unread struct {
-	count  int64
-	during history.Span // when they were written
-	why    string       // what is wrong with the first; "" = it is not said
-	events []int64      // that tell of them
-}
-
-// cannotRead adds records of a source, which goes by its probe's name in coverage events.
-func (ix *Facts) cannotRead(source string, more unread) {
-	u, known := ix.unread[source]
-	if !known {
-		ix.unread[source] = more
-		return
-	}
-	u.count += more.count
-	u.during = history.Span{From: min(u.during.From, more.during.From), To: max(u.during.To, more.during.To)}
-	u.events = append(u.events, more.events...)
-	ix.unread[source] = u
-}
-
-// hole notes that events of a stream are missing in the record. Of what one probe shows nobody knows then what it was; without a life of a
-// store, or a look at keys, nothing can be said of who held what.
-func (ix *Facts) hole(h history.Hole) {
-	what := "the history lacks " + figures.Plural(h.Count, "event") + " of " + h.Stream + " between " + figures.Clock(h.Span.From) + " and " + figures.Clock(h.Span.To)
-	if _, is := history.StoreOf(h.Stream); is || h.Stream == probeKeys || h.Stream == probeLeases {
-		ix.contradict(what)
-		return
-	}
-	ix.find(what)
-	ix.cannotRead(h.Stream, unread{count: h.Count, during: h.Span, why: what})
-	c := ix.probeOf(h.Stream)
-	c.gaps, c.lost = append(c.gaps, h.Span), append(c.lost, h.Span)
-}
-
 // illegible says that records which a source gave could not be read: each may hide a violation, and each may be the end of something.
 func (j *judging) illegible(source string) []verdict.Missing {
-	if u := j.ix.unread[source]; u.count > 0 {
-		return []verdict.Missing{verdict.Lacking(verdict.MissingUnread, figures.Plural(u.count, "record"), source)}
+	if u := j.ix.Unread[source]; u.Count > 0 {
+		return []verdict.Missing{verdict.Lacking(verdict.MissingUnread, figures.Plural(u.Count, "record"), source)}
 	}
 	return nil
 }
@@ -79,7 +45,7 @@ func (q *question) tolerated() int64 { return 2*int64(q.metric.Every) + 2e9 }
 
 // until ends what has no end with the run.
 func (q *question) until(s history.Span) history.Span {
-	return history.Span{From: s.From, To: max(s.From, min(s.To, q.j.ix.last))}
+	return history.Span{From: s.From, To: max(s.From, min(s.To, q.j.ix.Last))}
 }
 
 // sight is the part of the window in which it can have been read.
@@ -90,25 +56,25 @@ func (q *question) sight() history.Span {
 
 // unanswered says that all targets together were not read: looks failed, or came late, or gave what was not all.
 func (q *question) unanswered(level bool) []verdict.Missing {
-	watched, w := q.j.ix.probes[probeMetric+q.metric.Name], q.sight()
+	watched, w := q.j.ix.Probes[probeMetric+q.metric.Name], q.sight()
 	if watched != nil {
-		end := min(w.To, watched.read)
-		for _, g := range watched.partial {
+		end := min(w.To, watched.Read)
+		for _, g := range watched.Partial {
 			ends := g.From <= w.From && g.To >= w.From || g.From <= end && g.To >= end
 			if ends || level && g.Width() > q.tolerated() && g.From < w.To && g.To > w.From {
-				return []verdict.Missing{verdict.Lacking(verdict.MissingWholeAnswers, q.metric.Name, figures.Short(g.Width()), figures.Clock(g.From), g.why)}
+				return []verdict.Missing{verdict.Lacking(verdict.MissingWholeAnswers, q.metric.Name, figures.Short(g.Width()), figures.Clock(g.From), g.Why)}
 			}
 		}
 	}
 	if !level {
 		return nil
 	}
-	g, blind := watched.blind(w, q.tolerated())
+	g, blind := watched.Blind(w, q.tolerated())
 	if !blind {
 		return nil
 	}
 	long, at := figures.Short(g.Width()), figures.Clock(g.From)
-	if why := watched.failure(g); why != "" {
+	if why := watched.Failure(g); why != "" {
 		return []verdict.Missing{verdict.Lacking(verdict.MissingFailedScrapes, q.metric.Name, long, at, why)}
 	}
 	return []verdict.Missing{verdict.Lacking(verdict.MissingScrapes, q.metric.Name, long, at)}
@@ -119,13 +85,13 @@ func (q *question) unanswered(level bool) []verdict.Missing {
 func (q *question) blindAt(s *signals.Target) (signals.Blind, bool) {
 	w := q.sight()
 	all := s.Blind(q.zero)
-	if watched := q.j.ix.probes[probeMetric+q.metric.Name]; watched != nil && len(all) > 0 {
-		for _, g := range watched.gaps {
-			all = append(all, signals.Blind{Span: g, Why: watched.failure(g)})
+	if watched := q.j.ix.Probes[probeMetric+q.metric.Name]; watched != nil && len(all) > 0 {
+		for _, g := range watched.Gaps {
+			all = append(all, signals.Blind{Span: g, Why: watched.Failure(g)})
 		}
 	}
 	for _, b := range signals.Joined(all, int64(q.metric.Every)) {
-		for _, part := range awake(b.Span, q.j.ix.pauses[s.Name]) {
+		for _, part := range awake(b.Span, q.j.ix.Pauses[s.Name]) {
 			if part.Width() > q.tolerated() && part.From < w.To && part.To > w.From {
 				b.Span = part
 				return b, true
@@ -136,13 +102,13 @@ func (q *question) blindAt(s *signals.Target) (signals.Blind, bool) {
 }
 
 // awake are the parts of s in which no pause kept it standing for sure.
-func awake(s history.Span, pauses []pause) []history.Span {
+func awake(s history.Span, pauses []facts.Pause) []history.Span {
 	parts := []history.Span{s}
 	for _, p := range pauses {
 		var left []history.Span
 		for _, part := range parts {
-			before := history.Span{From: part.From, To: min(part.To, p.surest.From)}
-			after := history.Span{From: max(part.From, p.surest.To), To: part.To}
+			before := history.Span{From: part.From, To: min(part.To, p.Surest.From)}
+			after := history.Span{From: max(part.From, p.Surest.To), To: part.To}
 			left = append(left, slices.DeleteFunc([]history.Span{before, after}, func(x history.Span) bool { return x.From >= x.To })...)
 		}
 		parts = left

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -79,11 +80,11 @@ func TestAReleaseThatDidNotHappen(t *testing.T) {
 	} {
 		ix := told(t, upkeep, c.play)
 		ix.says(t, c.name, c.says)
-		ds := ix.debtsOf("job").list
+		ds := ix.DebtsOf("job").List
 		switch {
 		case c.hi == 0 && len(ds) > 0:
 			t.Errorf("%s: %+v, want no debt", c.name, ds)
-		case c.hi > 0 && (len(ds) != 1 || ds[0].cause != causeFailed || apart(seconds(ds[0].time.lo), c.lo) > 1e-6 || apart(seconds(ds[0].time.hi), c.hi) > 1e-6):
+		case c.hi > 0 && (len(ds) != 1 || ds[0].Cause != facts.CauseFailed || apart(facts.Seconds(ds[0].Time.Lo), c.lo) > 1e-6 || apart(facts.Seconds(ds[0].Time.Hi), c.hi) > 1e-6):
 			t.Errorf("%s: %+v, want one of %g to %g s", c.name, ds, c.lo, c.hi)
 		}
 	}
@@ -98,7 +99,7 @@ func (t *tape) prev(at float64) {
 func (ix *Facts) says(t *testing.T, name, want string) {
 	t.Helper()
 	var whats []string
-	for _, f := range ix.findings {
+	for _, f := range ix.Findings {
 		whats = append(whats, f.What)
 		if len(f.Evidence) == 0 {
 			t.Errorf("%s: %q has no evidence", name, f.What)
@@ -122,7 +123,7 @@ func TestAReleaseThatNeverHappens(t *testing.T) {
 		last.Final, last.Prev = true, nil
 	})
 	ix.says(t, "final look", "still saw it 998ms later")
-	if ds := ix.debtsOf("job").list; len(ds) != 1 || ds[0].time != (dur{ns(1), open}) {
+	if ds := ix.DebtsOf("job").List; len(ds) != 1 || ds[0].Time != (facts.Dur{Lo: ns(1), Hi: facts.Open}) {
 		t.Errorf("debts %+v, want one of at least 1 s", ds)
 	}
 }
@@ -192,15 +193,15 @@ func TestRenewalsThatDidNotHappen(t *testing.T) {
 	} {
 		ix := told(t, upkeep, c.play)
 		ix.says(t, c.name, c.says)
-		e := ix.keys[brief(1).key].find("a")
+		e := ix.Keys[brief(1).key].Find("a")
 		refuted := 0
-		for _, r := range e.renewals {
-			refuted += b2i(r.refuted)
+		for _, r := range e.Renewals {
+			refuted += b2i(r.Refuted)
 		}
-		if u := ix.unownedWork(e); refuted != c.refuted || seconds(u.lo) < c.unowned || c.unowned == 0 && u.lo > 0 {
+		if u := ix.UnownedWork(e); refuted != c.refuted || facts.Seconds(u.Lo) < c.unowned || c.unowned == 0 && u.Lo > 0 {
 			t.Errorf("%s: %d renewals refuted, %s of work unowned; want %d, and at least %gs", c.name, refuted, u, c.refuted, c.unowned)
 		}
-		if l, ok := ix.fenceLag(e); !ok || (l.lo > 0) != slices.Contains([]string{"the lease runs out", "it has run out, and nobody knows what was left"}, c.name) {
+		if l, ok := ix.FenceLag(e); !ok || (l.Lo > 0) != slices.Contains([]string{"the lease runs out", "it has run out, and nobody knows what was left"}, c.name) {
 			t.Errorf("%s: fence lag %+v", c.name, l)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 // Measure is Judge with the samples that the rows stand on, each beside its row.
 func (ix *Facts) Measure() (*verdict.Judgement, []verdict.Sample) {
-	j := ix.judging()
+	j := ix.judger.judging(ix.Facts)
 	told := j.judgement()
 	return told, j.samples
 }
@@ -17,8 +17,8 @@ func (a *answer) sample(r *verdict.SLOResult) verdict.Sample {
 	s := verdict.Sample{Question: a.l, Unit: a.unit, Of: verdict.OfRun, Limit: r.Limit, Broken: a.broken != ""}
 	switch {
 	case a.m.kills:
-		missed := over(a.each, a.limit.lo)
-		s.Of, s.N, s.Surely, s.Maybe = a.of, a.n, missed.lo, missed.hi
+		missed := over(a.each, a.limit.Lo)
+		s.Of, s.N, s.Surely, s.Maybe = a.of, a.n, missed.Lo, missed.Hi
 		for _, l := range r.Missing {
 			if s.Open == "" && !countsAllTheSame(l.Code) {
 				s.Open = l.Why

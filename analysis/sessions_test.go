@@ -50,10 +50,10 @@ func TestALockGoesWithItsSession(t *testing.T) {
 		e.Store = &experiments.Store{Kind: experiments.StorePostgres}
 		ix := FactsOf(e, h)
 		s := ix.shot(t, op)
-		if len(s.trials) != 1 || s.trials[0].void.IsVoid() || s.trials[0].class != c.class || s.trials[0].after.id != "b" {
-			t.Errorf("%s: void %v, trials %+v, want a takeover by b", op, s.whyVoid, s.trials)
+		if len(s.Trials) != 1 || s.Trials[0].Void.IsVoid() || s.Trials[0].Class != c.class || s.Trials[0].After.ID != "b" {
+			t.Errorf("%s: void %v, trials %+v, want a takeover by b", op, s.WhyVoid, s.Trials)
 		}
-		if ts := ix.thefts(); len(ts) > 0 {
+		if ts := ix.Thefts(); len(ts) > 0 {
 			t.Errorf("%s: thefts: %+v", op, ts)
 		}
 	}
@@ -71,7 +71,7 @@ func TestAnIDThatIsUsedAgain(t *testing.T) {
 		}
 	})
 	for _, id := range []string{"a", "b"} {
-		if n := len(ix.keys[leader.key].find(id).looks); n != 1 {
+		if n := len(ix.Keys[leader.key].Find(id).Looks); n != 1 {
 			t.Errorf("%d looks show %s, want 1", n, id)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/signals"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -30,10 +31,10 @@ func (j *judging) metric(l *experiments.MetricLimit) figure {
 			f.unit = verdict.UnitValue
 		}
 	}
-	f.lo, f.hi = scaled(f.unit, q.total.Lo), scaled(f.unit, q.total.Hi)
+	f.Lo, f.Hi = scaled(f.unit, q.total.Lo), scaled(f.unit, q.total.Hi)
 	zero := func(x *float64) bool { return x != nil && *x == 0 }
 	if form == "max" && q.gauge && (zero(limit.Max) || zero(limit.Exactly)) { // a peak between two scrapes is not seen
-		f.hi = open
+		f.Hi = facts.Open
 	}
 	what := map[string]string{"delta": "rose by at least", "rate": "rose a second by at least", "max": "was at most"}[form]
 	f.saw = fmt.Sprintf("%s %s %s, at %s", q.metric.What(), what, figures.Decimal(q.total.Lo), figures.Plural(q.n, "target"))
@@ -43,7 +44,7 @@ func (j *judging) metric(l *experiments.MetricLimit) figure {
 // questionOf is what l asks, before anything is read.
 func (j *judging) questionOf(l *experiments.MetricLimit) *question {
 	form, _ := l.Limit()
-	q := &question{j: j, metric: j.ix.metricOf(l.Name), form: form, zero: l.AbsentMeans == "zero", window: j.signalled()}
+	q := &question{j: j, metric: j.ix.MetricOf(l.Name), form: form, zero: l.AbsentMeans == "zero", window: j.signalled()}
 	for _, s := range q.all() {
 		q.gauge = q.gauge || s.Kind == "gauge" && q.lives(s)
 	}
@@ -53,13 +54,13 @@ func (j *judging) questionOf(l *experiments.MetricLimit) *question {
 // ask reads all targets of a metric.
 func (j *judging) ask(l *experiments.MetricLimit) *question {
 	q := j.questionOf(l)
-	q.raisers = j.ix.raisers(q.metric)
-	for _, d := range j.ix.disagreements(q.metric) {
+	q.raisers = j.ix.Raisers(q.metric)
+	for _, d := range j.ix.Disagreements(q.metric) {
 		q.disagrees = append(q.disagrees, verdict.Lacking(verdict.MissingAgreement, d.What))
 	}
 	q.total = q.read()
 	if q.form == "rate" {
-		width := seconds(j.window().Width())
+		width := facts.Seconds(j.window().Width())
 		q.total.Lo, q.total.Hi = q.total.Lo/width, q.total.Hi/width
 	}
 	return q
@@ -68,7 +69,7 @@ func (j *judging) ask(l *experiments.MetricLimit) *question {
 // unsighted says that the signal which l is about was not read all the time.
 func (j *judging) unsighted(l *experiments.Limit) []verdict.Missing {
 	by := experiments.Signal{}
-	switch lock := j.ix.exp.Lock(l.Lock); {
+	switch lock := j.ix.Exp.Lock(l.Lock); {
 	case l.SLO.Metric != nil:
 		by.Metric = l.SLO.Metric.Name
 	case l.SLO.Logs != nil:
@@ -78,7 +79,7 @@ func (j *judging) unsighted(l *experiments.Limit) []verdict.Missing {
 	}
 	if by.Log != "" {
 		_, watched := j.logWindow()
-		return append(j.logsBlind(watched), j.illegible(probeLogs)...)
+		return append(j.logsBlind(watched), j.illegible(facts.ProbeLogs)...)
 	}
 	limit := l.SLO.Metric
 	if limit == nil {
@@ -99,7 +100,7 @@ type question struct {
 	form      string
 	zero      bool // a series that does not exist is 0
 	window    history.Span
-	raisers   func(raised) bool // the events that may have raised it, where that is known
+	raisers   func(facts.Raised) bool // the events that may have raised it, where that is known
 	total     signals.Reading
 	gauge     bool
 	n         int // targets that count
@@ -146,11 +147,11 @@ func (q *question) read() signals.Reading {
 }
 
 // all are the targets of the metric.
-func (q *question) all() []*signals.Target { return q.j.ix.samples[q.metric.Name] }
+func (q *question) all() []*signals.Target { return q.j.ix.Samples[q.metric.Name] }
 
 // lives reports a target that may still have counted in the window.
 func (q *question) lives(s *signals.Target) bool {
-	d, dead := q.j.ix.deaths[s.Name]
+	d, dead := q.j.ix.Deaths[s.Name]
 	return !dead || d.To > q.window.From
 }
 
@@ -164,7 +165,7 @@ func (q *question) target(s *signals.Target) (r signals.Reading, counts bool) {
 	case q.form == "max":
 		counts = q.zero
 	case s.Present():
-		r = s.Rise(q.window, ix.started(s.Name) >= q.window.From)
+		r = s.Rise(q.window, ix.Started(s.Name) >= q.window.From)
 	}
 	if _, odd := s.Odd(q.window, q.form != "max"); odd { // what it really was nobody knows
 		r.Hi, counts = math.Inf(1), true
@@ -187,28 +188,8 @@ func (q *question) target(s *signals.Target) (r signals.Reading, counts bool) {
 		r.Hi = math.Inf(1)
 		return r, true
 	}
-	r.Hi += float64(len(ix.eventsOf(s.Name, history.Span{From: s.Last.From - scrapeSlack + 1, To: open}, q.raisers)))
+	r.Hi += float64(len(ix.EventsOf(s.Name, history.Span{From: s.Last.From - facts.ScrapeSlack + 1, To: facts.Open}, q.raisers)))
 	return r, true
-}
-
-// metricOf is the declared metric of that name.
-func (ix *Facts) metricOf(name string) *experiments.Metric {
-	for _, m := range ix.exp.Probes.Numbers() {
-		if m.Name == name {
-			return &m
-		}
-	}
-	return &experiments.Metric{Name: name}
-}
-
-// started is when an incarnation was started; before everything where that is not known.
-func (ix *Facts) started(incarnation string) int64 {
-	for _, ev := range ix.starts {
-		if ev.Replica.Incarnation == incarnation {
-			return ev.From
-		}
-	}
-	return math.MinInt64
 }
 
 func whole(x float64) bool {
@@ -219,9 +200,9 @@ func whole(x float64) bool {
 func scaled(unit string, x float64) int64 {
 	switch {
 	case math.IsInf(x, 1):
-		return open
+		return facts.Open
 	case math.IsInf(x, -1):
-		return -open
+		return -facts.Open
 	case unit == verdict.UnitCount:
 		return int64(x)
 	}
@@ -233,13 +214,13 @@ const maxValue = 9.2e9
 
 // signalled is the stretch that signals are judged in: from the first fault on, or from the shot that is asked about to the next one.
 func (j *judging) signalled() history.Span {
-	if j.ix.only == nil {
-		return history.Span{From: j.window().From, To: open}
+	if j.ix.Only == nil {
+		return history.Span{From: j.window().From, To: facts.Open}
 	}
-	w := history.Span{From: j.ix.only.shot.applied.From, To: open}
-	for _, s := range j.ix.shots {
-		if s.effective() && s.applied.From > w.From {
-			w.To = min(w.To, s.applied.From)
+	w := history.Span{From: j.ix.Only.Shot.Applied.From, To: facts.Open}
+	for _, s := range j.ix.Shots {
+		if s.Effective() && s.Applied.From > w.From {
+			w.To = min(w.To, s.Applied.From)
 		}
 	}
 	return w
@@ -251,15 +232,15 @@ func logMatches(j *judging, l *experiments.Limit) figure { return j.matches(l.SL
 func (j *judging) matches(pattern string) figure {
 	f := figure{unit: verdict.UnitCount, of: "line"}
 	during, watched := j.logWindow()
-	lines, surely := j.ix.lines.Within(pattern, during)
+	lines, surely := j.ix.Lines.Within(pattern, during)
 	by := map[string]int{}
 	for _, line := range lines {
 		by[line.Source]++
 		f.evidence = append(f.evidence, line.N)
 	}
-	f.n, f.lo, f.hi = len(lines), int64(surely), int64(len(lines))
+	f.n, f.Lo, f.Hi = len(lines), int64(surely), int64(len(lines))
 	if blind := j.logsBlind(watched); blind != nil { // a line that nobody read may have said anything
-		f.hi, f.unended = open, blind[0].Next
+		f.Hi, f.unended = facts.Open, blind[0].Next
 	}
 	f.saw = fmt.Sprintf("%s matched %s", figures.Plural(f.n, "line"), pattern)
 	var parts []string
@@ -274,8 +255,8 @@ func (j *judging) matches(pattern string) figure {
 
 // logWindow is the stretch whose lines count, and the one in which all lines had to be read.
 func (j *judging) logWindow() (during, watched history.Span) {
-	during, watched = history.Span{From: math.MinInt64, To: open}, j.window()
-	if j.ix.only != nil {
+	during, watched = history.Span{From: math.MinInt64, To: facts.Open}, j.window()
+	if j.ix.Only != nil {
 		during = j.signalled()
 		watched = history.Span{From: during.From, To: min(during.To, watched.To)}
 	}
@@ -284,9 +265,9 @@ func (j *judging) logWindow() (during, watched history.Span) {
 
 // logsBlind says that lines may have been missed in w: not read for too long, or lost for good.
 func (j *judging) logsBlind(w history.Span) []verdict.Missing {
-	ls := j.blind(probeLogs, w)
-	if c := j.ix.probes[probeLogs]; c != nil {
-		for _, l := range c.lost {
+	ls := j.blind(facts.ProbeLogs, w)
+	if c := j.ix.Probes[facts.ProbeLogs]; c != nil {
+		for _, l := range c.Lost {
 			if l.From < w.To && l.To > w.From {
 				return append(ls, verdict.Lacking(verdict.MissingLogLines, figures.Short(l.Width()), figures.Clock(l.From)))
 			}
@@ -297,7 +278,7 @@ func (j *judging) logsBlind(w history.Span) []verdict.Missing {
 
 // signalledAbandonments is what a metric or a log says of how often the lock was given up.
 func signalledAbandonments(j *judging, l *experiments.Limit) figure {
-	by := j.ix.exp.Lock(l.Lock).AbandonedBy
+	by := j.ix.Exp.Lock(l.Lock).AbandonedBy
 	var f figure
 	if by.Log != "" {
 		f = j.matches(by.Log)
@@ -305,7 +286,7 @@ func signalledAbandonments(j *judging, l *experiments.Limit) figure {
 		f = j.metric(countedBy(by.Metric))
 	}
 	if f.unit != verdict.UnitCount && f.unfit == "" {
-		f.unfit, f.lo, f.hi = by.Metric+" is no counter: its values are not whole numbers.", 0, open
+		f.unfit, f.Lo, f.Hi = by.Metric+" is no counter: its values are not whole numbers.", 0, facts.Open
 	}
 	f.unit = verdict.UnitCount
 	return f

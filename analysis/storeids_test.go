@@ -77,16 +77,16 @@ func TestAnAcquireThatFindsItsOwnKey(t *testing.T) {
 			tp.release(9.5, "second")
 			tp.look(9.502, leader, "", 0)
 		})
-		k := ix.keys[leader.key]
-		e, hits, wrong := k.find("second"), ids(ix.shot(t, "lost#1").mayHit(ix)), len(ix.findings) > 0
+		k := ix.Keys[leader.key]
+		e, hits, wrong := k.Find("second"), ids(ix.shot(t, "lost#1").MayHit(ix.Facts)), len(ix.Findings) > 0
 		if again == "r2.1" {
 			if !wrong || hits != "first" {
-				t.Errorf("another's key was granted, and findings are %v, hit %s", ix.findings, hits)
+				t.Errorf("another's key was granted, and findings are %v, hit %s", ix.Findings, hits)
 			}
 			continue
 		}
-		if at := e.granted; wrong || hits != "second" || at.From < ns(5.9) || at.To > ns(6.01) {
-			t.Errorf("findings %v, hit %s, granted at %v", ix.findings, hits, at)
+		if at := e.Granted; wrong || hits != "second" || at.From < ns(5.9) || at.To > ns(6.01) {
+			t.Errorf("findings %v, hit %s, granted at %v", ix.Findings, hits, at)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package analysis
 import (
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 )
@@ -22,20 +23,20 @@ type measure struct {
 
 // figure is what one measure of one lock came to: a range that contains the truth, and what it rests on.
 type figure struct {
-	value                      // of all of it
-	each     []value           // one by one, where each is a trial of its own: what quantiles count
-	least    *value            // of several: what a lower bound is held against; nil = the value itself
-	n        int               // of how many
-	of       string            // what n counts; "" = as the measure says
-	unit     string            // "" = the measure's
-	faults   int               // independent ones that could have brought a breach about: the n of "0 of n"; 0 = no such bound
-	growing  bool              // the number of trials was decided while it was looked at
-	evidence []int64           // events, the most telling first
-	lacks    []verdict.Missing // why a pass would be none, beside what the measure needs
-	unsure   []verdict.Missing // why the range is no closer
-	broken   string            // a breach that no limit allows, in words; "" = none
-	unfit    string            // why this run cannot answer, whatever was measured; "" = it can
-	shown    int64             // how late the machine was, where nothing is taken off
+	facts.Value                   // of all of it
+	each        []facts.Value     // one by one, where each is a trial of its own: what quantiles count
+	least       *facts.Value      // of several: what a lower bound is held against; nil = the value itself
+	n           int               // of how many
+	of          string            // what n counts; "" = as the measure says
+	unit        string            // "" = the measure's
+	faults      int               // independent ones that could have brought a breach about: the n of "0 of n"; 0 = no such bound
+	growing     bool              // the number of trials was decided while it was looked at
+	evidence    []int64           // events, the most telling first
+	lacks       []verdict.Missing // why a pass would be none, beside what the measure needs
+	unsure      []verdict.Missing // why the range is no closer
+	broken      string            // a breach that no limit allows, in words; "" = none
+	unfit       string            // why this run cannot answer, whatever was measured; "" = it can
+	shown       int64             // how late the machine was, where nothing is taken off
 	hints
 }
 
@@ -76,8 +77,8 @@ func measures() map[string]*measure {
 		"overlap.effect":            {unit: num, of: "effect", needs: run | needContended | needLedger | needLegible | needTrusted, none: verdict.MissingEffects, sees: fenced},
 		"fence_lag":                 {unit: sec, of: "epoch", needs: run | said, none: verdict.MissingWorkEnds, sees: lagged},
 		"unowned_work":              {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingWork, sees: unownedWork},
-		"loss_to_fence":             {unit: sec, of: "loss", needs: run | needKeys | said, none: verdict.MissingLosses, sees: longest((*Facts).lossToFence)},
-		"blocked":                   {unit: sec, of: "release", needs: run | needHeard, none: verdict.MissingDoneHolders, sees: longest((*Facts).blocked)},
+		"loss_to_fence":             {unit: sec, of: "loss", needs: run | needKeys | said, none: verdict.MissingLosses, sees: longest((*facts.Facts).LossToFence)},
+		"blocked":                   {unit: sec, of: "release", needs: run | needHeard, none: verdict.MissingDoneHolders, sees: longest((*facts.Facts).Blocked)},
 		"busy.count":                {unit: num, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
 		"busy.time":                 {unit: sec, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
 		"busy.each":                 {unit: sec, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
@@ -90,8 +91,8 @@ func measures() map[string]*measure {
 		"not_owned.release":         {unit: part, of: "release", needs: run | needHeard, none: verdict.MissingAnswers, sees: notYours},
 		"failed_releases.calls":     {unit: part, of: "release call", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: failedCalls},
 		"failed_releases.given_up":  {unit: part, of: "lease", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: failedCalls},
-		"foreign_releases":          {unit: num, of: "release", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("released", func(e *epoch) []*call { return e.releases })},
-		"foreign_renewals":          {unit: num, of: "renewal", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("renewed", func(e *epoch) []*call { return e.renewals })},
+		"foreign_releases":          {unit: num, of: "release", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("released", func(e *facts.Epoch) []*facts.Call { return e.Releases })},
+		"foreign_renewals":          {unit: num, of: "renewal", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("renewed", func(e *facts.Epoch) []*facts.Call { return e.Renewals })},
 		"duplicate_epochs":          {unit: num, of: "grant", needs: run | said, none: verdict.MissingHolders, sees: grantedAgain},
 		"vanished":                  {unit: num, of: "grant", needs: needLate | needKeys | said, none: verdict.MissingHolders, sees: keysVanished},
 		"fence_regressions":         {unit: num, of: "grant", needs: run, sees: regressed},
@@ -117,7 +118,7 @@ func measures() map[string]*measure {
 // measureOf is the row of the table that l is judged by.
 func (j *judging) measureOf(l *experiments.Limit) *measure {
 	name := l.Figure()
-	if lock := j.ix.exp.Lock(l.Lock); name == "abandonments" && lock != nil && lock.AbandonedBy != nil {
+	if lock := j.ix.Exp.Lock(l.Lock); name == "abandonments" && lock != nil && lock.AbandonedBy != nil {
 		name = measureSignalled
 	}
 	return j.measures[name]
@@ -169,8 +170,8 @@ func (f *figure) complete(j *judging, l *experiments.Limit, m *measure) {
 }
 
 // unlessRead leaves the upper end open where the ledger was not read to its end.
-func (f *figure) unlessRead(ix *Facts) {
-	if _, final := ix.finalAt(); !final {
-		f.hi = open
+func (f *figure) unlessRead(ix *facts.Facts) {
+	if _, final := ix.FinalAt(); !final {
+		f.Hi = facts.Open
 	}
 }

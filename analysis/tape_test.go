@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -294,8 +295,8 @@ func (t *tape) look(at float64, w want, id string, pttl float64) {
 
 // watch records that both probes watched from 0 to the end without a gap, and the final reads.
 func (t *tape) watch(end float64) {
-	t.cover(probeKeys, end)
-	t.cover(probeLedger, end)
+	t.cover(facts.ProbeKeys, end)
+	t.cover(facts.ProbeLedger, end)
 }
 
 // cover records that the probe watched from 0 to the end without a gap, and its final read.

@@ -21,13 +21,13 @@ func (j *judging) unknown() []verdict.Unknown {
 	var all []verdict.Unknown
 	ofRun := slices.DeleteFunc(j.runMissing(), func(l verdict.Missing) bool { return !l.Code.OfRecord() })
 	for _, lock := range j.lockNames() {
-		l := j.ix.exp.Lock(lock)
+		l := j.ix.Exp.Lock(lock)
 		for _, c := range counted {
 			if c.ofJobs && l != nil && l.Loop() {
 				continue
 			}
 			lacks := ofRun
-			if why, _ := j.ix.exp.Untold(lock, c.measure); why != "" {
+			if why, _ := j.ix.Exp.Untold(lock, c.measure); why != "" {
 				lacks = []verdict.Missing{verdict.Lacking(verdict.MissingTeller, capital(why))}
 			} else if len(lacks) == 0 {
 				lacks = j.unwitnessed(&experiments.Limit{SLO: &experiments.SLO{Lock: lock}, Lock: lock, Measure: c.measure, Part: c.part})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -14,12 +15,12 @@ import (
 func TestUnwatchedNamesTheCause(t *testing.T) {
 	var one history.Event // as a reader of a file gives them, each in the memory of the last
 	gap := func(from, to int64, failed bool, why string) *history.Event {
-		one = history.Event{Kind: history.GapKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: probeLeases, Why: why, Failed: failed}}
+		one = history.Event{Kind: history.GapKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: facts.ProbeLeases, Why: why, Failed: failed}}
 		return &one
 	}
-	ix := &Facts{exp: &experiments.Experiment{}, probes: map[string]*coverage{}}
-	ix.watch(gap(0, 2e9, true, "connect: connection refused"))
-	ix.watch(gap(4e9, 6e9, false, "limit 1s"))
+	ix := &facts.Facts{Exp: &experiments.Experiment{}, Probes: map[string]*facts.Coverage{}}
+	ix.Watch(gap(0, 2e9, true, "connect: connection refused"))
+	ix.Watch(gap(4e9, 6e9, false, "limit 1s"))
 	one = history.Event{}
 	j := &judging{ix: ix}
 	for _, c := range []struct {
@@ -30,11 +31,11 @@ func TestUnwatchedNamesTheCause(t *testing.T) {
 		{history.Span{From: 0, To: 2e9}, verdict.MissingFailedLooks, "its looks failed: connect: connection refused"},
 		{history.Span{From: 4e9, To: 6e9}, verdict.MissingLooks, "less busy machine"},
 	} {
-		if got := j.unwatched(probeLeases, c.at); got.Code != c.code || !strings.Contains(got.Why+got.Next, c.want) {
+		if got := j.unwatched(facts.ProbeLeases, c.at); got.Code != c.code || !strings.Contains(got.Why+got.Next, c.want) {
 			t.Errorf("%+v: %v", c.at, got)
 		}
 	}
-	if got := j.unwatched(probeKeys, history.Span{To: 1}); got.Code != verdict.MissingLooks {
+	if got := j.unwatched(facts.ProbeKeys, history.Span{To: 1}); got.Code != verdict.MissingLooks {
 		t.Errorf("a probe that never looked: %v", got)
 	}
 }
@@ -42,15 +43,15 @@ func TestUnwatchedNamesTheCause(t *testing.T) {
 // The hint for looks that came late names the field, and a figure that had been enough for all of them. Looks that failed do not count, and no
 // lease fits into what it allows.
 func TestLateLooksNameAToleranceThatSuffices(t *testing.T) {
-	ix := &Facts{exp: &experiments.Experiment{}, probes: map[string]*coverage{}, last: 60e9}
-	ix.exp.Probes.LockKeys.MaxGap = 50 * time.Millisecond
-	ix.exp.System.Effects = []experiments.Effects{{Name: "ends"}}
-	ix.exp.System.Locks = []experiments.Lock{{Name: "leader"}}
+	ix := &facts.Facts{Exp: &experiments.Experiment{}, Probes: map[string]*facts.Coverage{}, Last: 60e9}
+	ix.Exp.Probes.LockKeys.MaxGap = 50 * time.Millisecond
+	ix.Exp.System.Effects = []experiments.Effects{{Name: "ends"}}
+	ix.Exp.System.Locks = []experiments.Lock{{Name: "leader"}}
 	good := func(from, to int64) {
-		ix.watch(&history.Event{Kind: history.CoverageKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: probeKeys, Samples: 1}})
+		ix.Watch(&history.Event{Kind: history.CoverageKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: facts.ProbeKeys, Samples: 1}})
 	}
 	gap := func(from, to int64, failed bool) {
-		ix.watch(&history.Event{Kind: history.GapKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: probeKeys, Failed: failed, Why: "why"}})
+		ix.Watch(&history.Event{Kind: history.GapKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: facts.ProbeKeys, Failed: failed, Why: "why"}})
 	}
 	good(0, 10e9)
 	gap(10e9, 10.06e9, false)
@@ -61,13 +62,13 @@ func TestLateLooksNameAToleranceThatSuffices(t *testing.T) {
 	good(39e9, 60e9)
 	j := &judging{ix: ix}
 	for ttl, want := range map[time.Duration]string{2 * time.Second: "Set probes.lock_keys.max_gap to 100ms (the longest delay was 76.864ms), or", 100 * time.Millisecond: "less busy machine, or probe less often"} {
-		ix.exp.System.Locks[0].Policy.TTL = ttl
-		if got := j.unwatched(probeKeys, history.Span{From: 10e9, To: 10.06e9}); !strings.Contains(got.Next, want) {
+		ix.Exp.System.Locks[0].Policy.TTL = ttl
+		if got := j.unwatched(facts.ProbeKeys, history.Span{From: 10e9, To: 10.06e9}); !strings.Contains(got.Next, want) {
 			t.Errorf("ttl %s: %q, want %q", ttl, got.Next, want)
 		}
 	}
-	for probe, want := range map[string]string{probeLedger: "probes.ledger.max_gap", probeLogs: "probes.logs.max_gap", "effects:ends": "system.effects[0].max_gap"} {
-		if got := ix.gapField(probe); got != want {
+	for probe, want := range map[string]string{facts.ProbeLedger: "probes.ledger.max_gap", facts.ProbeLogs: "probes.logs.max_gap", "effects:ends": "system.effects[0].max_gap"} {
+		if got := ix.GapField(probe); got != want {
 			t.Errorf("%s: %s, want %s", probe, got, want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -31,7 +32,7 @@ func TestPauseLongerThanTheTTL(t *testing.T) {
 			t.Errorf("%s: %s, counts %+v", c.name, r.Verdict, n)
 		}
 	}
-	if d := Judge(load(t, "pause-90s-unfenced")).Duplicates[0]; d.Job != "j1" || !slices.Contains(d.Kinds, dupStale) {
+	if d := Judge(load(t, "pause-90s-unfenced")).Duplicates[0]; d.Job != "j1" || !slices.Contains(d.Kinds, facts.DupStale) {
 		t.Errorf("the duplicate is %+v, want a stale one of j1", d)
 	}
 }
@@ -47,7 +48,7 @@ func played(t *testing.T, l experiments.Lock, play func(*tape)) *Facts {
 		t.Fatal(err)
 	}
 	ix := FactsOf(&experiments.Experiment{TimeScale: 1, System: experiments.System{Locks: []experiments.Lock{l}}}, h)
-	for _, f := range ix.findings {
+	for _, f := range ix.Findings {
 		if f.Code != verdict.FindingRenewedAfterWork { // which is what some tapes are about
 			t.Fatal(f)
 		}
@@ -78,15 +79,15 @@ func TestBoundedWaits(t *testing.T) {
 		t.refuse(10.9, "r2.1", w, "a")
 		t.grant(11.199, "r2.1", w, "b", 2)
 	})
-	wait := joined(ix.distributionsOf("l"), measureWait, "")
-	if got := quantile(wait.values, 0); len(wait.values) != 3 || got.dur != (dur{ns(6.2), ns(6.2)}) {
-		t.Errorf("waits are %v, want 0, 2 s and 6.2 s", wait.values)
+	wait := joined(ix.DistributionsOf("l"), facts.MeasureWait, "")
+	if got := quantile(wait.Values, 0); len(wait.Values) != 3 || got.Dur != (facts.Dur{Lo: ns(6.2), Hi: ns(6.2)}) {
+		t.Errorf("waits are %v, want 0, 2 s and 6.2 s", wait.Values)
 	}
-	ds := ix.debtsOf("l")
-	if len(ds.list) != 1 || ds.list[0].cause != causeFailed {
-		t.Fatalf("debts are %+v", ds.list)
+	ds := ix.DebtsOf("l")
+	if len(ds.List) != 1 || ds.List[0].Cause != facts.CauseFailed {
+		t.Fatalf("debts are %+v", ds.List)
 	}
-	if d := ds.list[0]; d.effective.lo != ns(5.9) || d.effective.hi != ns(6.003) || d.effective != d.waiting {
+	if d := ds.List[0]; d.Effective.Lo != ns(5.9) || d.Effective.Hi != ns(6.003) || d.Effective != d.Waiting {
 		t.Errorf("the debt is %+v, want 5.9 s to 6.003 s of it waited for", d)
 	}
 }
@@ -106,8 +107,8 @@ func TestRenewalMeetsItsOwnRelease(t *testing.T) {
 			tp.call(30, 5*ms, tp.epochs["a"], "renew", history.Fail, history.Call{Result: history.ResultAbsent})
 			c.release(tp)
 		})
-		if o := ix.notOwnedOf("job", opRenew); o.own != c.own || o.absent != c.absent {
-			t.Errorf("%s: own %d and absent %d, want %d and %d", c.name, o.own, o.absent, c.own, c.absent)
+		if o := ix.NotOwnedOf("job", facts.OpRenew); o.Own != c.own || o.Absent != c.absent {
+			t.Errorf("%s: own %d and absent %d, want %d and %d", c.name, o.Own, o.Absent, c.own, c.absent)
 		}
 	}
 }
@@ -115,12 +116,12 @@ func TestRenewalMeetsItsOwnRelease(t *testing.T) {
 // A job that is open when a run is broken off before any fault may yet have been finished; one that had its time is stranded.
 func TestStrandedBeforeAnyFault(t *testing.T) {
 	l := experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: 6 * time.Second, OpTimeout: time.Second}}
-	for end, want := range map[float64]tally{12: {0, 1}, 100: {1, 1}} {
+	for end, want := range map[float64]facts.Tally{12: {Lo: 0, Hi: 1}, 100: {Lo: 1, Hi: 1}} {
 		ix := played(t, l, func(tp *tape) {
 			tp.offer(10, jobs(1), "j1", "r1.1")
 			tp.finale(end-1, end)
 		})
-		if got, _, known := ix.strandedOf("job"); got != want || !known {
+		if got, _, known := ix.StrandedOf("job"); got != want || !known {
 			t.Errorf("final reads at T+%gs: %+v, known %t, want %+v", end, got, known, want)
 		}
 	}
@@ -142,30 +143,30 @@ func TestWhatIsNoDebt(t *testing.T) {
 		cause string
 	}{
 		{"ttl_hold runs out", lockcore.LoopTTLHold, func(tp *tape) { tp.skipRelease(1.7, "a", "ttl_hold"); tp.fence(6.9, "a", "expired", false) }, ""},
-		{"ttl_hold renewed after its work", lockcore.LoopTTLHold, func(tp *tape) { tp.renew(3, "a"); tp.renew(6, "a"); tp.fence(20, "a", "expired", false) }, causeRenewed},
+		{"ttl_hold renewed after its work", lockcore.LoopTTLHold, func(tp *tape) { tp.renew(3, "a"); tp.renew(6, "a"); tp.fence(20, "a", "expired", false) }, facts.CauseRenewed},
 		{"renewed between ticks, released", lockcore.LoopRenewed, func(tp *tape) { tp.renew(3, "a"); tp.renew(5, "a"); tp.release(7, "a") }, ""},
 		{"renewed after its release failed", lockcore.LoopRenewed, func(tp *tape) {
 			tp.releaseLost(7, "a")
 			tp.renew(9.5, "a")
 			tp.fence(20, "a", "context", false)
-		}, causeRenewed},
+		}, facts.CauseRenewed},
 		{"killed between ticks", lockcore.LoopRenewed, func(tp *tape) { tp.renew(3, "a"); tp.kill(4, "kill#1", "random", "a") }, ""},
 		{"explicit, released", lockcore.LoopExplicit, func(tp *tape) { tp.release(1.7, "a") }, ""},
 		{"explicit, killed before the release", lockcore.LoopExplicit, func(tp *tape) { tp.kill(1.65, "kill#1", "random", "a") }, ""},
-		{"explicit, killed long after a release that never came", lockcore.LoopExplicit, func(tp *tape) { tp.kill(5, "kill#1", "random", "a") }, causeFailed},
+		{"explicit, killed long after a release that never came", lockcore.LoopExplicit, func(tp *tape) { tp.kill(5, "kill#1", "random", "a") }, facts.CauseFailed},
 	} {
 		ix := played(t, policy(c.mode), func(tp *tape) {
 			ticked(tp)
 			c.play(tp)
 			tp.grant(30, "r2.1", leader, "b", 2)
 		})
-		ds := ix.debtsOf("leader")
-		ds.list = slices.DeleteFunc(ds.list, func(d debt) bool { return d.e.id != "a" })
+		ds := ix.DebtsOf("leader")
+		ds.List = slices.DeleteFunc(ds.List, func(d facts.Debt) bool { return d.E.ID != "a" })
 		switch {
-		case c.cause == "" && len(ds.list) > 0:
-			t.Errorf("%s: %+v, want no debt", c.name, ds.list[0])
-		case c.cause != "" && (len(ds.list) != 1 || ds.list[0].cause != c.cause || ds.list[0].time.lo <= 0):
-			t.Errorf("%s: %+v, want a debt of cause %s", c.name, ds.list, c.cause)
+		case c.cause == "" && len(ds.List) > 0:
+			t.Errorf("%s: %+v, want no debt", c.name, ds.List[0])
+		case c.cause != "" && (len(ds.List) != 1 || ds.List[0].Cause != c.cause || ds.List[0].Time.Lo <= 0):
+			t.Errorf("%s: %+v, want a debt of cause %s", c.name, ds.List, c.cause)
 		}
 	}
 }
@@ -176,7 +177,7 @@ func TestUpkeepFalseGreens(t *testing.T) {
 		name, row, why string
 		take           func(h *history.History)
 	}{
-		{"release-in-time", "lock_debt.max", "Probe lock_keys was delayed", func(h *history.History) { blindAt(h, probeKeys, 12) }},
+		{"release-in-time", "lock_debt.max", "Probe lock_keys was delayed", func(h *history.History) { blindAt(h, facts.ProbeKeys, 12) }},
 		{"release-in-time", "lock_debt.max", "no shot of fault kill-holder hit a lock holder", func(h *history.History) { voided(h, "kill-holder#1", "moved") }},
 		{"release-in-time", "lock_debt.waiter_seconds", "done with its key", func(h *history.History) {
 			without(h, func(ev *history.Event) bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -99,13 +100,13 @@ func (a *answer) says(r *verdict.SLOResult) (why, next string) {
 		return verdict.Reasons(r.Missing)
 	case a.word == verdict.Pass:
 		return saw, ""
-	case a.held.hi == open:
+	case a.held.Hi == facts.Open:
 		return verdict.Sentences(saw, "The end was not seen, so the figure may be larger"), cmp.Or(a.unended, "Let the run go on to its final reads, and keep the probes within max_gap.")
 	case a.against != nil:
-		return verdict.Sentences(saw, fmt.Sprintf("%s may be more or less than %g of what lock %s had", a.text(a.held.dur), a.against.Share, a.against.Lock)),
+		return verdict.Sentences(saw, fmt.Sprintf("%s may be more or less than %g of what lock %s had", a.text(a.held.Dur), a.against.Share, a.against.Lock)),
 			cmp.Or(a.closer, "Measure closer (a shorter probe period, a larger time_scale), or choose another share.")
 	}
-	return verdict.Sentences(saw, fmt.Sprintf("The limit %s lies within the measured range %s", a.exact(a.sure()), a.text(a.held.dur))),
+	return verdict.Sentences(saw, fmt.Sprintf("The limit %s lies within the measured range %s", a.exact(a.sure()), a.text(a.held.Dur))),
 		cmp.Or(a.closer, "Measure closer (a shorter probe period, a larger time_scale), or choose a limit outside that range.")
 }
 
@@ -114,7 +115,7 @@ func (a *answer) sees() string {
 	if a.saw != "" {
 		return a.saw
 	}
-	return fmt.Sprintf(a.m.phrase.saw, a.text(a.held.dur), figures.Plural(a.n, a.of))
+	return fmt.Sprintf(a.m.phrase.saw, a.text(a.held.Dur), figures.Plural(a.n, a.of))
 }
 
 // advises is what to do about a breach.
@@ -123,9 +124,9 @@ func (a *answer) advises() string { return cmp.Or(a.next, a.m.phrase.next) }
 // asks says what was asked, where there was less of it.
 func (a *answer) asks() string {
 	if a.against != nil {
-		return fmt.Sprintf("The SLO asks for at least %g of what lock %s had, %s", a.against.Share, a.against.Lock, a.exact(a.limit.lo))
+		return fmt.Sprintf("The SLO asks for at least %g of what lock %s had, %s", a.against.Share, a.against.Lock, a.exact(a.limit.Lo))
 	}
-	return "The SLO asks for " + map[experiments.Side]string{experiments.SideLeast: "at least ", experiments.SideExact: "exactly "}[a.l.Side] + a.exact(a.limit.lo)
+	return "The SLO asks for " + map[experiments.Side]string{experiments.SideLeast: "at least ", experiments.SideExact: "exactly "}[a.l.Side] + a.exact(a.limit.Lo)
 }
 
 // bound says what is expected of a fault.
@@ -143,66 +144,55 @@ func (f *figure) exact(x int64) string {
 }
 
 // text is a range.
-func (f *figure) text(d dur) string {
+func (f *figure) text(d facts.Dur) string {
 	switch {
 	case f.unit == verdict.UnitSeconds:
 		return d.String()
 	case f.unit == verdict.UnitRatio:
 		return percent(d)
-	case d.lo == d.hi:
-		return figures.Count(d.lo)
-	case d.hi == open:
-		return "at least " + figures.Count(d.lo)
+	case d.Lo == d.Hi:
+		return figures.Count(d.Lo)
+	case d.Hi == facts.Open:
+		return "at least " + figures.Count(d.Lo)
 	}
-	return fmt.Sprintf("%s to %s", figures.Count(d.lo), figures.Count(d.hi))
+	return fmt.Sprintf("%s to %s", figures.Count(d.Lo), figures.Count(d.Hi))
 }
 
 // percent is a range of billionths.
-func percent(d dur) string {
-	lo := fmt.Sprintf("%.3g%%", float64(d.lo)/1e7)
+func percent(d facts.Dur) string {
+	lo := fmt.Sprintf("%.3g%%", float64(d.Lo)/1e7)
 	switch {
-	case d.lo == d.hi:
+	case d.Lo == d.Hi:
 		return lo
-	case d.hi == open:
+	case d.Hi == facts.Open:
 		return "at least " + lo
 	}
-	return strings.TrimSuffix(lo, "%") + fmt.Sprintf(" to %.3g%%", float64(d.hi)/1e7)
-}
-
-// of words a count of n things: those that surely did it, and those that only may have.
-func (t tally) of(n int, thing, did, may string) string {
-	switch {
-	case t.lo == t.hi:
-		return fmt.Sprintf("%s of %s %s", figures.Count(t.hi), figures.Plural(n, thing), did)
-	case t.lo == 0:
-		return fmt.Sprintf("%s of %s %s", figures.Count(t.hi), figures.Plural(n, thing), may)
-	}
-	return fmt.Sprintf("%s of %s %s and %s more %s", figures.Count(t.lo), figures.Plural(n, thing), did, figures.Count(t.hi-t.lo), may)
+	return strings.TrimSuffix(lo, "%") + fmt.Sprintf(" to %.3g%%", float64(d.Hi)/1e7)
 }
 
 // epochTook names an epoch and how long it took.
-func epochTook(e *epoch, d dur) string {
-	return fmt.Sprintf("Key %s, epoch %s, granted at %s: %s", e.key, e.id, figures.Clock(e.granted.To), d)
+func epochTook(e *facts.Epoch, d facts.Dur) string {
+	return fmt.Sprintf("Key %s, epoch %s, granted at %s: %s", e.Key, e.ID, figures.Clock(e.Granted.To), d)
 }
 
 // tooFew says how many trials it takes to claim the quantile, when so many of them missed it.
 func (a *answer) tooFew(file advice) verdict.Missing {
-	missed, name := over(a.each, a.limit.lo), a.l.Bound()
+	missed, name := over(a.each, a.limit.Lo), a.l.Bound()
 	if a.growing {
 		q := a.question(missed)
 		return verdict.Lacking(verdict.MissingMoreRepeats, q.Says(a.of), file.repeats(a.l.Lock, a.n+q.More()))
 	}
-	need, things := stats.TrialsNeeded(a.l.Quantile, missed.hi), figures.Plural(a.n, a.of)
+	need, things := stats.TrialsNeeded(a.l.Quantile, missed.Hi), figures.Plural(a.n, a.of)
 	next := file.trials(a.l.Lock, need)
 	switch {
 	case !a.m.kills:
-		return verdict.Lacking(verdict.MissingMoreValues, figures.Count(missed.hi), things, name, need)
-	case missed.hi == 0:
+		return verdict.Lacking(verdict.MissingMoreValues, figures.Count(missed.Hi), things, name, need)
+	case missed.Hi == 0:
 		return verdict.Lacking(verdict.MissingCleanTrials, things, name, need, next)
-	case missed.lo == a.n:
+	case missed.Lo == a.n:
 		next = "Raise the limit or shorten the lease: every " + a.of + " missed the limit."
-	case missed.hi == a.n:
+	case missed.Hi == a.n:
 		next = "Raise the limit or shorten the lease: every " + a.of + " may have missed the limit."
 	}
-	return verdict.Lacking(verdict.MissingMoreTrials, missed.of(a.n, a.of, "missed the limit", "may have missed it"), name, need, stats.TrialsNeeded(a.l.Quantile, 0), next)
+	return verdict.Lacking(verdict.MissingMoreTrials, missed.Of(a.n, a.of, "missed the limit", "may have missed it"), name, need, stats.TrialsNeeded(a.l.Quantile, 0), next)
 }

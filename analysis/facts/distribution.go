@@ -1,0 +1,84 @@
+package facts
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Measures of distributions.
+const (
+	MeasureHeld = "held"
+	MeasureWait = "wait"
+)
+
+// Distribution is how long the holds, or the waits, of the jobs of one class were.
+type Distribution struct {
+	Measure, lock, Class string
+	Values               []Value
+	Ns                   []int64 // held: the event of each value's grant
+	Cut                  int     // holds that ended with their holder's death: how long they would have been is not known
+}
+
+// DistributionsOf gives the holds and, for locks of jobs, the waits of the lock, by class in the order of their appearance.
+func (ix *Facts) DistributionsOf(lock string) []*Distribution {
+	var out []*Distribution
+	at := func(measure, class string) *Distribution {
+		for _, d := range out {
+			if d.Measure == measure && d.Class == class {
+				return d
+			}
+		}
+		out = append(out, &Distribution{Measure: measure, lock: lock, Class: class})
+		return out[len(out)-1]
+	}
+	for _, k := range ix.KeysOf(lock) {
+		class := ""
+		if len(k.jobs) > 0 {
+			class = k.jobs[0].class
+		}
+		held := at(MeasureHeld, class)
+		for _, e := range k.Epochs {
+			held.hold(ix, e)
+		}
+		if k.loop {
+			continue
+		}
+		wait := at(MeasureWait, class)
+		for _, w := range ix.waitersOf(k) {
+			wait.Values = append(wait.Values, ix.waits(w)...)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *Distribution) int { return cmp.Compare(a.Measure, b.Measure) })
+	return slices.DeleteFunc(out, func(d *Distribution) bool { return len(d.Values) == 0 && d.Cut == 0 })
+}
+
+// hold adds the time for which e's holder relied on the lock.
+func (d *Distribution) hold(ix *Facts, e *Epoch) {
+	if e.Belief == nil {
+		return
+	}
+	death, dead := ix.Deaths[e.Replica]
+	if dead && e.Belief.End == death.Span || e.Belief.End.To == Open || ix.takenDown(e.Belief.End.From) {
+		d.Cut++
+		return
+	}
+	d.Values = append(d.Values, Value{Dur: between(e.Belief.Start, e.Belief.End)})
+	d.Ns = append(d.Ns, e.N)
+}
+
+// Evidence cites the longest holds.
+func (d *Distribution) Evidence() []int64 {
+	if len(d.Ns) != len(d.Values) {
+		return nil
+	}
+	order := make([]int, len(d.Ns))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(d.Values[b].Hi, d.Values[a].Hi) })
+	var ns []int64
+	for _, i := range order[:min(len(order), maxEvidence)] {
+		ns = append(ns, d.Ns[i])
+	}
+	return Cite(ns...)
+}

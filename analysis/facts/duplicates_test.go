@@ -1,0 +1,31 @@
+package facts
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// Advice is what the file does not have yet.
+func TestAdviceAgainstADuplicateIsNotThereYet(t *testing.T) {
+	for _, c := range []struct {
+		kind                 string
+		fenced, look, strict bool
+		next                 string
+	}{
+		{DupStale, false, false, false, "(fenced: true)"},
+		{DupStale, true, false, false, "Mint a higher fence"},
+		{DupRepeated, true, false, false, "(look: true)"},
+		{DupRepeated, true, true, false, "(strict: true)"},
+		{DupRepeated, true, true, true, "check its comparison"},
+	} {
+		ix := &Facts{Exp: &experiments.Experiment{}}
+		ix.Exp.System.Work = []experiments.Work{{Lock: "job", Fenced: c.fenced, Look: c.look, Strict: c.strict}}
+		next := ix.DuplicateAdvice(&verdict.Duplicate{Lock: "job", Kinds: []string{c.kind}})
+		if !strings.Contains(next, c.next) || c.look && strings.Contains(next, "look: true") || c.fenced && strings.Contains(next, "fenced: true") {
+			t.Errorf("%+v: %s", c, next)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package facts
+
+import (
+	"slices"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Consequence is what one confirmed shot brought about at one lock: the part of the facts that a row of `expect` is about.
+type Consequence struct {
+	Shot *Shot
+	Lock string
+}
+
+// BroughtAbout are the facts of one lock that may be due to the shot: of the keys that it struck, from when it was applied until the next
+// one strikes them.
+func (ix *Facts) BroughtAbout(c Consequence) *Facts {
+	part := *ix
+	part.Only, part.Findings, part.jobOrder = &c, nil, nil
+	part.byLock = map[string][]*Key{}
+	struck := ix.struckKeys(c.Shot)
+	for _, k := range ix.KeysOf(c.Lock) {
+		if !struck[k.Name] {
+			continue
+		}
+		w := history.Span{From: c.Shot.Applied.From, To: Open}
+		for _, o := range ix.Shots {
+			if o.Effective() && o.Applied.From > w.From && ix.struckKeys(o)[k.Name] {
+				w.To = min(w.To, o.Applied.From)
+			}
+		}
+		part.byLock[c.Lock] = append(part.byLock[c.Lock], k.during(w))
+		part.jobOrder = append(part.jobOrder, k.jobs...)
+	}
+	return &part
+}
+
+// LeavesOut reports a shot that these facts are not about.
+func (ix *Facts) LeavesOut(s *Shot) bool { return ix.Only != nil && ix.Only.Shot != s }
+
+// struckKeys are the keys of which the shot struck an epoch, or an operation.
+func (ix *Facts) struckKeys(s *Shot) map[string]bool {
+	if s.struckKeys == nil {
+		s.struckKeys = map[string]bool{}
+		for _, h := range s.hits {
+			s.struckKeys[h.Key] = true
+		}
+		for _, e := range s.MayHit(ix) {
+			if s.struck(ix, e) {
+				s.struckKeys[e.Key] = true
+			}
+		}
+	}
+	return s.struckKeys
+}
+
+// during is what happened at the key in w.
+func (k *Key) during(w history.Span) *Key {
+	out := *k
+	in := func(from, to int64) bool { return to >= w.From && from <= w.To }
+	out.Epochs, out.attempts, out.waits, out.effects = nil, nil, nil, nil
+	for _, e := range k.Epochs {
+		if in(e.Granted.From, max(e.Life.end.To, e.stop().To)) {
+			out.Epochs = append(out.Epochs, e)
+		}
+	}
+	for _, c := range k.attempts {
+		if in(c.sent.From, c.Span.To) {
+			out.attempts = append(out.attempts, c)
+		}
+	}
+	for _, x := range k.waits {
+		if in(x.begin.From, x.end.To) {
+			out.waits = append(out.waits, x)
+		}
+	}
+	for _, f := range k.effects {
+		if in(f.span.From, f.span.To) {
+			out.effects = append(out.effects, f)
+		}
+	}
+	out.Regressions = slices.DeleteFunc(slices.Clone(k.Regressions), func(r regression) bool { return !slices.Contains(out.Epochs, r.Late) })
+	return &out
+}

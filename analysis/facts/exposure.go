@@ -1,0 +1,411 @@
+package facts
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// What a fault does to whom: the class of its trials, where it lives, and which epochs it hits.
+
+// Class is the series that the shot's takeovers belong to; "" where it keeps nobody from a lease, so that there are none.
+func (s *Shot) Class() string { return s.Does.Class }
+
+// cutsOff reports a fault that may cost a holder its lease, so that others take over.
+func (s *Shot) cutsOff() bool { return s.Class() != "" }
+
+// failures reports a burst of failing operations.
+func (s *Shot) failures() bool { return s.Does.Fails != "" }
+
+// strikes reports that the shot was meant for the incarnation, or for its way to the store.
+func (s *Shot) strikes(incarnation string) bool {
+	return slices.ContainsFunc(s.victims, func(v string) bool {
+		return v == incarnation || s.Does.OnTheWay && history.ReplicaOf(v) == history.ReplicaOf(incarnation)
+	})
+}
+
+// settle finds what the shot exposed and makes its trials.
+func (s *Shot) settle(ix *Facts) {
+	for _, v := range s.victims {
+		if p, ok := s.pauseOf(ix, v); ok {
+			ix.Pauses[v] = append(ix.Pauses[v], p)
+		}
+	}
+	if !s.Effective() {
+		s.idle = ix.idleAt(s)
+		s.WhyVoid = s.ReasonVoid()
+		return
+	}
+	for _, h := range s.hits {
+		if k := ix.Keys[h.Key]; k != nil {
+			s.Locks[k.Lock] = true
+		}
+	}
+	for _, e := range s.MayHit(ix) {
+		if e.rank > 0 && s.found(ix, e) {
+			s.Exposed = append(s.Exposed, e)
+		}
+		if s.struck(ix, e) {
+			s.Locks[e.Lock] = true
+			s.Contended[e.Lock] = s.Contended[e.Lock] || ix.wanted(s, e)
+		}
+	}
+	slices.SortStableFunc(s.Exposed, func(a, b *Epoch) int {
+		return cmp.Or(cmp.Compare(a.Lock, b.Lock), cmp.Compare(a.Key, b.Key))
+	})
+	for _, e := range s.Exposed {
+		switch {
+		case !s.cutsOff():
+		case ix.nothingOwed(s, e):
+			s.NothingOwed++
+		default:
+			t := ix.newTrial(s, e)
+			ix.wrongVictim(t)
+			ix.lateTrial(ix.Keys[e.Key], t)
+			s.Trials = append(s.Trials, t)
+		}
+	}
+	if !s.Valid() {
+		s.WhyVoid = s.ReasonVoid()
+	}
+}
+
+// found reports that e surely owned its key throughout the bracket in which the fault was applied; or until it, where the fault itself
+// took the key away.
+func (s *Shot) found(ix *Facts, e *Epoch) bool {
+	l := &e.Life
+	switch {
+	case e.Granted.To > s.Applied.From:
+		return false
+	case l.end.From >= s.Applied.To:
+	case s.death() != nil && s.handedOver(e) && l.end.From >= s.Applied.From: // told to end, it gave the key back before the call had returned
+	case s.Class() == verdict.ClassCrash && !ix.Exp.Leases() && l.end.From >= s.Applied.From: // its session went with it
+	case !s.takes(e):
+		return false
+	default:
+		kept := l.gave == nil || l.gave.sent.From >= s.Applied.To
+		if !kept || l.Due.From < s.Applied.To || l.end.To < s.Applied.From {
+			return false
+		}
+	}
+	return !ix.goneBefore(s, e)
+}
+
+// takes reports a fault that may take the key from under e.
+func (s *Shot) takes(e *Epoch) bool {
+	return s.Class() == verdict.ClassStore || s.Class() == verdict.ClassTheft && s.key == e.Key
+}
+
+// goneBefore reports that e's key may have been taken away before s struck: by another fault, after which nobody saw e own it, or, since
+// a standby may bring it back again, as a look at the key showed.
+func (ix *Facts) goneBefore(s *Shot, e *Epoch) bool {
+	taken := func(o *Shot) bool {
+		if o == s || o.Applied == nil || !o.takes(e) || o.Applied.From > s.Applied.From || o.Applied.To < e.Granted.From {
+			return false
+		}
+		if o.Does.FailsOver { // the standby may know of an older end
+			return !slices.ContainsFunc(e.Renewals, func(c *Call) bool { return c.outcome == history.OK && c.Span.From > o.Applied.To })
+		}
+		return e.Life.alive <= o.Applied.To
+	}
+	seen := func(l *stretch) bool {
+		return l.epoch != e.ID && l.first.From >= e.Granted.To && l.first.To <= s.Applied.From
+	}
+	gave := func(c *Call) bool { return c.outcome != history.Fail && c.sent.From < s.Applied.To }
+	if ix.cameBack(e) && slices.ContainsFunc(e.Releases, gave) {
+		return true
+	}
+	return slices.ContainsFunc(ix.Shots, taken) || slices.ContainsFunc(ix.Keys[e.Key].looks, seen)
+}
+
+// struck reports that e, which may have been hit, surely was: an operation of it, or while it surely owned its key and the fault
+// was in effect (docs/decisions/0007).
+func (s *Shot) struck(ix *Facts, e *Epoch) bool {
+	during := e.Granted.To <= s.Over.From && e.Life.end.From >= s.Applied.To
+	return s.failures() || e.rank > 0 && (during || s.found(ix, e))
+}
+
+// hitEpochs is MayHit by key.
+func (s *Shot) hitEpochs(ix *Facts) map[string][]*Epoch {
+	if s.hit == nil {
+		s.hit = map[string][]*Epoch{}
+		for _, e := range s.MayHit(ix) {
+			s.hit[e.Key] = append(s.hit[e.Key], e)
+		}
+	}
+	return s.hit
+}
+
+// MayHit lists the epochs that the fault may have hit, whenever they were granted: of a burst those of which an operation failed, of
+// a deleted key the one that had it, of a fault of the store all, of any other those of the replicas that it struck.
+func (s *Shot) MayHit(ix *Facts) []*Epoch {
+	var es []*Epoch
+	seen := map[*Epoch]bool{}
+	add := func(e *Epoch) {
+		if e != nil && !seen[e] && !e.Stranger {
+			seen[e] = true
+			es = append(es, e)
+		}
+	}
+	named := func(key, epoch string, when history.Span) {
+		if k := ix.Keys[key]; k != nil {
+			add(k.at(epoch, when))
+		}
+	}
+	for _, incarnation := range slices.Sorted(maps.Keys(ix.replicas)) {
+		for _, e := range ix.replicas[incarnation] {
+			switch {
+			case s.failures() && !s.failed(e), s.Does.AtKey:
+			case s.failures(), s.Does.AtStore, s.strikes(incarnation):
+				add(e)
+			}
+		}
+	}
+	switch {
+	case s.failures():
+		for _, h := range s.hits {
+			named(h.Key, h.Epoch, h.Span)
+		}
+	case s.Does.AtStore: // those of which nobody claims to be the holder as well
+		for _, e := range ix.allEpochs() {
+			add(e)
+		}
+	default:
+		named(s.key, s.epoch, s.Applied.Span)
+	}
+	return es
+}
+
+// failed reports that an operation of e says that the shot made it fail.
+func (s *Shot) failed(e *Epoch) bool {
+	for c := range e.calls() {
+		if c.fault == s.Op {
+			return true
+		}
+	}
+	return false
+}
+
+// firstHit is the first renewal of e that the shot hit, as e's holder tells or as it was seen on the way; nil where none was. One that
+// was only held back may yet have succeeded.
+func (s *Shot) firstHit(e *Epoch) *history.Span {
+	if s.Does.Fails != lockcore.OpRenew {
+		return nil
+	}
+	var first *history.Span
+	note := func(at *history.Span) {
+		if first == nil || at.To < first.To {
+			first = at
+		}
+	}
+	for _, c := range e.Renewals {
+		if c.fault == s.Op {
+			note(&c.Span)
+		}
+	}
+	for _, h := range s.hits {
+		if h.Key == e.Key && h.Epoch == e.ID && h.To >= e.Granted.From {
+			note(&h.Span)
+		}
+	}
+	return first
+}
+
+// cutOff is the last confirmed fault that kept e's renewals from the store before it was given up; nil where none did.
+func (ix *Facts) cutOff(e *Epoch) *Shot {
+	var last *Shot
+	for _, s := range ix.Shots {
+		if s.Applied != nil && s.Applied.From <= e.abandoned.To && s.void == nil && !s.Does.Kills && s.kept(e) {
+			last = s
+		}
+	}
+	return last
+}
+
+// kept reports that the shot kept e's renewals from the store: it lay over the lease, and none was answered while it lasted.
+func (s *Shot) kept(e *Epoch) bool {
+	over := s.Applied.From < e.Life.Due.To && s.Over.To > e.Granted.From
+	switch {
+	case s.failures():
+		return s.firstHit(e) != nil
+	case s.Does.Stands >= 1:
+		return over && s.strikes(e.Replica)
+	case s.Does.AtStore && !s.Does.AtOnce, (s.Does.OnTheWay || s.Does.Stands > 0) && s.strikes(e.Replica):
+		answered := func(c *Call) bool {
+			return c.outcome == history.OK && c.Span.From >= s.Applied.To && c.Span.To <= s.Over.From
+		}
+		return over && !slices.ContainsFunc(e.Renewals, answered)
+	}
+	return false
+}
+
+// markStrangers finds the epochs that faults of ours put into keys: nobody asked for them, and nobody holds them.
+func (ix *Facts) markStrangers() {
+	for _, s := range ix.Shots {
+		k := ix.Keys[s.key]
+		if !s.Does.Plants || s.Applied == nil || k == nil {
+			continue
+		}
+		for _, e := range k.Epochs {
+			planted := e.Granted.From <= s.Applied.To && e.Granted.To >= s.Applied.From
+			if planted && e.ID != s.epoch && e.Replica == "" && len(e.effects) == 0 {
+				e.Stranger = true
+			}
+		}
+	}
+}
+
+// Who wanted a key when a fault struck its holder is known at the shot, or not at all: what is seen only afterwards makes no trial void,
+// since followers that never ask again would else be taken for followers that nobody needs.
+
+// finished reports that the job surely had its terminal state when s struck e. What a killed victim wrote, it wrote before it died;
+// anybody else's write must surely have come before.
+func (j *job) finished(s *Shot, e *Epoch) bool {
+	return slices.ContainsFunc(j.terminals, func(f *effect) bool {
+		own := f.Epoch == e || f.Epoch.Replica != "" && f.Epoch.Replica == e.Replica
+		return s.Does.Kills && own || f.span.To <= s.Applied.To
+	})
+}
+
+// idleAt reports a shot that found nobody to hold its lock, since all jobs of the lock had ended.
+func (ix *Facts) idleAt(s *Shot) bool {
+	if s.void == nil || s.void.Fault.Why != history.NoTarget {
+		return false
+	}
+	end, over := ix.JobsEnd(ix.aimOf(s.ID))
+	return over && end <= s.void.From
+}
+
+// aimOf is the lock at whose holder the file aims the fault; "" = none.
+func (ix *Facts) aimOf(fault string) string {
+	if f := ix.declaredFault(fault); f != nil {
+		return f.Lock()
+	}
+	return ""
+}
+
+// declaredFault is the fault of the file with this id; nil where there is none.
+func (ix *Facts) declaredFault(id string) *experiments.Fault {
+	for i := range ix.Exp.Faults {
+		if f := &ix.Exp.Faults[i]; f.ID == id {
+			return f
+		}
+	}
+	return nil
+}
+
+// JobsEnd is when the last job of the lock had ended; over is false where one did not, or there were none.
+func (ix *Facts) JobsEnd(lock string) (end int64, over bool) {
+	for _, j := range ix.jobOrder {
+		if j.lock != lock {
+			continue
+		}
+		if len(j.terminals) == 0 {
+			return 0, false
+		}
+		end, over = max(end, j.terminals[0].span.To), true
+	}
+	return end, over
+}
+
+// nothingOwed reports that every job under e's key was finished when the fault struck.
+func (ix *Facts) nothingOwed(s *Shot, e *Epoch) bool {
+	k := ix.Keys[e.Key]
+	return !k.loop && len(k.jobs) > 0 && !slices.ContainsFunc(k.jobs, func(j *job) bool { return !j.finished(s, e) })
+}
+
+// demand is the first attempt of another incarnation that the fault could have kept waiting.
+func (ix *Facts) demand(k *Key, s *Shot, e *Epoch) (history.Span, bool) {
+	for _, c := range k.attempts {
+		if c.source != s.victim && c.source != e.Replica && c.Span.To >= s.Applied.From {
+			return c.sent, true
+		}
+	}
+	return history.Span{}, false
+}
+
+// standing reports demand that needs no attempt to be seen: a live candidate of the loop, or a job under the key that surely was not
+// finished yet.
+func (ix *Facts) standing(k *Key, s *Shot, e *Epoch) bool {
+	if !k.loop {
+		return slices.ContainsFunc(k.jobs, func(j *job) bool {
+			early := func(f *effect) bool { return f.span.From <= s.Applied.To }
+			return j.owed().From <= s.Applied.To && !j.finished(s, e) && !slices.ContainsFunc(j.terminals, early)
+		})
+	}
+	for who, ready := range ix.Ready {
+		struck := who == e.Replica || s.Does.Kills && s.strikes(who)
+		if d, dead := ix.Deaths[who]; !struck && ready <= s.Applied.From && !(dead && d.From <= s.Applied.To) {
+			return true
+		}
+	}
+	return false
+}
+
+// due is from when on a job under the key is owed that s kept from its end; zero where one is owed from the beginning.
+func (k *Key) due(s *Shot, e *Epoch) history.Span {
+	first := history.Span{From: Open, To: Open}
+	for _, j := range k.jobs {
+		if !j.finished(s, e) {
+			first = history.Span{From: min(first.From, j.due.From), To: min(first.To, j.due.To)}
+		}
+	}
+	if first.From == Open {
+		return history.Span{}
+	}
+	return first
+}
+
+// owedUntil is from when on nobody had a reason to take the key any more, since all its jobs were finished, by whomever; open while
+// one was not, and for loops.
+func (k *Key) owedUntil() int64 {
+	if k.loop || len(k.jobs) == 0 {
+		return Open
+	}
+	until := int64(never)
+	for _, j := range k.jobs {
+		if len(j.terminals) == 0 {
+			return Open
+		}
+		until = max(until, j.terminals[0].span.From)
+	}
+	return until
+}
+
+// InUse reports that during g a key of the lock may have been held, worked under, or asked for.
+func (ix *Facts) InUse(lock string, g history.Span) bool {
+	if !ix.claimed[lock] {
+		return true
+	}
+	touches := func(from, to int64) bool { return from <= g.To && to >= g.From }
+	flight := int64(max(ix.policy(lock).OpTimeout, ix.policy(lock).Acquire.Timeout))
+	for _, k := range ix.KeysOf(lock) {
+		for _, e := range k.Epochs {
+			if touches(e.Granted.From, max(e.Life.end.To, e.stop().To)) {
+				return true
+			}
+		}
+		for _, c := range k.attempts {
+			if touches(c.sent.From, c.applied(flight).To) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wanted reports that another incarnation asked for the key after the fault, while e still owned it, or its holder still relied on it.
+func (ix *Facts) wanted(s *Shot, e *Epoch) bool {
+	until := e.Life.end.To
+	if e.Belief != nil {
+		until = max(until, e.Belief.End.To)
+	}
+	return slices.ContainsFunc(ix.Keys[e.Key].attempts, func(c *Call) bool {
+		return c.source != e.Replica && c.source != s.victim && c.Span.To >= max(s.Applied.From, e.Granted.From) && c.sent.From <= until
+	})
+}

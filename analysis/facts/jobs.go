@@ -1,0 +1,178 @@
+package facts
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// ReExecuted counts the executions of jobs that were executed before, by an earlier epoch. Work that was surely complete counts
+// in lo; work that was cut off (nobody knows how much of it was done) only in hi.
+func (ix *Facts) ReExecuted(lock string) (t Tally, evidence []int64) {
+	if ix.Exp.Observed() {
+		return ix.foreignRuns(lock)
+	}
+	type run struct {
+		e *Epoch
+		w *work
+	}
+	by := map[string][]run{}
+	for k, e := range ix.EpochsOf(lock) {
+		for _, w := range e.Works {
+			if !k.loop && !w.skipped() {
+				by[w.subject] = append(by[w.subject], run{e, w})
+			}
+		}
+	}
+	for _, j := range ix.jobOrder {
+		runs := by[j.id]
+		if j.lock != lock || len(runs) < 2 {
+			continue
+		}
+		slices.SortStableFunc(runs, func(a, b run) int { return cmp.Compare(a.e.rank, b.e.rank) })
+		complete := false
+		for i, r := range runs {
+			if i > 0 && r.e != runs[i-1].e {
+				t.Hi++
+				if complete {
+					t.Lo++
+				}
+				evidence = append(evidence, r.w.N)
+			}
+			complete = complete || r.w.why == history.AckDone || ix.wrote(j, r.e)
+		}
+	}
+	return t, evidence
+}
+
+// wrote reports that e brought the job to an end.
+func (ix *Facts) wrote(j *job, e *Epoch) bool {
+	return slices.ContainsFunc(j.terminals, func(f *effect) bool { return f.Epoch == e })
+}
+
+// StrandedOf counts work that is still open at the horizon: jobs without a terminal state, and loops that nobody took over.
+// What is open before the horizon, or before it could be worked off after that, may yet be finished, so it counts in hi only; so
+// does all of it where the ledger has lost entries, or the final reads are missing (known is false).
+func (ix *Facts) StrandedOf(lock string) (t Tally, evidence []int64, known bool) {
+	if l := ix.Exp.Lock(lock); ix.Exp.Observed() && l != nil && !l.Loop() {
+		return ix.foreignStranded(lock)
+	}
+	final, known := ix.FinalAt()
+	horizon, _ := ix.Horizon(lock)
+	add := func(since, hold, n int64) {
+		t.Hi++
+		if known && len(ix.LostLedger) == 0 && final >= Plus(max(horizon, since), hold) {
+			t.Lo++
+		}
+		evidence = append(evidence, n)
+	}
+	for _, j := range ix.jobOrder {
+		if j.lock == lock && len(j.terminals) == 0 && j.due.From <= horizon {
+			add(Plus(j.owed().To, int64(forecast.Horizon(ix.Exp, lock))), j.hold, j.n)
+		}
+	}
+	for _, s := range ix.Shots {
+		for _, tr := range s.Trials {
+			k := ix.Keys[tr.E.Key]
+			last := k.Epochs[len(k.Epochs)-1] == tr.E
+			if k.Lock == lock && k.loop && tr.After == nil && last {
+				add(0, 0, s.Applied.N)
+			}
+		}
+	}
+	return t, evidence, known
+}
+
+// owed is from when on somebody has to do the job: since its offer, or since it is due.
+func (j *job) owed() history.Span {
+	return history.Span{From: max(j.offered.From, j.due.From), To: max(j.offered.To, j.due.To)}
+}
+
+// Horizon is the instant from which on a breach of this lock would have been seen; faulted is false where no fault was applied.
+func (ix *Facts) Horizon(lock string) (at int64, faulted bool) {
+	at, faulted = ix.FaultsOver()
+	return Plus(at, int64(forecast.Horizon(ix.Exp, lock))), faulted
+}
+
+// FaultsOver is when the last fault was over, as far as that is known.
+func (ix *Facts) FaultsOver() (at int64, faulted bool) {
+	for _, s := range ix.Shots {
+		if s.Applied == nil {
+			continue
+		}
+		faulted = true
+		end := s.Over
+		if end.To == Open {
+			end.To = end.From
+		}
+		at = max(at, end.To)
+	}
+	return at, faulted
+}
+
+// Duplicates of one lock: applied terminal writes beyond the first of each job.
+type Duplicates struct {
+	List      []verdict.Duplicate
+	Extra     int // surely
+	Maybe     int // likewise terminal, and perhaps retries of the same operation
+	Open      int // terminal writes whose effect no final read resolved
+	Finished  int
+	Jobs      int
+	Accepted  int // terminal writes
+	Prevented int // terminal writes that the ledger refused
+}
+
+func (ix *Facts) DuplicatesOf(lock string) Duplicates {
+	var d Duplicates
+	for _, j := range ix.jobOrder {
+		if j.lock != lock {
+			continue
+		}
+		d.Jobs++
+		d.Accepted += len(j.terminals)
+		if len(j.terminals) > 0 {
+			d.Finished++
+		}
+		if len(j.terminals) > 1 {
+			x := ix.duplicate(j)
+			d.List = append(d.List, x)
+			d.Extra += x.Extra
+			d.Maybe += len(j.terminals) - 1 - x.Extra
+		}
+	}
+	for _, f := range ix.effects {
+		if f.key.Lock == lock && f.Terminal && !f.Accepted {
+			d.Prevented++
+		}
+	}
+	if _, final := ix.FinalAt(); !final {
+		d.Open = ix.unresolved(lock)
+	}
+	return d
+}
+
+// resurrected reports a state after a terminal one that is not terminal.
+func (j *job) resurrected() bool {
+	ended := false
+	for _, f := range j.states {
+		if ended && !f.Terminal {
+			return true
+		}
+		ended = ended || f.Terminal
+	}
+	return false
+}
+
+// unresolved counts terminal writes of the lock that were sent, have no known outcome and are not in what was read of the ledger.
+func (ix *Facts) unresolved(lock string) int {
+	n := 0
+	for _, c := range ix.writes {
+		if c.invoked != 0 && c.terminal && c.lock == lock && c.entry == nil && !c.missing {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,188 @@
+package facts
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// lateStretch is a stretch in which the runner's machine was late.
+type lateStretch struct {
+	history.Span
+	history.Late
+}
+
+// foreign is the share of the processor time in the stretch that neither replicas nor stores of the run used. What they fill themselves
+// is the system's own doing, on any machine.
+func (s *lateStretch) foreign() float64 {
+	if s.Busy == 0 { // nobody says who filled them
+		return 1
+	}
+	return float64(s.Busy-s.Ours) / float64(s.Busy)
+}
+
+// kept is for how long the machine may have kept those who are on the way waiting, at most. Waits of several may have come one after
+// the other, so they add up, to no more than the stretch. anybody is whoever waited longest.
+func (s *lateStretch) kept(way []string) int64 {
+	waited := int64(0)
+	for _, who := range way {
+		switch who {
+		case theRunner:
+			waited += s.Stall - s.Still
+		case anybody:
+			longest := int64(0)
+			for name, ns := range s.Waits {
+				if name != history.WaitsStore && name != history.WaitsLedger {
+					longest = max(longest, ns)
+				}
+			}
+			waited += longest
+		default:
+			waited += s.Waits[who]
+		}
+	}
+	return min(s.Width(), s.Still+int64(float64(waited)*s.foreign()))
+}
+
+// Who is on a way, beside incarnations and the stores.
+const (
+	theRunner = "runner"
+	anybody   = "" // a replica of which nobody knows which one
+)
+
+// lateness is by how much the machine may have been late from one instant to another, at most, for what went the way from who to the
+// stores. Where replicas are not on the runner's machine it says how late that one was, and nothing can be held against it.
+func (ix *Facts) lateness(from, to int64, way ...string) int64 {
+	first, _ := slices.BinarySearchFunc(ix.late, from, func(s lateStretch, at int64) int { return cmp.Compare(s.To, at) })
+	sum := int64(0)
+	for i := range ix.late[first:] {
+		s := &ix.late[first+i]
+		if s.From >= to {
+			break
+		}
+		kept := s.Stall
+		if ix.latenessJudges() {
+			kept = s.kept(way)
+		}
+		sum += min(kept, min(s.To, to)-max(s.From, from))
+	}
+	return sum
+}
+
+// wayOf is who is on the way of a request of who for a lock: the stores, and the runner where it has to pass something on.
+func (ix *Facts) wayOf(loop bool, who string) []string {
+	way := []string{who, history.WaitsStore, history.WaitsLedger}
+	env := ix.Env
+	offers := !loop && (env == nil || env.Fleet != history.FleetObservedProcesses && env.Fleet != history.FleetObservedPods)
+	if offers || env != nil && (env.Proxy != "" || env.Store.Kind == "embedded") { // it offers jobs, or it carries the calls
+		way = append(way, theRunner)
+	}
+	return way
+}
+
+// latenessJudges reports that the replicas were on the runner's machine, whoever started them.
+func (ix *Facts) latenessJudges() bool {
+	return ix.Env != nil && (ix.Env.Fleet == history.FleetProcesses || ix.Env.Fleet == history.FleetObservedProcesses)
+}
+
+// off is what of a lateness is taken off what was measured.
+func (ix *Facts) off(late int64) int64 {
+	if !ix.latenessJudges() {
+		return 0
+	}
+	return late
+}
+
+func (ix *Facts) offSeconds(late float64) float64 {
+	if !ix.latenessJudges() {
+		return 0
+	}
+	return late
+}
+
+// lateTrial sets how late the machine was in the trial.
+func (ix *Facts) lateTrial(k *Key, t *Trial) {
+	who := anybody
+	if t.After != nil {
+		who = t.After.Replica
+	}
+	way, until := ix.wayOf(k.loop, who), t.x.To
+	if until == Open { // the last instant at which it surely had not ended
+		until = t.x.From
+	}
+	t.Late = ix.lateness(t.Start.From, until, way...)
+	if t.Tick != nil {
+		t.TickLate = ix.lateness(t.tickSpan.From, t.tickSpan.To, way...)
+	}
+}
+
+// lateDebt is how late the machine was in a debt, in what of it somebody waited, and in all these waits.
+type lateDebt struct{ Time, Effective, Waiting int64 }
+
+// lateIn is lateDebt of d, which ended at until at the earliest, and of the stretches in which somebody surely waited. It is the holder who
+// is to give the key back.
+func (ix *Facts) lateIn(d *Debt, until int64, waits []stretchOf) (late lateDebt) {
+	if len(ix.late) == 0 {
+		return lateDebt{}
+	}
+	way := ix.wayOf(ix.Keys[d.E.Key].loop, d.E.Replica)
+	late.Time = min(d.Time.Lo, ix.lateness(d.Start.From, max(until, d.Start.To), way...))
+	for _, s := range waits {
+		late.Waiting += ix.lateness(s.from, s.to, way...)
+	}
+	for _, s := range merged(slices.Clone(waits)) {
+		late.Effective += ix.lateness(s.from, s.to, way...)
+	}
+	return late
+}
+
+// ShownLate is how late the machine was in the slowest trial.
+func (s Series) ShownLate(measure string) int64 {
+	t := s.Slowest()
+	switch {
+	case t == nil:
+		return 0
+	case measure == "tick_gap":
+		return t.TickLate
+	}
+	return t.Late
+}
+
+// Value is a time, and what of it a late machine may have made: a machine in time would have given InTime.
+type Value struct {
+	Dur
+	Late int64 // at most lo
+}
+
+// Valued is d where the machine was late by so much.
+func (ix *Facts) Valued(d Dur, late int64) Value { return Value{d, min(d.Lo, ix.off(late))} }
+
+func (v Value) InTime() Dur { return Dur{v.Lo - v.Late, v.Hi} }
+
+func (v Value) Add(o Value) Value { return Value{v.Dur.Add(o.Dur), v.Late + o.Late} }
+
+// Worst is the range of the larger of the two.
+func (v Value) Worst(o Value) Value {
+	d := v.Dur.Worst(o.Dur)
+	return Value{d, d.Lo - max(v.InTime().Lo, o.InTime().Lo)}
+}
+
+// Machine sums up how late the runner's machine was; nil where it never was.
+func (ix *Facts) Machine() *verdict.LateMachine {
+	if len(ix.late) == 0 {
+		return nil
+	}
+	sum, worst := int64(0), int64(0)
+	for i := range ix.late {
+		s := &ix.late[i]
+		long := s.Stall
+		if ix.latenessJudges() { // nothing that is taken off a trial is more than what is told here
+			long = max(long, s.kept(append(slices.Collect(maps.Keys(s.Waits)), theRunner)))
+		}
+		sum, worst = sum+long, max(worst, long)
+	}
+	return &verdict.LateMachine{Stretches: len(ix.late), Late: Seconds(sum), Worst: Seconds(worst), Judges: ix.latenessJudges()}
+}

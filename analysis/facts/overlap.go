@@ -1,0 +1,287 @@
+package facts
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// overlap is mutual exclusion of one lock at one level.
+type overlap struct {
+	Dur            // excess holder-ns; effect: a count
+	N              int
+	Stale, Unowned int // effect: surely
+	Evidence       []int64
+}
+
+// TimeOverlap integrates excess holders over all keys of the lock: lo by what was surely held, hi by what was possibly held.
+func (ix *Facts) TimeOverlap(lock, level string) overlap {
+	var o overlap
+	for _, k := range ix.KeysOf(lock) {
+		sure, maybe, n := ix.holds(k, level)
+		o.N += n
+		o.Lo += excess(sure)
+		o.Hi = Plus(o.Hi, excess(maybe))
+		for _, ss := range [][]stretchOf{sure, maybe} {
+			if a, b, found := collision(ss); found && len(o.Evidence) < maxEvidence {
+				o.Evidence = Cite(append(o.Evidence, k.Epochs[ss[a].holder].N, k.Epochs[ss[b].holder].N)...)
+			}
+		}
+	}
+	if !ix.claimed[lock] { // a sampler cannot prove that nothing happened between its looks
+		o.Hi = Open
+	}
+	return o
+}
+
+// holds lists what the epochs of k held at this level, surely and possibly, each epoch a holder by its place in k.epochs.
+// An epoch that stopped and whose release was applied before the next grant cannot overlap it: the later one's possible
+// beginning is put off to the earlier one's end.
+func (ix *Facts) holds(k *Key, level string) (sure, maybe []stretchOf, n int) {
+	var free int64 // the key was surely released by its last holder not before this; 0 = not known
+	for i, e := range k.Epochs {
+		hs := ix.heldAt(e, level)
+		if len(hs) > 0 {
+			n++
+		}
+		if e.unfenced || e.Ghost { // another primary, or none that can be relied on
+			free = 0
+		}
+		var m, M []stretchOf
+		for _, h := range hs {
+			m = append(m, stretchOf{h.Start.To, h.End.From, i})
+			from := h.Start.From
+			if free <= h.Start.To { // else the grant was before that release: nobody looks at the store
+				from = max(from, free)
+			}
+			M = append(M, stretchOf{from, h.End.To, i})
+		}
+		if level == verdict.LevelWork {
+			for _, p := range e.pauses {
+				m, M = cutOut(m, p.Widest), cutOut(M, p.Surest)
+			}
+		}
+		sure, maybe = append(sure, m...), append(maybe, M...)
+		if c := e.Life.gave; c != nil && c.outcome == history.OK && !e.unfenced && e.stoppedBefore(c) {
+			for _, h := range hs {
+				free = max(free, h.End.To)
+			}
+		}
+	}
+	return sure, maybe, n
+}
+
+// heldAt lists e's stretches at the level.
+func (ix *Facts) heldAt(e *Epoch, level string) []held {
+	if level == verdict.LevelBelief {
+		if e.Belief == nil {
+			return nil
+		}
+		return []held{*e.Belief}
+	}
+	var hs []held
+	for _, w := range e.Works {
+		hs = append(hs, held{w.start, w.end})
+	}
+	return hs
+}
+
+// stoppedBefore reports that all of e's work had surely ended when the release was sent.
+func (e *Epoch) stoppedBefore(c *Call) bool {
+	return !slices.ContainsFunc(e.Works, func(w *work) bool { return !w.exited() || w.end.To > c.sent.To })
+}
+
+// cutOut removes p from the stretches.
+func cutOut(ss []stretchOf, p history.Span) []stretchOf {
+	var out []stretchOf
+	for _, s := range ss {
+		if s.to <= p.From || s.from >= p.To {
+			out = append(out, s)
+			continue
+		}
+		if s.from < p.From {
+			out = append(out, stretchOf{s.from, p.From, s.holder})
+		}
+		if s.to > p.To {
+			out = append(out, stretchOf{p.To, s.to, s.holder})
+		}
+	}
+	return out
+}
+
+// Fencing is what became of effects of epochs that had been superseded or had lost the key.
+type Fencing struct {
+	overlap
+	Refused       int // stale writes that the ledger refused: fencing worked
+	OwnerRejected []*effect
+}
+
+// EffectOverlap counts accepted effects that were stale (after an effect of a later-granted epoch of the key) or unowned (after
+// their epoch had lost the key). Order comes from the ledger, not from a clock.
+func (ix *Facts) EffectOverlap(lock string) Fencing {
+	var f Fencing
+	for _, k := range ix.KeysOf(lock) {
+		var top *Epoch // latest-granted epoch with an accepted effect so far
+		for _, x := range k.effects {
+			f.N++
+			ix.countEffect(&f, x, top)
+			if x.fresh() && x.Epoch.rank > 0 && !x.Epoch.Ghost && (top == nil || x.Epoch.rank > top.rank) {
+				top = x.Epoch
+			}
+		}
+	}
+	return f
+}
+
+func (ix *Facts) countEffect(f *Fencing, x *effect, top *Epoch) {
+	stale := top != nil && x.Epoch.rank < top.rank
+	// Of two holds by one token nobody knows which wrote, nor who wrote what only the key's holder at that time is told by.
+	surely := stale && top.surelyAfter(x.Epoch) && !x.Epoch.reused && !top.reused && (!x.Foreign || x.named())
+	if !x.Accepted {
+		switch {
+		case x.Reason != history.ReasonFenced:
+		case stale:
+			f.Refused++
+		case (top == x.Epoch || top == nil || x.Epoch.surelyAfter(top)) && x.owned():
+			f.OwnerRejected = append(f.OwnerRejected, x)
+		}
+		return
+	}
+	if !x.fresh() {
+		return
+	}
+	unowned, maybe := x.unowned()
+	if surely {
+		f.Stale++
+	}
+	if unowned {
+		f.Unowned++
+	}
+	switch {
+	case surely || unowned:
+		f.Lo, f.Hi = f.Lo+1, f.Hi+1
+		f.Evidence = Cite(append(f.Evidence, x.N)...)
+	case stale || maybe:
+		f.Hi++
+		f.Evidence = Cite(append(f.Evidence, x.N)...)
+	}
+}
+
+// owned reports that the effect's epoch surely had its key when the ledger answered.
+func (f *effect) owned() bool {
+	switch f.Named {
+	case "self":
+		return true
+	case "other", "none":
+		return false
+	}
+	return f.Epoch.rank > 0 && f.span.From >= f.Epoch.Granted.From && f.span.To <= f.Epoch.Life.end.From
+}
+
+// unowned reports whether the effect was applied after its epoch had lost the key: by whom the lock named at that moment, else
+// by brackets.
+func (f *effect) unowned() (surely, maybe bool) {
+	switch {
+	case f.Named == "self":
+		return false, false
+	case f.Named == "other", f.Named == "none", f.Epoch.Ghost:
+		return true, true
+	}
+	if f.unsure { // its writer may have had the key again, between two looks
+		return false, true
+	}
+	end := f.Epoch.Life.end
+	if f.Epoch.rank == 0 || end.From == Open {
+		return false, false
+	}
+	return f.span.From > end.To && !f.Epoch.reused, f.span.To > end.From && !f.beforeRelease()
+}
+
+// beforeRelease reports that the epoch's key was given back no sooner than by a release that its holder sent when it had the answer to
+// this write: the order of one process's doings holds, however wide its clock makes their brackets.
+func (f *effect) beforeRelease() bool {
+	gave := f.Epoch.Life.gave
+	return gave != nil && f.claim.told() && f.claim.by == gave.source && f.claim.ret < gave.told && f.Epoch.Life.end.From >= gave.Span.From
+}
+
+// stretchOf is a stretch of time in which holder held.
+type stretchOf struct {
+	from, to int64 // to is open where it never ended
+	holder   int
+}
+
+// excess is the integral of max(0, holders - 1) over time, in ns: holder-seconds that mutual exclusion would not have allowed.
+// It is open where two hold for ever. It is what all held, each for itself, less what was held at all; stretches of one holder
+// may overlap one another without counting twice. O(n log n).
+func excess(ss []stretchOf) int64 {
+	ss = slices.DeleteFunc(slices.Clone(ss), func(s stretchOf) bool { return s.from >= s.to })
+	var last int64 // from here on, at most one holds
+	for _, s := range ss {
+		last = max(last, s.from)
+		if s.to != Open {
+			last = max(last, s.to)
+		}
+	}
+	endless := -1
+	for i, s := range ss {
+		if s.to != Open {
+			continue
+		}
+		if endless >= 0 && endless != s.holder {
+			return Open
+		}
+		endless, ss[i].to = s.holder, last
+	}
+	slices.SortFunc(ss, func(a, b stretchOf) int { return cmp.Or(cmp.Compare(a.holder, b.holder), cmp.Compare(a.from, b.from)) })
+	var each int64
+	for i := 0; i < len(ss); {
+		n := i + 1
+		for n < len(ss) && ss[n].holder == ss[i].holder {
+			n++
+		}
+		each += covered(ss[i:n])
+		i = n
+	}
+	slices.SortFunc(ss, func(a, b stretchOf) int { return cmp.Compare(a.from, b.from) })
+	return each - covered(ss)
+}
+
+// covered is how much time lies in at least one of the stretches, which are in the order of their beginnings.
+func covered(ss []stretchOf) int64 {
+	sum, until := int64(0), int64(math.MinInt64)
+	for _, s := range ss {
+		if from := max(s.from, until); s.to > from {
+			sum += s.to - from
+			until = s.to
+		}
+	}
+	return sum
+}
+
+// collision finds two stretches of different holders at the same time. There is none iff the history of these epochs is
+// linearizable to a mutex that knows its owner: each epoch can then be placed at its surely held stretch. O(n log n).
+func collision(ss []stretchOf) (a, b int, found bool) {
+	order := make([]int, len(ss))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(ss[i].from, ss[j].from), cmp.Compare(ss[i].to, ss[j].to))
+	})
+	last := -1 // the one that holds longest so far
+	for _, i := range order {
+		if ss[i].from > ss[i].to {
+			continue
+		}
+		if last >= 0 && ss[i].from < ss[last].to && ss[i].holder != ss[last].holder {
+			return last, i, true
+		}
+		if last < 0 || ss[i].to > ss[last].to {
+			last = i
+		}
+	}
+	return 0, 0, false
+}

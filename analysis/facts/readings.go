@@ -1,0 +1,64 @@
+package facts
+
+import (
+	"math"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// Unread are records that a source gave, or the history had, and that nobody could read: each may say anything about its time.
+type Unread struct {
+	Count  int64
+	during history.Span // when they were written
+	why    string       // what is wrong with the first; "" = it is not said
+	events []int64      // that tell of them
+}
+
+// cannotRead adds records of a source, which goes by its probe's name in coverage events.
+func (ix *Facts) cannotRead(source string, more Unread) {
+	u, known := ix.Unread[source]
+	if !known {
+		ix.Unread[source] = more
+		return
+	}
+	u.Count += more.Count
+	u.during = history.Span{From: min(u.during.From, more.during.From), To: max(u.during.To, more.during.To)}
+	u.events = append(u.events, more.events...)
+	ix.Unread[source] = u
+}
+
+// hole notes that events of a stream are missing in the record. Of what one probe shows nobody knows then what it was; without a life of a
+// store, or a look at keys, nothing can be said of who held what.
+func (ix *Facts) hole(h history.Hole) {
+	what := "the history lacks " + figures.Plural(h.Count, "event") + " of " + h.Stream + " between " + figures.Clock(h.Span.From) + " and " + figures.Clock(h.Span.To)
+	if _, is := history.StoreOf(h.Stream); is || h.Stream == ProbeKeys || h.Stream == ProbeLeases {
+		ix.contradict(what)
+		return
+	}
+	ix.find(what)
+	ix.cannotRead(h.Stream, Unread{Count: h.Count, during: h.Span, why: what})
+	c := ix.probeOf(h.Stream)
+	c.Gaps, c.Lost = append(c.Gaps, h.Span), append(c.Lost, h.Span)
+}
+
+// MetricOf is the declared metric of that name.
+func (ix *Facts) MetricOf(name string) *experiments.Metric {
+	for _, m := range ix.Exp.Probes.Numbers() {
+		if m.Name == name {
+			return &m
+		}
+	}
+	return &experiments.Metric{Name: name}
+}
+
+// Started is when an incarnation was started; before everything where that is not known.
+func (ix *Facts) Started(incarnation string) int64 {
+	for _, ev := range ix.Starts {
+		if ev.Replica.Incarnation == incarnation {
+			return ev.From
+		}
+	}
+	return math.MinInt64
+}

@@ -1,0 +1,447 @@
+package facts
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// What ended a trial.
+const (
+	EndEffect   = "effect"
+	EndGrant    = "grant"
+	EndRenewal  = "renewal" // the victim's own lease was extended again
+	EndCensored = "censored"
+)
+
+// Trial is one exposed epoch of a confirmed fault: how long until somebody else worked under its key.
+type Trial struct {
+	Shot  *Shot
+	E     *Epoch       // the victim's
+	Next  *Epoch       // the epoch granted next
+	grant history.Span // the first grant after the victim's: next's, unless one may have been missed
+	After *Epoch       // the epoch that ended it
+	from  history.Span // from when on the victim could extend its lease no more: the fault, or its last renewal during it
+	Start history.Span // from when on it is counted: from, or the first demand
+	x     history.Span // what ended it; To is open while censored
+	Class string
+	End   string
+	by    verdict.Attribution // what says that the effect that ended it is after's; "" = an entry of our ledger, or no effect
+	Void  verdict.Void        // why it counts for nothing
+	Cut   bool                // another fault, or a loss of data, cut it short
+
+	Value                    Dur
+	residual, pickup, warmup *Dur
+	Tick                     *Dur         // loops: tick gap
+	tickSpan                 history.Span // from the tick before to what ended it, or to where it was seen no more
+	idle                     bool
+	Late, TickLate           int64 // how late the machine was meanwhile
+	Evidence                 []int64
+}
+
+func (t *Trial) Censored() bool { return t.End == EndCensored }
+
+// newTrial measures one exposed epoch.
+func (ix *Facts) newTrial(s *Shot, e *Epoch) *Trial {
+	k := ix.Keys[e.Key]
+	t := &Trial{Shot: s, E: e, Next: k.next(e), Class: s.Class(), Evidence: []int64{s.Applied.N, e.N}}
+	if t.Next != nil {
+		t.grant = ix.firstAfter(k, e, t.Next)
+	}
+	t.from = ix.struckAt(s, e)
+	if t.Class == verdict.ClassHandOver && !s.handedOver(e) { // it was asked to stop, and died with its lock
+		t.Class = verdict.ClassCrash
+	}
+	if ix.recovered(k, t) {
+		ix.measureTick(k, t, Open)
+		return t
+	}
+	demand, asked := ix.demand(k, s, e)
+	x, n := ix.endOf(k, t)
+	start := t.from
+	if !k.loop && len(k.jobs) == 0 && asked { // nobody says that work is owed: the clock starts with the first who wants it
+		start = history.Span{From: max(start.From, demand.From), To: max(start.To, demand.To)}
+	}
+	due := k.due(s, e) // nobody has to take it up before
+	start = history.Span{From: max(start.From, due.From), To: max(start.To, due.To)}
+	censor, cause := ix.censored(k, t, x)
+	ix.measureTick(k, t, censor)
+	if x.To == Open || cause != 0 {
+		t.End, t.After, t.Cut = EndCensored, nil, cause != 0
+		if !asked && !ix.standing(k, s, e) && ix.claimed[k.Lock] {
+			t.Void = verdict.Void{Code: verdict.VoidNoDemand}
+		}
+		t.Value = Dur{Lo: max(0, censor-start.To), Hi: Open}
+		t.Value.Lo = ix.attested(k.Lock, t.Value.Lo)
+		t.Evidence = Cite(append(t.Evidence, cause)...)
+		t.Start, t.x = start, history.Span{From: censor, To: Open}
+		ix.split(t)
+		return t
+	}
+	t.Value = between(start, x)
+	t.Value.Lo = ix.attested(k.Lock, t.Value.Lo)
+	t.Evidence = Cite(append(t.Evidence, t.After.N, n)...)
+	t.Start, t.x = start, x
+	ix.classify(t)
+	ix.split(t)
+	return t
+}
+
+// attested is how long there surely was no effect of the lock: where the ledger has lost entries, the first may be among them.
+func (ix *Facts) attested(lock string, lo int64) int64 {
+	if ix.Ledgered[lock] && len(ix.LostLedger) > 0 {
+		return min(lo, 0)
+	}
+	return lo
+}
+
+// endOf finds x, the first accepted effect of a later-granted epoch: its begin or a tick, or, where its holder never wrote begin, a state of
+// the job. Where the ledger shows nothing of this lock, it is the next grant.
+func (ix *Facts) endOf(k *Key, t *Trial) (x history.Span, n int64) {
+	if ix.Ledgered[k.Lock] && ix.Exp.Observed() {
+		return ix.foreignEnd(k, t)
+	}
+	if ix.Ledgered[k.Lock] {
+		t.End = EndEffect
+		for _, f := range k.effects {
+			if f.fresh() && f.Epoch.rank > t.E.rank && !f.Epoch.Ghost {
+				t.After = f.Epoch
+				ix.unbegun(f)
+				return f.span, f.N
+			}
+		}
+		return history.Span{To: Open}, 0
+	}
+	t.End = EndGrant
+	if t.Next == nil {
+		return history.Span{To: Open}, 0
+	}
+	t.After = t.Next
+	return t.grant, t.Next.N
+}
+
+// unbegun notes that f, the first effect of its epoch, is no begin: the successor was at work before anything shows it.
+func (ix *Facts) unbegun(f *effect) {
+	if !f.enters() && !f.Epoch.unbegun {
+		f.Epoch.unbegun = true
+		ix.findAs(verdict.FindingNoBegin, f.where()+"is "+f.State+" of epoch "+f.Epoch.ID+", which never wrote begin. A takeover is measured to this entry, and may have ended sooner", f.N)
+	}
+}
+
+// recovered settles trials in which the victim's own lease was extended again, or its work finished, before anybody else came. Where it
+// was extended during the fault and lost before its end all the same, the clock starts at the last renewal.
+func (ix *Facts) recovered(k *Key, t *Trial) bool {
+	if t.Shot.Does.Kills {
+		return false
+	}
+	since := t.Shot.Applied.To
+	if hit := t.Shot.firstHit(t.E); hit != nil {
+		since = hit.To
+	}
+	settle := func(end string, at history.Span, n int64) {
+		t.Class, t.End, t.After = verdict.ClassRecovery, end, t.E
+		t.Start, t.x = t.Shot.Applied.Span, at
+		t.Value = between(t.Start, t.x)
+		t.Evidence = Cite(append(t.Evidence, n)...)
+	}
+	var first, last *Call
+	for _, c := range slices.Concat(t.E.Renewals, t.E.extensions()) {
+		if c.outcome == history.OK && c.Span.From >= since {
+			first, last = cmp.Or(first, c), c
+		}
+	}
+	if first != nil {
+		if !ix.lostAfter(t, last) {
+			settle(EndRenewal, first.Span, first.n)
+			return true
+		}
+		t.from = last.Span
+	}
+	if k.loop {
+		return false
+	}
+	for _, j := range k.jobs {
+		for _, f := range j.terminals {
+			if f.Epoch == t.E && (t.Next == nil || f.span.To <= t.Next.Granted.From) {
+				settle(EndEffect, f.span, f.N)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lostAfter reports that another got the key after c, the victim's last renewal, while the fault still lasted: neither given back nor
+// left behind by a death.
+func (ix *Facts) lostAfter(t *Trial, c *Call) bool {
+	d, dead := ix.Deaths[t.E.Replica]
+	return t.Next != nil && t.E.Life.gave == nil && c.Span.To < t.Shot.Over.From && !(dead && d.From < t.E.Life.end.To)
+}
+
+// censored says until when the absence of x is attested, and by which event the trial was cut short (0: by nothing but the end of
+// what was watched by the probe that would have seen x).
+func (ix *Facts) censored(k *Key, t *Trial, x history.Span) (until, cause int64) {
+	until = Open
+	cut := func(at, n int64) {
+		if at < until {
+			until, cause = at, n
+		}
+	}
+	for _, s := range ix.Shots {
+		if s == t.Shot || !s.Effective() || s.Applied.To < t.Shot.Applied.From {
+			continue
+		}
+		if before := t.After == nil || s.Applied.To < x.From; before && s.Does.AtStore {
+			cut(s.Applied.From, s.Applied.N) // nobody gets anything from the store
+		}
+		for _, e := range s.hitEpochs(ix)[k.Name] {
+			before := t.After == nil || s.Applied.To < x.From || e.rank < t.After.rank && s.Applied.From <= x.To
+			if before && e.rank >= t.E.rank && e.Granted.From <= s.Applied.To && e.Life.end.To >= s.Applied.From {
+				cut(s.Applied.From, s.Applied.N)
+			}
+		}
+	}
+	for _, l := range ix.losses {
+		own := t.Shot.Class() == verdict.ClassStore && l.From <= t.Shot.Over.To && l.To >= t.Shot.Applied.From
+		if !own && l.To > t.Shot.Applied.From && (t.After == nil || l.From < x.From) {
+			cut(l.From, t.Shot.Applied.N)
+		}
+	}
+	if x.To == Open { // a witness that was dead by then attests nothing
+		until = min(until, ix.watched(ix.Witness(k.Lock), t.Shot.Applied.To), k.owedUntil())
+	}
+	return until, cause
+}
+
+// Witness is the probe that would have seen the end of a trial.
+func (ix *Facts) Witness(lock string) string {
+	if ix.Ledgered[lock] {
+		return ix.LedgerOf(lock)
+	}
+	return ix.Looker(lock)
+}
+
+// classify tells apart what is no plain takeover.
+func (ix *Facts) classify(t *Trial) {
+	gave, taken := t.E.Life.gave, t.Shot.Class() == verdict.ClassTheft || t.Shot.Class() == verdict.ClassStore // by the fault itself
+	switch {
+	case t.Shot.handedOver(t.E):
+		t.Class = verdict.ClassHandOver
+	case !taken && t.Next != nil && t.Next.Granted.To < t.E.Life.Due.From && gave == nil && !t.E.Life.loss:
+		if ix.mayHaveGiven(t.E) {
+			t.Void = verdict.Void{Code: verdict.VoidUndecided}
+			return
+		}
+		t.Class = verdict.ClassFalse
+	case t.After.Replica != "" && t.After.Replica == t.E.Replica:
+		t.Class = verdict.ClassRecovery
+	}
+}
+
+// split divides the trial into residual, pickup and warm-up, as far as they were seen.
+func (ix *Facts) split(t *Trial) {
+	end := t.E.Life.end
+	if end.From == Open {
+		return
+	}
+	part := func(a, b history.Span) *Dur { // none is longer than the whole
+		d := between(a, b)
+		return &Dur{min(d.Lo, t.Value.Hi), min(d.Hi, t.Value.Hi)}
+	}
+	t.residual = part(t.Start, end)
+	if t.Next == nil {
+		return
+	}
+	t.pickup = part(end, t.grant)
+	if t.End == EndEffect {
+		t.warmup = part(t.grant, t.x)
+	}
+}
+
+// Takeover is the trial as verdict.json lists it.
+func (t *Trial) Takeover() verdict.Takeover {
+	v := t.Value.Range()
+	out := verdict.Takeover{
+		Lock: t.E.Lock, Key: t.E.Key, Fault: t.Shot.Op, Victim: cmp.Or(t.E.Replica, t.Shot.victim), Lo: v.Lo, Hi: v.Hi,
+		Residual: optional(t.residual), Pickup: optional(t.pickup), Warmup: optional(t.warmup),
+		Class: t.Class, End: t.End, Censored: t.Censored(), TickGap: optional(t.Tick), Idle: t.idle, Evidence: t.Evidence,
+		By: t.by, Lateness: Seconds(t.Late), TickLateness: Seconds(t.TickLate),
+	}
+	if t.After != nil {
+		out.Successor = t.After.Replica
+	}
+	return out
+}
+
+func optional(d *Dur) *verdict.Range {
+	if d == nil {
+		return nil
+	}
+	r := d.Range()
+	return &r
+}
+
+// Thefts lists changes of owner that no fault of ours explains: granted to another while the holder was still owed its lease.
+// The value is what was left of the lease.
+func (ix *Facts) Thefts() []verdict.Takeover {
+	var out []verdict.Takeover
+	hit, told := map[*Epoch]bool{}, map[*Epoch]bool{}
+	for _, s := range ix.Shots {
+		for _, e := range s.Exposed {
+			hit[e] = true
+		}
+		for _, t := range s.Trials {
+			told[t.E] = told[t.E] || t.Class == verdict.ClassFalse
+		}
+	}
+	for k, e := range ix.allEpochs() {
+		next := k.next(e)
+		if next == nil || e.Ghost || told[e] || hit[e] && !next.unexplained || ix.takenFrom(e) != nil || e.Stranger || e.Life.gave != nil || ix.mayHaveGiven(e) || e.Life.loss || next.Granted.To >= e.Life.Due.From {
+			continue
+		}
+		v := between(next.Granted, e.Life.Due).Range()
+		out = append(out, verdict.Takeover{
+			Lock: k.Lock, Key: k.Name, Victim: e.Replica, Successor: next.Replica, Lo: v.Lo, Hi: v.Hi,
+			Class: verdict.ClassTheft, End: EndGrant, Evidence: Cite(e.N, next.N),
+		})
+	}
+	return out
+}
+
+// measureTick measures a loop's tick gap: the longest stretch without a tick of anybody, from the last accepted tick before the fault on, until
+// the next fault strikes or nobody looks any more. A trial that was cut short at cut tells nothing of what came later.
+func (ix *Facts) measureTick(k *Key, t *Trial, cut int64) {
+	if !k.loop {
+		return
+	}
+	f := t.Shot.Applied.Span
+	t.idle = true
+	for _, w := range t.E.Works {
+		if w.start.From <= f.To && w.end.To >= f.From {
+			t.idle = false
+		}
+	}
+	gap, known := ix.tickGap(k, t, cut, true)
+	if other, also := ix.tickGap(k, t, cut, false); known && also { // of a tick that nobody can be told to have made, both
+		gap.Dur = Dur{min(gap.Lo, other.Lo), max(gap.Hi, other.Hi)}
+		gap.Span = history.Span{From: min(gap.From, other.From), To: max(gap.To, other.To)}
+	} else if !known {
+		gap, known = other, also
+	}
+	if !known {
+		return
+	}
+	t.tickSpan = gap.Span
+	gap.Lo = ix.attested(t.E.Lock, gap.Lo)
+	t.Tick = &gap.Dur
+}
+
+// tickGap is a stretch without ticks, from when to when it may have been.
+type tickGap struct {
+	Dur
+	history.Span
+}
+
+// gapBetween is the stretch from tick a to tick b.
+func gapBetween(a, b *effect) tickGap {
+	return tickGap{between(a.span, b.span), history.Span{From: a.span.From, To: b.span.To}}
+}
+
+// tickGap is the longest stretch without a tick from the last one before the fault on; known is false where there was none before. unsure says of
+// ticks that may have come before and after the fault, and that nobody can be told to have made, that they came before.
+func (ix *Facts) tickGap(k *Key, t *Trial, cut int64, unsure bool) (gap tickGap, known bool) {
+	f := t.Shot.Applied.Span
+	var last *effect
+	var after []*effect
+	for _, tick := range k.effects {
+		if tick.State != history.StateTick || !tick.fresh() {
+			continue
+		}
+		before := tick.span.To <= f.From
+		switch {
+		case tick.Foreign && tick.by == "":
+			before = before || unsure && tick.span.From < f.To
+		case t.Shot.Does.Kills: // a killed victim's ticks came before the fault, however late they were seen
+			before = tick.Epoch.rank <= t.E.rank
+		}
+		switch {
+		case len(after) > 0 || !before:
+			after = append(after, tick)
+		default:
+			last = tick
+		}
+	}
+	if last == nil {
+		return gap, false
+	}
+	until := min(cut, ix.watched(ix.LedgerOf(k.Lock), f.To))
+	if len(after) == 0 || after[0].span.From > cut {
+		return tickGap{Dur{Lo: max(0, until-last.span.To), Hi: Open}, history.Span{From: last.span.From, To: until}}, true
+	}
+	gap = gapBetween(last, after[0])
+	return ix.laterGaps(k, t, gap, after, until), true
+}
+
+// laterGaps is gap, or a longer one between the ticks after it, until another fault strikes. The one that had not ended by then, or when the
+// loops were told to stop, counts where it is longer than any that the key's ticks show: else it may well be one of those.
+func (ix *Facts) laterGaps(k *Key, t *Trial, gap tickGap, after []*effect, until int64) tickGap {
+	if p := ix.Phases[history.PhaseFinal]; p != nil {
+		until = min(until, p.From)
+	}
+	struck := false
+	if at := ix.struckNext(k, t.Shot); at < until {
+		until, struck = at, true
+	}
+	for i, tick := range after[1:] {
+		if tick.span.To > until {
+			after = after[:i+1]
+			break
+		}
+		gap = gap.longer(gapBetween(after[i], tick))
+	}
+	last := after[len(after)-1]
+	if left := until - last.span.To; !struck && left > ix.usualGap(k) {
+		gap = gap.longer(tickGap{Dur{left, Open}, history.Span{From: last.span.From, To: until}})
+	}
+	return gap
+}
+
+// longer is the range of the longer of the two.
+func (g tickGap) longer(o tickGap) tickGap {
+	if o.Hi > g.Hi || o.Hi == g.Hi && o.Lo > g.Lo {
+		g.Span = o.Span
+	}
+	g.Dur = g.Worst(o.Dur)
+	return g
+}
+
+// usualGap is the longest stretch between two ticks of the key in the whole run, at most.
+func (ix *Facts) usualGap(k *Key) (longest int64) {
+	var last *effect
+	for _, tick := range k.effects {
+		if tick.State != history.StateTick || !tick.fresh() {
+			continue
+		}
+		if last != nil {
+			longest = max(longest, between(last.span, tick.span).Hi)
+		}
+		last = tick
+	}
+	return longest
+}
+
+// struckNext is when the next shot after s strikes the key, or the locks' store.
+func (ix *Facts) struckNext(k *Key, s *Shot) int64 {
+	next := int64(Open)
+	for _, o := range ix.Shots {
+		if o == s || !o.Effective() || o.Applied.From <= s.Applied.From {
+			continue
+		}
+		if o.Does.AtStore || len(o.hitEpochs(ix)[k.Name]) > 0 {
+			next = min(next, o.Applied.From)
+		}
+	}
+	return next
+}

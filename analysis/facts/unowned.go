@@ -1,0 +1,128 @@
+package facts
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// UnownedWork is how long e's holder worked past its lease end.
+func (ix *Facts) UnownedWork(e *Epoch) Dur {
+	var d Dur
+	end := e.Life.end
+	var sure, maybe []stretchOf
+	for _, w := range e.Works {
+		if e.stoppedToGive(w) {
+			continue
+		}
+		sure = append(sure, stretchOf{max(w.start.To, end.To), w.end.From, 0})
+		maybe = append(maybe, stretchOf{max(w.start.From, end.From), w.end.To, 0})
+	}
+	for _, p := range e.pauses {
+		sure, maybe = cutOut(sure, p.Widest), cutOut(maybe, p.Surest)
+	}
+	for _, s := range sure {
+		d.Lo += max(0, s.to-s.from)
+	}
+	for _, s := range maybe {
+		if s.from < s.to {
+			if s.to == Open {
+				d.Hi = Open
+				break
+			}
+			d.Hi += s.to - s.from
+		}
+	}
+	return d
+}
+
+// stoppedToGive reports work that surely ended before its own holder gave the key back, and so ended the lease. One process tells of both,
+// and first of what came first, so their order is known however little its clock is.
+func (e *Epoch) stoppedToGive(w *work) bool {
+	gave := e.Life.gave
+	return w.exited() && gave != nil && gave.outcome == history.OK && !e.Life.lost && !e.Life.loss && gave.source == w.by && w.exit < gave.told && w.end.To <= gave.sent.To
+}
+
+// lag is fence_lag: work stop - validity end; negative is early. hi is open where the stop was not seen.
+type lag struct {
+	Dur
+	N int64
+}
+
+// FenceLag is the worst lag of e's stretches of work; ok is false where e has none whose stop or validity is known.
+func (ix *Facts) FenceLag(e *Epoch) (worst lag, ok bool) {
+	for _, w := range e.Works {
+		l, known := ix.lagOf(e, w)
+		if !known {
+			continue
+		}
+		if !ok {
+			worst, ok = l, true
+			continue
+		}
+		if l.Hi > worst.Hi {
+			worst.N = l.N
+		}
+		worst.Dur = worst.Dur.Worst(l.Dur)
+	}
+	return worst, ok
+}
+
+// lagOf holds the end of one stretch of work against the validity that the client had by then. It is computed from the stamps of the calls.
+func (ix *Facts) lagOf(e *Epoch, w *work) (lag, bool) {
+	valid, known := ix.validUntil(e, w)
+	if !known {
+		return lag{}, false
+	}
+	l := lag{N: w.N, Dur: e.running(valid, w.end).less(ix.grace(e, valid))}
+	if w.exited() {
+		l.N = w.exit
+	}
+	return l, true
+}
+
+// validUntil is the end of the validity that the client had when a stretch of work ended: send time of the last success + TTL - drift.
+func (ix *Facts) validUntil(e *Epoch, w *work) (valid history.Span, known bool) {
+	p := ix.policy(e.Lock)
+	extend := func(c *Call) {
+		if c.outcome != history.OK || c.Span.To > w.end.To {
+			return
+		}
+		v := c.sent.Add(cmp.Or(c.ttl, int64(p.TTL)) - int64(p.Drift))
+		valid = history.Span{From: max(valid.From, v.From), To: max(valid.To, v.To)}
+		known = true
+	}
+	for _, c := range e.Acquires {
+		extend(c)
+	}
+	for _, c := range e.Renewals {
+		extend(c)
+	}
+	return valid, known
+}
+
+// checkValidity holds what workers say of their own validity against the one that their calls give. Of each epoch it tells the worst.
+func (ix *Facts) checkValidity() {
+	for _, e := range ix.allEpochs() {
+		var worst *work
+		var shown, said int64
+		for _, w := range e.Works {
+			valid, known := ix.validUntil(e, w)
+			if !known || !w.exited() || !w.hasValid {
+				continue
+			}
+			if x := w.end.From - valid.To; worst == nil || x+w.valid > shown-said {
+				worst, shown, said = w, x, -w.valid
+			}
+		}
+		if worst != nil && said < shown-lagTolerance {
+			ix.find(fmt.Sprintf("key %s: the holder of epoch %s says that it stopped %s before its validity end, but its calls show %s later",
+				e.Key, e.ID, figures.Short(-said), figures.Short(shown-said)), worst.exit)
+		}
+	}
+}
+
+// lagTolerance is how far a worker's own validity may be from the one that its calls give before it counts as a contradiction.
+const lagTolerance = int64(10e6)

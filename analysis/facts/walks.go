@@ -1,0 +1,72 @@
+package facts
+
+import (
+	"iter"
+	"slices"
+)
+
+// EpochsOf walks over the epochs of a lock that were surely granted, key by key in the order of grants.
+func (ix *Facts) EpochsOf(lock string) iter.Seq2[*Key, *Epoch] {
+	return surelyGranted(ix.byLock[lock])
+}
+
+// allEpochs walks over those of all locks.
+func (ix *Facts) allEpochs() iter.Seq2[*Key, *Epoch] { return surelyGranted(ix.KeyOrder) }
+
+func surelyGranted(keys []*Key) iter.Seq2[*Key, *Epoch] {
+	return func(yield func(*Key, *Epoch) bool) {
+		for _, k := range keys {
+			for _, e := range k.Epochs {
+				if !yield(k, e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// calls walks over all calls of e.
+func (e *Epoch) calls() iter.Seq[*Call] {
+	return func(yield func(*Call) bool) {
+		for _, cs := range [][]*Call{e.Acquires, e.Renewals, e.Releases} {
+			for _, c := range cs {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// next is the epoch that was granted after e; nil where none was. A stranger's is none, nor is a ghost.
+func (k *Key) next(e *Epoch) *Epoch {
+	if e.rank == 0 {
+		return nil
+	}
+	for _, o := range k.Epochs[e.rank:] {
+		if !o.Stranger && !o.Ghost {
+			return o
+		}
+	}
+	return nil
+}
+
+// following is the epoch that had the key next after that at place i, whoever put it there; nil where none did.
+func (k *Key) following(i int) *Epoch {
+	for _, o := range k.Epochs[i+1:] {
+		if !o.Ghost {
+			return o
+		}
+	}
+	return nil
+}
+
+// preceding is the epoch that had the key before that at place i; nil where none did.
+func (k *Key) preceding(i int) *Epoch {
+	for _, o := range slices.Backward(k.Epochs[:i]) {
+		if !o.Ghost {
+			return o
+		}
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package analysis
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis/facts"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// duplicateText tells what happened. Values of keys are evidence, and not told.
+func duplicateText(d *verdict.Duplicate) string {
+	var parts []string
+	for i := range d.Writes {
+		parts = append(parts, writeText(&d.Writes[i]))
+	}
+	return "Job " + d.Job + " was finished " + strings.Join(parts, ", and ") + " (" + strings.Join(d.Kinds, ", ") + ")"
+}
+
+func writeText(w *verdict.TerminalWrite) string {
+	text := "at " + figures.Clock(figures.Nanoseconds(w.At)) + " by " + w.Writer()
+	switch {
+	case w.Held:
+		return text + ", which held the lock"
+	case w.AfterEnd == nil:
+		return text
+	}
+	text += ", " + figures.Short(figures.Nanoseconds(w.AfterEnd.Lo)) + " after its lease had ended"
+	if w.Fault != "" {
+		text += " (fault " + w.Fault + ")"
+	}
+	if w.Meanwhile != "" {
+		text += ", while " + w.Meanwhile + " held the lock"
+	}
+	return text
+}
+
+// noJobs is code of the lock, where the jobs are lockdrill's own; else that the source of the effects told of none, or of no end.
+func (j *judging) noJobs(code verdict.MissingCode, lock string) verdict.Missing {
+	x := j.ix.Exp.EffectsOf(lock)
+	switch {
+	case !j.ix.Exp.Observed() || x == nil:
+		return verdict.Lacking(code, lock)
+	case j.ix.Probes[x.Probe()].NeverLooked():
+		return j.unwatched(x.Probe(), j.window())
+	case j.dups[lock].Jobs == 0:
+		return verdict.Lacking(verdict.MissingForeignJobs, lock, x.Source())
+	}
+	return verdict.Lacking(verdict.MissingForeignEnds, lock, strings.Join(x.Map.Terminal, ", "))
+}
+
+// duplicated counts terminal writes that were applied beyond the first of each job.
+func duplicated(j *judging, l *experiments.Limit) figure {
+	d := j.dups[l.Lock]
+	f := figure{Value: facts.Tally{Lo: d.Extra, Hi: d.Extra + d.Maybe}.Value(), n: d.Finished}
+	f.saw = fmt.Sprintf("%s too many in %s that finished", figures.Count(d.Extra), figures.Plural(d.Finished, "job"))
+	if d.Maybe > 0 {
+		f.saw += fmt.Sprintf("; %d more may be retries", d.Maybe)
+		f.unsure = []verdict.Missing{verdict.Lacking(verdict.MissingOperations, l.Lock)}
+	}
+	if _, final := j.ix.FinalAt(); !final && d.Open > 0 {
+		f.saw += fmt.Sprintf("; the outcome of %s is unknown", figures.Plural(d.Open, "terminal write"))
+	}
+	if d.Prevented > 0 {
+		f.saw += fmt.Sprintf("; the ledger prevented %d more", d.Prevented)
+	}
+	f.unlessRead(j.ix)
+	for _, x := range d.List {
+		f.evidence = append(f.evidence, x.Evidence...)
+	}
+	if len(d.List) > 0 {
+		f.why, f.next = duplicateText(&d.List[0]), j.ix.DuplicateAdvice(&d.List[0])
+	}
+	return f
+}
+
+// executedAgain counts work that was done again.
+func executedAgain(j *judging, l *experiments.Limit) figure {
+	t, evidence := j.ix.ReExecuted(l.Lock)
+	d := j.dups[l.Lock]
+	f := figure{Value: t.Value(), n: d.Finished, evidence: evidence, hints: hints{
+		saw:    fmt.Sprintf("%s executed again, and %s more that had been cut off, of %s", figures.Count(t.Lo), figures.Count(t.Hi-t.Lo), figures.Plural(d.Jobs, "job")),
+		why:    "Work that a killed holder had done and not yet written is done again",
+		closer: "Raise the limit, or use smaller steps: work that was cut off cannot be told from work that was done again.",
+	}}
+	if t.Hi > t.Lo && j.ix.Unwritten(l.Lock) {
+		f.unsure = []verdict.Missing{verdict.Lacking(verdict.MissingWriters, l.Lock)}
+	}
+	return f
+}
+
+// stranded counts work that was still open at the horizon.
+func stranded(j *judging, l *experiments.Limit) figure {
+	t, evidence, known := j.ix.StrandedOf(l.Lock)
+	d := j.dups[l.Lock]
+	f := figure{Value: t.Value(), n: d.Jobs, evidence: evidence}
+	if !known {
+		f.Hi = facts.Open
+	}
+	switch of := j.ix.Exp.Lock(l.Lock); {
+	case of != nil && of.Loop():
+		f.saw = fmt.Sprintf("Nobody took the loop over, %d times", t.Lo)
+	case d.Jobs == 0:
+		f.lacks = []verdict.Missing{j.noJobs(verdict.MissingOffers, l.Lock)}
+	default:
+		f.lacks = fewJobs(d.Finished, l.MinJobs)
+	}
+	return f
+}
+
+// regressed counts fences that did not grow.
+func regressed(j *judging, l *experiments.Limit) figure {
+	var f figure
+	for _, k := range j.ix.KeysOf(l.Lock) {
+		f.Lo += int64(len(k.Regressions))
+		for _, r := range k.Regressions {
+			f.evidence = append(f.evidence, r.Late.N, r.Early.N)
+			if f.why == "" {
+				f.why = fmt.Sprintf("Key %s: epoch %s was granted fence %d after epoch %s had %d", k.Name, r.Late.ID, r.Late.Fence, r.Early.ID, r.Early.Fence)
+			}
+		}
+		for _, e := range k.Epochs {
+			if e.Fence != 0 {
+				f.n++
+			}
+		}
+	}
+	f.saw = fmt.Sprintf("%s in %s", figures.Plural(f.Lo, "fence regression"), figures.Plural(f.n, "grant"))
+	if f.Hi = f.Lo; f.n < 2 {
+		f.Hi = facts.Open
+		f.lacks = []verdict.Missing{verdict.Lacking(verdict.MissingFences, l.Lock)}
+	}
+	f.refusedOwner(j.fencings[l.Lock])
+	return f
+}
+
+// overlapped is for how long more than one believed to hold the lock, or worked under it.
+func overlapped(j *judging, l *experiments.Limit) figure {
+	o := j.ix.TimeOverlap(l.Lock, l.Part)
+	f := figure{Value: facts.Value{Dur: o.Dur}, n: o.N, evidence: o.Evidence}
+	if o.N == 0 {
+		f.Hi = facts.Open
+	}
+	if who := j.ix.UnseenEnd(l.Lock); who != "" {
+		f.closer = "Follow the pods' logs from before the kill, or use form: crash. Nobody saw the process of " + who + " end, so it may have gone on."
+	}
+	if l.Part == verdict.LevelBelief && j.paused(l.Lock) {
+		f.unfit = "A holder was paused. No lock can keep a paused process from believing that it holds the lock, so overlap of belief is not judged."
+		f.next = "Under a pause, judge overlap at level work or effect."
+	}
+	return f
+}
+
+// paused reports a pause that struck somebody who believed to hold the lock.
+func (j *judging) paused(lock string) bool {
+	for _, s := range j.ix.Shots {
+		if s.Does.Stands == 0 || s.Applied == nil {
+			continue
+		}
+		for _, e := range s.MayHit(j.ix) {
+			if b := e.Belief; e.Lock == lock && b != nil && b.Start.From <= s.Over.To && b.End.To >= s.Applied.From {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fenced counts stale and unowned effects.
+func fenced(j *judging, l *experiments.Limit) figure {
+	x := j.fencings[l.Lock]
+	f := figure{Value: facts.Value{Dur: x.Dur}, n: x.N, evidence: x.Evidence}
+	f.saw = fmt.Sprintf("%s stale and %s unowned of %s", figures.Count(x.Stale), figures.Count(x.Unowned), figures.Plural(x.N, "effect"))
+	if x.Refused > 0 {
+		f.saw += fmt.Sprintf("; the fence refused %d stale ones", x.Refused)
+	}
+	if x.Stale == 0 && x.Unowned > 0 {
+		f.next = "Renew more often, so that a lost lease is noticed sooner: no fence refuses a holder that is not yet superseded."
+	}
+	if f.unlessRead(j.ix); x.N == 0 {
+		f.Hi = facts.Open
+	}
+	f.refusedOwner(x)
+	for _, k := range j.ix.KeysOf(l.Lock) {
+		if k.Broken {
+			f.lacks = append(f.lacks, verdict.Lacking(verdict.MissingOrder, k.Name))
+			break
+		}
+	}
+	return f
+}
+
+// refusedOwner breaks the promise where the resource refused the one who rightfully held the lock: there the fence did not work.
+func (f *figure) refusedOwner(x facts.Fencing) {
+	if len(x.OwnerRejected) == 0 {
+		return
+	}
+	first := x.OwnerRejected[0]
+	f.broken = fmt.Sprintf("The ledger refused %s of the rightful owner, first of epoch %s with fence %d", figures.Plural(len(x.OwnerRejected), "write"), first.Epoch.ID, first.Fence)
+	f.next = adviceOnFences
+	for _, w := range x.OwnerRejected {
+		f.evidence = append(f.evidence, w.N)
+	}
+}
+
+// lagged is the worst lag of all stretches of work.
+func lagged(j *judging, l *experiments.Limit) figure {
+	var f figure
+	for _, e := range j.ix.EpochsOf(l.Lock) {
+		x, ok := j.ix.FenceLag(e)
+		if !ok {
+			continue
+		}
+		if f.n++; f.n == 1 {
+			f.Dur = x.Dur
+		}
+		if x.Hi >= f.Hi {
+			f.evidence = append([]int64{x.N}, f.evidence...)
+		}
+		f.Dur = f.Dur.Worst(x.Dur)
+	}
+	switch {
+	case f.n == 0:
+		f.Hi = facts.Open
+	case f.Lo <= 0:
+		f.saw = fmt.Sprintf("Work stopped at least %[2]s before the validity end, in %[1]s", figures.Plural(f.n, "epoch"), figures.Floor(-f.Hi))
+	}
+	return f
+}
+
+// unownedWork is how long holders worked past the end of their lease, in all.
+func unownedWork(j *judging, l *experiments.Limit) figure {
+	var f figure
+	for _, e := range j.ix.EpochsOf(l.Lock) {
+		if len(e.Works) == 0 {
+			continue
+		}
+		f.n++
+		u := j.ix.UnownedWork(e)
+		if u.Hi > 0 {
+			f.evidence = append(f.evidence, e.Works[len(e.Works)-1].N)
+		}
+		f.Dur = f.Dur.Add(u)
+	}
+	if f.n == 0 {
+		f.Hi = facts.Open
+	}
+	return f
+}

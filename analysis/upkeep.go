@@ -1,0 +1,246 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis/facts"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// reasons counts abandonments by their reason: "count 3, deadline 1".
+func reasons(as []verdict.Abandonment) string {
+	n := map[string]int{}
+	for _, a := range as {
+		n[a.Reason]++
+	}
+	var parts []string
+	for _, r := range []string{"count", "deadline", "not_owned", "context"} {
+		if n[r] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", r, n[r]))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "By reason: " + strings.Join(parts, ", ")
+}
+
+// abandoned is how often a lock was given up, whatever the reason.
+func abandoned(j *judging, l *experiments.Limit) figure {
+	g := j.giveups[l.Lock]
+	return figure{Value: facts.Tally{Lo: g.Raw, Hi: g.Raw}.Value(), n: g.Worked, evidence: g.Evidence, hints: hints{why: reasons(g.List)}}
+}
+
+// gaveUp counts the epochs that were given up too late, without need, or not at all.
+func gaveUp(j *judging, l *experiments.Limit) figure {
+	g := j.giveups[l.Lock]
+	t := map[string]facts.Tally{verdict.Missed: g.Missed, verdict.Late: g.Late, verdict.Needless: g.Needless}[l.Part]
+	saw := fmt.Sprintf("%s, with %s in jeopardy", figures.Plural(t.Lo, l.Part+" abandonment"), figures.Plural(g.Jeopardies.Lo, "epoch"))
+	return figure{Value: t.Value(), n: g.Jeopardies.Lo, evidence: g.Evidence, hints: hints{saw: saw, why: g.FirstOf(l.Part)}}
+}
+
+// longest is the longest of a time that epochs have.
+func longest(of func(*facts.Facts, *facts.Epoch) (facts.Dur, bool)) func(*judging, *experiments.Limit) figure {
+	return func(j *judging, l *experiments.Limit) figure {
+		var f figure
+		for _, e := range j.ix.EpochsOf(l.Lock) {
+			d, ok := of(j.ix, e)
+			if !ok {
+				continue
+			}
+			if f.n++; f.n == 1 || d.Lo > f.Lo || d.Lo == f.Lo && d.Hi > f.Hi {
+				f.evidence, f.why = []int64{e.N}, epochTook(e, d)
+			}
+			f.Dur = f.Dur.Worst(d)
+		}
+		if f.n == 0 {
+			f.Hi = facts.Open
+		}
+		return f
+	}
+}
+
+// notYours is the share of "not yours" among the answers of one operation.
+func notYours(j *judging, l *experiments.Limit) figure {
+	o := j.ix.NotOwnedOf(l.Lock, l.Part)
+	f := figure{Value: facts.Value{Dur: facts.Dur{Lo: o.Ratio(), Hi: o.Ratio()}}, n: o.Answered, evidence: o.Evidence}
+	if f.n == 0 {
+		f.Hi = facts.Open
+	}
+	thing := map[string]string{facts.OpRenew: "renewal", facts.OpRelease: "release"}[l.Part]
+	f.saw = fmt.Sprintf("%s of %s were answered \"not yours\" (%s absent, %s other)", figures.Count(o.Absent+o.Other), figures.Plural(o.Answered, thing), figures.Count(o.Absent), figures.Count(o.Other))
+	if o.Own > 0 {
+		f.saw += fmt.Sprintf("; %d more followed a release of the holder's own", o.Own)
+	}
+	return f
+}
+
+// failedCalls is the share of release calls that failed, or of leases that no release call ended.
+func failedCalls(j *judging, l *experiments.Limit) figure {
+	r := j.ix.FailedReleasesOf(l.Lock)
+	t, n, saw := r.Calls, r.Sent, fmt.Sprintf("%s of %s failed", figures.Count(r.Calls.Lo), figures.Plural(r.Sent, "release call"))
+	if l.Part == "given_up" {
+		t, n = r.Leases, r.Ended
+		saw = fmt.Sprintf("%s of %s were left to their TTL after failed releases", figures.Count(t.Lo), figures.Plural(n, "lease"))
+	}
+	return figure{Value: facts.Value{Dur: t.Share(n)}, n: n, evidence: r.Evidence, hints: hints{saw: saw}}
+}
+
+// foreigners counts calls that succeeded after the key had gone to another.
+func foreigners(did string, calls func(*facts.Epoch) []*facts.Call) func(*judging, *experiments.Limit) figure {
+	return func(j *judging, l *experiments.Limit) figure {
+		x := j.ix.ForeignOf(l.Lock, did, calls)
+		return figure{Value: x.Count.Value(), n: x.Answered, evidence: x.Evidence, hints: hints{why: x.First}}
+	}
+}
+
+// grantedAgain counts grants beyond the first of one token: nothing then tells a hold from the one before it, and either's release frees
+// the other's key.
+func grantedAgain(j *judging, l *experiments.Limit) figure {
+	var f figure
+	grants := map[string][]facts.GrantOf{}
+	for _, k := range j.ix.KeysOf(l.Lock) {
+		for _, e := range k.All {
+			for _, g := range j.ix.GrantsOf(k, e) {
+				same := func(o facts.GrantOf) bool { return o.Key == g.Key && o.Fence == g.Fence }
+				if slices.ContainsFunc(grants[e.ID], same) { // one that is asked for again, because its answer was lost
+					continue
+				}
+				f.n++
+				if grants[e.ID] = append(grants[e.ID], g); len(grants[e.ID]) == 1 {
+					continue
+				}
+				f.Lo++
+				first := grants[e.ID][0]
+				f.evidence = append(f.evidence, first.N, g.N)
+				if f.why == "" {
+					f.why = fmt.Sprintf("Epoch %s was granted key %s, and before that key %s", e.ID, k.Name, first.Key)
+				}
+			}
+		}
+	}
+	f.Hi = f.Lo
+	if x := j.ix.Exp.EffectsOf(l.Lock); j.ix.Exp.Observed() && (x == nil || x.Map.Token == "") {
+		f.Hi = facts.Open // grants hide between looks, and nothing else tells their tokens
+	}
+	if !j.ix.Exp.FreshTokens(l.Lock) { // a stored run may ask what is refused since
+		why, next := j.ix.Exp.Untold(l.Lock, l.Measure)
+		f.unfit, f.next = capital(why), capital(next)
+	}
+	return f
+}
+
+// refused is how many acquires were refused while the holder was dead or done, over how long, or how long each of them waited.
+func refused(j *judging, l *experiments.Limit) figure {
+	b := j.ix.BusyOf(l.Lock)
+	f := figure{Value: facts.Value{Dur: b.Time}, n: b.Asked, evidence: b.Evidence}
+	f.saw = fmt.Sprintf("%s of %s were refused while the holder was dead or done, over %s", figures.Count(b.Count.Lo), figures.Plural(b.Asked, "acquire"), b.Time)
+	if of := j.ix.Exp.Lock(l.Lock); of != nil && of.Loop() && l.Part != "each" { // it tries and does not wait
+		f.next = "Poll less often, or raise the limit."
+	}
+	switch {
+	case l.Part == "count":
+		f.Value = b.Count.Value()
+	case l.Part == "each" && len(b.Waited) == 0:
+		f.Hi = facts.Open
+		f.lacks = []verdict.Missing{verdict.Lacking(verdict.MissingValues, "refused acquire", "lock "+l.Lock)}
+	case l.Part == "each":
+		f.Value, f.least, f.n, f.of = quantile(b.Waited, 0), least(b.Waited), len(b.Waited), "refused acquire"
+	}
+	return f
+}
+
+// owed is for how long keys stayed taken that nobody needed: the longest debt, the longest effective one, or all of them, or all waiting
+// for them.
+func owed(j *judging, l *experiments.Limit) figure {
+	ds := j.debts[l.Lock]
+	f := figure{n: ds.Ended, evidence: ds.Evidence(), hints: hints{saw: ds.Saw()}}
+	for i, d := range ds.List {
+		if i == 0 {
+			f.why, f.next = d.Text(), d.Advice()
+		}
+		switch l.Part {
+		case "max":
+			f.Value = f.Value.Worst(j.ix.Valued(d.Time, d.Late.Time))
+		case "total":
+			f.Value = f.Value.Add(j.ix.Valued(d.Time, d.Late.Time))
+		case "effective":
+			f.Value = f.Value.Worst(j.ix.Valued(d.Effective, d.Late.Effective))
+		default:
+			f.Value = f.Value.Add(j.ix.Valued(d.Waiting, d.Late.Waiting))
+		}
+	}
+	return f
+}
+
+// orphans counts grants that nobody learnt of and nobody gave back at once.
+func orphans(j *judging, l *experiments.Limit) figure {
+	ds := j.debts[l.Lock]
+	f := figure{Value: ds.Orphans.Value(), n: ds.Asked, lacks: fewJobs(j.dups[l.Lock].Finished, l.MinJobs)}
+	f.saw = fmt.Sprintf("%s in %s", figures.Plural(ds.Orphans.Lo, "orphan"), figures.Plural(ds.Asked, "acquire"))
+	for _, d := range ds.List {
+		if d.Cause != facts.CauseOrphan {
+			continue
+		}
+		if f.next == "" {
+			f.why, f.next = d.Text(), d.Advice()
+		}
+		f.evidence = append(f.evidence, d.Evidence()...)
+	}
+	return f
+}
+
+// rolled is what rolling restarts cost at a leader loop: the worst of them, and the least where something had to happen.
+func rolled(j *judging, l *experiments.Limit) figure {
+	var f figure
+	for _, r := range j.ix.Rollings() {
+		c := j.ix.CostOf(r, l.Lock)
+		f.each = append(f.each, map[string]facts.Value{
+			"handovers": {Dur: c.Moves}, "without_leader": j.ix.Valued(c.Without, c.Late), "longest": j.ix.Valued(c.Longest, c.Late),
+		}[l.Part])
+		f.evidence = append(f.evidence, c.Seen...)
+		if len(r.Left) > 0 {
+			f.lacks = append(f.lacks, verdict.Lacking(verdict.MissingRolled, r.Fault, len(r.Struck), len(r.Struck)+len(r.Left), r.Left[0]))
+		}
+	}
+	f.Value, f.least, f.n = quantile(f.each, 0), least(f.each), len(f.each)
+	if l.Part == "handovers" && f.n > 0 {
+		f.saw = fmt.Sprintf("%s, at worst %s", figures.Plural(f.n, "rolling restart"), handovers(f.Dur))
+	}
+	return f
+}
+
+// handovers are so many of them.
+func handovers(n facts.Dur) string {
+	if n.Lo == n.Hi {
+		return figures.Plural(int(n.Hi), "hand-over")
+	}
+	return fmt.Sprintf("%d to %s", n.Lo, figures.Plural(int(n.Hi), "hand-over"))
+}
+
+// rolledOut lists the rolling restarts, and what each cost at each lock.
+func (j *judging) rolledOut() []verdict.RollingRestart {
+	var out []verdict.RollingRestart
+	for _, r := range j.ix.Rollings() {
+		v := verdict.RollingRestart{Fault: r.Fault, From: facts.Seconds(r.Window.From), To: facts.Seconds(r.Window.To), Restarted: r.Struck, Left: r.Left, Locks: []verdict.RollingCost{}}
+		for _, lock := range j.lockNames() {
+			c := j.ix.CostOf(r, lock)
+			l := j.ix.Exp.Lock(lock)
+			if l == nil || c.N == 0 && !l.Loop() {
+				continue
+			}
+			held := verdict.RollingCost{Lock: lock, Loop: l.Loop(), N: c.N, Stranded: c.Open, Without: c.Without.Range(), Longest: c.Longest.Range(),
+				Evidence: facts.Cite(c.Seen...)}
+			most := float64(c.Moves.Hi)
+			held.Handovers = verdict.Range{Lo: float64(c.Moves.Lo), Hi: &most}
+			held.Overlap = j.ix.Within(lock, r.Window).TimeOverlap(lock, verdict.LevelBelief).Range()
+			v.Locks = append(v.Locks, held)
+		}
+		out = append(out, v)
+	}
+	return out
+}

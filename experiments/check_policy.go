@@ -3,8 +3,8 @@ package experiments
 import (
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -15,11 +15,11 @@ type policyCheck struct {
 }
 
 func (c policyCheck) wrong(name, format string, args ...any) {
-	if short := c.path + "." + name; c.places[short] != nil {
-		c.check(short, format, args...)
+	if short := c.path + "." + name; c.Node(short) != nil {
+		c.Check(short, format, args...)
 		return
 	}
-	c.check(c.path+".policy."+name, format, args...)
+	c.Check(c.path+".policy."+name, format, args...)
 }
 
 // minTTL is the shortest lease, as run: Redis counts expiry in milliseconds.
@@ -27,11 +27,11 @@ const minTTL = 10 * time.Millisecond
 
 // policy checks that a lock's timings make sense together. What they cost is not asked here: bad policies are what drills are for.
 func (c *checker) policy(path string, l *Lock) {
-	pc, known := policyCheck{c, path}, len(c.list)
-	if ttl := fault.Scaled(l.Policy.TTL, c.e.TimeScale); ttl < minTTL {
+	pc, known := policyCheck{c, path}, c.Problems()
+	if ttl := vocab.Scaled(l.Policy.TTL, c.e.TimeScale); ttl < minTTL {
 		pc.wrong("ttl", "%s at time_scale %g is under %dms: too short for a lease", figures.Spell(l.Policy.TTL), c.e.TimeScale, minTTL.Milliseconds())
 	}
-	if len(c.list) == known { // else the scale is wrong
+	if c.Problems() == known { // else the scale is wrong
 		pc.paces(&l.Policy)
 	}
 	pc.renewal(&l.Policy)
@@ -41,8 +41,8 @@ func (c *checker) policy(path string, l *Lock) {
 		pc.loop(&l.Policy)
 	}
 	// The lock core has the last word; above is what can be said better, at its line.
-	if err := l.Policy.Validate(); err != nil && len(c.list) == known {
-		c.check(path, "%v", err)
+	if err := l.Policy.Validate(); err != nil && c.Problems() == known {
+		c.Check(path, "%v", err)
 	}
 }
 
@@ -56,14 +56,14 @@ func (c policyCheck) paces(p *lockcore.Policy) {
 		{"acquire.backoff.every", p.Acquire.Backoff.Every}, {"release.timeout", p.Release.Timeout}}
 	if p.Loop != nil {
 		poll := "loop.poll"
-		if c.places[c.path+".poll"] != nil {
+		if c.Node(c.path+".poll") != nil {
 			poll = "poll"
 		}
 		paces = append(paces, pace{poll, p.Loop.Poll})
 	}
 	for _, x := range paces {
 		switch {
-		case x.time == 0 || fault.Scaled(x.time, c.e.TimeScale) >= shortest:
+		case x.time == 0 || vocab.Scaled(x.time, c.e.TimeScale) >= shortest:
 		case x.time < shortest:
 			c.wrong(x.name, "%s is too short: at least %dms", figures.Spell(x.time), shortest.Milliseconds())
 		default:

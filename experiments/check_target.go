@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 var environmentName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
@@ -19,15 +21,15 @@ func (c *checker) redis() {
 			name string
 			set  bool
 		}{{"url", r.URL != ""}, {"username_env", r.UsernameEnv != ""}, {"password_env", r.PasswordEnv != ""}, {"ca", r.CA != ""}, {"allow", r.Allow != nil},
-			{"cluster", r.Cluster}, {"sentinel", c.places["redis.sentinel"] != nil}, {"replica", r.Replica != ""}} {
+			{"cluster", r.Cluster}, {"sentinel", c.Node("redis.sentinel") != nil}, {"replica", r.Replica != ""}} {
 			if f.set {
-				c.check("redis."+f.name, "is for mode external; mode %s starts a store of its own", r.Mode)
+				c.Check("redis."+f.name, "is for mode external; mode %s starts a store of its own", r.Mode)
 			}
 		}
 		return
 	}
 	if r.URL == "" && r.Sentinel == nil {
-		c.check("redis", "mode external needs the url of the Redis")
+		c.Check("redis", "mode external needs the url of the Redis")
 	}
 	c.address("redis", &LedgerStore{URL: r.URL, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv, CA: r.CA})
 	c.servers(r)
@@ -49,13 +51,13 @@ func (c *checker) servers(r *Redis) {
 	}
 	for i, word := range r.Allow {
 		if r.Cluster && word != "monitor" {
-			c.check(at("redis.allow", i), "%s would be done to one server of the cluster and not to the others", word)
+			c.Check(vocab.At("redis.allow", i), "%s would be done to one server of the cluster and not to the others", word)
 		}
 	}
 	c.redisURL("redis.replica", r.Replica)
 	if r.Sentinel != nil {
 		for i, u := range r.Sentinel.URLs {
-			c.redisURL(at("redis.sentinel.urls", i), u)
+			c.redisURL(vocab.At("redis.sentinel.urls", i), u)
 		}
 	}
 }
@@ -70,26 +72,25 @@ func pathOf(address string) string {
 
 // Check says what is wrong with the way to an external Redis; the error is of type Problems.
 func (r *Redis) Check() error {
-	c := newCollector("--redis", nil)
-	c.hidden = true
-	(&checker{collector: c, e: &Experiment{Redis: *r, System: System{Mode: ModeObserve}}}).redis()
-	return c.problems()
+	f := vocabulary.Blank("--redis")
+	(&checker{File: f, e: &Experiment{Redis: *r, System: System{Mode: ModeObserve}}}).redis()
+	return f.Err()
 }
 
 // ledger checks where the ledger lives.
 func (c *checker) ledger() {
 	l := &c.e.Ledger
-	if c.places["ledger"] != nil && l.URL == "" {
-		c.check("ledger", "needs the url of the Redis that keeps it; without a section, the run starts one of its own")
+	if c.Node("ledger") != nil && l.URL == "" {
+		c.Check("ledger", "needs the url of the Redis that keeps it; without a section, the run starts one of its own")
 	}
 	c.address("ledger", l)
 	own, locks := hostOf(l.URL), hostOf(c.e.Redis.URL)
 	if own != "" && own == locks {
-		c.check("ledger.url", "%s is the server of the locks as well: what befalls it would befall the witness; another database of one server is not enough", own)
+		c.Check("ledger.url", "%s is the server of the locks as well: what befalls it would befall the witness; another database of one server is not enough", own)
 	} else if k := c.e.Kubernetes; k != nil {
 		own, locks = cmp.Or(strings.ToLower(k.Ledger), own), cmp.Or(strings.ToLower(k.Redis), locks)
 		if own != "" && own == locks {
-			c.check("kubernetes.ledger", "%s is the server of the locks as well, as pods reach it: the ledger needs another", own)
+			c.Check("kubernetes.ledger", "%s is the server of the locks as well, as pods reach it: the ledger needs another", own)
 		}
 	}
 }
@@ -99,7 +100,7 @@ func (c *checker) address(path string, r *LedgerStore) {
 	c.credentials(path, r.UsernameEnv, r.PasswordEnv)
 	c.redisURL(path+".url", r.URL)
 	if u, err := url.Parse(r.URL); r.CA != "" && r.URL != "" && err == nil && u.Scheme != "rediss" {
-		c.check(path+".ca", "is for TLS: write the url with rediss://")
+		c.Check(path+".ca", "is for TLS: write the url with rediss://")
 	}
 }
 
@@ -107,7 +108,7 @@ func (c *checker) address(path string, r *LedgerStore) {
 func (c *checker) credentials(path, username, password string) {
 	for _, f := range []struct{ name, value string }{{"username_env", username}, {"password_env", password}} {
 		if f.value != "" && !environmentName.MatchString(f.value) {
-			c.check(path+"."+f.name, "not the name of an environment variable: capital letters, digits and underscores")
+			c.Check(path+"."+f.name, "not the name of an environment variable: capital letters, digits and underscores")
 		}
 	}
 }
@@ -121,11 +122,11 @@ func (c *checker) redisURL(path, raw string) {
 	switch {
 	case raw == "":
 	case err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" || !database.MatchString(u.Path):
-		c.check(path, "not the url of a Redis: write it like redis://host:6379 or rediss://host:6379/2")
+		c.Check(path, "not the url of a Redis: write it like redis://host:6379 or rediss://host:6379/2")
 	case u.User != nil:
-		c.check(path, noUser)
+		c.Check(path, noUser)
 	case u.RawQuery != "" || u.Fragment != "":
-		c.check(path, "takes no options: write it like redis://host:6379; a password comes by password_env")
+		c.Check(path, "takes no options: write it like redis://host:6379; a password comes by password_env")
 	}
 }
 
@@ -150,18 +151,18 @@ func (c *checker) proxy() {
 	c.route(p)
 	if p.Mode != ProxyExternal {
 		if p.URL != "" {
-			c.check("proxy.url", "is for mode external; mode %s brings its own", p.Mode)
+			c.Check("proxy.url", "is for mode external; mode %s brings its own", p.Mode)
 		}
 		return
 	}
 	u, err := url.Parse(p.URL)
 	switch {
 	case p.URL == "":
-		c.check("proxy", "mode external needs the url of the Toxiproxy's API")
+		c.Check("proxy", "mode external needs the url of the Toxiproxy's API")
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
-		c.check("proxy.url", "not the address of a Toxiproxy's API: write it like http://host:8474")
+		c.Check("proxy.url", "not the address of a Toxiproxy's API: write it like http://host:8474")
 	case u.User != nil:
-		c.check("proxy.url", "user and password do not stand in a file: write it like http://host:8474")
+		c.Check("proxy.url", "user and password do not stand in a file: write it like http://host:8474")
 	}
 }
 
@@ -185,7 +186,7 @@ func (c *checker) route(p *Proxy) {
 func (c *checker) calendar() {
 	for name, list := range map[string][]Window{"windows": c.e.Windows, "blackouts": c.e.Blackouts} {
 		for i := range list {
-			c.stretch(at(name, i), &list[i])
+			c.stretch(vocab.At(name, i), &list[i])
 		}
 	}
 }
@@ -193,14 +194,14 @@ func (c *checker) calendar() {
 func (c *checker) stretch(path string, w *Window) {
 	for _, t := range []struct{ name, value string }{{"from", w.From}, {"to", w.To}} {
 		if _, err := time.Parse(clockLayout, t.value); t.value != "" && (err != nil || len(t.value) != len(clockLayout)) {
-			c.check(path+"."+t.name, "%q is no time of day: write it like \"09:00\"", t.value)
+			c.Check(path+"."+t.name, "%q is no time of day: write it like \"09:00\"", t.value)
 		}
 	}
 	switch {
 	case (w.From == "") != (w.To == ""):
-		c.check(path, "needs both from and to, or neither: then it is the whole day")
+		c.Check(path, "needs both from and to, or neither: then it is the whole day")
 	case w.From == "" && len(w.Days) == 0:
-		c.check(path, "says neither days nor hours")
+		c.Check(path, "says neither days nor hours")
 	}
 	c.zone(path+".zone", w.Zone)
 }
@@ -209,11 +210,11 @@ func (c *checker) stretch(path string, w *Window) {
 func (c *checker) caps() {
 	e := c.e
 	if declared := e.declaredKills(); e.Limits.MaxKills > 0 && e.Limits.MaxKills < declared {
-		c.check("limits.max_kills", "%d is under the %d kills that the faults declare", e.Limits.MaxKills, declared)
+		c.Check("limits.max_kills", "%d is under the %d kills that the faults declare", e.Limits.MaxKills, declared)
 	}
 	for i := range e.Faults {
 		if f := &e.Faults[i]; e.Limits.MaxTargets > 0 && f.everybody() && e.Limits.MaxTargets < e.System.Replicas {
-			c.check("limits.max_targets", "%d is under the %d replicas that %s strikes", e.Limits.MaxTargets, e.System.Replicas, f.ID)
+			c.Check("limits.max_targets", "%d is under the %d replicas that %s strikes", e.Limits.MaxTargets, e.System.Replicas, f.ID)
 			break
 		}
 	}

@@ -21,7 +21,7 @@ type Effects struct {
 	Log     string       `rule:"words=replicas"` // the logs of the replicas
 	Pattern string       `rule:"pattern"`        // of lines: RE2 whose named groups are the columns; left out: each line is a JSON object
 	// Overwrites: the source keeps the last state of a job alone, so what was written twice is seen once.
-	Overwrites bool      `rule:"quiet"`
+	Overwrites bool      `rule:"omit"`
 	Map        EffectMap // which column of an entry means what
 	ProbeSettings
 }
@@ -56,7 +56,7 @@ type EffectMap struct {
 	Key      string   // the lock's key; left out: its key_prefix and the job
 }
 
-func (x *Effects) setDefaults() {
+func (x *Effects) SetDefaults() {
 	x.ProbeSettings = ProbeSettings{Every: 20 * time.Millisecond, MaxGap: 500 * time.Millisecond}
 }
 

@@ -23,14 +23,14 @@ import (
 type Experiment struct {
 	Name         string           `rule:"required,ident"` // names the run's folder
 	Description  string           // for people
-	Environment  string           `rule:"ident"` // what the target must call itself; local is what the run started itself
+	Environment  string           `rule:"ident,default=local"` // what the target must call itself; local is what the run started itself
 	Redis        Redis            // where the locks live
 	Store        *Store           // where the locks live instead, in a store of another kind: etcd, PostgreSQL, Lease objects
 	Ledger       LedgerStore      // where the ledger lives; left out: a store of the run's own
 	Proxy        Proxy            // the Toxiproxy between replicas and store, where a fault needs one
 	Kubernetes   *Kubernetes      // replicas are pods; left out: processes of this host
-	System       System           `rule:"required"`       // what is drilled: replicas, locks, work
-	TimeScale    float64          `rule:"positive,max=1"` // multiplies the timings of locks, work, faults and SLOs; 1 is real time
+	System       System           `rule:"required"`                 // what is drilled: replicas, locks, work
+	TimeScale    float64          `rule:"positive,max=1,default=1"` // multiplies the timings of locks, work, faults and SLOs; 1 is real time
 	SteadyState  SteadyState      // what must hold before the first fault
 	Faults       Faults           `rule:"required"` // the timeline: what is broken, and when; or what it is made from
 	AllowOverlap [][2]string      // pairs of ids: faults that may be in effect together
@@ -48,15 +48,15 @@ type Experiment struct {
 
 // Redis says where the locks live. All but Mode is for mode external.
 type Redis struct {
-	Mode        RedisMode `rule:"words=auto|embedded|spawn|external"` // auto: a redis-server on the PATH, else embedded; embedded: inside the runner; spawn: started by the run; external: yours
-	URL         string    `file:"url"`                                // external: redis:// or rediss:// (TLS), without a password
+	Mode        RedisMode `rule:"words=auto|embedded|spawn|external,default=auto"` // auto: a redis-server on the PATH, else embedded; embedded: inside the runner; spawn: started by the run; external: yours
+	URL         string    `file:"url"`                                             // external: redis:// or rediss:// (TLS), without a password
 	UsernameEnv string    // name of the environment variable that holds the user name
 	PasswordEnv string    // name of the environment variable that holds the password: it never stands in a file
-	CA          string    `file:"ca"`     // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
-	Allow       []string  `rule:"faults"` // what may be done to it: faults of the store itself (pause, flush, delete_key), and monitor
-	Cluster     bool      `rule:"quiet"`  // observed: url is a server of a Redis Cluster, and keys are on all of its masters
+	CA          string    `file:"ca"`            // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
+	Allow       []string  `rule:"words=@faults"` // what may be done to it: faults of the store itself (pause, flush, delete_key), and monitor
+	Cluster     bool      `rule:"omit"`          // observed: url is a server of a Redis Cluster, and keys are on all of its masters
 	Sentinel    *Sentinel // observed: Sentinels that say which server is the primary, in place of url
-	Replica     string    `rule:"quiet"` // observed: URL of a read-only replica that is looked at in place of the primary
+	Replica     string    `rule:"omit"` // observed: URL of a read-only replica that is looked at in place of the primary
 }
 
 // Sentinel says which Sentinels know the primary of the locks. User, password and authority are those of the Redis section.
@@ -93,8 +93,8 @@ func (l *LedgerStore) AsRedis() Redis {
 // Proxy says which Toxiproxy stands between the replicas and the locks' store where a fault needs one: embedded in the runner, or
 // a server that exists, by its API.
 type Proxy struct {
-	Mode  ProxyMode `rule:"words=embedded|external"` // embedded: inside the runner; external: a Toxiproxy that exists
-	URL   string    `file:"url"`                     // external: its API, http://host:8474
+	Mode  ProxyMode `rule:"words=embedded|external,default=embedded"` // embedded: inside the runner; external: a Toxiproxy that exists
+	URL   string    `file:"url"`                                      // external: its API, http://host:8474
 	Route string    // observed: name of the proxy there that the replicas' traffic passes; with {name}, one for each replica
 	API   string    `file:"api"` // observed: API of the lockdrill proxy that the replicas' traffic passes, http://127.0.0.1:6381 or unix:PATH
 }
@@ -125,8 +125,8 @@ type System struct {
 	Mode        string         `rule:"required,words=embedded|observe"` // embedded: lockdrill starts the replicas; observe: they are somebody's own, only watched and struck
 	Replicas    int            `rule:"required,min=1,max=1000"`         // how many processes or pods; observed: so many are there in the steady state
 	Worker      []string       // command of a worker that speaks the worker protocol, where lockdrill stands for this program; left out: lockdrill's own
-	Restart     time.Duration  `scale:"no"`        // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
-	PolicySheet PolicySheet    `rule:"brief=File"` // a leader_election section, or the file beside the experiment's that has it: its loops become locks, with SLOs
+	Restart     time.Duration  `rule:"default=500ms" scale:"no"` // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
+	PolicySheet PolicySheet    `rule:"shorthand=File"`           // a leader_election section, or the file beside the experiment's that has it: its loops become locks, with SLOs
 	Processes   *Processes     // observed replicas that are processes of this host
 	Holder      []HolderSource // observed: how to find out who holds a key of the Redis; tried in this order
 	Locks       []Lock         `rule:"required,unless=system.policy_sheet"` // the locks that are drilled
@@ -222,15 +222,15 @@ func (l *Lock) Loop() bool { return l.Policy.Loop != nil }
 
 // Work is a stream of jobs under a job lock.
 type Work struct {
-	Lock      string        `rule:"required"`                   // the job lock; one stream a lock
-	Jobs      int           `rule:"required,min=1,max=1000000"` // how many are offered
-	Rate      float64       `rule:"required,rate"`              // jobs a second offered, such as 20/s; time_scale divides it
-	Hold      Hold          `rule:"required"`                   // length of a job's work
-	Redeliver time.Duration `rule:"required" scale:"yes"`       // every job that is not finished is offered again so often; 0s: never
-	Fenced    bool          // the ledger compares fences
+	Lock      string        `rule:"required"`                      // the job lock; one stream a lock
+	Jobs      int           `rule:"required,min=1,max=1000000"`    // how many are offered
+	Rate      float64       `rule:"required,rate" scale:"inverse"` // jobs a second offered, such as 20/s; time_scale divides it
+	Hold      Hold          `rule:"required"`                      // length of a job's work
+	Redeliver time.Duration `rule:"required" scale:"yes"`          // every job that is not finished is offered again so often; 0s: never
+	Fenced    bool          `rule:"default=true"`                  // the ledger compares fences
 	Strict    bool          // the ledger refuses a second terminal state
-	Look      bool          // a worker skips jobs that are already terminal
-	Classes   []JobClass    `rule:"ident,brief=Name"` // classes of jobs
+	Look      bool          `rule:"default=true"`         // a worker skips jobs that are already terminal
+	Classes   []JobClass    `rule:"ident,shorthand=Name"` // classes of jobs
 }
 
 // JobClass is one class of a stream's jobs. Classes without shares are dealt in turn.
@@ -282,8 +282,8 @@ type Hold struct {
 // SteadyState must hold before the first fault: a holder for each loop, renewals, jobs finishing, for For; else the run ends
 // after Timeout as inconclusive.
 type SteadyState struct {
-	For     time.Duration `scale:"no"`                 // it must hold for so long; real time, not scaled
-	Timeout time.Duration `rule:"positive" scale:"no"` // not reached within this: the run is inconclusive; not scaled
+	For     time.Duration `rule:"default=2s" scale:"no"`           // it must hold for so long; real time, not scaled
+	Timeout time.Duration `rule:"positive,default=30s" scale:"no"` // not reached within this: the run is inconclusive; not scaled
 }
 
 // Probes says how evidence is gathered.
@@ -311,10 +311,10 @@ type AbortCondition struct {
 
 // RunLimits are caps that hold whatever the faults ask for. Neither is scaled.
 type RunLimits struct {
-	MaxKills    int           `rule:"min=1"`               // kills in all; default: twice what the faults declare
-	MaxTargets  int           `rule:"min=1"`               // replicas that faults other than kills may strike in all, each life counted; left out: no cap
-	LastReplica bool          `rule:"quiet"`               // observed replicas: the last one that lives may be struck
-	MaxRun      time.Duration `rule:"positive" scale:"no"` // then the run is aborted
+	MaxKills    int           `rule:"min=1"`                           // kills in all; default: twice what the faults declare
+	MaxTargets  int           `rule:"min=1"`                           // replicas that faults other than kills may strike in all, each life counted; left out: no cap
+	LastReplica bool          `rule:"omit"`                            // observed replicas: the last one that lives may be struck
+	MaxRun      time.Duration `rule:"positive,default=10m" scale:"no"` // then the run is aborted
 	Namespaces  []string      // the only ones whose pods may be struck; left out: the one that the run is told
 	KillSwitch  string        // a file: where it exists nothing starts, and a run that goes on is aborted within a second
 }

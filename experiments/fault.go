@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // Fault is one fault of the timeline. In a file its kind stands as a section beside the other fields, and exactly one does.
@@ -73,7 +74,7 @@ func (f *Fault) everybody() bool { return f.Aim().All || f.Net() && f.Aim() == f
 // Describe says what a fault of e does, for whoever plans it.
 func (e *Experiment) Describe(f *Fault) fault.Description {
 	d := f.Spec.Describe(e.Kubernetes != nil)
-	d.Does = Redact(d.Does)
+	d.Does = vocab.Redact(d.Does)
 	return d
 }
 

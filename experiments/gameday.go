@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // gameDayFile is the sheet of a game day as it is spelled.
@@ -41,12 +43,12 @@ type GameDayStep struct {
 // ParseGameDay reads and checks the sheet of a game day. The error is always of type Problems.
 func ParseGameDay(name string, data []byte) (*GameDay, error) {
 	doc := gameDayFile{}
-	c := newCollector(name, data)
-	if root := c.read(data); root != nil {
-		(&decoder{collector: c}).value("", nil, root, settable(&doc), rule{})
-		(&checker{collector: c, e: &Experiment{}}).steps(doc.Steps)
+	f := vocabulary.Open(name, data, false)
+	if f.Root != nil {
+		f.Decode(&doc)
+		(&checker{File: f, e: &Experiment{}}).steps(doc.Steps)
 	}
-	if err := c.problems(); err != nil {
+	if err := f.Err(); err != nil {
 		return nil, err
 	}
 	return &doc.GameDay, nil
@@ -54,29 +56,29 @@ func ParseGameDay(name string, data []byte) (*GameDay, error) {
 
 // GameDaySchema is the JSON Schema of the sheet of a game day, as Schema is that of an experiment.
 func GameDaySchema() ([]byte, error) {
-	return schemaOf("lockdrill game day", settable(&gameDayFile{}))
+	return schemaOf("lockdrill game day", &gameDayFile{})
 }
 
 func (c *checker) steps(all []GameDayStep) {
 	seen := map[string]int{}
 	for i, s := range all {
-		path := at("steps", i)
+		path := vocab.At("steps", i)
 		switch {
-		case c.touched(path):
+		case c.Invalid(path):
 		case s.Drill == "" && s.Manual == "":
-			c.check(path, "needs exactly one of drill and manual")
+			c.Check(path, "needs exactly one of drill and manual")
 		case s.Drill != "" && s.Manual != "":
-			c.check(path+".manual", "stands beside drill: a step is one of the two")
+			c.Check(path+".manual", "stands beside drill: a step is one of the two")
 		case s.Optional && s.Drill != "":
-			c.check(path+".optional", "is for manual steps: a drill is run")
+			c.Check(path+".optional", "is for manual steps: a drill is run")
 		}
 		if first, ok := seen[s.Name]; ok && s.Name != "" {
-			c.check(path+".name", "a second step called %q: the first is steps[%d]", s.Name, first)
+			c.Check(path+".name", "a second step called %q: the first is steps[%d]", s.Name, first)
 		}
 		seen[s.Name] = i
 	}
 	if len(all) > 0 && !slices.ContainsFunc(all, func(s GameDayStep) bool { return strings.TrimSpace(s.Drill) != "" }) {
-		c.check("steps", "no step is a drill: nothing would be measured")
+		c.Check("steps", "no step is a drill: nothing would be measured")
 	}
 }
 

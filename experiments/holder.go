@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // HolderSource is one way to find out which replica holds a key of an observed system. Exactly one field is set.
@@ -29,8 +30,8 @@ type HolderValue struct {
 
 // HolderClient finds the connection that renews a key in windows of MONITOR, and the process, or the pod, at its other end.
 type HolderClient struct {
-	Window   time.Duration `rule:"positive" scale:"no"`   // the longest one
-	Commands int           `rule:"min=1000,max=10000000"` // that the server may tell in one window
+	Window   time.Duration `rule:"positive,default=2s" scale:"no"`      // the longest one
+	Commands int           `rule:"min=1000,max=10000000,default=50000"` // that the server may tell in one window
 	Is       string        // template of the connection's name in CLIENT LIST, for connections from elsewhere
 }
 
@@ -54,12 +55,9 @@ type HolderMetric struct {
 
 // HolderCommand runs a command that prints the holder's name or pid.
 type HolderCommand struct {
-	Run    []string      `rule:"required"`            // program and arguments; templates of {key}, {lock} and {epoch}
-	Within time.Duration `rule:"positive" scale:"no"` // it is ended after so long
+	Run    []string      `rule:"required"`                       // program and arguments; templates of {key}, {lock} and {epoch}
+	Within time.Duration `rule:"positive,default=2s" scale:"no"` // it is ended after so long
 }
-
-func (h *HolderClient) setDefaults()  { h.Window, h.Commands = 2*time.Second, 50_000 }
-func (h *HolderCommand) setDefaults() { h.Within = 2 * time.Second }
 
 // Words of sources, as looks and reports have them.
 const (
@@ -123,21 +121,21 @@ func (c *checker) holders() {
 	const path = "system.holder"
 	e := c.e
 	if len(e.System.Holder) > 0 && !e.Observed() {
-		c.check(path, "is for mode observe: lockdrill's workers say what they hold")
+		c.Check(path, "is for mode observe: lockdrill's workers say what they hold")
 		return
 	}
 	if !e.Observed() {
 		return
 	}
 	if e.Kubernetes != nil && e.Kubernetes.Holder != nil && len(e.System.Holder) > 0 && !e.hasLease() {
-		c.check("kubernetes.holder", "leads from a name to its pod, and system.holder says that too: leave one out")
+		c.Check("kubernetes.holder", "leads from a name to its pod, and system.holder says that too: leave one out")
 	}
 	for i := range e.System.Holder {
-		if h := &e.System.Holder[i]; !c.touched(at(path, i)) {
-			c.holderSource(at(path, i), h)
+		if h := &e.System.Holder[i]; !c.Invalid(vocab.At(path, i)) {
+			c.holderSource(vocab.At(path, i), h)
 		}
 	}
-	if len(e.System.Holder) > 0 && !c.touched(path) {
+	if len(e.System.Holder) > 0 && !c.Invalid(path) {
 		c.holderKnown()
 	}
 }
@@ -145,7 +143,7 @@ func (c *checker) holders() {
 // nameless checks that something leads from a key to the process that holds it.
 func (c *checker) nameless(p *Processes) {
 	if len(c.e.System.Holder) == 0 && !slices.Contains(p.Known(), KnownName) {
-		c.check("system.processes", "nothing leads from a key to the process that holds it: say {name} (match: a group called name) where the values of keys begin with that name, else how to find out, under system.holder")
+		c.Check("system.processes", "nothing leads from a key to the process that holds it: say {name} (match: a group called name) where the values of keys begin with that name, else how to find out, under system.holder")
 	}
 }
 
@@ -162,7 +160,7 @@ func (c *checker) holderKnown() {
 	}
 	for i := range c.e.System.Locks {
 		if l := &c.e.System.Locks[i]; l.Lease == "" && l.Policy.RenewEvery == 0 {
-			c.check(at("system.locks", i), "no source of system.holder can say who holds lock %s: client finds the connection that renews, and this lock is not renewed; add another source, such as log or value", l.Name)
+			c.Check(vocab.At("system.locks", i), "no source of system.holder can say who holds lock %s: client finds the connection that renews, and this lock is not renewed; add another source, such as log or value", l.Name)
 		}
 	}
 }
@@ -181,9 +179,9 @@ func (c *checker) holderSource(path string, h *HolderSource) {
 	}
 	switch {
 	case len(given) == 0:
-		c.check(path, "is no source: one of value, client, proxy, log, metric and command")
+		c.Check(path, "is no source: one of value, client, proxy, log, metric and command")
 	case len(given) > 1:
-		c.check(path, "has %s: one source an entry, in the order in which they are tried", strings.Join(given, " and "))
+		c.Check(path, "has %s: one source an entry, in the order in which they are tried", strings.Join(given, " and "))
 	case h.Value != nil:
 		c.holderValue(path+".value", h.Value)
 	case h.Client != nil:
@@ -201,7 +199,7 @@ func (c *checker) holderSource(path string, h *HolderSource) {
 
 func (c *checker) holderValue(path string, v *HolderValue) {
 	if v.Field != "" && v.Pattern != "" {
-		c.check(path, "has field and pattern: exactly one of them, or neither, where the whole value is the name")
+		c.Check(path, "has field and pattern: exactly one of them, or neither, where the whole value is the name")
 	}
 	c.groups(path+".pattern", v.Pattern, "holder")
 	c.nameTemplate(path, v.Is)
@@ -212,9 +210,9 @@ func (c *checker) nameTemplate(path, is string) {
 	words := c.e.replicaWords()
 	switch {
 	case is == "" && !slices.Contains(words, KnownName):
-		c.check(path, "can name no replica: none has a {name}. Say what differs with is, such as is: \"{%s}\"", words[0])
+		c.Check(path, "can name no replica: none has a {name}. Say what differs with is, such as is: \"{%s}\"", words[0])
 	case is != "" && len(Placeholders(is)) == 0:
-		c.check(path+".is", "%q is the same for every replica: say what differs, such as \"{%s}\"", is, words[0])
+		c.Check(path+".is", "%q is the same for every replica: say what differs, such as \"{%s}\"", is, words[0])
 	default:
 		c.template(path+".is", is, words)
 	}
@@ -222,13 +220,13 @@ func (c *checker) nameTemplate(path, is string) {
 
 func (c *checker) holderClient(path string, h *HolderClient) {
 	if !slices.Contains(c.e.Redis.Allow, AllowMonitor) {
-		c.check(path, "needs redis: {allow: [monitor]}: MONITOR shows every value to whoever can read the runner's memory, and costs the server up to a fifth of its throughput while it lasts")
+		c.Check(path, "needs redis: {allow: [monitor]}: MONITOR shows every value to whoever can read the runner's memory, and costs the server up to a fifth of its throughput while it lasts")
 	}
 	if c.e.Redis.Cluster || c.e.Redis.Sentinel != nil {
-		c.check(path, "watches one server, by redis.url: in a cluster keys are on several, and behind Sentinels the server changes. Take another source")
+		c.Check(path, "watches one server, by redis.url: in a cluster keys are on several, and behind Sentinels the server changes. Take another source")
 	}
 	if h.Window > longestWindow {
-		c.check(path+".window", "%s is over %s: a window is a burden to the server", figures.Spell(h.Window), figures.Spell(longestWindow))
+		c.Check(path+".window", "%s is over %s: a window is a burden to the server", figures.Spell(h.Window), figures.Spell(longestWindow))
 	}
 	if h.Is != "" {
 		c.nameTemplate(path, h.Is)
@@ -247,16 +245,16 @@ func (c *checker) proxyAPI(path, api string) {
 	switch {
 	case api == "" || strings.HasPrefix(api, "unix:"):
 	case err == nil && u.User != nil:
-		c.check(path, "has a user: the API of a lockdrill proxy asks for none")
+		c.Check(path, "has a user: the API of a lockdrill proxy asks for none")
 	case err != nil || u.Host == "" || u.Scheme != "http":
-		c.check(path, "%q is no address of a proxy's API: write it like http://127.0.0.1:6381, or unix:/run/lockdrill.sock, as lockdrill proxy --api has it", api)
+		c.Check(path, "%q is no address of a proxy's API: write it like http://127.0.0.1:6381, or unix:/run/lockdrill.sock, as lockdrill proxy --api has it", api)
 	}
 }
 
 func (c *checker) holderLog(path string, h *HolderLog) {
 	c.groups(path+".pattern", h.Pattern, "key", "token")
 	if p := c.e.System.Processes; p != nil && p.Log == "" {
-		c.check(path, "reads the logs of the replicas, and system.processes.log does not say where they are")
+		c.Check(path, "reads the logs of the replicas, and system.processes.log does not say where they are")
 	}
 }
 
@@ -267,12 +265,12 @@ func (c *checker) groups(path, pattern string, needs ...string) {
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		c.check(path, "no regular expression: %v", err)
+		c.Check(path, "no regular expression: %v", err)
 		return
 	}
 	for _, name := range needs {
 		if !slices.Contains(re.SubexpNames(), name) {
-			c.check(path, "has no group called %s: write (?P<%s>\\S+) where it stands", name, name)
+			c.Check(path, "has no group called %s: write (?P<%s>\\S+) where it stands", name, name)
 		}
 	}
 }
@@ -284,33 +282,33 @@ func (c *checker) holderMetric(path string, h *HolderMetric) {
 		address, word = p.Metrics, "system.processes.metrics"
 	}
 	if address == "" {
-		c.check(path+".url", "missing: the address of the exposition; or, of processes, system.processes.metrics")
+		c.Check(path+".url", "missing: the address of the exposition; or, of processes, system.processes.metrics")
 		return
 	}
 	if word == path+".url" {
 		c.template(word, address, words)
 		if u, err := url.Parse(placeholder.ReplaceAllString(address, "1")); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			c.check(word, "no address of an exposition: write it like http://127.0.0.1:9121/metrics")
+			c.Check(word, "no address of an exposition: write it like http://127.0.0.1:9121/metrics")
 		}
 	}
 	if h.Series != "" && !seriesName.MatchString(h.Series) {
-		c.check(path+".series", "%q is no name of a series; labels go under labels", h.Series)
+		c.Check(path+".series", "%q is no name of a series; labels go under labels", h.Series)
 	}
 	differs := len(Placeholders(address)) > 0
 	for name, value := range h.Labels {
-		c.template(join(path+".labels", name), value, slices.Concat(words, []string{AboutKey, AboutLock}))
+		c.template(vocab.Join(path+".labels", name), value, slices.Concat(words, []string{AboutKey, AboutLock}))
 		differs = differs || slices.ContainsFunc(Placeholders(value), func(w string) bool { return slices.Contains(words, w) })
 	}
-	if !differs && !c.touched(path) {
-		c.check(path, "cannot tell one replica from another: neither its address nor a label says which, such as labels: {pod: \"{%s}\"}", words[0])
+	if !differs && !c.Invalid(path) {
+		c.Check(path, "cannot tell one replica from another: neither its address nor a label says which, such as labels: {pod: \"{%s}\"}", words[0])
 	}
 }
 
 func (c *checker) holderCommand(path string, h *HolderCommand) {
 	for i, word := range h.Run {
-		c.template(at(path+".run", i), word, []string{AboutKey, AboutLock, AboutEpoch})
+		c.template(vocab.At(path+".run", i), word, []string{AboutKey, AboutLock, AboutEpoch})
 	}
 	if h.Within > longestCommand {
-		c.check(path+".within", "%s is over %s: each shot waits for it", figures.Spell(h.Within), figures.Spell(longestCommand))
+		c.Check(path+".within", "%s is over %s: each shot waits for it", figures.Spell(h.Within), figures.Spell(longestCommand))
 	}
 }

@@ -1,16 +1,13 @@
 package experiments
 
 import (
-	"maps"
 	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
 	"time"
 
-	"gopkg.in/yaml.v3"
-
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // Metric is a number that is read before, during and after the faults: a Prometheus series, or what a key of the locks' store tells.
@@ -21,8 +18,8 @@ type Metric struct {
 	Series string            // of an exposition: name of the series; of a histogram its _sum, _count or _bucket
 	Labels map[string]string // only series that carry these
 	Key    string            // of locks: the key that is looked at
-	Ask    string            `rule:"words=idle|length|exists"` // of locks: idle (seconds since the key was used), length (how much it holds) or exists (1 or 0)
-	Every  time.Duration     `rule:"positive" scale:"no"`      // between scrapes; not scaled
+	Ask    string            `rule:"words=idle|length|exists"`       // of locks: idle (seconds since the key was used), length (how much it holds) or exists (1 or 0)
+	Every  time.Duration     `rule:"positive,default=1s" scale:"no"` // between scrapes; not scaled
 }
 
 // What is what is read, in a person's words.
@@ -90,11 +87,11 @@ const (
 
 // MetricLimit bounds a metric: exactly one of Delta, Rate and Max is set.
 type MetricLimit struct {
-	Name        string          `rule:"required"`   // of a metric under probes.metrics
-	Delta       *Bound[float64] `rule:"brief"`      // increase of a counter from the first fault to the end, over all targets
-	Rate        *Bound[float64] `rule:"brief"`      // increase a second; time_scale divides it
-	Max         *Bound[float64] `rule:"brief"`      // highest value that a scrape of one target showed
-	AbsentMeans string          `rule:"words=zero"` // zero: a series that does not exist is 0; left out: nothing is known of it
+	Name        string          `rule:"required"`                  // of a metric under probes.metrics
+	Delta       *Bound[float64] `rule:"shorthand"`                 // increase of a counter from the first fault to the end, over all targets
+	Rate        *Bound[float64] `rule:"shorthand" scale:"inverse"` // increase a second; time_scale divides it
+	Max         *Bound[float64] `rule:"shorthand"`                 // highest value that a scrape of one target showed
+	AbsentMeans string          `rule:"words=zero"`                // zero: a series that does not exist is 0; left out: nothing is known of it
 }
 
 // Limit is the one that is set, and the word for it: delta, rate or max.
@@ -108,8 +105,6 @@ func (l *MetricLimit) Limit() (word string, limit *Bound[float64]) {
 	return "max", l.Max
 }
 
-func (m *Metric) setDefaults() { m.Every = time.Second }
-
 // minEvery keeps the scrapes from becoming the load.
 const minEvery = 100 * time.Millisecond
 
@@ -119,7 +114,7 @@ var seriesName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
 func (c *checker) metrics() {
 	names := map[string]string{}
 	for i := range c.e.Probes.Metrics {
-		m, path := &c.e.Probes.Metrics[i], at("probes.metrics", i)
+		m, path := &c.e.Probes.Metrics[i], vocab.At("probes.metrics", i)
 		one := Probes{Metrics: []Metric{*m}}
 		for _, of := range one.Scraped() {
 			if !c.nameOnce(names, path, of.Name) {
@@ -127,12 +122,12 @@ func (c *checker) metrics() {
 			}
 		}
 		if m.Every < minEvery {
-			c.check(path+".every", "%s is under %s: a scrape is no small request", figures.Spell(m.Every), figures.Spell(minEvery))
+			c.Check(path+".every", "%s is under %s: a scrape is no small request", figures.Spell(m.Every), figures.Spell(minEvery))
 		}
 		c.metric(path, m)
 	}
 	for i := range c.e.Probes.PromQL {
-		q, path := &c.e.Probes.PromQL[i], at("probes.promql", i)
+		q, path := &c.e.Probes.PromQL[i], vocab.At("probes.promql", i)
 		c.nameOnce(names, path, q.Name)
 		c.promql(path, q)
 	}
@@ -141,7 +136,7 @@ func (c *checker) metrics() {
 // nameOnce refuses the name of a metric that another one has.
 func (c *checker) nameOnce(names map[string]string, path, name string) bool {
 	if first, ok := names[name]; ok && name != "" {
-		c.check(path+".name", "a second metric called %q: the first is %s", name, first)
+		c.Check(path+".name", "a second metric called %q: the first is %s", name, first)
 		return false
 	}
 	names[name] = path
@@ -152,19 +147,19 @@ func (c *checker) nameOnce(names map[string]string, path, name string) bool {
 func (c *checker) metric(path string, m *Metric) {
 	switch {
 	case m.Preset != "" && (m.Name != "" || m.Series != "" || len(m.Labels) > 0 || m.Key != "" || m.Ask != ""):
-		c.check(path, "preset brings names and series along: beside it stand only scrape and every")
+		c.Check(path, "preset brings names and series along: beside it stand only scrape and every")
 		return
 	case m.Preset != "" && m.Scrape == ScrapeLocks:
-		c.check(path+".scrape", "a preset is of expositions: replicas, or the address of one")
+		c.Check(path+".scrape", "a preset is of expositions: replicas, or the address of one")
 		return
-	case c.touched(path + ".preset"):
+	case c.Invalid(path + ".preset"):
 		return
-	case m.Preset == "" && m.Name == "" && !c.touched(path):
-		c.check(path+".name", "missing")
+	case m.Preset == "" && m.Name == "" && !c.Invalid(path):
+		c.Check(path+".name", "missing")
 	}
 	if m.Scrape == ScrapeLocks {
 		if !c.e.InRedis() {
-			c.check(path+".scrape", "locks asks a Redis, and the locks are in %s: scrape replicas, or an address", c.e.StoreKind())
+			c.Check(path+".scrape", "locks asks a Redis, and the locks are in %s: scrape replicas, or an address", c.e.StoreKind())
 			return
 		}
 		c.keyMetric(path, m)
@@ -173,20 +168,20 @@ func (c *checker) metric(path string, m *Metric) {
 	switch {
 	case m.Preset != "":
 	case m.Key != "" || m.Ask != "":
-		c.check(path, "key and ask are for scrape: locks")
+		c.Check(path, "key and ask are for scrape: locks")
 	case m.Series == "":
-		c.check(path+".series", "missing: the name of the series")
+		c.Check(path+".series", "missing: the name of the series")
 	case !seriesName.MatchString(m.Series):
-		c.check(path+".series", "%q is no name of a series; labels go under labels", m.Series)
+		c.Check(path+".series", "%q is no name of a series; labels go under labels", m.Series)
 	}
 	p := c.e.System.Processes
 	switch {
 	case m.Scrape == ScrapeReplicas && c.e.Observed() && c.inPods():
-		c.check(path+".scrape", "nobody says where the observed pods serve metrics: the address of an exposition, or promql of the Prometheus that scrapes them")
+		c.Check(path+".scrape", "nobody says where the observed pods serve metrics: the address of an exposition, or promql of the Prometheus that scrapes them")
 	case m.Scrape == ScrapeReplicas && c.inPods():
-		c.check(path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's")
+		c.Check(path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's")
 	case m.Scrape == ScrapeReplicas && p != nil && p.Metrics == "":
-		c.check(path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
+		c.Check(path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
 	}
 	if m.Scrape != ScrapeReplicas {
 		c.httpAddress(path+".scrape", m.Scrape, "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
@@ -198,14 +193,14 @@ func (c *checker) metric(path string, m *Metric) {
 func (c *checker) httpAddress(path, address, wrong string) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		c.check(path, "%s", wrong)
+		c.Check(path, "%s", wrong)
 	}
 }
 
 // openAddress refuses an address with what looks like a secret: it stands in the history and in messages.
 func (c *checker) openAddress(path, address string) {
-	if Redact(address) != address {
-		c.check(path, "has what looks like a user, a password or a token in it, and is written down with the run: only the address, of what can be read without")
+	if vocab.Redact(address) != address {
+		c.Check(path, "has what looks like a user, a password or a token in it, and is written down with the run: only the address, of what can be read without")
 	}
 }
 
@@ -217,13 +212,13 @@ func (c *checker) keyMetric(path string, m *Metric) {
 	}
 	switch {
 	case leases:
-		c.check(path+".scrape", "the locks are Lease objects: there is no store of keys")
+		c.Check(path+".scrape", "the locks are Lease objects: there is no store of keys")
 	case m.Series != "" || len(m.Labels) > 0:
-		c.check(path, "series and labels are for expositions: of the locks' store say key and ask")
+		c.Check(path, "series and labels are for expositions: of the locks' store say key and ask")
 	case m.Key == "":
-		c.check(path+".key", "missing: the key that is looked at")
+		c.Check(path+".key", "missing: the key that is looked at")
 	case m.Ask == "":
-		c.check(path+".ask", "missing: idle, length or exists")
+		c.Check(path+".ask", "missing: idle, length or exists")
 	}
 }
 
@@ -232,11 +227,11 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 	if l == nil {
 		return
 	}
-	switch n := len(setPointers(l)); {
+	switch n := len(vocabulary.Given(l)); {
 	case n == 0:
-		c.check(path, "no limit: delta, rate or max")
+		c.Check(path, "no limit: delta, rate or max")
 	case n > 1:
-		c.check(path, "has more than one limit: an SLO has one of delta, rate and max")
+		c.Check(path, "has more than one limit: an SLO has one of delta, rate and max")
 	}
 	for _, b := range []*Bound[float64]{l.Delta, l.Rate, l.Max} {
 		if b == nil {
@@ -244,7 +239,7 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 		}
 		for _, v := range []*float64{b.Max, b.Min, b.Exactly} {
 			if v != nil && *v > maxMetric {
-				c.check(path, "a limit above %g is none", float64(maxMetric))
+				c.Check(path, "a limit above %g is none", float64(maxMetric))
 			}
 		}
 	}
@@ -262,42 +257,11 @@ func (c *checker) metricName(path, name string) {
 	switch {
 	case slices.Contains(known, name):
 	case len(known) == 0:
-		c.check(path, "nothing is scraped: declare the metric under probes.metrics")
+		c.Check(path, "nothing is scraped: declare the metric under probes.metrics")
 	default:
-		c.check(path, "no metric is called %s", unknownWord(name, known))
+		c.Check(path, "no metric is called %s", vocab.UnknownWord(name, known))
 	}
 }
 
 // maxMetric bounds limits: what is measured is kept in billionths.
 const maxMetric = 9e9
-
-// mapping decodes a section of texts by free names.
-func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
-	if n.Kind != yaml.MappingNode {
-		d.add(path, n, "a section of names and texts is wanted, not %s", d.describe(n))
-		return
-	}
-	v.Set(reflect.MakeMap(v.Type()))
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		element := reflect.New(v.Type().Elem()).Elem()
-		if v.MapIndex(reflect.ValueOf(key.Value)).IsValid() {
-			d.add(join(path, key.Value), key, "given twice")
-		}
-		d.value(join(path, key.Value), key, value, element, rule{})
-		v.SetMapIndex(reflect.ValueOf(key.Value), element)
-	}
-}
-
-// encodeMap is its inverse, in the order of the names.
-func encodeMap(m map[string]string, r rule) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.MappingNode}
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		text := m[name]
-		if !r.pattern {
-			text = Redact(text)
-		}
-		n.Content = append(n.Content, textNode(name), textNode(text))
-	}
-	return flowed(n)
-}

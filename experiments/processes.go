@@ -19,10 +19,8 @@ type Processes struct {
 	Command  []string      // that prints a line "pid name" for each replica
 	Log      string        // path of a replica's log file, as a template: /var/log/sched/{name}.log
 	Metrics  string        // address of a replica's exposition, as a template: http://127.0.0.1:{port}/metrics
-	Grace    time.Duration `rule:"positive" scale:"no"` // from SIGTERM to SIGKILL, as the supervisor grants it
+	Grace    time.Duration `rule:"positive,default=10s" scale:"no"` // from SIGTERM to SIGKILL, as the supervisor grants it
 }
-
-func (p *Processes) setDefaults() { p.Grace = 10 * time.Second }
 
 // Words of Processes.Known that are known of every process.
 const (
@@ -76,13 +74,13 @@ func (c *checker) processes(p *Processes) {
 		}
 	}
 	switch {
-	case c.touched(at):
+	case c.Invalid(at):
 		return
 	case len(given) == 0:
-		c.check(at, "does not say how the processes are found: match, pid_files, unit, cgroup or command")
+		c.Check(at, "does not say how the processes are found: match, pid_files, unit, cgroup or command")
 		return
 	case len(given) > 1:
-		c.check(at, "has %s: exactly one says how the processes are found", strings.Join(given, " and "))
+		c.Check(at, "has %s: exactly one says how the processes are found", strings.Join(given, " and "))
 		return
 	}
 	if !c.match(at+".match", p.Match) {
@@ -94,19 +92,19 @@ func (c *checker) processes(p *Processes) {
 		}
 		c.template(at+"."+t.word, t.text, nil)
 		if !strings.ContainsAny(t.text, "{*") && c.e.System.Replicas > 1 {
-			c.check(at+"."+t.word, "%q is one, and system.replicas is %d: say with {name} what differs", t.text, c.e.System.Replicas)
+			c.Check(at+"."+t.word, "%q is one, and system.replicas is %d: say with {name} what differs", t.text, c.e.System.Replicas)
 		}
 	}
 	if p.Unit != "" && (strings.Contains(p.Unit, "/") || path.Ext(p.Unit) == "") {
-		c.check(at+".unit", "%q is no name of a unit: write it like scheduler@{name}.service", p.Unit)
+		c.Check(at+".unit", "%q is no name of a unit: write it like scheduler@{name}.service", p.Unit)
 	}
 	if slices.Contains(p.Command, "") {
-		c.check(at+".command", "has an empty word")
+		c.Check(at+".command", "has an empty word")
 	}
 	c.template(at+".log", p.Log, p.Known())
 	c.template(at+".metrics", p.Metrics, p.Known())
 	if u, err := url.Parse(placeholder.ReplaceAllString(p.Metrics, "1")); p.Metrics != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		c.check(at+".metrics", "%q is no address of an exposition: write it like http://127.0.0.1:{port}/metrics", p.Metrics)
+		c.Check(at+".metrics", "%q is no address of an exposition: write it like http://127.0.0.1:{port}/metrics", p.Metrics)
 	}
 	c.openAddress(at+".metrics", p.Metrics)
 	c.nameless(p)
@@ -116,9 +114,9 @@ func (c *checker) processes(p *Processes) {
 func (c *checker) match(at, pattern string) bool {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		c.check(at, "no regular expression: %v", err)
+		c.Check(at, "no regular expression: %v", err)
 	} else if pattern != "" && re.MatchString("") {
-		c.check(at, "%q matches every command line", pattern)
+		c.Check(at, "%q matches every command line", pattern)
 	}
 	return err == nil
 }

@@ -11,9 +11,9 @@ import (
 
 // Query is what a Prometheus server has scraped of some series, sample by sample.
 type Query struct {
-	Name  string        `rule:"required,ident"`      // how SLOs name it
-	Query string        `rule:"required"`            // a selector: a name, matchers, or both
-	Step  time.Duration `rule:"positive" scale:"no"` // how often the server scrapes the series
+	Name  string        `rule:"required,ident"`                  // how SLOs name it
+	Query string        `rule:"required"`                        // a selector: a name, matchers, or both
+	Step  time.Duration `rule:"positive,default=15s" scale:"no"` // how often the server scrapes the series
 	PromServer
 }
 
@@ -26,8 +26,6 @@ type PromServer struct {
 	CA          string `file:"ca"` // PEM file of the authority that signed the server's certificate, beside the experiment's file; default: the system's
 }
 
-func (q *Query) setDefaults() { q.Step = 15 * time.Second }
-
 const (
 	minStep = time.Second
 	maxStep = 5 * time.Minute // what is scraped more seldom is stale for the server itself
@@ -35,15 +33,15 @@ const (
 
 // promql checks what a server is asked for.
 func (c *checker) promql(path string, q *Query) {
-	if c.touched(path) {
+	if c.Invalid(path) {
 		return
 	}
 	c.promServer(path, &q.PromServer)
 	if why := notSelector(q.Query); why != "" {
-		c.check(path+".query", "%s: samples are read as they were scraped, so a selector is wanted, like stale_jobs{app=\"sched\"}; the SLO says delta, rate or max", why)
+		c.Check(path+".query", "%s: samples are read as they were scraped, so a selector is wanted, like stale_jobs{app=\"sched\"}; the SLO says delta, rate or max", why)
 	}
 	if q.Step < minStep || q.Step > maxStep {
-		c.check(path+".step", "%s: how often the server scrapes the series, between %s and %s", figures.Spell(q.Step), figures.Spell(minStep), figures.Spell(maxStep))
+		c.Check(path+".step", "%s: how often the server scrapes the series, between %s and %s", figures.Spell(q.Step), figures.Spell(minStep), figures.Spell(maxStep))
 	}
 }
 
@@ -51,18 +49,18 @@ func (c *checker) promql(path string, q *Query) {
 func (c *checker) promServer(path string, q *PromServer) {
 	c.httpAddress(path+".url", q.URL, "no address of a Prometheus server: write it like http://prometheus.monitoring:9090")
 	if u, err := url.Parse(q.URL); err == nil && (u.User != nil || u.RawQuery != "") {
-		c.check(path+".url", "has a user, a password or a query in it, and would be written down: only the server's address; username_env, password_env and bearer_env say who asks")
+		c.Check(path+".url", "has a user, a password or a query in it, and would be written down: only the server's address; username_env, password_env and bearer_env say who asks")
 	}
 	if q.CA != "" && !strings.HasPrefix(q.URL, "https://") {
-		c.check(path+".ca", "is for https")
+		c.Check(path+".ca", "is for https")
 	}
 	for _, f := range []struct{ name, value string }{{"username_env", q.UsernameEnv}, {"password_env", q.PasswordEnv}, {"bearer_env", q.BearerEnv}} {
 		if f.value != "" && !environmentName.MatchString(f.value) {
-			c.check(path+"."+f.name, "not the name of an environment variable: capital letters, digits and underscores")
+			c.Check(path+"."+f.name, "not the name of an environment variable: capital letters, digits and underscores")
 		}
 	}
 	if q.BearerEnv != "" && (q.UsernameEnv != "" || q.PasswordEnv != "") {
-		c.check(path+".bearer_env", "stands beside a user: a server is told one of the two")
+		c.Check(path+".bearer_env", "stands beside a user: a server is told one of the two")
 	}
 }
 

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // Store says that the locks live in a store of another kind than a Redis, which has a section of its own. A file has one of both.
 type Store struct {
 	Kind            StoreKind `rule:"required,words=redis|etcd|postgres|lease"` // redis: as the redis section says, or its defaults
-	Mode            StoreMode `rule:"words=spawn|external"`                     // spawn: started by the run, on loopback; external: yours
+	Mode            StoreMode `rule:"words=spawn|external,default=spawn"`       // spawn: started by the run, on loopback; external: yours
 	Members         int       `rule:"min=1,max=5"`                              // etcd, spawn: servers of the cluster, 1, 3 or 5; default 1
 	Context         string    // lease: of the kubeconfig; default: its current one. The flags --kubeconfig, --context and --namespace win over the file
 	Namespace       string    // lease: of the Lease objects; default: that of the context
@@ -24,8 +25,6 @@ type Store struct {
 	PasswordEnv     string    // external: name of the environment variable that holds the password: it never stands in a file
 	CA              string    `file:"ca"` // external: PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
 }
-
-func (s *Store) setDefaults() { s.Mode = StoreSpawn }
 
 // StoreKind is a kind of store that locks live in, as the worker protocol calls it.
 type StoreKind string
@@ -108,7 +107,7 @@ func (s *Store) Servers() int { return max(1, s.Members) }
 // store checks where locks live that are in no Redis.
 func (c *checker) store() {
 	s := c.e.Store
-	if s == nil || c.touched("store.kind") {
+	if s == nil || c.Invalid("store.kind") {
 		return
 	}
 	rules := storeKinds[s.Kind]
@@ -128,8 +127,8 @@ func (c *checker) store() {
 	}
 	if s.Kind == StoreRedis {
 		for _, name := range []string{"mode", "url", "username_env", "password_env", "ca"} {
-			if c.places["store."+name] != nil {
-				c.check("store."+name, "of a Redis the redis section says this: write redis: {%s: ...} and leave the store section out", name)
+			if c.Node("store."+name) != nil {
+				c.Check("store."+name, "of a Redis the redis section says this: write redis: {%s: ...} and leave the store section out", name)
 			}
 		}
 		return
@@ -142,10 +141,10 @@ func (c *checker) store() {
 		c.refuse(f)
 	}
 	if !slices.Contains(rules.modes, s.Mode) {
-		c.check("store.mode", "%s is not possible for %s: choose %s", s.Mode, rules.name, wordsOf(rules.modes))
+		c.Check("store.mode", "%s is not possible for %s: choose %s", s.Mode, rules.name, wordsOf(rules.modes))
 	}
-	if s.Kind == StorePostgres && len(c.e.System.Worker) == 0 && !c.touched("system.worker") {
-		c.check("store.kind", "lockdrill's own lock core takes no advisory locks: name a worker that does, system: {worker: [./worker]}")
+	if s.Kind == StorePostgres && len(c.e.System.Worker) == 0 && !c.Invalid("system.worker") {
+		c.Check("store.kind", "lockdrill's own lock core takes no advisory locks: name a worker that does, system: {worker: [./worker]}")
 	}
 	c.guestStore(s)
 	c.wholeLeases(rules)
@@ -161,45 +160,45 @@ func (c *checker) guestStore(s *Store) {
 	}
 	if s.Kind == StoreLease {
 		for _, name := range []string{"url", "username_env", "password_env", "ca"} {
-			if c.places["store."+name] != nil {
-				c.check("store."+name, "the kubeconfig says how the API server is reached: leave it out")
+			if c.Node("store."+name) != nil {
+				c.Check("store."+name, "the kubeconfig says how the API server is reached: leave it out")
 			}
 		}
 		return
 	}
 	c.credentials("store", s.UsernameEnv, s.PasswordEnv)
 	if s.URL == "" {
-		c.check("store", "mode external needs the url of the store")
+		c.Check("store", "mode external needs the url of the store")
 		return
 	}
 	for _, one := range strings.Split(s.URL, ",") {
 		u, err := url.Parse(one)
 		switch { // the words of a parser are not repeated: they quote the URL, and with it the password
 		case err != nil || u.Hostname() == "" || !slices.Contains(schemes[s.Kind], u.Scheme) || u.RawQuery != "":
-			c.check("store.url", "not where your %s is: write it like https://a:2379,https://b:2379, or postgres://host:5432/database", storeKinds[s.Kind].name)
+			c.Check("store.url", "not where your %s is: write it like https://a:2379,https://b:2379, or postgres://host:5432/database", storeKinds[s.Kind].name)
 		case u.User != nil:
-			c.check("store.url", noUser)
+			c.Check("store.url", noUser)
 		case s.CA != "" && u.Scheme == "http":
-			c.check("store.ca", "is for TLS: write the url with https://")
+			c.Check("store.ca", "is for TLS: write the url with https://")
 		}
 	}
 }
 
 // wholeLeases refuses leases that the store cannot grant, as the time scale makes them.
 func (c *checker) wholeLeases(rules storeRules) {
-	if rules.unit == 0 || c.touched("time_scale") {
+	if rules.unit == 0 || c.Invalid("time_scale") {
 		return
 	}
 	for i := range c.e.System.Locks {
 		l := &c.e.System.Locks[i]
 		ttl := time.Duration(float64(l.Policy.TTL) * c.e.TimeScale).Round(time.Microsecond)
 		if least := c.e.Store.leastLease(); ttl%rules.unit == 0 && ttl > 0 && ttl < least {
-			c.check(at("system.locks", i), "several servers of %s grant no lease under %s, and ttl %s at time_scale %v is %s: choose another ttl or time_scale, or one server",
+			c.Check(vocab.At("system.locks", i), "several servers of %s grant no lease under %s, and ttl %s at time_scale %v is %s: choose another ttl or time_scale, or one server",
 				rules.name, least, l.Policy.TTL, c.e.TimeScale, ttl)
 			continue
 		}
 		if ttl%rules.unit != 0 || ttl < rules.unit {
-			c.check(at("system.locks", i), "a lease of %s is a whole number of seconds, and ttl %s at time_scale %v is %s: choose another ttl or time_scale",
+			c.Check(vocab.At("system.locks", i), "a lease of %s is a whole number of seconds, and ttl %s at time_scale %v is %s: choose another ttl or time_scale",
 				rules.name, l.Policy.TTL, c.e.TimeScale, ttl)
 		}
 	}

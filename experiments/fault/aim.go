@@ -11,7 +11,7 @@ import (
 type Aim struct {
 	HolderOf string // a lock: who holds it when the fault is fired
 	Replica  string `rule:"ident"` // one by its name, such as r2, whatever it holds
-	All      bool   `rule:"quiet"` // every replica
+	All      bool   `rule:"omit"`  // every replica
 
 	Pods string `file:"-"` // labels of the pods of which one is struck, as Labels spells them
 	Pick Pick   `file:"-"` // with Pods: which of them

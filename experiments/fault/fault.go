@@ -5,7 +5,6 @@
 package fault
 
 import (
-	"math"
 	"time"
 
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -142,11 +141,6 @@ type Around struct {
 	Shared    bool     // it is one for all of them
 	Tapped    bool     // it passes a lockdrill proxy
 	APIProxy  bool     // the replicas reach the API server through a lockdrill proxy
-}
-
-// Scaled is how long a duration of a file takes at a time scale.
-func Scaled(d time.Duration, by float64) time.Duration {
-	return time.Duration(math.Round(float64(d) * by))
 }
 
 // Lock is a lock as far as faults depend on it.

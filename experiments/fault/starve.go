@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // Starve takes the processor from a replica for Share of each Period, by SIGSTOP and SIGCONT: a quota that is too small, or a host
@@ -45,7 +46,7 @@ func (s *Starve) Check(c Checker) {
 		c.Check("all", "one replica is starved at a time: %s", s.Whom())
 	}
 	around := c.Around()
-	if took := Scaled(s.Period, around.TimeScale); s.Period > 0 && took < leastPeriod {
+	if took := vocab.Scaled(s.Period, around.TimeScale); s.Period > 0 && took < leastPeriod {
 		c.Check("period", "%s, after time_scale, is under %s, the least that signals can divide", figures.Spell(took), figures.Spell(leastPeriod))
 	}
 	if around.For > 0 && s.Period > around.For {

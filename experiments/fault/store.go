@@ -12,7 +12,7 @@ import (
 // Store befalls the locks' store itself; the ledger is never touched.
 type Store struct {
 	Do   Do            `rule:"required,words=pause|freeze|restart|stop|flush|failover|freeze_leader|stop_leader"` // what is done to the store; the ledger is never touched
-	Keep bool          `rule:"quiet"`                                                                             // restart and stop: the data survives
+	Keep bool          `rule:"omit"`                                                                              // restart and stop: the data survives
 	Lag  time.Duration `rule:"positive" scale:"yes"`                                                              // failover: so much of the last writes is lost
 }
 

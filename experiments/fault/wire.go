@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // Wire is what a fault of the network does to what goes over the ways between replicas and the locks' store.
@@ -102,7 +103,7 @@ func (a *Aim) checkWay(c Checker) {
 
 // checkFine refuses what a Toxiproxy cannot do: it would do a whole millisecond, which nobody declared.
 func checkFine(c Checker, field string, d time.Duration) {
-	if took := Scaled(d, c.Around().TimeScale); d > 0 && took < time.Millisecond {
+	if took := vocab.Scaled(d, c.Around().TimeScale); d > 0 && took < time.Millisecond {
 		c.Check(field, "%s, after time_scale, is under 1ms, the least that a Toxiproxy can do", figures.Spell(took))
 	}
 }

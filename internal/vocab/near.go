@@ -1,12 +1,12 @@
-package experiments
+package vocab
 
 import (
 	"fmt"
 	"strings"
 )
 
-// unknownWord says that word is none of known: which one was probably meant, or which there are.
-func unknownWord(word string, known []string) string {
+// UnknownWord says that word is none of known: which one was probably meant, or which there are.
+func UnknownWord(word string, known []string) string {
 	if meant := Nearest(word, known); meant != "" {
 		return fmt.Sprintf("%q: did you mean %q?", word, meant)
 	}

@@ -1,22 +1,20 @@
-package experiments
+package vocab
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 )
 
-// Setting is one value of an experiment under its path in the file: system.locks.job.policy.ttl, 60s.
+// Setting is one value of a document under its path: system.locks.job.policy.ttl, 60s.
 type Setting struct{ Path, Value string }
 
-// Settings lists what e has set, in the order of the file that Marshal writes. Entries of a list go by their name, id or lock where
-// they have one, else by their number from 1, so that one lock more does not rename the others.
-func Settings(e *Experiment) []Setting {
-	copied := *e
+// Settings lists what the section at doc has set, in the order of the file that Encode gives. Entries of a list go by their name, id or
+// lock where they have one, else by their number from 1, so that one entry more does not rename the others.
+func (y *Vocabulary) Settings(doc any) []Setting {
 	var all []Setting
-	flatten(encode(reflect.ValueOf(&copied).Elem(), rule{}), "", &all)
+	flatten(y.Encode(doc), "", &all)
 	return all
 }
 

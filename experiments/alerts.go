@@ -5,15 +5,13 @@ import (
 	"regexp"
 	"slices"
 	"time"
-
-	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Alerts says who is asked which alerts fire.
 type Alerts struct {
 	PromServer
 	API   string        `rule:"words=prometheus|alertmanager,default=prometheus" file:"api"` // prometheus: its rules; alertmanager: what was sent to it, which does not tell whether rules are evaluated
-	Every time.Duration `rule:"positive,default=1s" scale:"no"`                              // at most so long between two looks
+	Every time.Duration `rule:"positive,default=1s,least=50ms" scale:"no"`                   // at most so long between two looks
 }
 
 // Words of Alerts.API.
@@ -24,10 +22,10 @@ const (
 
 // AlertLimit is what stands beside SLO.Alert. Times are those of the server's rules, and are not scaled.
 type AlertLimit struct {
-	Labels         map[string]string // of alerts: only those with these labels
-	Within         time.Duration     `rule:"omit" scale:"no"` // of alerts: it fires at most so long after the fault took effect; of silent: so long after the last fault it is watched
-	ResolvesWithin time.Duration     `rule:"omit" scale:"no"` // of alerts: it goes away at most so long after the fault was over; default: within
-	Silent         bool              `rule:"omit"`            // of alerts: none of that name fires in the whole run
+	Labels         map[string]string `rule:"for=alert"`                 // of alerts: only those with these labels
+	Within         time.Duration     `rule:"omit,for=alert" scale:"no"` // of alerts: it fires at most so long after the fault took effect; of silent: so long after the last fault it is watched
+	ResolvesWithin time.Duration     `rule:"omit,for=alert" scale:"no"` // of alerts: it goes away at most so long after the fault was over; default: within
+	Silent         bool              `rule:"omit,for=alert"`            // of alerts: none of that name fires in the whole run
 }
 
 // Fires reports whether an alert with these labels is one of the row.
@@ -74,20 +72,6 @@ func (s *SLO) AlertWait(fired, firing bool) time.Duration {
 	return s.Within + alertsLate
 }
 
-const minAlertEvery = 50 * time.Millisecond
-
-// alerts checks who is asked for alerts.
-func (c *checker) alerts() {
-	a := c.e.Probes.Alerts
-	if a == nil || c.Invalid("probes.alerts") {
-		return
-	}
-	c.promServer("probes.alerts", &a.PromServer)
-	if a.Every < minAlertEvery {
-		c.Check("probes.alerts.every", "%s is under %s: a look at all rules is no small request", figures.Spell(a.Every), figures.Spell(minAlertEvery))
-	}
-}
-
 // alert checks a row about alerts; expected: it stands under expect.
 func (c *checker) alert(path string, s *SLO, expected bool) {
 	a := c.e.Probes.Alerts
@@ -115,18 +99,6 @@ func (c *checker) alert(path string, s *SLO, expected bool) {
 	}
 	if _, err := regexp.Compile(*s.Alert); err != nil {
 		c.Check(path+".alert", "%s", err)
-	}
-}
-
-// beside refuses what is said of alerts where there is none.
-func (c *checker) beside(path string, s *SLO) {
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{{"labels", len(s.Labels) > 0}, {"within", s.Within != 0}, {"resolves_within", s.ResolvesWithin != 0}, {"silent", s.Silent}} {
-		if f.set {
-			c.Check(path+"."+f.name, "is of alerts: beside it stands alert")
-		}
 	}
 }
 

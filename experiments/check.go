@@ -18,7 +18,29 @@ type checker struct {
 	sheet *sheet // the policy sheet, where the file names one
 }
 
+// ask answers what rules ask of the file as a whole, and which names there are.
+func (c *checker) ask() {
+	c.Facts = map[string]bool{"observed": c.e.Observed(), "embedded": !c.e.Observed()}
+	c.Refs = func(list string) (names []string, known bool) {
+		switch list {
+		case "lock":
+			return c.lockNames()
+		case "metric":
+			return c.metricNames(), true
+		case "pattern":
+			return c.patternNames(), true
+		case "processes":
+			p := c.e.System.Processes
+			return c.e.replicaWords(), p != nil && noPattern(p.Match, "") == ""
+		case "replicas":
+			return c.e.replicaWords(), true
+		}
+		return nil, false
+	}
+}
+
 func (c *checker) all() {
+	c.ask()
 	c.redis()
 	c.store()
 	c.ledger()
@@ -28,6 +50,7 @@ func (c *checker) all() {
 	c.calendar()
 	c.locks()
 	c.sheet.withdraw(c.e)
+	c.CheckRules("", c.e)
 	c.work()
 	c.holders()
 	c.effects()
@@ -37,8 +60,9 @@ func (c *checker) all() {
 	c.timing()
 	c.metrics()
 	c.logs()
-	c.signals()
-	c.alerts()
+	if a := c.e.Probes.Alerts; a != nil {
+		c.Refuse(a.tls("probes.alerts"))
+	}
 	for i := range c.e.SLOs {
 		c.slo(vocab.At("slos", i), &c.e.SLOs[i])
 		if s := &c.e.SLOs[i]; s.Fault != "" && s.Alert == nil {
@@ -104,17 +128,11 @@ func inNoKey(r rune) bool {
 }
 
 func (c *checker) work() {
-	served := map[string]int{}
 	for i := range c.e.System.Work {
 		w, path := &c.e.System.Work[i], vocab.At("system.work", i)
-		l := c.lock(path+".lock", w.Lock)
-		if l != nil && l.Loop() {
+		if l := c.e.Lock(w.Lock); l != nil && l.Loop() {
 			c.Check(path+".lock", "%s is a leader loop: its work is its ticks, it takes no jobs", w.Lock)
 		}
-		if first, ok := served[w.Lock]; ok && w.Lock != "" {
-			c.Check(path+".lock", "a second stream of jobs for lock %s: the first is system.work[%d]", w.Lock, first)
-		}
-		served[w.Lock] = i
 		c.hold(path+".hold", &w.Hold)
 		c.classes(path+".classes", w.Classes)
 	}
@@ -156,20 +174,22 @@ func (c *checker) served(name string) bool {
 	})
 }
 
-// lock finds a lock by name, or says at path that there is none. It is silent where a name may have been lost to another problem.
-func (c *checker) lock(path, name string) *Lock {
-	if l := c.e.Lock(name); l != nil {
-		return l
-	}
-	var names []string
+// lockNames are the names of the locks; not known where one may have been lost to another problem.
+func (c *checker) lockNames() (names []string, known bool) {
 	for _, l := range c.e.System.Locks {
 		names = append(names, l.Name)
 	}
-	if len(names) == 0 || slices.Contains(names, "") || c.e.System.PolicySheet.File != "" || c.Invalid("system.policy_sheet") { // a sheet that is not right
-		return nil
+	lost := slices.Contains(names, "") || c.e.System.PolicySheet.File != "" || c.Invalid("system.policy_sheet") // a sheet that is not right
+	return names, len(names) > 0 && !lost
+}
+
+// lock finds a lock by name, or says at path that there is none.
+func (c *checker) lock(path, name string) *Lock {
+	l := c.e.Lock(name)
+	if names, known := c.lockNames(); l == nil && known {
+		c.Check(path, "no lock is called %s", vocab.UnknownWord(name, names))
 	}
-	c.Check(path, "no lock is called %s", vocab.UnknownWord(name, names))
-	return nil
+	return l
 }
 
 // sound is lock for checks that need the lock's policy: nil where that did not decode.
@@ -192,9 +212,6 @@ func (c *checker) timing() {
 			c.Check(vocab.At("faults", i)+".repeat.every", "%s is too short: at least %s", figures.Spell(every), figures.Spell(shortest))
 		}
 	}
-	if r := e.System.Restart; r > 0 && r < shortest {
-		c.Check("system.restart", "%s is too short: at least %s, or 0s for at once", figures.Spell(r), figures.Spell(shortest))
-	}
 	if s := e.SteadyState; s.Timeout < s.For {
 		c.Check("steady_state", "timeout %s is under for %s: it could never be reached", figures.Spell(s.Timeout), figures.Spell(s.For))
 	}
@@ -207,9 +224,6 @@ func (c *checker) timing() {
 		all = append(all, looks{vocab.At("system.effects", i), e.System.Effects[i].ProbeSettings})
 	}
 	for _, p := range all {
-		if p.settings.Every > 0 && p.settings.Every < shortest {
-			c.Check(p.path+".every", "%s is too short: at least %s", figures.Spell(p.settings.Every), figures.Spell(shortest))
-		}
 		if p.settings.MaxGap <= p.settings.Every {
 			c.Check(p.path, "max_gap %s is not above every %s: every look would be a gap", figures.Spell(p.settings.MaxGap), figures.Spell(p.settings.Every))
 		}
@@ -224,11 +238,6 @@ func (c *checker) timing() {
 		case start+lasts >= e.Limits.MaxRun:
 			c.Check(vocab.At("faults", i)+".for", "%s from %s on ends after the run (limits.max_run %s): shorten it, or raise limits.max_run",
 				figures.Spell(lasts), figures.Spell(start), most)
-		}
-	}
-	for i, a := range e.AbortWhen {
-		if a == (AbortCondition{}) {
-			c.Check(vocab.At("abort_when", i), "no condition: duplicate_terminal_states_above or abandonments_above")
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package experiments
 
 import (
-	"net/url"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,74 +10,39 @@ import (
 
 // effects checks where the effects of an observed system are read.
 func (c *checker) effects() {
-	names, locks := map[string]int{}, map[string]int{}
 	for i := range c.e.System.Effects {
-		x, path := &c.e.System.Effects[i], vocab.At("system.effects", i)
-		if !c.e.Observed() {
-			c.Check(path, "is of mode observe: lockdrill's own workers write to the ledger")
-			continue
+		if x, path := &c.e.System.Effects[i], vocab.At("system.effects", i); c.e.Observed() {
+			c.source(path, x)
+			c.mapped(path, x, c.sound(path+".lock", x.Lock))
 		}
-		if first, twice := names[x.Name]; twice && x.Name != "" {
-			c.Check(path+".name", "a second source called %q: the first is system.effects[%d]", x.Name, first)
-		}
-		names[x.Name] = i
-		l := c.lock(path+".lock", x.Lock)
-		if first, twice := locks[x.Lock]; twice && l != nil {
-			c.Check(path+".lock", "system.effects[%d] tells of lock %s already: one source a lock, so that its effects have one order", first, x.Lock)
-		}
-		locks[x.Lock] = i
-		c.source(path, x)
-		c.mapped(path, x, c.sound(path+".lock", x.Lock))
 	}
 }
 
+// sources are the fields that say where effects are read, of which one is set.
+var sources = []string{"stream", "list", "hash", "sql", "http", "file", "command", "log"}
+
 // source checks what is read.
 func (c *checker) source(path string, x *Effects) {
-	var given []string
-	for _, s := range []struct {
-		name string
-		set  bool
-	}{{"stream", x.Stream != ""}, {"list", x.List != ""}, {"hash", x.Hash != ""}, {"sql", x.SQL != nil}, {"http", x.HTTP != nil},
-		{"file", x.File != ""}, {"command", len(x.Command) > 0}, {"log", x.Log != ""}} {
-		if s.set {
-			given = append(given, s.name)
-		}
-	}
-	switch {
-	case c.Invalid(path):
-		return
-	case len(given) == 0:
-		c.Check(path, "says nowhere to read: one of stream, list, hash, sql, http, file, command and log")
-		return
-	case len(given) > 1:
-		c.Check(path, "has %s: exactly one source", strings.Join(given, " and "))
+	given := slices.DeleteFunc(slices.Clone(sources), func(name string) bool { return c.Node(vocab.Join(path, name)) == nil })
+	if c.Invalid(path) || len(given) != 1 {
 		return
 	}
-	own := x.Redis != (LedgerStore{})
-	switch {
-	case own && !x.InRedis():
-		c.Check(path+".redis", "is for stream, list and hash")
-	case own && x.Redis.URL == "":
-		c.Check(path+".redis", "needs the url of the Redis")
-	case own:
-		c.address(path+".redis", &x.Redis)
-	case x.InRedis() && c.e.Redis.Mode != RedisExternal:
-		c.Check(path+"."+given[0], "is a key of which Redis? Say redis: {url: ...} here, or redis: {mode: external, url: ...} where it is that of the locks")
-	}
-	if x.Overwrites && x.SQL == nil && x.HTTP == nil {
-		c.Check(path+".overwrites", "is for sql and http: a hash always keeps the last state alone, the others never")
-	}
-	if e := c.e; x.Log != "" && !c.inPods() && (e.System.Processes == nil || e.System.Processes.Log == "") {
-		c.Check(path+".log", "replicas have logs that nobody knows: say where they are, under system.processes.log")
-	}
+	own, at := x.Redis != (LedgerStore{}), vocab.Join(path, given[0])
+	c.Refuse([]vocab.Constraint{
+		{At: path + ".redis", Says: "is for stream, list and hash", Broken: own && !x.InRedis()},
+		{At: path + ".redis", Says: "needs the url of the Redis", Broken: own && x.InRedis() && x.Redis.URL == ""},
+		{At: path + ".redis.ca", Says: plainRedis, Broken: own && x.InRedis() && x.Redis.plain()},
+		{At: at, Says: "is a key of which Redis? Say redis: {url: ...} here, or redis: {mode: external, url: ...} where it is that of the locks",
+			Broken: !own && x.InRedis() && c.e.Redis.Mode != RedisExternal},
+		{At: path + ".overwrites", Says: "is for sql and http: a hash always keeps the last state alone, the others never", Broken: x.Overwrites && x.SQL == nil && x.HTTP == nil},
+		{At: at, Says: "replicas have logs that nobody knows: say where they are, under system.processes.log",
+			Broken: x.Log != "" && !c.inPods() && (c.e.System.Processes == nil || c.e.System.Processes.Log == "")},
+	}...)
 	if x.SQL != nil {
 		c.query(path+".sql", x.SQL)
 	}
-	if x.HTTP != nil {
-		c.httpSource(path+".http", x.HTTP)
-	}
-	if _, err := filepath.Match(x.File, ""); err != nil {
-		c.Check(path+".file", "%q is no pattern of paths", x.File)
+	if h := x.HTTP; h != nil && (h.Param == "") != (h.Cursor == "") {
+		c.Check(path+".http", "param and cursor go together: the parameter that takes the cursor, and the field that it is read from")
 	}
 	c.columns(path, x)
 }
@@ -89,8 +52,6 @@ func (c *checker) query(path string, q *SQLEffects) {
 	parameter := map[string]string{Postgres: "$1", MySQL: "?"}[q.Driver]
 	switch {
 	case c.Invalid(path):
-	case !environmentName.MatchString(q.DSNEnv):
-		c.Check(path+".dsn_env", "not the name of an environment variable: capital letters, digits and underscores; the data source name does not stand in a file")
 	case !strings.Contains(q.Query, parameter):
 		c.Check(path+".query", "has no %s: the cursor goes there, as in WHERE id > %s ORDER BY id", parameter, parameter)
 	case q.Driver == MySQL && strings.Count(q.Query, parameter) > 1:
@@ -101,23 +62,6 @@ func (c *checker) query(path string, q *SQLEffects) {
 }
 
 var orderBy = regexp.MustCompile(`(?i)\border\s+by\b`)
-
-func (c *checker) httpSource(path string, h *HTTPEffects) {
-	u, err := url.Parse(h.URL)
-	switch {
-	case c.Invalid(path):
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		c.Check(path+".url", "no address: write it like http://127.0.0.1:8080/jobs")
-	case u.User != nil:
-		c.Check(path+".url", "user and password do not stand in a file: token_env names a variable with a bearer token")
-	case vocab.Redact(h.URL) != h.URL:
-		c.Check(path+".url", "has what looks like a secret in it, and is written down with the run: token_env names a variable with a bearer token")
-	case (h.Param == "") != (h.Cursor == ""):
-		c.Check(path, "param and cursor go together: the parameter that takes the cursor, and the field that it is read from")
-	case h.TokenEnv != "" && !environmentName.MatchString(h.TokenEnv):
-		c.Check(path+".token_env", "not the name of an environment variable: capital letters, digits and underscores")
-	}
-}
 
 // columns checks what lines are made into columns by.
 func (c *checker) columns(path string, x *Effects) {
@@ -132,7 +76,6 @@ func (c *checker) columns(path string, x *Effects) {
 	}
 	re, err := regexp.Compile(x.Pattern)
 	if err != nil {
-		c.Check(path+".pattern", "no regular expression: %v", err)
 		return
 	}
 	groups := slices.DeleteFunc(re.SubexpNames(), func(s string) bool { return s == "" })

@@ -11,13 +11,8 @@ import (
 )
 
 func (c *checker) faults() {
-	ids := map[string]int{}
 	for i := range c.e.Faults {
 		f, path := &c.e.Faults[i], vocab.At("faults", i)
-		if first, ok := ids[f.ID]; ok && f.ID != "" {
-			c.Check(path+".id", "a second fault called %q: the first is faults[%d]", f.ID, first)
-		}
-		ids[f.ID] = i
 		switch kinds := c.kindsIn(path); len(kinds) {
 		case 0:
 			c.Check(path, "does nothing: a fault has one of %s", strings.Join(fault.Kinds(), ", "))

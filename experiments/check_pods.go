@@ -1,9 +1,7 @@
 package experiments
 
 import (
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,11 +19,6 @@ func (c *checker) pods() {
 	if !c.inPods() && e.StoreKind() != StoreLease && len(e.Limits.Namespaces) > 0 {
 		c.Check("limits.namespaces", "is a cap on a cluster, and the run works in none: there is no kubernetes section")
 	}
-	for i, n := range e.Limits.Namespaces {
-		if !dnsLabel().MatchString(n) {
-			c.Check(vocab.At("limits.namespaces", i), "%q is no name of a namespace", n)
-		}
-	}
 	if k == nil {
 		return
 	}
@@ -41,34 +34,15 @@ func (c *checker) pods() {
 	}
 }
 
-// section checks the values of the section by themselves.
+// section checks the values of the section together.
 func (c *checker) section(k *Kubernetes) {
-	if k.Namespace != "" && !dnsLabel().MatchString(k.Namespace) {
-		c.Check("kubernetes.namespace", "%q is no name of a namespace", k.Namespace)
-	} else if k.Namespace != "" && !c.e.Limits.NamespaceAllowed(k.Namespace) {
+	if k.Namespace != "" && noNamespace(nil, k.Namespace, "") == "" && !c.e.Limits.NamespaceAllowed(k.Namespace) {
 		c.Check("kubernetes.namespace", "%s is none of limits.namespaces", k.Namespace)
 	}
 	c.furtherNamespaces(k)
-	if k.Container != "" && !dnsLabel().MatchString(k.Container) {
-		c.Check("kubernetes.container", "%q is no name of a container", k.Container)
-	}
-	if k.Secret != "" && !dnsName().MatchString(k.Secret) {
-		c.Check("kubernetes.secret", "%q is no name of a Secret", k.Secret)
-	}
-	if k.Controller != "" && !controller().MatchString(k.Controller) {
-		c.Check("kubernetes.controller", "%q names no controller of pods: write it like deployment/web", k.Controller)
-	}
 	c.labels("kubernetes.selector", k.Selector)
-	if c.proxyAPI("kubernetes.api_proxy", k.APIProxy); k.APIProxy != "" && !c.e.Observed() {
-		c.Check("kubernetes.api_proxy", "is for mode observe: lockdrill's workers ask nothing of the API server")
-	}
 	if k.Grace%time.Second != 0 {
 		c.Check("kubernetes.grace", "%s is not in whole seconds, and a pod's grace is", figures.Spell(k.Grace))
-	}
-	for _, f := range []struct{ name, value string }{{"redis", k.Redis}, {"ledger", k.Ledger}} {
-		if f.value != "" && !hostPort(f.value) {
-			c.Check("kubernetes."+f.name, "%q is no address: write it like redis.staging.svc:6379", f.value)
-		}
 	}
 	if k.Holder != nil {
 		c.holder(k.Holder)
@@ -79,31 +53,20 @@ func (c *checker) section(k *Kubernetes) {
 func (c *checker) furtherNamespaces(k *Kubernetes) {
 	for i, n := range k.Namespaces {
 		switch path := vocab.At("kubernetes.namespaces", i); {
-		case !dnsLabel().MatchString(n):
-			c.Check(path, "%q is no name of a namespace", n)
 		case n == k.Namespace || slices.Contains(k.Namespaces[:i], n):
 			c.Check(path, "%s is there twice", n)
-		case !c.e.Limits.NamespaceAllowed(n):
+		case noNamespace(nil, n, "") == "" && !c.e.Limits.NamespaceAllowed(n):
 			c.Check(path, "%s is none of limits.namespaces", n)
 		}
 	}
 	if len(k.Namespaces) == 0 {
 		return
 	}
-	if !c.e.Observed() {
-		c.Check("kubernetes.namespaces", "is for mode observe: lockdrill's workers are all in kubernetes.namespace")
-	}
 	for i := range c.e.Faults {
 		if f := &c.e.Faults[i]; f.Spec != nil && f.Traits().Owner != "" {
 			c.Check(vocab.At("faults", i)+"."+f.Kind()+".rollout", "is for pods of one namespace: leave it out, and the run restarts them one by one")
 		}
 	}
-}
-
-func hostPort(address string) bool {
-	host, port, err := net.SplitHostPort(address)
-	n, errPort := strconv.ParseUint(port, 10, 16)
-	return err == nil && errPort == nil && host != "" && n > 0
 }
 
 // workerPods checks what lockdrill's own workers need in pods.
@@ -123,9 +86,6 @@ func (c *checker) workerPods(k *Kubernetes) {
 		if f := &c.e.Faults[i]; k.Pods == PodsApply && f.Traits().Owner != "" {
 			c.Check(vocab.At("faults", i)+"."+f.Kind()+".rollout", "is for pods that are there (pods: use): leave it out, and the run restarts its own workers one by one")
 		}
-	}
-	if k.Holder != nil {
-		c.Check("kubernetes.holder", "is for mode observe: lockdrill's workers say which pod they are in")
 	}
 	if c.e.Redis.Mode != RedisExternal {
 		c.Check("redis", "workers in pods do not reach a store of the runner's own: mode external, with the url of a Redis that runner and pods reach (kubernetes.redis, where they reach it by another name)")

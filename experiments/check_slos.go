@@ -25,7 +25,6 @@ func (c *checker) slo(path string, s *SLO) {
 		c.alert(path, s, strings.HasPrefix(path, "expect"))
 		return
 	}
-	c.beside(path, s)
 	at := path + "." + s.Measure()
 	if why := c.unseen(s); why != "" {
 		c.Check(at, "%s", why)
@@ -85,7 +84,6 @@ func (c *checker) limits(at string, s *SLO) {
 		c.Check(at, "no limit: %s", either(names))
 	}
 	c.metricLimit(at, s.Metric)
-	c.logLimit(at, s.Logs)
 }
 
 // together checks what all rows say of one figure. A limit that two of them give is refused: the looser one would promise nothing, and

@@ -9,9 +9,9 @@ import (
 
 // Fault is one fault of the timeline. In a file its kind stands as a section beside the other fields, and exactly one does.
 type Fault struct {
-	ID     string        `rule:"required,ident"`       // names the fault
-	At     time.Duration `scale:"yes"`                 // so long after the steady state
-	For    time.Duration `rule:"positive" scale:"yes"` // how long it lasts; an instant has none, and a fault that would go on by itself needs one
+	ID     string        `rule:"required,ident,unique"` // names the fault
+	At     time.Duration `scale:"yes"`                  // so long after the steady state
+	For    time.Duration `rule:"positive" scale:"yes"`  // how long it lasts; an instant has none, and a fault that would go on by itself needs one
 	Repeat Repeat        // how many shots the fault has, and when the next one is
 	Spec   fault.Spec    // of an experiment that Load returned: never nil
 }

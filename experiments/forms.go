@@ -187,7 +187,7 @@ type lockForm struct {
 	Lease     string // observed loops: the lock is the Lease object of this name; it has no key
 	overrides
 	Policy      *lockcore.Policy // a complete policy of your own, instead of a profile's
-	AbandonedBy *Signal          // observed: what tells how often the lock was given up, which nobody claims
+	AbandonedBy *Signal          `rule:"for=@observed"` // observed: what tells how often the lock was given up, which nobody claims
 }
 
 // overrides change single values of a profile's policy, or are all that a lock says of its own.

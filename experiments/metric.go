@@ -1,25 +1,22 @@
 package experiments
 
 import (
-	"net/url"
-	"regexp"
 	"slices"
 	"time"
 
-	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // Metric is a number that is read before, during and after the faults: a Prometheus series, or what a key of the locks' store tells.
 type Metric struct {
-	Name   string            `rule:"ident"`        // how SLOs name it
-	Preset string            `rule:"words=cordum"` // cordum: all metrics that the articles on locks in Redis name; beside it stand only scrape and every
-	Scrape string            `rule:"required"`     // replicas: their own metrics; locks: a key of the locks' store; or the URL of a Prometheus exposition
-	Series string            // of an exposition: name of the series; of a histogram its _sum, _count or _bucket
+	Name   string            `rule:"ident"`         // how SLOs name it
+	Preset string            `rule:"words=cordum"`  // cordum: all metrics that the articles on locks in Redis name; beside it stand only scrape and every
+	Scrape string            `rule:"required"`      // replicas: their own metrics; locks: a key of the locks' store; or the URL of a Prometheus exposition
+	Series string            `rule:"format=series"` // of an exposition: name of the series; of a histogram its _sum, _count or _bucket
 	Labels map[string]string // only series that carry these
 	Key    string            // of locks: the key that is looked at
-	Ask    string            `rule:"words=idle|length|exists"`       // of locks: idle (seconds since the key was used), length (how much it holds) or exists (1 or 0)
-	Every  time.Duration     `rule:"positive,default=1s" scale:"no"` // between scrapes; not scaled
+	Ask    string            `rule:"words=idle|length|exists"`                   // of locks: idle (seconds since the key was used), length (how much it holds) or exists (1 or 0)
+	Every  time.Duration     `rule:"positive,default=1s,least=100ms" scale:"no"` // between scrapes; not scaled
 }
 
 // What is what is read, in a person's words.
@@ -87,7 +84,7 @@ const (
 
 // MetricLimit bounds a metric: exactly one of Delta, Rate and Max is set.
 type MetricLimit struct {
-	Name        string          `rule:"required"`                  // of a metric under probes.metrics
+	Name        string          `rule:"required,ref=metric"`       // of a metric under probes.metrics
 	Delta       *Bound[float64] `rule:"shorthand"`                 // increase of a counter from the first fault to the end, over all targets
 	Rate        *Bound[float64] `rule:"shorthand" scale:"inverse"` // increase a second; time_scale divides it
 	Max         *Bound[float64] `rule:"shorthand"`                 // highest value that a scrape of one target showed
@@ -105,11 +102,6 @@ func (l *MetricLimit) Limit() (word string, limit *Bound[float64]) {
 	return "max", l.Max
 }
 
-// minEvery keeps the scrapes from becoming the load.
-const minEvery = 100 * time.Millisecond
-
-var seriesName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
-
 // metrics checks what is scraped.
 func (c *checker) metrics() {
 	names := map[string]string{}
@@ -121,15 +113,12 @@ func (c *checker) metrics() {
 				break // a preset's others are there as well
 			}
 		}
-		if m.Every < minEvery {
-			c.Check(path+".every", "%s is under %s: a scrape is no small request", figures.Spell(m.Every), figures.Spell(minEvery))
-		}
 		c.metric(path, m)
 	}
 	for i := range c.e.Probes.PromQL {
 		q, path := &c.e.Probes.PromQL[i], vocab.At("probes.promql", i)
 		c.nameOnce(names, path, q.Name)
-		c.promql(path, q)
+		c.Refuse(q.tls(path))
 	}
 }
 
@@ -171,8 +160,6 @@ func (c *checker) metric(path string, m *Metric) {
 		c.Check(path, "key and ask are for scrape: locks")
 	case m.Series == "":
 		c.Check(path+".series", "missing: the name of the series")
-	case !seriesName.MatchString(m.Series):
-		c.Check(path+".series", "%q is no name of a series; labels go under labels", m.Series)
 	}
 	p := c.e.System.Processes
 	switch {
@@ -184,23 +171,22 @@ func (c *checker) metric(path string, m *Metric) {
 		c.Check(path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
 	}
 	if m.Scrape != ScrapeReplicas {
-		c.httpAddress(path+".scrape", m.Scrape, "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
-		c.openAddress(path+".scrape", m.Scrape)
+		httpAddress(c.File, path+".scrape", m.Scrape, "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
+		openAddress(c.File, path+".scrape", m.Scrape)
 	}
 }
 
 // httpAddress checks an address. As with redis.url, the parser's own words might quote a password.
-func (c *checker) httpAddress(path, address, wrong string) {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		c.Check(path, "%s", wrong)
+func httpAddress(f *vocab.File, path, address, wrong string) {
+	if !isHTTP(address) {
+		f.Check(path, "%s", wrong)
 	}
 }
 
 // openAddress refuses an address with what looks like a secret: it stands in the history and in messages.
-func (c *checker) openAddress(path, address string) {
+func openAddress(f *vocab.File, path, address string) {
 	if vocab.Redact(address) != address {
-		c.Check(path, "has what looks like a user, a password or a token in it, and is written down with the run: only the address, of what can be read without")
+		f.Check(path, secretInside)
 	}
 }
 
@@ -243,24 +229,16 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 			}
 		}
 	}
-	c.metricName(path+".name", l.Name)
 }
 
-// metricName checks that a metric of that name is read.
-func (c *checker) metricName(path, name string) {
-	var known []string
+// metricNames are the names of what is read.
+func (c *checker) metricNames() (known []string) {
 	for _, m := range c.e.Probes.Numbers() {
 		if m.Name != "" && !slices.Contains(known, m.Name) {
 			known = append(known, m.Name)
 		}
 	}
-	switch {
-	case slices.Contains(known, name):
-	case len(known) == 0:
-		c.Check(path, "nothing is scraped: declare the metric under probes.metrics")
-	default:
-		c.Check(path, "no metric is called %s", vocab.UnknownWord(name, known))
-	}
+	return known
 }
 
 // maxMetric bounds limits: what is measured is kept in billionths.

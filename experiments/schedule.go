@@ -36,7 +36,7 @@ type Schedule struct {
 type Dates struct {
 	From string `rule:"required"` // first day: "2026-12-24"
 	To   string // last day; left out: the first
-	Zone string `rule:"required"` // as in the tz database, such as Europe/Berlin
+	Zone string `rule:"required,format=zone"` // as in the tz database, such as Europe/Berlin
 	Why  string // shown with each drill that does not run because of it
 }
 
@@ -45,7 +45,7 @@ type Planned struct {
 	Name        string            `rule:"required,ident"` // of the drill in the schedule
 	Experiment  string            `rule:"required"`       // its experiment file, in the server's folder of experiments
 	Cron        string            // minute, hour, day of the month, month, day of the week: "0 10 * * tue"
-	Zone        string            // time zone of cron, as in the tz database; left out: UTC
+	Zone        string            `rule:"format=zone"` // time zone of cron, as in the tz database; left out: UTC
 	Between     *Window           // once in each such stretch, at a time that nobody knows before
 	Wait        time.Duration     `rule:"default=10m" scale:"no"`          // a drill that is due waits at most so long for what keeps it from starting; then it is unrun
 	Overlap     string            `rule:"words=queue|skip,default=skip"`   // while another run has the target: queue waits for it, skip leaves the drill out
@@ -118,6 +118,7 @@ func ParseSchedule(name string, data []byte) (*Schedule, error) {
 	f := vocabulary.Open(name, data, false)
 	if f.Root != nil {
 		f.Decode(&doc)
+		f.CheckRules("", &doc)
 		(&scheduleChecker{checker: &checker{File: f, e: &Experiment{}}, s: &doc.Schedule}).all()
 	}
 	if err := f.Err(); err != nil {
@@ -212,16 +213,6 @@ func (c *scheduleChecker) dates(path string, d *Dates) {
 	if d.To != "" && d.To < d.From {
 		c.Check(path+".to", "%s is before %s", d.To, d.From)
 	}
-	c.zone(path+".zone", d.Zone)
-}
-
-func (c *checker) zone(path, zone string) {
-	if zone == "" || c.Invalid(path) {
-		return
-	}
-	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
-		c.Check(path, "no time zone is called %q: write it like Europe/Berlin or UTC", zone)
-	}
 }
 
 func (c *scheduleChecker) planned(path string, p *Planned) {
@@ -229,7 +220,6 @@ func (c *scheduleChecker) planned(path string, p *Planned) {
 	if p.Experiment != "" && (!filepath.IsLocal(file) || !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(file))) {
 		c.Check(path+".experiment", "%q is no .yaml file within the server's folder of experiments", p.Experiment)
 	}
-	c.zone(path+".zone", p.Zone)
 	switch {
 	case p.Cron != "" && p.Between != nil:
 		c.Check(path+".between", "stands beside cron: a drill has one of the two")
@@ -282,11 +272,11 @@ func (c *scheduleChecker) condition(path string, b *Condition) {
 		return
 	}
 	if b.URL != "" {
-		c.httpAddress(path+".url", b.URL, "no address: write it like http://deploys.internal/quiet")
-		c.openAddress(path+".url", b.URL)
+		httpAddress(c.File, path+".url", b.URL, "no address: write it like http://deploys.internal/quiet")
+		openAddress(c.File, path+".url", b.URL)
 	}
 	if b.PromQL != nil && !c.Invalid(path+".promql") {
-		c.promServer(path+".promql", &b.PromQL.PromServer)
+		c.Refuse(b.PromQL.tls(path + ".promql"))
 	}
 }
 
@@ -317,7 +307,7 @@ func (c *scheduleChecker) notice(path string, n *Notice) {
 		c.oneOf(path+".webhook", map[string]string{"url": w.URL, "url_env": w.URLEnv, "url_file": w.URLFile})
 		c.oneOf(path+".webhook", map[string]string{"secret_env": w.SecretEnv, "secret_file": w.SecretFile})
 		if w.URL != "" {
-			c.httpAddress(path+".webhook.url", w.URL, "no address: write it like https://hooks.example.com/lockdrill")
+			httpAddress(c.File, path+".webhook.url", w.URL, "no address: write it like https://hooks.example.com/lockdrill")
 			if u, err := url.Parse(w.URL); err == nil && (u.User != nil || vocab.Redact(w.URL) != w.URL) {
 				c.Check(path+".webhook.url", "has a secret in it: say url_env or url_file")
 			}
@@ -326,8 +316,8 @@ func (c *scheduleChecker) notice(path string, n *Notice) {
 		c.oneOf(path+".slack", map[string]string{"url_env": n.Slack.URLEnv, "url_file": n.Slack.URLFile})
 	case n.Grafana != nil:
 		g := n.Grafana
-		c.httpAddress(path+".grafana.url", g.URL, "no address of a Grafana: write it like http://grafana:3000")
-		c.openAddress(path+".grafana.url", g.URL)
+		httpAddress(c.File, path+".grafana.url", g.URL, "no address of a Grafana: write it like http://grafana:3000")
+		openAddress(c.File, path+".grafana.url", g.URL)
 		c.oneOf(path+".grafana", map[string]string{"token_env": g.TokenEnv, "token_file": g.TokenFile})
 	}
 }

@@ -14,16 +14,16 @@ import (
 
 // Store says that the locks live in a store of another kind than a Redis, which has a section of its own. A file has one of both.
 type Store struct {
-	Kind            StoreKind `rule:"required,words=redis|etcd|postgres|lease"` // redis: as the redis section says, or its defaults
-	Mode            StoreMode `rule:"words=spawn|external,default=spawn"`       // spawn: started by the run, on loopback; external: yours
-	Members         int       `rule:"min=1,max=5"`                              // etcd, spawn: servers of the cluster, 1, 3 or 5; default 1
-	Context         string    // lease: of the kubeconfig; default: its current one. The flags --kubeconfig, --context and --namespace win over the file
-	Namespace       string    // lease: of the Lease objects; default: that of the context
-	ReplicasContext string    // lease: of the kubeconfig, by which replicas reach the API server; {replica} is a replica's name; default: that of the run
-	URL             string    `file:"url"` // etcd and postgres, external: where it is, without a password: https://a:2379,https://b:2379, or postgres://host:5432/database
-	UsernameEnv     string    // external: name of the environment variable that holds the user name
-	PasswordEnv     string    // external: name of the environment variable that holds the password: it never stands in a file
-	CA              string    `file:"ca"` // external: PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
+	Kind            StoreKind `rule:"required,words=redis|etcd|postgres|lease"`                                                       // redis: as the redis section says, or its defaults
+	Mode            StoreMode `rule:"words=spawn|external,default=spawn,for=kind:etcd|postgres|lease"`                                // spawn: started by the run, on loopback; external: yours
+	Members         int       `rule:"min=1,max=5,for=kind:etcd,for=mode:spawn"`                                                       // etcd, spawn: servers of the cluster, 1, 3 or 5; default 1
+	Context         string    `rule:"for=kind:lease"`                                                                                 // lease: of the kubeconfig; default: its current one. The flags --kubeconfig, --context and --namespace win over the file
+	Namespace       string    `rule:"for=kind:lease"`                                                                                 // lease: of the Lease objects; default: that of the context
+	ReplicasContext string    `rule:"for=kind:lease"`                                                                                 // lease: of the kubeconfig, by which replicas reach the API server; {replica} is a replica's name; default: that of the run
+	URL             string    `file:"url" rule:"for=kind:etcd|postgres,for=mode:external,need=mode:external,need=kind:etcd|postgres"` // etcd and postgres, external: where it is, without a password: https://a:2379,https://b:2379, or postgres://host:5432/database
+	UsernameEnv     string    `rule:"for=kind:etcd|postgres,for=mode:external,format=env"`                                            // external: name of the environment variable that holds the user name
+	PasswordEnv     string    `rule:"for=kind:etcd|postgres,for=mode:external,format=env"`                                            // external: name of the environment variable that holds the password: it never stands in a file
+	CA              string    `file:"ca" rule:"for=kind:etcd|postgres,for=mode:external"`                                             // external: PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
 }
 
 // StoreKind is a kind of store that locks live in, as the worker protocol calls it.
@@ -110,43 +110,22 @@ func (c *checker) store() {
 	if s == nil || c.Invalid("store.kind") {
 		return
 	}
-	rules := storeKinds[s.Kind]
-	for _, f := range []ours{
-		{"store.members", "is for mode spawn: the url names your servers", s.Members != 0 && s.Kind == StoreEtcd && s.Mode == StoreExternal},
-		{"store.members", "is for kind etcd", s.Members != 0 && s.Kind != StoreEtcd},
-		{"store.members", "write 1, 3 or 5: an even number of servers bears no more deaths than one less", s.Members%2 == 0 && s.Members != 0},
-		{"store.context", "is for kind lease", s.Context != "" && s.Kind != StoreLease},
-		{"store.namespace", "is for kind lease", s.Namespace != "" && s.Kind != StoreLease},
-		{"store.replicas_context", "is for kind lease", s.ReplicasContext != "" && s.Kind != StoreLease},
-		{"store.url", "is for mode external; mode spawn starts a store of its own", s.URL != "" && s.Mode != StoreExternal},
-		{"store.username_env", "is for mode external; mode spawn starts a store of its own", s.UsernameEnv != "" && s.Mode != StoreExternal},
-		{"store.ca", "is for mode external; mode spawn starts a store of its own", s.CA != "" && s.Mode != StoreExternal},
-		{"store.password_env", "is for mode external; mode spawn starts a store of its own", s.PasswordEnv != "" && s.Mode != StoreExternal},
-	} {
-		c.refuse(f)
-	}
+	c.Refuse(vocab.Constraint{At: "store.members", Says: "write 1, 3 or 5: an even number of servers bears no more deaths than one less", Broken: s.Members%2 == 0 && s.Members != 0})
 	if s.Kind == StoreRedis {
-		for _, name := range []string{"mode", "url", "username_env", "password_env", "ca"} {
-			if c.Node("store."+name) != nil {
-				c.Check("store."+name, "of a Redis the redis section says this: write redis: {%s: ...} and leave the store section out", name)
-			}
-		}
 		return
 	}
-	for _, f := range []ours{
-		{"redis", fmt.Sprintf("the locks live in the %s of the store section: leave one of the two sections out", s.Kind), c.e.Redis.Mode != RedisAuto || c.e.Redis.URL != "" || c.e.Redis.Sentinel != nil},
-		{"store", "is for mode embedded: of an observed system the redis section says where its locks are", c.e.Observed()},
-		{"store", "is for replicas that are processes of this host: leave the kubernetes section out", c.inPods()},
-	} {
-		c.refuse(f)
+	rules := storeKinds[s.Kind]
+	c.Refuse([]vocab.Constraint{
+		{At: "redis", Says: fmt.Sprintf("the locks live in the %s of the store section: leave one of the two sections out", s.Kind), Broken: c.e.Redis.Mode != RedisAuto || c.e.Redis.URL != "" || c.e.Redis.Sentinel != nil},
+		{At: "store", Says: "is for mode embedded: of an observed system the redis section says where its locks are", Broken: c.e.Observed()},
+		{At: "store", Says: "is for replicas that are processes of this host: leave the kubernetes section out", Broken: c.inPods()},
+		{At: "store.mode", Says: fmt.Sprintf("%s is not possible for %s: choose %s", s.Mode, rules.name, wordsOf(rules.modes)), Broken: !slices.Contains(rules.modes, s.Mode)},
+		{At: "store.kind", Says: "lockdrill's own lock core takes no advisory locks: name a worker that does, system: {worker: [./worker]}",
+			Broken: s.Kind == StorePostgres && len(c.e.System.Worker) == 0 && !c.Invalid("system.worker")},
+	}...)
+	if s.Mode == StoreExternal && s.Kind != StoreLease && s.URL != "" {
+		c.guestStore(s)
 	}
-	if !slices.Contains(rules.modes, s.Mode) {
-		c.Check("store.mode", "%s is not possible for %s: choose %s", s.Mode, rules.name, wordsOf(rules.modes))
-	}
-	if s.Kind == StorePostgres && len(c.e.System.Worker) == 0 && !c.Invalid("system.worker") {
-		c.Check("store.kind", "lockdrill's own lock core takes no advisory locks: name a worker that does, system: {worker: [./worker]}")
-	}
-	c.guestStore(s)
 	c.wholeLeases(rules)
 }
 
@@ -155,22 +134,6 @@ var schemes = map[StoreKind][]string{StoreEtcd: {"http", "https"}, StorePostgres
 
 // guestStore checks how a store is reached that is somebody's.
 func (c *checker) guestStore(s *Store) {
-	if s.Mode != StoreExternal {
-		return
-	}
-	if s.Kind == StoreLease {
-		for _, name := range []string{"url", "username_env", "password_env", "ca"} {
-			if c.Node("store."+name) != nil {
-				c.Check("store."+name, "the kubeconfig says how the API server is reached: leave it out")
-			}
-		}
-		return
-	}
-	c.credentials("store", s.UsernameEnv, s.PasswordEnv)
-	if s.URL == "" {
-		c.Check("store", "mode external needs the url of the store")
-		return
-	}
 	for _, one := range strings.Split(s.URL, ",") {
 		u, err := url.Parse(one)
 		switch { // the words of a parser are not repeated: they quote the URL, and with it the password

@@ -80,9 +80,3 @@ func Nearest(word string, known []string) string { return vocab.Nearest(word, kn
 
 // ParseRate reads a rate as a file has it, such as 20/s, 90/m or 500/h, and gives it per second.
 func ParseRate(text string) (float64, error) { return vocab.ParseRate(text) }
-
-// facts are what rules can ask of a file as a whole, in its words.
-var facts = map[string]string{}
-
-// formats are what texts of a file can be.
-var formats = map[string]vocab.Format{}

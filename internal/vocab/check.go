@@ -42,6 +42,9 @@ func (f *File) check(path string, v reflect.Value) {
 		}
 		f.unique(path, v)
 	case reflect.Struct:
+		if _, is := v.Addr().Interface().(Scalar); is {
+			return
+		}
 		if x, is := v.Addr().Interface().(Spelled); is {
 			v = reflect.ValueOf(x.Spelling()).Elem()
 		}
@@ -77,8 +80,8 @@ func (f *File) section(path string, v reflect.Value) {
 
 // whole holds a section against its own rule; false = there is nothing more to be said of it.
 func (f *File) whole(path string, v reflect.Value, r Rule) bool {
-	if c := f.broken(v, r.For); c != nil {
-		f.Check(path, "is for %s", f.words(*c))
+	if c := f.broken(path, v, r.For); c != nil {
+		f.Check(path, "%s", f.only(*c, v))
 		return false
 	}
 	var given []string
@@ -103,8 +106,8 @@ func (f *File) whole(path string, v reflect.Value, r Rule) bool {
 func (f *File) stands(path, at string, v, value reflect.Value, d Field) bool {
 	given := f.given(at, value)
 	if given {
-		if c := f.broken(v, d.Rule.For); c != nil {
-			f.Check(at, "is for %s", f.words(*c))
+		if c := f.broken(path, v, d.Rule.For); c != nil {
+			f.Check(at, "%s", f.only(*c, v))
 			return false
 		}
 	}
@@ -116,8 +119,8 @@ func (f *File) stands(path, at string, v, value reflect.Value, d Field) bool {
 	}
 	switch {
 	case excluded != "" && given && !value.IsZero():
-		f.Check(at, "does not go with %s: leave one of them out", excluded)
-	case excluded == "" && value.IsZero() && len(d.Rule.Need) > 0 && f.broken(v, d.Rule.Need) == nil:
+		f.Check(at, "does not go with %s; leave one of them out", excluded)
+	case excluded == "" && value.IsZero() && len(d.Rule.Need) > 0 && f.needed(path, v, d.Rule.Need):
 		f.Check(path, "%s needs %s", f.words(d.Rule.Need[0]), d.Name)
 	}
 	return true
@@ -128,13 +131,21 @@ func (f *File) given(at string, value reflect.Value) bool {
 	return f.positions[at] != nil || f.Root == nil && !value.IsZero()
 }
 
-// broken is the first condition that does not hold, or nil.
-func (f *File) broken(v reflect.Value, all []Cond) *Cond {
+// needed reports that all conditions hold, and that none of them rests on what did not decode.
+func (f *File) needed(path string, v reflect.Value, all []Cond) bool {
+	return f.broken(path, v, all) == nil && !slices.ContainsFunc(all, func(c Cond) bool { return f.Invalid(Join(path, c.Field)) })
+}
+
+// broken is the first condition that does not hold, or nil. One on a field that did not decode is taken to hold.
+func (f *File) broken(path string, v reflect.Value, all []Cond) *Cond {
 	for i, c := range all {
 		if fact, is := strings.CutPrefix(c.Field, "@"); is {
 			if !f.Facts[fact] {
 				return &all[i]
 			}
+			continue
+		}
+		if f.Invalid(Join(path, c.Field)) {
 			continue
 		}
 		of := f.fieldAt(v, c.Field)
@@ -143,6 +154,21 @@ func (f *File) broken(v reflect.Value, all []Cond) *Cond {
 		}
 	}
 	return nil
+}
+
+// only says where a field may stand, and what the file says there instead.
+func (f *File) only(c Cond, v reflect.Value) string {
+	if strings.HasPrefix(c.Field, "@") {
+		return "applies only with " + f.words(c)
+	}
+	of := f.fieldAt(v, c.Field)
+	switch {
+	case len(c.Words) == 0:
+		return "applies only beside " + c.Field
+	case of.IsZero():
+		return "applies only with " + f.words(c)
+	}
+	return fmt.Sprintf("applies only with %s, and here %s is %s", f.words(c), c.Field, of)
 }
 
 func (f *File) fieldAt(v reflect.Value, name string) reflect.Value {
@@ -202,7 +228,11 @@ func (f *File) ref(at string, v reflect.Value, list string) {
 	if list == "" || v.IsZero() {
 		return
 	}
-	if names, known := f.Refs(list); known && !slices.Contains(names, v.String()) {
+	switch names, known := f.Refs(list); {
+	case !known, slices.Contains(names, v.String()):
+	case len(names) == 0:
+		f.Check(at, "no %s is called %q: the file declares none", list, v.String())
+	default:
 		f.Check(at, "no %s is called %s", list, UnknownWord(v.String(), names))
 	}
 }

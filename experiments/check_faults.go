@@ -41,7 +41,7 @@ func (c *checker) kindsIn(path string) []string {
 // fault checks one fault of one kind: whether it can be done at all, how long it lasts, and what is particular to the kind.
 func (c *checker) fault(path string, f *Fault) {
 	section := section{c, path + "." + f.Kind(), f}
-	if why := f.Spec.Barred(section.Around()); why != "" {
+	if why := fault.Of(f.Spec).Unsupported(section.Around()); why != "" {
 		c.Check(section.path, "%s", why)
 		return
 	}
@@ -52,7 +52,7 @@ func (c *checker) fault(path string, f *Fault) {
 	c.lasts(path, f)
 	c.rolls(path+".repeat", f)
 	c.commands(section.path, f)
-	f.Spec.Check(section)
+	fault.Of(f.Spec).Check(section)
 }
 
 // answered checks a fault that repeats until the percentiles of its lock are answered: it is known while the run goes on of kills, whose

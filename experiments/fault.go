@@ -37,8 +37,14 @@ func (f *Fault) Traits() fault.Traits {
 	if f.Spec == nil {
 		return fault.Traits{}
 	}
-	return f.Spec.Traits()
+	return fault.Of(f.Spec).Traits()
 }
+
+// Form is the fault's variant within its kind, as events carry it; "" where there is only one.
+func (f *Fault) Form() string { return fault.Of(f.Spec).Form() }
+
+// Magnitude is what is configured of the fault, in a person's words; "" where kind and form say all.
+func (f *Fault) Magnitude() string { return fault.Of(f.Spec).Magnitude() }
 
 // Lock is the name of the lock whose holder the fault is aimed at; "" = it is aimed at no holder.
 func (f *Fault) Lock() string { return f.Aim().HolderOf }
@@ -73,7 +79,7 @@ func (f *Fault) everybody() bool { return f.Aim().All || f.Net() && f.Aim() == f
 
 // Describe says what a fault of e does, for whoever plans it.
 func (e *Experiment) Describe(f *Fault) fault.Description {
-	d := f.Spec.Describe(e.Kubernetes != nil)
+	d := fault.Of(f.Spec).Describe(e.Kubernetes != nil)
 	d.Does = vocab.Redact(d.Does)
 	return d
 }

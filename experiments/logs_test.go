@@ -45,7 +45,7 @@ func TestThePresetFindsTheLinesOfTheArticles(t *testing.T) {
 
 // The preset of metrics names what the articles do; stale jobs and replays are what a backlog is seen by.
 func TestThePresetNamesTheMetricsOfTheArticles(t *testing.T) {
-	p := Probes{Metrics: []Metric{{Name: "own", Scrape: "http://a/metrics", Series: "s"}, {Preset: "cordum", Scrape: "http://b/metrics", Every: 100*time.Millisecond}}}
+	p := Probes{Metrics: []Metric{{Name: "own", Scrape: "http://a/metrics", Series: "s"}, {Preset: "cordum", Scrape: "http://b/metrics", Every: 100 * time.Millisecond}}}
 	var names []string
 	for _, m := range p.Numbers() {
 		if m.Name != "own" && (m.Scrape != "http://b/metrics" || m.Every != 100*time.Millisecond) {

@@ -188,7 +188,7 @@ func (c *checker) outsideRedis(f *Fault) string {
 		return "via: proxy reads what clients say to a PostgreSQL of the run's own, without TLS: say via: worker, or store: {mode: spawn}"
 	case t.Via == fault.ViaProxy && kind == StorePostgres && t.Fails == lockcore.OpRenew:
 		return "an advisory lock has no renewals: its session keeps it"
-	case t.Via == fault.ViaProxy && kind == StorePostgres && f.Spec.Form() == string(fault.ModeError):
+	case t.Via == fault.ViaProxy && kind == StorePostgres && f.Form() == string(fault.ModeError):
 		return "on the way to a PostgreSQL calls can be lost or late, and not refused: say mode: lost_reply, timeout or delay, or via: worker"
 	case t.AtKey && !t.Session && kind == StorePostgres:
 		return "takes a key of a Redis from its holder, and the locks are in postgres: end the holder's session by the fault terminate"

@@ -10,8 +10,8 @@ import (
 // Alerts says who is asked which alerts fire.
 type Alerts struct {
 	PromServer
-	API   string        `rule:"words=prometheus|alertmanager,default=prometheus" file:"api"` // prometheus: its rules; alertmanager: what was sent to it, which does not tell whether rules are evaluated
-	Every time.Duration `rule:"positive,default=1s,least=50ms" scale:"no"`                   // at most so long between two looks
+	API   string        `rule:"words=prometheus|alertmanager,default=prometheus" file:"api"` // prometheus: its rules; alertmanager: what was sent to it, silenced and inhibited alerts too, which does not tell whether rules are evaluated; name one Alertmanager, not what balances between several
+	Every time.Duration `rule:"positive,default=1s,least=50ms" scale:"no"`                   // at most so long between two looks, a quarter of the interval of the rules where that is less; not scaled
 }
 
 // Words of Alerts.API.

@@ -226,12 +226,12 @@ type Work struct {
 	Lock      string        `rule:"required,ref=lock,unique"`      // the job lock; one stream a lock
 	Jobs      int           `rule:"required,min=1,max=1000000"`    // how many are offered
 	Rate      float64       `rule:"required,rate" scale:"inverse"` // jobs a second offered, such as 20/s; time_scale divides it
-	Hold      Hold          `rule:"required"`                      // length of a job's work
-	Redeliver time.Duration `rule:"required" scale:"yes"`          // every job that is not finished is offered again so often; 0s: never
+	Hold      Hold          `rule:"required"`                      // length of the work, by two percentiles, {p50: 4s, p99: 18s}: log-normal; with p50 alone every job takes as long
+	Redeliver time.Duration `rule:"required" scale:"yes"`          // every job that is not finished is offered again so often; 0s: never, and then nobody takes over a job
 	Fenced    bool          `rule:"default=true"`                  // the ledger compares fences
 	Strict    bool          // the ledger refuses a second terminal state
 	Look      bool          `rule:"default=true"`         // a worker skips jobs that are already terminal
-	Classes   []JobClass    `rule:"ident,shorthand=Name"` // classes of jobs
+	Classes   []JobClass    `rule:"ident,shorthand=Name"` // classes of jobs: names, dealt in turn, or sections with shares and work of their own; held and wait promise per class
 }
 
 // JobClass is one class of a stream's jobs. Classes without shares are dealt in turn.

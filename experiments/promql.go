@@ -11,8 +11,8 @@ import (
 // Query is what a Prometheus server has scraped of some series, sample by sample.
 type Query struct {
 	Name  string        `rule:"required,ident"`                                   // how SLOs name it
-	Query string        `rule:"required,format=selector"`                         // a selector: a name, matchers, or both
-	Step  time.Duration `rule:"positive,default=15s,least=1s,most=5m" scale:"no"` // how often the server scrapes the series
+	Query string        `rule:"required,format=selector"`                         // a selector: a name, matchers in braces, or both; no function, no range and no offset, because the SLO says delta, rate or max
+	Step  time.Duration `rule:"positive,default=15s,least=1s,most=5m" scale:"no"` // how often the server scrapes the series: part of the error of each sample; a run whose server scrapes more seldom is refused
 	PromServer
 }
 

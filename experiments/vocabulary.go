@@ -56,6 +56,13 @@ func schemaOf(title string, doc any) ([]byte, error) {
 	return vocabulary.Schema(title, doc)
 }
 
+// Explain says of a field of an experiment file, by its name or by its path (slos[].takeover.max), or of a word that a field can have,
+// all that its declaration says.
+func Explain(word string) []vocab.Entry { return vocabulary.Explain(word, &file{}) }
+
+// Words are the names of all fields of an experiment file, and the words that they can have, sorted.
+func Words() []string { return vocabulary.Names(&file{}) }
+
 // Problems is everything that is wrong with one file, in the order of its lines. Never empty.
 type Problems = vocab.Problems
 

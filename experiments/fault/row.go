@@ -230,9 +230,7 @@ func (f Fault) Check(c Checker) {
 		}
 		if why := l.Why(f.section, c); why != "" {
 			told = told || l.First
-			if !strings.HasPrefix(why, " ") {
-				c.Check(l.At, "%s", fill(why, f.value))
-			}
+			c.Check(l.At, "%s", fill(why, f.value))
 		}
 	}
 }
@@ -280,7 +278,7 @@ func breaks[F any](at, says string, bad func(f *F, c Checker) bool) Constraint {
 	}}
 }
 
-// because is a constraint whose words depend on what else the file says. An answer that begins with a space ends a series and is not told.
+// because is a constraint whose words depend on what else the file says.
 func because[F any](at string, why func(f *F, c Checker) string) Constraint {
 	return Constraint{At: at, Why: func(f any, c Checker) string { return why(f.(*F), c) }}
 }

@@ -156,12 +156,14 @@ func (y *Vocabulary) rule(r *Rule, name, value string) (err error) {
 // Field is one field of a section, as it is spelled: all that is known of it. A Go field HolderOf is spelled holder_of, its tag
 // `file` gives another name, or "-" where a file does not have it; embedded sections are spelled inline.
 type Field struct {
-	Name  string
-	Index []int
-	Type  reflect.Type
-	Rule  Rule
-	Kind  string // the field is a section of this kind of a union, and Index that of the union
-	Doc   string // Type.Field: where it is described
+	Name   string
+	Index  []int
+	Type   reflect.Type
+	Rule   Rule
+	Scaled bool   // time_scale changes it
+	Kind   string // the field is a section of this kind of a union, and Index that of the union
+	Union  reflect.Type
+	Doc    string // Type.Field: where it is described
 }
 
 // Fields are the fields of a section, in their order.
@@ -185,7 +187,7 @@ func (y *Vocabulary) fields(t reflect.Type, prefix []int) (all []Field, whole Ru
 		case f.Type.Kind() == reflect.Interface:
 			u := y.union(f.Type)
 			for _, word := range u.Words {
-				all = append(all, Field{Name: word, Index: index, Type: reflect.TypeOf(u.New(word)), Kind: word})
+				all = append(all, Field{Name: word, Index: index, Type: reflect.TypeOf(u.New(word)), Kind: word, Union: f.Type})
 			}
 			continue
 		case f.Anonymous:
@@ -196,7 +198,7 @@ func (y *Vocabulary) fields(t reflect.Type, prefix []int) (all []Field, whole Ru
 			name = snake(f.Name)
 		}
 		owner, _, _ := strings.Cut(t.Name(), "[")
-		all = append(all, Field{Name: name, Index: index, Type: f.Type, Rule: y.ruleOf(t, f), Doc: y.typeName(t, owner) + "." + f.Name})
+		all = append(all, Field{Name: name, Index: index, Type: f.Type, Rule: y.ruleOf(t, f), Scaled: f.Tag.Get("scale") == "yes", Doc: y.typeName(t, owner) + "." + f.Name})
 	}
 	return all, whole
 }

@@ -36,12 +36,12 @@ var formats = map[string]vocab.Format{
 	"object":     vocab.Matching(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q is no name of a Secret"),
 	"controller": vocab.Matching(`^[a-z]+/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q names no controller of pods: write it like deployment/web"),
 	"labelkey":   vocab.Matching(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`, "%q is no key of labels and annotations"),
-	"redis":      func(_ *vocab.File, text, _ string) string { return notRedis(text) },
-	"toxiproxy":  func(_ *vocab.File, text, _ string) string { return notToxiproxy(text) },
-	"proxy":      func(_ *vocab.File, text, _ string) string { return notProxy(text) },
-	"server":     func(_ *vocab.File, text, _ string) string { return notServer(text) },
-	"address":    func(_ *vocab.File, text, _ string) string { return notAddress(text) },
-	"hostport":   func(_ *vocab.File, text, _ string) string { return notHostPort(text) },
+	"redis":      written(notRedis),
+	"toxiproxy":  written(notToxiproxy),
+	"proxy":      written(notProxy),
+	"server":     written(notServer),
+	"address":    written(notAddress),
+	"hostport":   written(notHostPort),
 	"selector":   func(_ *vocab.File, text, _ string) string { return noSamples(text) },
 	"clock":      func(_ *vocab.File, text, _ string) string { return noClock(text) },
 	"zone":       func(_ *vocab.File, text, _ string) string { return noZone(text) },
@@ -59,12 +59,24 @@ var formats = map[string]vocab.Format{
 
 var noNamespace = vocab.Matching(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`, "%q is no name of a namespace")
 
+// written is the format of an address, which stands as it is: no variables are substituted in it.
+func written(wrong func(text string) string) vocab.Format {
+	return func(_ *vocab.File, text, _ string) string {
+		if strings.Contains(text, "$") {
+			return "no variables are substituted in a file: write the address, or give it on the command line with --set"
+		}
+		return wrong(text)
+	}
+}
+
 // notRedis says why a text is no URL of a Redis.
 func notRedis(text string) string {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" || !database.MatchString(u.Path):
 		return "not the url of a Redis: write it like redis://host:6379 or rediss://host:6379/2"
+	case strings.Count(u.Host, ":") > 1 && !strings.HasPrefix(u.Host, "["):
+		return "not the url of a Redis: an IPv6 address stands in brackets, as in redis://[::1]:6379"
 	case u.User != nil:
 		return noUser
 	case u.RawQuery != "" || u.Fragment != "":

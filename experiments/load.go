@@ -39,9 +39,14 @@ func Load(path string) (*Experiment, error) {
 // Parse is Load for a file that is already in memory; name is what its problems are called by, and a policy sheet is sought
 // beside it.
 // The error is always of type Problems.
-func Parse(name string, data []byte) (*Experiment, error) {
+func Parse(name string, data []byte) (*Experiment, error) { return ParseWith(name, data, nil) }
+
+// ParseWith is Parse for a file of which a command line overrides values, each given as PATH=VALUE: system.locks.leader.poll=2s. Problems
+// with these are those of a file --set, in which each has a line.
+func ParseWith(name string, data []byte, values []string) (*Experiment, error) {
 	doc := file{}
 	f := vocabulary.Open(name, data, false)
+	f.Override("--set", values)
 	if f.Root != nil {
 		f.Decode(&doc)
 		e := &doc.Experiment

@@ -60,13 +60,13 @@ type File struct {
 	positions map[string]*yaml.Node // value, by path
 	invalid   []string              // paths that did not decode: nothing more is said about them
 	adopted   map[*yaml.Node]place  // values of this document that stand in another file
-	attached  *File                 // its problems are told with those of this file
+	attached  []*File               // their problems are told with those of this file
 }
 
 // place is a path in a file.
 type place struct {
 	in   *File
-	path string
+	path string // there; "" = the same as here
 }
 
 // Open reads the only document in data; name is what its problems are called by. Of a hidden file no line is shown, and no word of it
@@ -87,8 +87,8 @@ func (y *Vocabulary) Blank(name string) *File {
 // Err is everything that is wrong with the file, of type Problems, or nil.
 func (f *File) Err() error {
 	all := f.problems
-	if f.attached != nil {
-		all = append(all, f.attached.problems...)
+	for _, other := range f.attached {
+		all = append(all, other.problems...)
 	}
 	if len(all) == 0 {
 		return nil
@@ -109,7 +109,7 @@ func (f *File) Err() error {
 func (f *File) Problems() int { return len(f.problems) }
 
 // Attach lets the problems of another file be told with those of this one.
-func (f *File) Attach(other *File) { f.attached = other }
+func (f *File) Attach(other *File) { f.attached = append(f.attached, other) }
 
 // Adopt says that the value at path stands in another file, at that path there.
 func (f *File) Adopt(path string, n *yaml.Node, in *File, there string) {
@@ -130,19 +130,27 @@ func (f *File) Set(path string, n *yaml.Node) { f.positions[path] = n }
 // words are left out.
 func (f *File) Add(path string, n *yaml.Node, format string, args ...any) {
 	if other, is := f.adopted[n]; is {
-		masked := slices.Clone(args)
-		for i := range masked {
-			switch masked[i].(type) {
-			case int, int64, float64: // places and our own limits
-			default:
-				masked[i] = "***"
-			}
-		}
-		other.in.addAt(other.path, n.Line, n.Column, format, masked...)
+		other.in.addAt(cmp.Or(other.path, path), n.Line, n.Column, format, other.in.masked(args)...)
 		f.invalid = append(f.invalid, path)
 		return
 	}
 	f.addAt(path, n.Line, n.Column, format, args...)
+}
+
+// masked are the arguments of a message about a file: of a hidden one only places and our own limits.
+func (f *File) masked(args []any) []any {
+	if !f.hidden {
+		return args
+	}
+	masked := slices.Clone(args)
+	for i := range masked {
+		switch masked[i].(type) {
+		case int, int64, float64:
+		default:
+			masked[i] = "***"
+		}
+	}
+	return masked
 }
 
 // Lose says that the value at path cannot be used, for a reason that is told elsewhere.

@@ -57,14 +57,23 @@ func listed(n *yaml.Node) bool {
 
 // entryName is what the i-th entry of a list is called.
 func entryName(n *yaml.Node, i int) string {
-	if n.Kind == yaml.MappingNode {
-		for _, key := range []string{"name", "id", "lock"} {
-			for k := 0; k+1 < len(n.Content); k += 2 {
-				if n.Content[k].Value == key {
-					return n.Content[k+1].Value
-				}
+	if name, named := nameOf(n); named {
+		return name
+	}
+	return fmt.Sprint(i + 1)
+}
+
+// nameOf is the name, id or lock of an entry.
+func nameOf(n *yaml.Node) (name string, named bool) {
+	if n.Kind != yaml.MappingNode {
+		return "", false
+	}
+	for _, key := range []string{"name", "id", "lock"} {
+		for k := 0; k+1 < len(n.Content); k += 2 {
+			if n.Content[k].Value == key {
+				return n.Content[k+1].Value, true
 			}
 		}
 	}
-	return fmt.Sprint(i + 1)
+	return "", false
 }

@@ -93,7 +93,7 @@ func notToxiproxy(text string) string {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
 		return "not the address of a Toxiproxy's API: write it like http://host:8474"
 	case u.User != nil:
-		return "user and password do not stand in a file: write it like http://host:8474"
+		return "has a user: write the address without one, like http://host:8474"
 	}
 	return ""
 }

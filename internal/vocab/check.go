@@ -156,19 +156,14 @@ func (f *File) broken(path string, v reflect.Value, all []Cond) *Cond {
 	return nil
 }
 
-// only says where a field may stand, and what the file says there instead.
+// only says with what a field goes, and what the file says there instead.
 func (f *File) only(c Cond, v reflect.Value) string {
-	if strings.HasPrefix(c.Field, "@") {
-		return "applies only with " + f.words(c)
+	if len(c.Words) > 0 {
+		if of := f.fieldAt(v, c.Field); !of.IsZero() {
+			return fmt.Sprintf("goes with %s, not %s", f.words(c), of)
+		}
 	}
-	of := f.fieldAt(v, c.Field)
-	switch {
-	case len(c.Words) == 0:
-		return "applies only beside " + c.Field
-	case of.IsZero():
-		return "applies only with " + f.words(c)
-	}
-	return fmt.Sprintf("applies only with %s, and here %s is %s", f.words(c), c.Field, of)
+	return "goes with " + f.words(c) + " only"
 }
 
 func (f *File) fieldAt(v reflect.Value, name string) reflect.Value {

@@ -43,13 +43,13 @@ var gardens = &Vocabulary{
 func TestRules(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"kept", "{mode: walled, key: k, beds: [{name: a, roses: 1, beside: b}, {name: b, water: 2s}], season: spring}", ""},
-		{"for", "{mode: open, key: k}", "1:19 key: applies only with mode walled, and here mode is open"},
-		{"for of a default", "{key: k}", "1:7 key: applies only with mode walled, and here mode is open"},
+		{"for", "{mode: open, key: k}", "1:19 key: goes with mode walled, not open"},
+		{"for of a default", "{key: k}", "1:7 key: goes with mode walled, not open"},
 		{"need", "{mode: walled}", "1:1 mode walled needs key"},
 		{"need of what another field stands for", "{mode: walled, code: c}", ""},
 		{"not", "{mode: walled, key: k, code: c}", "1:21 key: does not go with code; leave one of them out"},
-		{"fact", "{gate: {wood: oak}}", "1:8 gate: applies only with a large garden"},
-		{"what a fact rules out is asked for nothing more", "{gate: {wood: oak, iron: x}}", "1:8 gate: applies only with a large garden"},
+		{"fact", "{gate: {wood: oak}}", "1:8 gate: goes with a large garden only"},
+		{"what a fact rules out is asked for nothing more", "{gate: {wood: oak, iron: x}}", "1:8 gate: goes with a large garden only"},
 		{"any", "{beds: [{name: a}]}", "1:9 beds[0]: needs roses or water"},
 		{"unique", "{beds: [{name: a, roses: 1}, {name: a, roses: 1}]}", `1:37 beds[1].name: "a" is there twice: the first is beds[0]`},
 		{"ref", "{beds: [{name: rose, roses: 1, beside: roes}]}", `1:40 beds[0].beside: no bed is called "roes": did you mean "rose"?`},
@@ -66,7 +66,7 @@ func TestRules(t *testing.T) {
 		{"one", "{gate: {wood: oak}}", ""},
 		{"none of one", "{gate: {colour: red}}", "1:8 gate: needs wood or iron"},
 		{"two of one", "{gate: {wood: oak, iron: x}}", "1:8 gate: has wood and iron: give exactly one of wood or iron"},
-		{"beside", "{gate: {iron: x, colour: red}}", "1:26 gate.colour: applies only beside wood"},
+		{"beside", "{gate: {iron: x, colour: red}}", "1:26 gate.colour: goes with wood only"},
 	} {
 		if got := problems(c.text, true); got != c.want {
 			t.Errorf("%s: %s\n got  %s\n want %s", c.name, c.text, got, c.want)

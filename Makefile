@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-live test-busy test-kube truth agree mutants alerts liars subjects scenarios witness postgres serve-killed selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
+.PHONY: help build image test test-live test-busy test-kube truth agree mutants same alerts liars subjects scenarios witness postgres serve-killed selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -74,6 +74,13 @@ truth: deps ## what is measured against what really happened, in 100,000 random 
 
 mutants: ## deliberate mistakes in the lock core and the analysis, and what catches each: ten minutes
 	LOCKDRILL_MUTANTS=all $(GO) test -count=1 -v -timeout 1h -run TestMutantsAreCaught ./experiments/rehearsal
+
+DRILLS ?= 2000
+SEEDS ?= 10
+
+same: ## what this tree answers otherwise than commit OLD=: verdicts, figures, tables, errors' places, schema; a line each, nothing = the same (DRILLS= SEEDS= fewer, GROUP=1 each once); status 1 = differs; minutes
+	@mkdir -p bin/same && $(GO) build -o bin/same/same ./internal/same
+	@bin/same/same -old '$(OLD)' -drills $(DRILLS) -seeds $(SEEDS) $(if $(GROUP),-group)
 
 scenarios: deps ## every shipped scenario, live, at its time scale, what two published policies cost, and each fault of a store: minutes
 	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run 'TestLiveScenariosEndAsTheySay|TestThePublished|TestLiveFaultsOfTheStoreAreFelt' ./cmd/lockdrill

@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -169,29 +168,6 @@ func (ix *Facts) reached(incarnation string, from, to int64) bool {
 	return false
 }
 
-// abandonments is how often the lock was given up: as its signal says where nobody claims it, else as the replicas do.
-func (j *judging) abandonments(lock string) measured {
-	if l := j.ix.exp.Lock(lock); l != nil && l.AbandonedBy != nil {
-		return j.signalledAbandonments(lock, l.AbandonedBy)
-	}
-	return j.rawAbandonments(lock)
-}
-
-// rawAbandonments is the count, whatever their reason.
-func (j *judging) rawAbandonments(lock string) measured {
-	g := j.giveups[lock]
-	m := measured{
-		measure: "abandonments", unit: verdict.UnitCount, value: tally{g.raw, g.raw}.value(), n: g.worked, of: "epoch",
-		saw: fmt.Sprintf("%s of %s that worked were given up", figures.Count(g.raw), figures.Plural(g.worked, "epoch")), evidence: g.evidence,
-		why: reasons(g.list), next: "See which of them were needed. An abandonment SLO tells a safe policy from a hasty one.",
-	}
-	if g.worked == 0 {
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingWork, lock))
-	}
-	m.missing = append(m.missing, j.garbled()...)
-	return j.needFault(lock, m)
-}
-
 // reasons counts abandonments by their reason: "count 3, deadline 1".
 func reasons(as []verdict.Abandonment) string {
 	n := map[string]int{}
@@ -208,36 +184,6 @@ func reasons(as []verdict.Abandonment) string {
 		return ""
 	}
 	return "By reason: " + strings.Join(parts, ", ")
-}
-
-// abandonmentRows judges how the lock was given up: missed, late and needless each on a row of its own.
-func (j *judging) abandonmentRows(lock string, limits *experiments.AbandonmentLimits) []verdict.SLOResult {
-	return slices.Concat(bounded(j, lock, limits.Missed, named(j.givenUp, verdict.Missed)), bounded(j, lock, limits.Late, named(j.givenUp, verdict.Late)),
-		bounded(j, lock, limits.Needless, named(j.givenUp, verdict.Needless)))
-}
-
-// givenUp counts the epochs that were missed, late or needless.
-func (j *judging) givenUp(lock, name string) measured {
-	g := j.giveups[lock]
-	missing := j.claimsMissing(lock)
-	if g.jeopardies.lo == 0 {
-		missing = append([]verdict.Missing{verdict.Lacking(verdict.MissingJeopardy, lock)}, missing...)
-	}
-	x := map[string]struct {
-		t    tally
-		next string
-	}{
-		verdict.Missed:   {g.missed, "Use a policy with a deadline (class standard or critical), so that the holder stops by itself before its lease ends."},
-		verdict.Late:     {g.late, "Give the work a larger stop budget, or count fewer failures: N * interval + op timeout must stay below the ttl."},
-		verdict.Needless: {g.needless, "Allow more failures before the lock is given up. With class standard only the deadline decides."},
-	}[name]
-	m := measured{
-		measure: "abandonment." + name, unit: verdict.UnitCount, value: x.t.value(), n: g.jeopardies.lo, of: "jeopardy",
-		saw:  fmt.Sprintf("%s %s abandonments, with %s in jeopardy", figures.Count(x.t.lo), name, figures.Plural(g.jeopardies.lo, "epoch")),
-		next: x.next, evidence: g.evidence, missing: missing, why: g.firstOf(name),
-	}
-	m.faults, _ = j.exposures(lock)
-	return m
 }
 
 // firstOf describes the first epoch that was missed, late or needless.
@@ -281,32 +227,37 @@ func (ix *Facts) lessStanding(e *epoch, d dur, from, to int64) dur {
 	return d
 }
 
-// lossesToFence is the longest of the lock.
-func (j *judging) lossesToFence(lock string) measured {
-	m := measured{measure: "loss_to_fence", unit: verdict.UnitSeconds, of: "loss",
-		next: "Give the lock up at once when the store answers \"not yours\", and renew more often: a loss is noticed at the next renewal."}
-	j.longest(lock, &m, j.ix.lossToFence, func(e *epoch, d dur) string {
-		return fmt.Sprintf("Key %s: the holder of epoch %s relied on the key for %s after it had lost it", e.key, e.id, d)
-	})
-	m.saw = fmt.Sprintf("Holders lost their key %s", figures.Plural(m.n, "time"))
-	m.missing = j.claimsMissing(lock)
-	if m.n == 0 {
-		m.hi = open
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingLosses, lock))
-	}
-	return j.needFault(lock, m)
+// abandoned is how often a lock was given up, whatever the reason.
+func abandoned(j *judging, l *experiments.Limit) figure {
+	g := j.giveups[l.Lock]
+	return figure{value: tally{g.raw, g.raw}.value(), n: g.worked, evidence: g.evidence, hints: hints{why: reasons(g.list)}}
 }
 
-// longest gives m the longest of a time that epochs have.
-func (j *judging) longest(lock string, m *measured, of func(*epoch) (dur, bool), says func(*epoch, dur) string) {
-	for _, e := range j.ix.epochsOf(lock) {
-		d, ok := of(e)
-		if !ok {
-			continue
+// gaveUp counts the epochs that were given up too late, without need, or not at all.
+func gaveUp(j *judging, l *experiments.Limit) figure {
+	g := j.giveups[l.Lock]
+	t := map[string]tally{verdict.Missed: g.missed, verdict.Late: g.late, verdict.Needless: g.needless}[l.Part]
+	saw := fmt.Sprintf("%s, with %s in jeopardy", figures.Plural(t.lo, l.Part+" abandonment"), figures.Plural(g.jeopardies.lo, "epoch"))
+	return figure{value: t.value(), n: g.jeopardies.lo, evidence: g.evidence, hints: hints{saw: saw, why: g.firstOf(l.Part)}}
+}
+
+// longest is the longest of a time that epochs have.
+func longest(of func(*Facts, *epoch) (dur, bool)) func(*judging, *experiments.Limit) figure {
+	return func(j *judging, l *experiments.Limit) figure {
+		var f figure
+		for _, e := range j.ix.epochsOf(l.Lock) {
+			d, ok := of(j.ix, e)
+			if !ok {
+				continue
+			}
+			if f.n++; f.n == 1 || d.lo > f.lo || d.lo == f.lo && d.hi > f.hi {
+				f.evidence, f.why = []int64{e.n}, epochTook(e, d)
+			}
+			f.dur = f.dur.worst(d)
 		}
-		if m.n++; m.n == 1 || d.lo > m.lo || d.lo == m.lo && d.hi > m.hi {
-			m.why, m.evidence = says(e, d), []int64{e.n}
+		if f.n == 0 {
+			f.hi = open
 		}
-		m.dur = m.dur.worst(d)
+		return f
 	}
 }

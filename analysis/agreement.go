@@ -81,10 +81,11 @@ func (ix *Facts) eventsOf(incarnation string, w history.Span, sort func(raised) 
 }
 
 // compareMetrics makes a finding of every disagreement about a declared metric.
-func (ix *Facts) compareMetrics() {
+func (ix *Facts) compareMetrics() (fs []verdict.Finding) {
 	for _, m := range ix.exp.Probes.Metrics {
-		ix.findings = append(ix.findings, ix.disagreements(&m)...)
+		fs = append(fs, ix.disagreements(&m)...)
 	}
+	return fs
 }
 
 // disagreements holds what the replicas counted against what they said, lock by lock, up to each one's last scrape. The two are made
@@ -119,7 +120,7 @@ func (ix *Facts) disagreement(m *experiments.Metric, s *signals.Target, lock str
 			return verdict.Finding{}, false
 		}
 		if namespace == lock {
-			sum += v.Value
+			sum += float64(v.Value)
 		}
 	}
 	all := ix.eventsOf(s.Name, history.Span{From: 0, To: s.Last.To}, of)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -77,32 +76,6 @@ func (o *notOwned) count(e *epoch, c *call) {
 	o.evidence = append(o.evidence, c.n)
 }
 
-// notOwnedRows judges the share of "not yours" among the answers, each operation on a row of its own.
-func (j *judging) notOwnedRows(lock string, limits *experiments.NotOwnedLimits) []verdict.SLOResult {
-	return slices.Concat(bounded(j, lock, limits.Renew, named(j.notOwned, opRenew)), bounded(j, lock, limits.Release, named(j.notOwned, opRelease)))
-}
-
-// notOwned is the share of "not yours" among the answers of one operation.
-func (j *judging) notOwned(lock, op string) measured {
-	o, thing := j.ix.notOwnedOf(lock, op), map[string]string{opRenew: "renewal", opRelease: "release"}[op]
-	m := measured{
-		measure: "not_owned." + op, unit: verdict.UnitRatio, value: value{dur: dur{o.ratio(), o.ratio()}}, n: o.answered, evidence: o.evidence,
-		saw: fmt.Sprintf("%s of %s were answered \"not yours\" (%s absent, %s other)", figures.Count(o.absent+o.other), figures.Plural(o.answered, thing), figures.Count(o.absent), figures.Count(o.other)),
-		next: map[string]string{
-			opRenew:   "Renew sooner, and stop relying on the lock before its lease ends: the key was lost or deleted while it was held.",
-			opRelease: "Stop the work before the lease ends: the key no longer belonged to the holder when it was released.",
-		}[op],
-	}
-	if o.own > 0 {
-		m.saw += fmt.Sprintf("; %d more followed a release of the holder's own", o.own)
-	}
-	if o.answered == 0 {
-		m.hi = open
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingAnswers, thing, lock))
-	}
-	return j.needFault(lock, m)
-}
-
 // failedReleases is what became of the release calls of a lock, and of the leases that they were to end.
 type failedReleases struct {
 	calls, leases tally // that failed, surely and perhaps
@@ -161,31 +134,6 @@ func (t tally) share(n int) dur {
 	return dur{int64(t.lo) * 1e9 / int64(n), int64(t.hi) * 1e9 / int64(n)}
 }
 
-// failedReleaseRows judges the share of release calls that failed, and that of leases that were left to their TTL for it.
-func (j *judging) failedReleaseRows(lock string, limits *experiments.FailedReleasesLimits) []verdict.SLOResult {
-	return slices.Concat(bounded(j, lock, limits.Calls, named(j.failedReleases, "calls")), bounded(j, lock, limits.GivenUp, named(j.failedReleases, "given_up")))
-}
-
-// failedReleases is the share of calls, or of leases.
-func (j *judging) failedReleases(lock, name string) measured {
-	f := j.ix.failedReleasesOf(lock)
-	m := measured{
-		measure: "failed_releases." + name, unit: verdict.UnitRatio, n: f.sent, of: "release call", evidence: f.evidence,
-		saw:  fmt.Sprintf("%s of %s failed", figures.Count(f.calls.lo), figures.Plural(f.sent, "release call")),
-		next: "Repair the connection to the store. A second try with a fresh timeout frees the key where the failure is short.",
-	}
-	m.dur = f.calls.share(f.sent)
-	if name == "given_up" {
-		m.n, m.of, m.dur = f.ended, "lease", f.leases.share(f.ended)
-		m.saw = fmt.Sprintf("%s of %s were left to their TTL after failed releases", figures.Count(f.leases.lo), figures.Plural(m.n, "lease"))
-	}
-	m.missing = j.claimsMissing(lock)
-	if m.n == 0 {
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingAnswers, "release", lock))
-	}
-	return j.needFault(lock, m)
-}
-
 // foreign is what was answered ok to somebody whose key had gone to another epoch: a store that compares tokens answers so to nobody.
 type foreign struct {
 	count    tally
@@ -239,67 +187,11 @@ func (ix *Facts) tookOver(k *keyIndex, e *epoch, c *call) (by *epoch, surely boo
 	return by, false
 }
 
-// foreign counts renewals, or releases, that succeeded after the key had gone to another.
-func (j *judging) foreign(lock, of string) measured {
-	did, calls := "renewed", func(e *epoch) []*call { return e.renewals }
-	if of == "release" {
-		did, calls = "released", func(e *epoch) []*call { return e.releases }
-	}
-	f := j.ix.foreignOf(lock, did, calls)
-	m := measured{
-		measure: "foreign_" + of + "s", unit: verdict.UnitCount, value: f.count.value(), n: f.answered, of: of, evidence: f.evidence,
-		saw: fmt.Sprintf("%s of %s succeeded although the key belonged to another epoch", figures.Count(f.count.lo), figures.Plural(f.answered, of)), why: f.first,
-		next: "Compare the token in the same script that changes the key. What the client believes may be out of date.",
-	}
-	m.missing = j.claimsMissing(lock)
-	if f.answered == 0 {
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingAnswers, of, lock))
-	}
-	return j.needFault(lock, m)
-}
-
 // grantOf is what tells one grant of an epoch from another.
 type grantOf struct {
 	key   string
 	fence int64 // where none is known, which of the grants of this key it was
 	n     int64
-}
-
-// duplicateEpochs counts grants beyond the first of one token: nothing then tells a hold from the one before it, and either's release
-// frees the other's key.
-func (j *judging) duplicateEpochs(lock string) measured {
-	m := measured{measure: "duplicate_epochs", unit: verdict.UnitCount, of: "grant", next: "Make a new token for each acquire, not one for each process."}
-	grants := map[string][]grantOf{}
-	for _, k := range j.ix.keysOf(lock) {
-		for _, e := range k.all {
-			for _, g := range j.ix.grantsOf(k, e) {
-				same := func(o grantOf) bool { return o.key == g.key && o.fence == g.fence }
-				if slices.ContainsFunc(grants[e.id], same) { // one that is asked for again, because its answer was lost
-					continue
-				}
-				m.n++
-				if grants[e.id] = append(grants[e.id], g); len(grants[e.id]) == 1 {
-					continue
-				}
-				m.lo++
-				first := grants[e.id][0]
-				m.evidence = append(m.evidence, first.n, g.n)
-				if m.why == "" {
-					m.why = fmt.Sprintf("Epoch %s was granted key %s, and before that key %s", e.id, k.name, first.key)
-				}
-			}
-		}
-	}
-	m.hi = m.lo
-	if x := j.ix.exp.EffectsOf(lock); j.ix.exp.Observed() && (x == nil || x.Map.Token == "") {
-		m.hi = open // grants hide between looks, and nothing else tells their tokens
-	}
-	m.saw = fmt.Sprintf("%s of %s carried a token that had been granted before", figures.Count(m.lo), figures.Plural(m.n, "grant"))
-	m.missing = slices.Concat(j.garbled(), j.doubted(lock))
-	if m.n == 0 {
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingHolders, lock))
-	}
-	return j.needFault(lock, m)
 }
 
 // grantsOf are the grants of a token under a key: as their holder claims them, or, where nobody claims, as looks show that it came, and
@@ -313,13 +205,81 @@ func (ix *Facts) grantsOf(k *keyIndex, e *epoch) (all []grantOf) {
 	if !ix.exp.Observed() || e.stranger {
 		return all
 	}
-	for i, s := range e.looks {
-		if i == 0 || e.looks[i-1].next != s {
-			all = append(all, grantOf{k.name, int64(len(all)), s.n})
-		}
+	if len(e.looks) > 0 {
+		all = append(all, grantOf{k.name, int64(e.nth), e.looks[0].n})
 	}
 	if len(all) == 0 && len(e.effects) > 0 {
 		all = append(all, grantOf{k.name, 0, e.effects[0].n})
 	}
 	return all
+}
+
+// notYours is the share of "not yours" among the answers of one operation.
+func notYours(j *judging, l *experiments.Limit) figure {
+	o := j.ix.notOwnedOf(l.Lock, l.Part)
+	f := figure{value: value{dur: dur{o.ratio(), o.ratio()}}, n: o.answered, evidence: o.evidence}
+	if f.n == 0 {
+		f.hi = open
+	}
+	thing := map[string]string{opRenew: "renewal", opRelease: "release"}[l.Part]
+	f.saw = fmt.Sprintf("%s of %s were answered \"not yours\" (%s absent, %s other)", figures.Count(o.absent+o.other), figures.Plural(o.answered, thing), figures.Count(o.absent), figures.Count(o.other))
+	if o.own > 0 {
+		f.saw += fmt.Sprintf("; %d more followed a release of the holder's own", o.own)
+	}
+	return f
+}
+
+// failedCalls is the share of release calls that failed, or of leases that no release call ended.
+func failedCalls(j *judging, l *experiments.Limit) figure {
+	r := j.ix.failedReleasesOf(l.Lock)
+	t, n, saw := r.calls, r.sent, fmt.Sprintf("%s of %s failed", figures.Count(r.calls.lo), figures.Plural(r.sent, "release call"))
+	if l.Part == "given_up" {
+		t, n = r.leases, r.ended
+		saw = fmt.Sprintf("%s of %s were left to their TTL after failed releases", figures.Count(t.lo), figures.Plural(n, "lease"))
+	}
+	return figure{value: value{dur: t.share(n)}, n: n, evidence: r.evidence, hints: hints{saw: saw}}
+}
+
+// foreigners counts calls that succeeded after the key had gone to another.
+func foreigners(did string, calls func(*epoch) []*call) func(*judging, *experiments.Limit) figure {
+	return func(j *judging, l *experiments.Limit) figure {
+		x := j.ix.foreignOf(l.Lock, did, calls)
+		return figure{value: x.count.value(), n: x.answered, evidence: x.evidence, hints: hints{why: x.first}}
+	}
+}
+
+// grantedAgain counts grants beyond the first of one token: nothing then tells a hold from the one before it, and either's release frees
+// the other's key.
+func grantedAgain(j *judging, l *experiments.Limit) figure {
+	var f figure
+	grants := map[string][]grantOf{}
+	for _, k := range j.ix.keysOf(l.Lock) {
+		for _, e := range k.all {
+			for _, g := range j.ix.grantsOf(k, e) {
+				same := func(o grantOf) bool { return o.key == g.key && o.fence == g.fence }
+				if slices.ContainsFunc(grants[e.id], same) { // one that is asked for again, because its answer was lost
+					continue
+				}
+				f.n++
+				if grants[e.id] = append(grants[e.id], g); len(grants[e.id]) == 1 {
+					continue
+				}
+				f.lo++
+				first := grants[e.id][0]
+				f.evidence = append(f.evidence, first.n, g.n)
+				if f.why == "" {
+					f.why = fmt.Sprintf("Epoch %s was granted key %s, and before that key %s", e.id, k.name, first.key)
+				}
+			}
+		}
+	}
+	f.hi = f.lo
+	if x := j.ix.exp.EffectsOf(l.Lock); j.ix.exp.Observed() && (x == nil || x.Map.Token == "") {
+		f.hi = open // grants hide between looks, and nothing else tells their tokens
+	}
+	if !j.ix.exp.FreshTokens(l.Lock) { // a stored run may ask what is refused since
+		why, next := j.ix.exp.Untold(l.Lock, l.Measure)
+		f.unfit, f.next = capital(why), capital(next)
+	}
+	return f
 }

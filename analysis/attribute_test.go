@@ -385,10 +385,17 @@ func TestWorkOfAForeignSystemThatIsDoneAgain(t *testing.T) {
 // The loop's ticks, one a second, stop with its holder, which dies with the job's.
 func TestTicksOfAForeignLoop(t *testing.T) {
 	for _, c := range []struct {
-		resumes, limit float64
-		straddles      bool
-		want           verdict.Verdict
-	}{{20, 14, false, verdict.Pass}, {30, 14, false, verdict.Fail}, {20, 5, false, verdict.Fail}, {20, 5, true, verdict.Inconclusive}} {
+		resumes, stops, again, limit float64
+		straddles                    bool
+		want                         verdict.Verdict
+	}{
+		{20, 120, 0, 14, false, verdict.Pass}, {30, 120, 0, 14, false, verdict.Fail}, {20, 120, 0, 5, false, verdict.Fail}, {20, 120, 0, 5, true, verdict.Fail},
+		{20, 40, 0, 14, false, verdict.Fail},          // it hangs, and holds its lock to the end
+		{20, 40, 60, 14, false, verdict.Fail},         // or for 20s
+		{20, 40, 50, 14, false, verdict.Pass},         // or for 10s, which is no longer than the limit
+		{20, 107, 0, 14, false, verdict.Inconclusive}, // 13s so far, longer than any before
+		{20, 112, 0, 14, false, verdict.Pass},         // or 9s so far: no longer than one that ended
+	} {
 		row, j := scheduled(t, experiments.SLO{TickGap: atMostSeconds(c.limit)}, func(tp foreignTape) {
 			taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})(tp)
 			tp.holds(6, 16, pollerKey, "l1", "r1.1")
@@ -398,9 +405,11 @@ func TestTicksOfAForeignLoop(t *testing.T) {
 			if c.straddles {
 				tp.effect(10.01, pollerKey, said{who: "r9.1"}) // nobody that is known
 			}
-			tp.holds(c.resumes-1, 100, pollerKey, "l2", "r2.1")
-			for at := c.resumes; at < c.resumes+5; at++ {
-				tp.effect(at, pollerKey, said{token: "l2"})
+			tp.holds(c.resumes-1, 0, pollerKey, "l2", "r2.1")
+			for at := c.resumes; at < 119; at++ {
+				if at < c.stops || c.again > 0 && at >= c.again {
+					tp.effect(at, pollerKey, said{token: "l2"})
+				}
 			}
 		})
 		if row.Verdict != c.want {

@@ -31,7 +31,7 @@ func TestWordOfABound(t *testing.T) {
 	} {
 		limit := dur{5, 5}
 		for ask, want := range map[verdict.Ask]verdict.Verdict{verdict.AtMost: c.atMost, verdict.AtLeast: c.atLeast, verdict.Exactly: c.exactly} {
-			if got := (bound{ask: ask, limit: limit}).word(c.v); got != want {
+			if got := word(ask, c.v, limit); got != want {
 				t.Errorf("%v, %q 5: %s, want %s", c.v, ask, got, want)
 			}
 		}
@@ -42,12 +42,11 @@ func TestWordOfABound(t *testing.T) {
 	}{
 		{dur{3, 4}, p, i}, {dur{3, 3}, p, f}, {dur{4, 5}, i, i}, {dur{5, 6}, i, i}, {dur{6, 6}, i, p}, {dur{7, 9}, f, p}, {dur{0, open}, i, i},
 	} {
-		b := bound{limit: dur{4, 6}}
-		if got := b.word(c.v); got != c.atMost {
+		limit := dur{4, 6}
+		if got := word(verdict.AtMost, c.v, limit); got != c.atMost {
 			t.Errorf("%v, at most [4, 6]: %s, want %s", c.v, got, c.atMost)
 		}
-		b.ask = verdict.AtLeast
-		if got := b.word(c.v); got != c.atLeast {
+		if got := word(verdict.AtLeast, c.v, limit); got != c.atLeast {
 			t.Errorf("%v, at least [4, 6]: %s, want %s", c.v, got, c.atLeast)
 		}
 	}

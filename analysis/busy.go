@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -125,39 +124,6 @@ func (ix *Facts) doneAt(e *epoch) (history.Span, bool) {
 	return d.Span, dead
 }
 
-// busyRows judges refusals of a lock whose holder was dead or done.
-func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []verdict.SLOResult {
-	return slices.Concat(bounded(j, lock, limit.Count, named(j.busy, "count")), bounded(j, lock, limit.Time, named(j.busy, "time")),
-		bounded(j, lock, limit.Each, named(j.busy, "each")))
-}
-
-// busy is how many acquires were refused, over how long, or how long each of them waited.
-func (j *judging) busy(lock, name string) measured {
-	b := j.ix.busyOf(lock)
-	m := measured{n: b.asked, of: "acquire", evidence: b.evidence, next: "Wait longer than the ttl, or shorten the ttl. After a crash, a caller that waits for less than the lease is refused until it ends."}
-	if l := j.ix.exp.Lock(lock); l != nil && l.Loop() { // it tries and does not wait
-		m.next = "Poll less often, or raise the limit."
-	}
-	m.saw = fmt.Sprintf("%s of %s were refused while the holder was dead or done, over %s", figures.Count(b.count.lo), figures.Plural(b.asked, "acquire"), b.time)
-	if b.asked == 0 {
-		m.missing = []verdict.Missing{verdict.Lacking(verdict.MissingRequests, lock)}
-	}
-	m.missing = append(m.missing, j.garbled()...)
-	m = j.needFault(lock, m)
-	m.measure, m.unit, m.dur = "busy."+name, verdict.UnitSeconds, b.time
-	switch {
-	case name == "count":
-		m.unit, m.value = verdict.UnitCount, b.count.value()
-	case name == "each" && len(b.waited) == 0:
-		m.hi = open
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingValues, "refused acquire", "lock "+lock))
-	case name == "each":
-		m.value, m.least, m.n, m.of = quantile(b.waited, 0), least(b.waited), len(b.waited), "refused acquire"
-		m.next = "See acquire in the policy: its timeout, and the budget of waiters."
-	}
-	return m
-}
-
 // blocked is how long after its work the worker of e was still giving the key back; ok is false where it did not.
 func (ix *Facts) blocked(e *epoch) (d dur, ok bool) {
 	if e.belief == nil || len(e.works) == 0 || len(e.releases) == 0 {
@@ -177,18 +143,22 @@ func (ix *Facts) blocked(e *epoch) (d dur, ok bool) {
 	return ix.lessStanding(e, between(o.start, end), o.start.From, end.To), true
 }
 
-// blockedWorkers is the longest of the lock.
-func (j *judging) blockedWorkers(lock string) measured {
-	m := measured{measure: "blocked", unit: verdict.UnitSeconds, of: "release",
-		next: "Bound the release (release: {mode: bounded_retry, attempts: 2}), and leave the rest to the ttl."}
-	j.longest(lock, &m, j.ix.blocked, func(e *epoch, d dur) string {
-		return fmt.Sprintf("Key %s: the worker of epoch %s spent %s on giving it back, in %s", e.key, e.id, d, figures.Plural(len(e.releases), "try"))
-	})
-	m.saw = fmt.Sprintf("Workers gave a key back %s", figures.Plural(m.n, "time"))
-	m.missing = j.garbled()
-	if m.n == 0 {
-		m.hi = open
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingDoneHolders, lock))
+// refused is how many acquires were refused while the holder was dead or done, over how long, or how long each of them waited.
+func refused(j *judging, l *experiments.Limit) figure {
+	b := j.ix.busyOf(l.Lock)
+	f := figure{value: value{dur: b.time}, n: b.asked, evidence: b.evidence}
+	f.saw = fmt.Sprintf("%s of %s were refused while the holder was dead or done, over %s", figures.Count(b.count.lo), figures.Plural(b.asked, "acquire"), b.time)
+	if of := j.ix.exp.Lock(l.Lock); of != nil && of.Loop() && l.Part != "each" { // it tries and does not wait
+		f.next = "Poll less often, or raise the limit."
 	}
-	return j.needFault(lock, m)
+	switch {
+	case l.Part == "count":
+		f.value = b.count.value()
+	case l.Part == "each" && len(b.waited) == 0:
+		f.hi = open
+		f.lacks = []verdict.Missing{verdict.Lacking(verdict.MissingValues, "refused acquire", "lock "+l.Lock)}
+	case l.Part == "each":
+		f.value, f.least, f.n, f.of = quantile(b.waited, 0), least(b.waited), len(b.waited), "refused acquire"
+	}
+	return f
 }

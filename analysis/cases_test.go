@@ -27,6 +27,12 @@ var cases = map[string]func() *tape{
 	"burst-legacy-count":               func() *tape { return burst(false) },
 	"metrics-agree":                    func() *tape { return metrics(1) },
 	"metrics-disagree":                 func() *tape { return metrics(0) },
+	"readings":                         func() *tape { return readings(false) },
+	"readings-odd":                     func() *tape { return readings(true) },
+	"effects-read":                     func() *tape { return finished(false, 0) },
+	"effects-unread":                   func() *tape { return finished(false, 1) },
+	"effects-twice":                    func() *tape { return finished(true, 0) },
+	"effects-twice-unread":             func() *tape { return finished(true, 2) },
 
 	"release-in-time":           releaseInTime,
 	"release-fails":             releaseFails,
@@ -69,6 +75,16 @@ var cases = map[string]func() *tape{
 	"pods-end-not-seen":         podsEndNotSeen,
 	"pods-observed-lease":       func() *tape { return podsObserved(1) },
 	"pods-observed-lease-late":  func() *tape { return podsObserved(16) },
+
+	"names-come-back":      func() *tape { return namesComeBack(3.2) },
+	"names-come-back-late": func() *tape { return namesComeBack(14.7) },
+	"token-rolled-back":    func() *tape { return comesBack(true, false) },
+	"token-comes-back":     func() *tape { return comesBack(false, false) },
+	"rolled-back-twice":    func() *tape { return comesBack(true, true) },
+	"gone-early-released":  func() *tape { return goneEarly(false) },
+	"gone-early-vanished":  func() *tape { return goneEarly(true) },
+	"delayed-not-due":      func() *tape { return delayed(100) },
+	"delayed-left":         func() *tape { return delayed(8) },
 }
 
 var (
@@ -119,7 +135,7 @@ func goodDrill() *tape {
 	for at := 33.2; at < 37; at += 2 {
 		t.refuse(at, "r1.2", leader, "l2")
 	}
-	lead(37.3, 70, "r1.2", "l3", 103)
+	lead(37.3, 80, "r1.2", "l3", 103)
 
 	t.offer(49.9, key(4), "j4", "r2.2")
 	t.grant(50, "r2.2", key(4), "a5", 205)
@@ -220,6 +236,12 @@ func ttlHold(after float64) *tape {
 	t.exit(153, "h3", "replayer", "done")
 	t.skipRelease(153, "h3", "ttl_hold")
 	t.fence(210.4, "h3", "expired", false)
+	t.look(211.004, w, "", 0)
+	hold(212, "r1.1", "h4", 4)
+	t.exit(214, "h4", "replayer", "done")
+	t.skipRelease(214, "h4", "ttl_hold")
+	t.fence(271.4, "h4", "expired", false)
+	t.look(272.004, w, "", 0)
 	t.finale(160, 290, "r1.1", "r2.2")
 	return t
 }
@@ -313,6 +335,9 @@ func flush(survives bool) *tape {
 	t.exit(26.05, "l3", "leader", "done")
 	for at := 28.0; at < 50; at += 2 {
 		t.renew(at, "l3")
+		t.enter(at+10*ms, "l3", "leader")
+		t.write(at+11*ms, "l3", "leader", history.StateTick, refused)
+		t.exit(at+50*ms, "l3", "leader", "done")
 	}
 	t.finale(30, 50, "r1.1", "r2.2")
 	return t

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -289,39 +288,6 @@ func length(ss []stretchOf) int64 {
 	return covered(ss)
 }
 
-// debtRows judges for how long keys stayed taken that nobody needed: the longest debt, the longest effective one, and all waiting
-// for them, each on a row of its own.
-func (j *judging) debtRows(lock string, limits *experiments.DebtLimits) []verdict.SLOResult {
-	return slices.Concat(bounded(j, lock, limits.Max, named(j.debt, "max")), bounded(j, lock, limits.Effective, named(j.debt, "effective")),
-		bounded(j, lock, limits.Total, named(j.debt, "total")), bounded(j, lock, limits.Waiting, named(j.debt, "waiter_seconds")))
-}
-
-// debt is the longest debt, the longest effective one, or all waiting.
-func (j *judging) debt(lock, name string) measured {
-	ds := j.debts[lock]
-	m := measured{measure: "lock_debt." + name, unit: verdict.UnitSeconds, n: ds.ended, evidence: ds.evidence(), saw: ds.saw(), missing: append(j.keysBlind(lock), j.doubted(lock)...)}
-	if ds.ended == 0 {
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingDoneHolders, lock))
-	}
-	for i, d := range ds.list {
-		if i == 0 {
-			m.why, m.next = d.text(), d.advice()
-		}
-		time := j.ix.valued(d.time, d.late.time)
-		switch name {
-		case "max":
-			m.value = m.worst(time)
-		case "total":
-			m.value = m.add(time)
-		case "effective":
-			m.value = m.worst(j.ix.valued(d.effective, d.late.effective))
-		default:
-			m.value = m.add(j.ix.valued(d.waiting, d.late.waiting))
-		}
-	}
-	return j.needFault(lock, m)
-}
-
 func (ds debts) evidence() []int64 {
 	var ns []int64
 	for _, d := range ds.list {
@@ -396,26 +362,42 @@ func (d debt) evidence() []int64 {
 	return ns
 }
 
-// orphanAcquires counts grants that nobody learnt of and nobody gave back at once.
-func (j *judging) orphanAcquires(lock string, minJobs int) measured {
-	ds := j.debts[lock]
-	m := measured{
-		measure: "orphan_acquires", unit: verdict.UnitCount, value: ds.orphans.value(), n: ds.asked,
-		saw:     fmt.Sprintf("%s in %s", figures.Plural(ds.orphans.lo, "orphan"), figures.Plural(ds.asked, "acquire")),
-		missing: append(j.keysBlind(lock), j.doubted(lock)...),
+// owed is for how long keys stayed taken that nobody needed: the longest debt, the longest effective one, or all of them, or all waiting
+// for them.
+func owed(j *judging, l *experiments.Limit) figure {
+	ds := j.debts[l.Lock]
+	f := figure{n: ds.ended, evidence: ds.evidence(), hints: hints{saw: ds.saw()}}
+	for i, d := range ds.list {
+		if i == 0 {
+			f.why, f.next = d.text(), d.advice()
+		}
+		switch l.Part {
+		case "max":
+			f.value = f.value.worst(j.ix.valued(d.time, d.late.time))
+		case "total":
+			f.value = f.value.add(j.ix.valued(d.time, d.late.time))
+		case "effective":
+			f.value = f.value.worst(j.ix.valued(d.effective, d.late.effective))
+		default:
+			f.value = f.value.add(j.ix.valued(d.waiting, d.late.waiting))
+		}
 	}
+	return f
+}
+
+// orphans counts grants that nobody learnt of and nobody gave back at once.
+func orphans(j *judging, l *experiments.Limit) figure {
+	ds := j.debts[l.Lock]
+	f := figure{value: ds.orphans.value(), n: ds.asked, lacks: fewJobs(j.dups[l.Lock].finished, l.MinJobs)}
+	f.saw = fmt.Sprintf("%s in %s", figures.Plural(ds.orphans.lo, "orphan"), figures.Plural(ds.asked, "acquire"))
 	for _, d := range ds.list {
 		if d.cause != causeOrphan {
 			continue
 		}
-		if m.next == "" {
-			m.why, m.next = d.text(), d.advice()
+		if f.next == "" {
+			f.why, f.next = d.text(), d.advice()
 		}
-		m.evidence = append(m.evidence, d.evidence()...)
+		f.evidence = append(f.evidence, d.evidence()...)
 	}
-	if ds.asked == 0 {
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingRequests, lock))
-	}
-	m.missing = append(m.missing, fewJobs(j.dups[lock].finished, minJobs)...)
-	return j.needFault(lock, m)
+	return f
 }

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 // Measures of distributions.
@@ -138,60 +139,8 @@ func over(values []value, limit int64) tally {
 	return t
 }
 
-// distributionRows judges how long jobs held the lock, or waited for it. max goes by its range. A quantile is a claim about the
-// share of holds, so it takes a number of them, like that of kills; each hold, or wait, is one.
-func (j *judging) distributionRows(lock, measure string, limits *experiments.ClassLimits) []verdict.SLOResult {
-	d, thing := joined(j.spread[lock], measure, limits.Class), thingOf(measure)
-	var rows []verdict.SLOResult
-	for _, l := range forecast.LimitsOf(&limits.DurationLimits) {
-		m := j.spreadOf(lock, l.Name, d)
-		m.value, m.least, m.belated = quantile(d.values, l.P), nil, belatedAny(d.values, int64(l.Value))
-		m.next = "Shorten the work under the lock, or raise the limit."
-		if measure == measureWait {
-			m.next = "Shorten the holds, or free keys sooner that nobody needs: see debts."
-		}
-		missed := over(d.values, int64(l.Value))
-		if m.n > 0 {
-			m.saw = fmt.Sprintf("%s of %s took more than %s; the longest took %s", figures.Count(missed.hi), figures.Plural(m.n, thing), figures.Exact(int64(l.Value)), figures.Ceil(quantile(d.values, 0).hi))
-		}
-		if d.cut > 0 {
-			m.saw += fmt.Sprintf("; %s not counted, because the holder died", figures.Plural(d.cut, thing))
-		}
-		if l.P == 0 || m.n == 0 {
-			rows = append(rows, j.row(lock, atMost(int64(l.Value)), m))
-			continue
-		}
-		rows = append(rows, j.quantileRow(lock, l, m, shareVerdict(l.P, missed, m.n), func() verdict.Missing {
-			return verdict.Lacking(verdict.MissingMoreValues, figures.Count(missed.hi), figures.Plural(m.n, thing), l.Name, forecast.TrialsNeeded(l.P, missed.hi))
-		}))
-	}
-	rest := limits.Bound
-	rest.Max = nil
-	return append(rows, bounded(j, lock, &rest, func(lock string) measured {
-		return j.spreadOf(lock, "max", joined(j.spread[lock], measure, limits.Class))
-	})...)
-}
-
 func thingOf(measure string) string {
 	return map[string]string{measureHeld: "hold", measureWait: "wait"}[measure]
-}
-
-// spreadOf is the longest and the shortest of the holds or the waits of the lock, under a name.
-func (j *judging) spreadOf(lock, name string, d *distribution) measured {
-	thing, measure, whose := thingOf(d.measure), d.measure, "lock "+lock
-	if d.class != "" {
-		measure, whose = measure+"["+d.class+"]", "class "+d.class+" of "+whose
-	}
-	m := measured{measure: measure + "." + name, unit: verdict.UnitSeconds, n: len(d.values), evidence: d.evidence(), value: quantile(d.values, 0), least: least(d.values),
-		next: "Change the work under the lock, or the limit."}
-	if m.n == 0 {
-		m.saw = "0 " + thing + "s"
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingValues, thing, whose))
-	} else {
-		m.saw = fmt.Sprintf("%s, shortest %s, longest %s", figures.Plural(m.n, thing), m.least, m.value)
-	}
-	m.missing = append(m.missing, j.unseen(lock)...)
-	return m
 }
 
 // least is the range of the smallest of values; not seen to end where there is none.
@@ -206,25 +155,41 @@ func least(values []value) *value {
 	return &value{dur{lo, hi}, lo - sure}
 }
 
-// quantileRow is the row of one bound on a quantile. That is a claim about the rate of values that miss the bound, so it takes a number of
-// them: v is what they say, and few what is missing where they are too few.
-func (j *judging) quantileRow(lock string, l forecast.Limit, m measured, v verdict.Verdict, few func() verdict.Missing) verdict.SLOResult {
-	missing := append(j.missingOf(lock), m.missing...)
-	if v == verdict.Inconclusive && m.belated != nil {
-		missing = append(missing, m.belated...)
-	} else if v == verdict.Inconclusive {
-		missing = append(missing, few())
-	}
-	return j.finish(lock, atMost(int64(l.Value)), m, v, missing)
-}
-
 // shareVerdict says whether at least the share p of n values surely keep their limit, at 95 % confidence.
 func shareVerdict(p float64, missed tally, n int) verdict.Verdict {
 	switch {
-	case n > 0 && forecast.UpperBound(missed.hi, n) <= 1-p:
+	case n > 0 && stats.UpperBound(missed.hi, n) <= 1-p:
 		return verdict.Pass
-	case n > 0 && forecast.LowerBound(missed.lo, n) > 1-p:
+	case n > 0 && stats.LowerBound(missed.lo, n) > 1-p:
 		return verdict.Fail
 	}
 	return verdict.Inconclusive
+}
+
+// spread is how long the jobs of a class held the lock, or waited for it: each hold, or wait, is a trial.
+func spread(j *judging, l *experiments.Limit) figure {
+	d := joined(j.spread[l.Lock], l.Measure, l.Class)
+	f := figure{value: quantile(d.values, 0), each: d.values, least: least(d.values), n: len(d.values), evidence: d.evidence()}
+	if f.n == 0 {
+		whose := "lock " + l.Lock
+		if l.Class != "" {
+			whose = "class " + l.Class + " of " + whose
+		}
+		f.lacks = []verdict.Missing{verdict.Lacking(verdict.MissingValues, thingOf(l.Measure), whose)}
+	}
+	return f
+}
+
+// facingSpread says how many of them kept the limit.
+func facingSpread(j *judging, l *experiments.Limit, f *figure) {
+	if l.Side != experiments.SideMost || l.Share > 0 {
+		f.next = "Change the work under the lock, or the limit."
+		return
+	}
+	if f.n > 0 {
+		f.saw = fmt.Sprintf("%s of %s took more than %s; the longest took %s", figures.Count(over(f.each, l.At).hi), figures.Plural(f.n, f.of), figures.Exact(l.At), figures.Ceil(f.hi))
+	}
+	if cut := joined(j.spread[l.Lock], l.Measure, l.Class).cut; cut > 0 {
+		f.saw = strings.TrimPrefix(fmt.Sprintf("%s; %s not counted, because the holder died", f.saw, figures.Plural(cut, f.of)), "; ")
+	}
 }

@@ -18,111 +18,83 @@ type consequence struct {
 	lock string
 }
 
-// asked is a bound of a row and the figure that is held against it.
-type askedOf struct {
-	b bound
-	m measured
-}
-
-// expected judges what each confirmed shot had to bring about. Whatever is not surely there was not provoked: the drill then says nothing
-// about what it is for, which is no failure of the lock.
+// expected judges what each confirmed shot had to bring about: the same measures, on the part of the facts that may be its doing. Whatever is
+// not surely there was not provoked: the drill then says nothing about what it is for, which is no failure of the lock.
 func (j *judging) expected() []verdict.SLOResult {
 	var rows []verdict.SLOResult
 	parts := map[consequence]*judging{}
-	for i := range j.ix.exp.Expect {
-		x := &j.ix.exp.Expect[i]
-		if x.Alert != nil {
-			rows = append(rows, j.alarmed(x)...)
+	for i := range j.expectations {
+		l := &j.expectations[i]
+		if l.SLO.Alert != nil {
+			rows = append(rows, j.alarmed(l))
 			continue
 		}
 		var shots []*shot
-		var seen [][]askedOf // by shot
+		var did []*answer // by shot
 		for _, s := range j.ix.shots {
-			if s.id != x.Fault || !s.valid() {
+			if s.id != l.SLO.Fault || !s.valid() {
 				continue
 			}
-			of := consequence{s, x.Lock}
+			of := consequence{s, l.Lock}
 			if parts[of] == nil {
 				parts[of] = j.ix.broughtAbout(of).judging()
 			}
-			shots, seen = append(shots, s), append(seen, parts[of].figuresOf(x))
+			shots, did = append(shots, s), append(did, parts[of].answer(l))
 		}
-		if len(shots) == 0 {
-			seen = [][]askedOf{j.figuresOf(x)} // for what was asked
-		}
-		for n := range seen[0] {
-			rows = append(rows, j.provoked(x, n, shots, seen))
-		}
+		rows = append(rows, j.provoked(l, shots, did))
 	}
 	return rows
 }
 
-// figuresOf are the figures that the rows of s would be about, and their bounds.
-func (j *judging) figuresOf(s *experiments.SLO) []askedOf {
-	var out []askedOf
-	j.tap = func(b bound, m measured) { out = append(out, askedOf{b, m}) }
-	j.judge(s)
-	j.tap = nil
-	return out
-}
-
-// provoked is the n-th row of an expectation: the shot that showed the least of it, or the most of what was to be little.
-func (j *judging) provoked(x *experiments.SLO, n int, shots []*shot, seen [][]askedOf) verdict.SLOResult {
-	b, m := seen[0][n].b, seen[0][n].m
-	r := verdict.SLOResult{
-		Fault: x.Fault, Lock: x.Lock, Measure: m.measure, Unit: m.unit, Ask: b.ask, Limit: m.number(b.sure()), Declared: j.declared(m, b.sure()),
-		N: len(shots), Of: "shot", Verdict: verdict.Pass, Missing: []verdict.Missing{}, Evidence: []int64{},
+// provoked is one row of an expectation: the shot that showed the least of it, or the most of what was to be little.
+func (j *judging) provoked(l *experiments.Limit, shots []*shot, of []*answer) verdict.SLOResult {
+	var first *answer // for what was asked
+	if len(of) > 0 {
+		first = of[0]
+	} else {
+		first = j.answer(l)
 	}
+	r := first.rowOf(j)
+	r.Fault, r.N, r.Of, r.Verdict = l.SLO.Fault, len(shots), "shot", verdict.Pass
 	did, not, worst := 0, "", dur{}
 	var late []verdict.Missing // of the first that did not
-	for i, s := range shots {
-		m := seen[i][n].m
-		word, v := b.shows(&m), m.dur
-		r.Measure = m.measure
-		if word == verdict.Pass {
+	for i, a := range of {
+		if a.shows() {
 			did++
 		} else if not == "" {
-			not = s.op + ": " + cmp.Or(m.unfit, m.saw)
-			if late = m.madeLate(b); m.unfit == "" && len(late) > 0 {
-				not = s.op + ": " + strings.TrimSuffix(late[0].Why, ".")
+			not = shots[i].op + ": " + cmp.Or(a.unfit, a.sees())
+			if late = a.madeLate(); a.unfit == "" && len(late) > 0 {
+				not = shots[i].op + ": " + strings.TrimSuffix(late[0].Why, ".")
 			}
-			r.Evidence = cite(append([]int64{s.applied.N}, m.evidence...)...)
+			r.Evidence = cite(append([]int64{shots[i].applied.N}, a.evidence...)...)
 		}
-		less := b.ask != verdict.AtMost && v.lo < worst.lo || b.ask == verdict.AtMost && v.hi > worst.hi
+		less := l.Side != experiments.SideMost && a.held.lo < worst.lo || l.Side == experiments.SideMost && a.held.hi > worst.hi
 		if i == 0 || less {
-			worst = v
+			worst = a.held.dur
 		}
 	}
-	if r.Lo = m.number(worst.lo); len(shots) > 0 {
-		r.Hi = unlessOpen(worst.hi, m.number)
+	if r.Lo = first.number(worst.lo); len(shots) > 0 {
+		r.Hi = unlessOpen(worst.hi, first.number)
 	}
-	what := fmt.Sprintf("%s of lock %s %s %s", verdict.MeasureWords(r.Measure), x.Lock, b.words(), m.text(b.sure()))
 	switch {
 	case len(shots) == 0:
-		notProvoked(&r, verdict.Lacking(verdict.MissingProvoked, what, "fault "+x.Fault+" was never confirmed", "See why under the faults of this run."))
+		notProvoked(&r, verdict.Lacking(verdict.MissingProvoked, first.bound(), "fault "+l.SLO.Fault+" was never confirmed", "See why under the faults of this run."))
 	case did < len(shots):
 		next := "Let the fault last longer, or aim it at this lock. If it worked as intended, the lock does not behave as the drill assumes."
 		if len(late) > 0 {
 			next = late[0].Next
 		}
-		notProvoked(&r, verdict.Lacking(verdict.MissingProvoked, what, fmt.Sprintf("%d of %s of fault %s did so (%s)", did, figures.Plural(len(shots), "shot"), x.Fault, not), next))
+		notProvoked(&r, verdict.Lacking(verdict.MissingProvoked, first.bound(), fmt.Sprintf("%d of %s of fault %s did so (%s)", did, figures.Plural(len(shots), "shot"), l.SLO.Fault, not), next))
 		r.Missing = append(r.Missing, late...)
 	default:
-		r.Why = fmt.Sprintf("Each of %s of fault %s provoked it", figures.Plural(len(shots), "shot"), x.Fault)
+		r.Why = fmt.Sprintf("Each of %s of fault %s provoked it", figures.Plural(len(shots), "shot"), l.SLO.Fault)
 	}
 	return r
 }
 
-// shows is word of a figure that one shot brought about. What is asked to be little must have been looked for.
-func (b bound) shows(m *measured) verdict.Verdict {
-	v := b.word(m.inTime())
-	if m.least != nil {
-		v = b.ofTrials(m)
-	}
-	if m.violated || m.unfit != "" || b.ask != verdict.AtLeast && len(m.missing) > 0 {
-		return verdict.Inconclusive
-	}
-	return v
+// shows reports that the shot surely brought it about. What is asked to be little must have been looked for.
+func (a *answer) shows() bool {
+	return a.word == verdict.Pass && a.unfit == "" && (a.l.Side == experiments.SideLeast || len(a.lacks) == 0)
 }
 
 // notProvoked makes r a row of something that did not happen.
@@ -134,7 +106,7 @@ func notProvoked(r *verdict.SLOResult, m verdict.Missing) {
 // one strikes them.
 func (ix *Facts) broughtAbout(c consequence) *Facts {
 	part := *ix
-	part.only, part.findings, part.contradictions, part.jobOrder = &c, nil, 0, nil
+	part.only, part.findings, part.jobOrder = &c, nil, nil
 	part.byLock = map[string][]*keyIndex{}
 	struck := ix.struckKeys(c.shot)
 	for _, k := range ix.keysOf(c.lock) {

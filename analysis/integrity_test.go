@@ -155,3 +155,15 @@ func swapEntries(h *history.History) {
 	first.Pos, last.Pos = last.Pos, first.Pos
 	a.Entry, b.Entry = &first, &last
 }
+
+// A probe of many keys tells of one gap as often as it has reasons: that changes nothing.
+func TestAGapThatIsToldTwiceIsNoContradiction(t *testing.T) {
+	e, h := load(t, "good-drill")
+	h.Events = append(h.Events, history.Event{Kind: history.GapKind, Source: "probe:lock_keys", Span: history.Span{From: ns(60), To: ns(60.02)}, Coverage: &history.Coverage{Probe: probeKeys, Why: "a key changed"}})
+	h.Events[len(h.Events)-1].N = int64(len(h.Events))
+	once := Judge(e, h)
+	repeat(h, func(ev *history.Event) bool { return ev.Kind == history.GapKind })
+	if twice := Judge(e, h); whys(twice) != whys(once) || len(twice.Findings) != len(once.Findings) {
+		t.Errorf("%s; %+v", whys(twice), twice.Findings)
+	}
+}

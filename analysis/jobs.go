@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -73,8 +74,8 @@ func (ix *Facts) strandedOf(lock string) (t tally, evidence []int64, known bool)
 		evidence = append(evidence, n)
 	}
 	for _, j := range ix.jobOrder {
-		if j.lock == lock && len(j.terminals) == 0 {
-			add(plus(j.offered.To, int64(forecast.Horizon(ix.exp, lock))), j.hold, j.n)
+		if j.lock == lock && len(j.terminals) == 0 && j.due.From <= horizon {
+			add(plus(j.owed().To, int64(forecast.Horizon(ix.exp, lock))), j.hold, j.n)
 		}
 	}
 	for _, s := range ix.shots {
@@ -87,6 +88,11 @@ func (ix *Facts) strandedOf(lock string) (t tally, evidence []int64, known bool)
 		}
 	}
 	return t, evidence, known
+}
+
+// owed is from when on somebody has to do the job: since its offer, or since it is due.
+func (j *job) owed() history.Span {
+	return history.Span{From: max(j.offered.From, j.due.From), To: max(j.offered.To, j.due.To)}
 }
 
 // horizon is the instant from which on a breach of this lock would have been seen; faulted is false where no fault was applied.
@@ -110,92 +116,6 @@ func (ix *Facts) faultsOver() (at int64, faulted bool) {
 	}
 	return at, faulted
 }
-
-// jobsMissing are the clauses for measures of jobs.
-func (j *judging) jobsMissing(lock string, minJobs int) []verdict.Missing {
-	var ls []verdict.Missing
-	d := j.dups[lock]
-	if d.finished == 0 {
-		ls = append(ls, j.noJobs(verdict.MissingFinishedJobs, lock))
-	} else {
-		ls = fewJobs(d.finished, minJobs)
-	}
-	if exposed, _ := j.exposures(lock); exposed == 0 {
-		ls = append(ls, j.notExposed(lock)...)
-	}
-	return append(ls, j.ledgerMissing(lock)...)
-}
-
-// noJobs is code of the lock, where the jobs are lockdrill's own; else that the source of the effects told of none, or of no end.
-func (j *judging) noJobs(code verdict.MissingCode, lock string) verdict.Missing {
-	x := j.ix.exp.EffectsOf(lock)
-	switch {
-	case !j.ix.exp.Observed() || x == nil:
-		return verdict.Lacking(code, lock)
-	case j.dups[lock].jobs == 0:
-		return verdict.Lacking(verdict.MissingForeignJobs, lock, x.Source())
-	}
-	return verdict.Lacking(verdict.MissingForeignEnds, lock, strings.Join(x.Map.Terminal, ", "))
-}
-
-func fewJobs(finished, least int) []verdict.Missing {
-	if finished >= least {
-		return nil
-	}
-	return []verdict.Missing{verdict.Lacking(verdict.MissingMinJobs, figures.Count(finished), figures.Plural(least, "job"))}
-}
-
-// stranded is work that is still open at the horizon.
-func (j *judging) stranded(lock string, minJobs int) measured {
-	t, evidence, known := j.ix.strandedOf(lock)
-	d := j.dups[lock]
-	m := measured{
-		measure: "stranded", unit: verdict.UnitCount, value: t.value(), n: d.jobs, of: "job", evidence: evidence,
-		saw:  fmt.Sprintf("%s of %s were still unfinished at the horizon", figures.Count(t.lo), figures.Plural(d.jobs, "job")),
-		next: "Redeliver unfinished work, and let more than one replica want it.",
-	}
-	if !known {
-		m.hi = open
-	}
-	if l := j.ix.exp.Lock(lock); l != nil && l.Loop() {
-		m.saw = fmt.Sprintf("Nobody took the loop over, %d times", t.lo)
-	} else if d.jobs == 0 {
-		m.missing = append(m.missing, j.noJobs(verdict.MissingOffers, lock))
-	} else {
-		m.missing = append(m.missing, fewJobs(d.finished, minJobs)...)
-	}
-	m.missing = append(m.missing, j.blind(j.ix.ledgerOf(lock), j.window())...)
-	return j.needFault(lock, m)
-}
-
-// reExecutions counts work done again.
-func (j *judging) reExecutions(lock string, minJobs int) measured {
-	t, evidence := j.ix.reExecuted(lock)
-	d := j.dups[lock]
-	m := measured{
-		measure: "re_executed", unit: verdict.UnitCount, value: t.value(), n: d.finished, of: "job", evidence: evidence,
-		saw:  fmt.Sprintf("%s executed again, and %s more that had been cut off, of %s", figures.Count(t.lo), figures.Count(t.hi-t.lo), figures.Plural(d.jobs, "job")),
-		why:  "Work that a killed holder had done and not yet written is done again",
-		next: "Make the work idempotent, or write its result sooner.",
-
-		unsure: "Raise the limit, or use smaller steps: work that was cut off cannot be told from work that was done again.",
-	}
-	if t.hi > t.lo && j.ix.unwritten(lock) {
-		m.undecided = append(m.undecided, verdict.Lacking(verdict.MissingWriters, lock))
-	}
-	m.missing = j.jobsMissing(lock, minJobs)
-	m.faults, _ = j.exposures(lock)
-	return m
-}
-
-// Kinds of duplicate terminal states.
-const (
-	dupStale       = "stale"       // by a superseded epoch
-	dupRepeated    = "repeated"    // by a rightful later epoch that did not look first
-	dupConflicting = "conflicting" // another state than the first
-	// By whom, or whether again at all, is not known: the effects of a foreign system do not say.
-	dupUndetermined = "undetermined"
-)
 
 // duplicates of one lock: applied terminal writes beyond the first of each job.
 type duplicates struct {
@@ -221,7 +141,7 @@ func (ix *Facts) duplicatesOf(lock string) duplicates {
 			d.finished++
 		}
 		if len(j.terminals) > 1 {
-			x := j.duplicate()
+			x := ix.duplicate(j)
 			d.list = append(d.list, x)
 			d.extra += x.Extra
 			d.maybe += len(j.terminals) - 1 - x.Extra
@@ -236,55 +156,6 @@ func (ix *Facts) duplicatesOf(lock string) duplicates {
 		d.open = ix.unresolved(lock)
 	}
 	return d
-}
-
-// duplicate describes a job with more than one applied terminal write.
-func (j *job) duplicate() verdict.Duplicate {
-	d := verdict.Duplicate{Lock: j.lock, Job: j.id, Kinds: []string{}, Epochs: []string{}, At: []float64{}}
-	var evidence []int64
-	top := j.terminals[0].epoch
-	for i, f := range j.terminals {
-		d.Epochs = append(d.Epochs, f.epoch.id)
-		d.At = append(d.At, seconds(f.span.To))
-		evidence = append(evidence, f.n)
-		if i == 0 {
-			continue
-		}
-		if j.surelyAgain(i) {
-			d.Extra++
-		}
-		conflicting := f.State != j.terminals[0].State
-		if conflicting {
-			addKind(&d, dupConflicting)
-		}
-		switch {
-		case f.Foreign && (!f.named() || f.epoch.rank*top.rank == 0):
-			addKind(&d, dupUndetermined)
-		case f.epoch.rank < top.rank || f.superseded():
-			addKind(&d, dupStale)
-		case !conflicting:
-			addKind(&d, dupRepeated)
-		}
-		if f.epoch.rank > top.rank {
-			top = f.epoch
-		}
-	}
-	d.Resurrected = j.resurrected()
-	d.Evidence = cite(evidence...)
-	return d
-}
-
-// superseded reports an effect of a later-granted epoch of the key earlier in the ledger.
-func (f *effect) superseded() bool {
-	return slices.ContainsFunc(f.key.effects, func(o *effect) bool {
-		return o.before(f) && o.fresh() && o.epoch.rank > f.epoch.rank
-	})
-}
-
-func addKind(d *verdict.Duplicate, kind string) {
-	if !slices.Contains(d.Kinds, kind) {
-		d.Kinds = append(d.Kinds, kind)
-	}
 }
 
 // resurrected reports a state after a terminal one that is not terminal.
@@ -310,61 +181,75 @@ func (ix *Facts) unresolved(lock string) int {
 	return n
 }
 
-// duplicates: applied terminal writes beyond the first of each job.
-func (j *judging) duplicates(lock string, minJobs int) measured {
-	d := j.dups[lock]
-	m := measured{
-		measure: "duplicate_terminal_states", unit: verdict.UnitCount, value: tally{d.extra, d.extra + d.maybe}.value(), n: d.finished, of: "job",
-		saw: fmt.Sprintf("%s too many in %s that finished", figures.Count(d.extra), figures.Plural(d.finished, "job")), missing: j.jobsMissing(lock, minJobs),
+// noJobs is code of the lock, where the jobs are lockdrill's own; else that the source of the effects told of none, or of no end.
+func (j *judging) noJobs(code verdict.MissingCode, lock string) verdict.Missing {
+	x := j.ix.exp.EffectsOf(lock)
+	switch {
+	case !j.ix.exp.Observed() || x == nil:
+		return verdict.Lacking(code, lock)
+	case j.ix.probes[x.Probe()].neverLooked():
+		return j.unwatched(x.Probe(), j.window())
+	case j.dups[lock].jobs == 0:
+		return verdict.Lacking(verdict.MissingForeignJobs, lock, x.Source())
 	}
-	m.faults, _ = j.exposures(lock)
+	return verdict.Lacking(verdict.MissingForeignEnds, lock, strings.Join(x.Map.Terminal, ", "))
+}
+
+// duplicated counts terminal writes that were applied beyond the first of each job.
+func duplicated(j *judging, l *experiments.Limit) figure {
+	d := j.dups[l.Lock]
+	f := figure{value: tally{d.extra, d.extra + d.maybe}.value(), n: d.finished}
+	f.saw = fmt.Sprintf("%s too many in %s that finished", figures.Count(d.extra), figures.Plural(d.finished, "job"))
 	if d.maybe > 0 {
-		m.saw += fmt.Sprintf("; %d more may be retries", d.maybe)
-		m.undecided = append(m.undecided, verdict.Lacking(verdict.MissingOperations, lock))
+		f.saw += fmt.Sprintf("; %d more may be retries", d.maybe)
+		f.unsure = []verdict.Missing{verdict.Lacking(verdict.MissingOperations, l.Lock)}
 	}
-	if _, final := j.ix.finalAt(); !final {
-		m.hi = open
-		if d.open > 0 {
-			m.saw += fmt.Sprintf("; the outcome of %s is unknown", figures.Plural(d.open, "terminal write"))
-		}
+	if _, final := j.ix.finalAt(); !final && d.open > 0 {
+		f.saw += fmt.Sprintf("; the outcome of %s is unknown", figures.Plural(d.open, "terminal write"))
 	}
 	if d.prevented > 0 {
-		m.saw += fmt.Sprintf("; the ledger prevented %d more", d.prevented)
+		f.saw += fmt.Sprintf("; the ledger prevented %d more", d.prevented)
+	}
+	f.unlessRead(j.ix)
+	for _, x := range d.list {
+		f.evidence = append(f.evidence, x.Evidence...)
 	}
 	if len(d.list) > 0 {
-		first := d.list[0]
-		m.why, m.next = duplicateText(first), duplicateAdvice(first, j.ix.exp.Observed())
-		for _, x := range d.list {
-			m.evidence = append(m.evidence, x.Evidence...)
-		}
+		f.why, f.next = duplicateText(&d.list[0]), j.ix.duplicateAdvice(&d.list[0])
 	}
-	return m
+	return f
 }
 
-func duplicateText(d verdict.Duplicate) string {
-	var parts []string
-	for i, e := range d.Epochs {
-		parts = append(parts, byEpoch(e)+" at "+figures.Clock(figures.Nanoseconds(d.At[i])))
+// executedAgain counts work that was done again.
+func executedAgain(j *judging, l *experiments.Limit) figure {
+	t, evidence := j.ix.reExecuted(l.Lock)
+	d := j.dups[l.Lock]
+	f := figure{value: t.value(), n: d.finished, evidence: evidence, hints: hints{
+		saw:    fmt.Sprintf("%s executed again, and %s more that had been cut off, of %s", figures.Count(t.lo), figures.Count(t.hi-t.lo), figures.Plural(d.jobs, "job")),
+		why:    "Work that a killed holder had done and not yet written is done again",
+		closer: "Raise the limit, or use smaller steps: work that was cut off cannot be told from work that was done again.",
+	}}
+	if t.hi > t.lo && j.ix.unwritten(l.Lock) {
+		f.unsure = []verdict.Missing{verdict.Lacking(verdict.MissingWriters, l.Lock)}
 	}
-	return "Job " + d.Job + " was finished " + strings.Join(parts, " and ") + " (" + strings.Join(d.Kinds, ", ") + ")"
+	return f
 }
 
-func byEpoch(e string) string {
-	if e == "" {
-		return "by nobody known"
+// stranded counts work that was still open at the horizon.
+func stranded(j *judging, l *experiments.Limit) figure {
+	t, evidence, known := j.ix.strandedOf(l.Lock)
+	d := j.dups[l.Lock]
+	f := figure{value: t.value(), n: d.jobs, evidence: evidence}
+	if !known {
+		f.hi = open
 	}
-	return "by epoch " + e
-}
-
-func duplicateAdvice(d verdict.Duplicate, observed bool) string {
-	stale := slices.Contains(d.Kinds, dupStale)
-	switch {
-	case observed && stale:
-		return "Stop the work when the lock is lost, and let the resource compare fences, so that a superseded holder cannot write."
-	case observed:
-		return "Look at the job's state under the lock before working, or let the resource refuse a second terminal state."
-	case stale:
-		return "Let the resource compare fences (fenced: true), so that a superseded holder cannot write."
+	switch of := j.ix.exp.Lock(l.Lock); {
+	case of != nil && of.Loop():
+		f.saw = fmt.Sprintf("Nobody took the loop over, %d times", t.lo)
+	case d.jobs == 0:
+		f.lacks = []verdict.Missing{j.noJobs(verdict.MissingOffers, l.Lock)}
+	default:
+		f.lacks = fewJobs(d.finished, l.MinJobs)
 	}
-	return "Look at the job's state under the lock before working (look: true), or let the resource refuse a second terminal state (strict: true)."
+	return f
 }

@@ -49,8 +49,9 @@ func (j *judging) judgement() *verdict.Judgement {
 		Bands:         j.bands(j.warmup),
 		Probes:        ix.summaries(),
 	}
-	for i := range ix.exp.SLOs {
-		out.SLOs = append(out.SLOs, j.judge(&ix.exp.SLOs[i])...)
+	for i := range j.asked {
+		r, sample := j.row(&j.asked[i])
+		out.SLOs, j.samples = append(out.SLOs, r), append(j.samples, sample)
 	}
 	out.Expected = j.expected()
 	ix.rests(out.SLOs)
@@ -63,15 +64,20 @@ func (j *judging) judgement() *verdict.Judgement {
 			}
 		}
 	}
+	for i := range ix.exp.Faults {
+		if id := ix.exp.Faults[i].ID; !slices.ContainsFunc(ix.shots, func(s *shot) bool { return s.id == id }) {
+			out.NeverFired = append(out.NeverFired, verdict.NeverFired{ID: id, Shots: ix.shotsOf(id)})
+		}
+	}
 	out.Takeovers = append(out.Takeovers, ix.thefts()...)
 	j.fill(out)
+	out.Unknown = j.unknown()
 	out.Rolling = j.rolledOut()
-	j.impossible()
-	out.Predicted = ix.predicted(out.Takeovers)
+	var outside []verdict.Finding
+	out.Predicted, outside = ix.predicted(out.Takeovers)
 	out.Machine = ix.machine()
-	ix.compareMetrics()
 	out.HoldersBy, out.Monitor = ix.holdersBy, ix.monitor
-	out.Findings = append([]verdict.Finding{}, ix.findings...)
+	out.Findings = append([]verdict.Finding{}, slices.Concat(ix.findings, j.impossible(), outside, ix.compareMetrics())...)
 	out.Warnings = j.warnings()
 	out.ExitCode = j.exit(out)
 	out.Verdict = verdict.ExitName(out.ExitCode)
@@ -85,8 +91,9 @@ type judging struct {
 	status string
 	warmup time.Duration // allowance for the first effect after a grant, by the run's calibration
 
-	tap func(bound, measured) // takes figures and bounds in place of rows; nil = rows are made
-
+	samples  []verdict.Sample // beside the rows of promises
+	figures  map[figureKey]figure
+	serieses map[seriesKey]*series
 	fencings map[string]fencing
 	giveups  map[string]giveUps
 	dups     map[string]duplicates
@@ -96,8 +103,7 @@ type judging struct {
 
 // judging begins a judgement.
 func (ix *Facts) judging() *judging {
-	ix.findings = ix.findings[:ix.contradictions] // without those of a judgement before
-	j := &judging{Judger: ix.judger, ix: ix, fencings: map[string]fencing{}, giveups: map[string]giveUps{}, dups: map[string]duplicates{},
+	j := &judging{Judger: ix.judger, ix: ix, figures: map[figureKey]figure{}, serieses: map[seriesKey]*series{}, fencings: map[string]fencing{}, giveups: map[string]giveUps{}, dups: map[string]duplicates{},
 		debts: map[string]debts{}, spread: map[string][]*distribution{}}
 	j.status = verdict.StatusCutOff
 	if end := j.ix.end; end != nil {
@@ -174,11 +180,17 @@ func (j *judging) fill(out *verdict.Judgement) {
 		j.fillUpkeep(out, name)
 		again, _ := ix.reExecuted(name)
 		stranded, _, _ := ix.strandedOf(name)
+		vanished, _ := ix.vanishedOf(name)
+		c.Vanished += vanished.lo
+		c.VanishedAtMost += vanished.hi
 		c.Jobs += d.jobs
 		c.Finished += d.finished
 		c.TerminalAccepted += d.accepted
 		c.Duplicates += d.extra
 		c.Abandonments += g.raw
+		if l := ix.exp.Lock(name); l != nil && l.AbandonedBy != nil {
+			c.Abandonments += int(signalledAbandonments(j, &experiments.Limit{Lock: name}).lo)
+		}
 		c.StaleApplied += f.stale
 		c.StaleRefused += f.refused
 		c.UnownedEffects += f.unowned
@@ -326,15 +338,19 @@ type Judger struct {
 	exp  *experiments.Experiment // scaled
 	file *experiments.Experiment // as loaded
 
-	measures map[string]measure
-	sums     map[sumOf]forecast.PromiseBand
-	all      map[time.Duration][]verdict.Band  // by warm-up
-	lints    map[time.Duration][]forecast.Lint // likewise, in the numbers of the file
+	asked, expectations []experiments.Limit // the rows, in their order
+	measures            map[string]*measure
+	conditions          []condition
+	sums                map[sumOf]forecast.PromiseBand
+	all                 map[time.Duration][]verdict.Band  // by warm-up
+	lints               map[time.Duration][]forecast.Lint // likewise, in the numbers of the file
 }
 
 // NewJudger prepares for histories of e, which is the experiment as loaded (not scaled).
 func NewJudger(e *experiments.Experiment) *Judger {
-	return &Judger{exp: experiments.Scale(e), file: e, measures: measures(), lints: map[time.Duration][]forecast.Lint{}}
+	scaled := experiments.Scale(e)
+	return &Judger{exp: scaled, file: e, asked: scaled.Rows(), expectations: scaled.Expectations(), measures: measures(), conditions: conditions(),
+		lints: map[time.Duration][]forecast.Lint{}}
 }
 
 // Read takes in h, in one pass. An error is h's.
@@ -345,7 +361,7 @@ func (r *Judger) Read(h history.Source) (*Facts, error) {
 		keys: map[string]*keyIndex{}, byLock: map[string][]*keyIndex{}, jobs: map[string]*job{}, replicas: map[string][]*epoch{},
 		writes: map[opKey]*claim{}, deaths: map[string]death{}, claims: map[string]int64{}, pauses: map[string][]pause{},
 		ready: map[string]int64{}, heard: map[string]bool{}, called: map[string]string{}, probes: map[string]*coverage{}, samples: signals.Samples{},
-		ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, phases: map[string]*history.Event{},
+		ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, told: history.Numbers{}, unread: map[string]unread{}, vanishings: map[string][]vanishing{}, phases: map[string]*history.Event{},
 	}
 	if err := ix.read(h); err != nil {
 		return nil, err
@@ -365,17 +381,18 @@ func (r *Judger) whole(h *history.History) *Facts {
 // sumOf says what a sum of L3 depends on, beside the experiment.
 type sumOf struct {
 	lock, measure, class string
-	limit                forecast.Limit
+	limit                int64
+	quantile             float64
 	warmup               time.Duration
 }
 
 // told is the band of a measure of a lock after faults of a class, held against a limit.
-func (r *Judger) told(lock *experiments.Lock, l forecast.Limit, measure, class string, warmup time.Duration) forecast.PromiseBand {
-	of := sumOf{lock.Name, measure, class, l, warmup}
+func (r *Judger) told(lock *experiments.Lock, l *experiments.Limit, class string, warmup time.Duration) forecast.PromiseBand {
+	of := sumOf{lock.Name, l.Measure, class, l.At, l.Quantile, warmup}
 	if s, known := r.sums[of]; known {
 		return s
 	}
-	s := forecast.PromiseOf(r.exp, lock, l, measure, class, warmup)
+	s := forecast.PromiseOf(r.exp, lock, l, class, warmup)
 	if r.sums == nil {
 		r.sums = map[sumOf]forecast.PromiseBand{}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Lanes arranges what was read for pictures. j is its judgement.
@@ -102,7 +103,7 @@ func (ix *Facts) holdOf(e *epoch) verdict.Hold {
 // end of the lease.
 func (ix *Facts) holdsUntil(e *epoch, h *verdict.Hold) {
 	for _, s := range ix.shots {
-		if h.Replica == "" && s.key == e.key && s.epoch == e.id && s.effective() {
+		if h.Replica == "" && s.key == e.key && s.epoch == e.id && s.effective() && ix.keys[e.key].at(e.id, s.applied.Span) == e {
 			h.Replica = s.victim
 		}
 	}
@@ -259,7 +260,11 @@ func (ix *Facts) signalLanes() []verdict.SignalLane {
 				if p.Prev != nil {
 					at.From = seconds(p.Prev.From)
 				}
-				t.Points = append(t.Points, verdict.SignalPoint{At: at, Value: p.Value, Absent: len(p.Series) == 0})
+				x := verdict.SignalPoint{At: at, Value: p.Value, Absent: len(p.Series) == 0}
+				if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
+					x.Value, x.Absent, x.Odd = 0, true, figures.Decimal(p.Value)
+				}
+				t.Points = append(t.Points, x)
 			}
 			l.Targets = append(l.Targets, t)
 		}

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -76,15 +77,16 @@ func (ix *Facts) lateness(from, to int64, way ...string) int64 {
 func (ix *Facts) wayOf(loop bool, who string) []string {
 	way := []string{who, history.WaitsStore, history.WaitsLedger}
 	env := ix.environment
-	if !loop || env != nil && (env.Proxy != "" || env.Store.Kind == "embedded") { // it offers jobs, or it carries the calls
+	offers := !loop && (env == nil || env.Fleet != history.FleetObservedProcesses && env.Fleet != history.FleetObservedPods)
+	if offers || env != nil && (env.Proxy != "" || env.Store.Kind == "embedded") { // it offers jobs, or it carries the calls
 		way = append(way, theRunner)
 	}
 	return way
 }
 
-// latenessJudges reports that the replicas were on the runner's machine.
+// latenessJudges reports that the replicas were on the runner's machine, whoever started them.
 func (ix *Facts) latenessJudges() bool {
-	return ix.environment != nil && ix.environment.Fleet == history.FleetProcesses
+	return ix.environment != nil && (ix.environment.Fleet == history.FleetProcesses || ix.environment.Fleet == history.FleetObservedProcesses)
 }
 
 // off is what of a lateness is taken off what was measured.
@@ -169,17 +171,7 @@ func (v value) worst(o value) value {
 	return value{d, d.lo - max(v.inTime().lo, o.inTime().lo)}
 }
 
-// madeLate is what m lacks where it is the machine that keeps it from an answer: then nothing is said against the lock, nor for it.
-func (m measured) madeLate(b bound) []verdict.Missing {
-	v := m.dur
-	decides := b.word(v) != verdict.Inconclusive || b.ask == verdict.AtMost && v.hi != open && b.word(dur{v.lo, v.hi - m.late}) == verdict.Pass
-	if m.late == 0 || m.unit != verdict.UnitSeconds || !decides {
-		return nil
-	}
-	return lateMachine(v, m.late, b.sure())
-}
-
-// belatedAny is madeLate of values of which each is held against an upper limit: it names the longest of those that the machine made late.
+// belatedAny is what values lack of which each is held against an upper limit, and some of which the machine made late: it names the longest.
 func belatedAny(values []value, limit int64) (missing []verdict.Missing) {
 	longest := int64(-1)
 	for _, v := range values {
@@ -191,6 +183,7 @@ func belatedAny(values []value, limit int64) (missing []verdict.Missing) {
 	return missing
 }
 
+// lateMachine is what a figure lacks where it is the machine that keeps it from an answer: then nothing is said against the lock, nor for it.
 func lateMachine(v dur, late, limit int64) []verdict.Missing {
 	return []verdict.Missing{verdict.Lacking(verdict.MissingLateMachine, v, figures.Ceil(late), figures.Exact(limit))}
 }
@@ -201,8 +194,13 @@ func (ix *Facts) machine() *verdict.LateMachine {
 		return nil
 	}
 	sum, worst := int64(0), int64(0)
-	for _, s := range ix.late {
-		sum, worst = sum+s.Stall, max(worst, s.Stall)
+	for i := range ix.late {
+		s := &ix.late[i]
+		long := s.Stall
+		if ix.latenessJudges() { // nothing that is taken off a trial is more than what is told here
+			long = max(long, s.kept(append(slices.Collect(maps.Keys(s.Waits)), theRunner)))
+		}
+		sum, worst = sum+long, max(worst, long)
 	}
 	return &verdict.LateMachine{Stretches: len(ix.late), Late: seconds(sum), Worst: seconds(worst), Judges: ix.latenessJudges()}
 }

@@ -207,3 +207,24 @@ func TestALateMachineMakesWaits(t *testing.T) {
 		t.Errorf("of anybody late by %v: want whoever waited longest", got)
 	}
 }
+
+// What is taken off a trial is never more than the run says that its machine was late: waits of processes count there as well, which a timer
+// alone does not show.
+func TestTheMachineWasLateByNoLessThanWhatIsTakenOff(t *testing.T) {
+	for name, who := range map[string]func(*trial) string{"successor": successor, "store": store} {
+		e, h := lated(t, late{4, waiting(who, 10)})
+		j := Judge(e, h)
+		shown := 0
+		for _, x := range j.Takeovers {
+			if x.Lateness > 0 {
+				shown++
+			}
+			if x.Lateness > j.Machine.Late {
+				t.Errorf("%s: %vs are taken off %s, of a machine that was late by %vs in all", name, x.Lateness, x.Fault, j.Machine.Late)
+			}
+		}
+		if shown == 0 || j.Machine.Worst > j.Machine.Late {
+			t.Errorf("%s: %d takeovers of a late machine, %+v", name, shown, j.Machine)
+		}
+	}
+}

@@ -148,7 +148,7 @@ func TestSignalsOfAShot(t *testing.T) {
 	all := signals.Samples{}
 	for i, v := range []float64{2, 5, 9} {
 		at := int64(10 * (i + 1))
-		all.Take(&history.Event{N: at, Span: history.Span{From: at, To: at + 1}, Sample: &history.Sample{Metric: "m", Target: "t", Values: []history.Value{{Value: v}}}})
+		all.Take(&history.Event{N: at, Span: history.Span{From: at, To: at + 1}, Sample: &history.Sample{Metric: "m", Target: "t", Values: []history.Value{{Value: history.Number(v)}}}})
 	}
 	for _, c := range []struct {
 		from, to int64

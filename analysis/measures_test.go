@@ -3,26 +3,87 @@ package analysis
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
-// Every promise that a file can make has its row in the table, and the table has no others.
-func TestEveryPromiseHasAMeasure(t *testing.T) {
+// Every question that a file can ask has its row in the table with its words, and the table has no others.
+func TestEveryQuestionHasAMeasure(t *testing.T) {
 	table := measures()
+	known := map[string]bool{measureSignalled: true} // of abandonments, where the lock has a signal for them
+	asked := func(l *experiments.Limit) {
+		m := table[l.Figure()]
+		switch {
+		case m == nil:
+			t.Errorf("%s has no row in the table of measures", l.Figure())
+		case m.unit == "" || m.sees == nil:
+			t.Errorf("%s: %+v", l.Figure(), m)
+		}
+		known[l.Figure()] = true
+	}
 	of := reflect.TypeFor[experiments.SLO]()
 	for i := range of.NumField() {
 		if of.Field(i).Type.Kind() != reflect.Pointer {
 			continue
 		}
-		var s experiments.SLO
-		reflect.ValueOf(&s).Elem().Field(i).Set(reflect.New(of.Field(i).Type.Elem()))
-		if table[s.Measure()] == nil {
-			t.Errorf("the promise %s (measure %q) has no row in the table of measures", of.Field(i).Name, s.Measure())
+		for _, s := range everyPart(of.Field(i)) {
+			limits := s.Limits()
+			if len(limits) == 0 {
+				t.Errorf("%s asks nothing", of.Field(i).Name)
+			}
+			for k := range limits {
+				asked(&limits[k])
+			}
 		}
-		delete(table, s.Measure())
 	}
 	for name := range table {
-		t.Errorf("no promise of a file is about %q", name)
+		if !known[name] {
+			t.Errorf("no promise of a file is about %q", name)
+		}
 	}
+}
+
+// everyPart are promises that ask, between them, everything that a field can ask.
+func everyPart(f reflect.StructField) (all []experiments.SLO) {
+	one := experiments.AtMost[float64]
+	switch f.Name {
+	case "Metric":
+		for _, l := range []experiments.MetricLimit{{Delta: one(1)}, {Rate: one(1)}, {Max: one(1)}} {
+			l.Name = "errors"
+			all = append(all, experiments.SLO{Metric: &l})
+		}
+		return all
+	case "Overlap":
+		for _, level := range []string{"belief", "work", "effect"} {
+			all = append(all, experiments.SLO{Overlap: &experiments.OverlapLimit{Level: level, Time: *experiments.AtMost(time.Second), Count: *experiments.AtMost(1)}})
+		}
+		return all
+	case "Alert":
+		name := "LockLost"
+		return []experiments.SLO{{Alert: &name}, {Alert: &name, AlertLimit: experiments.AlertLimit{Silent: true}}}
+	}
+	var s experiments.SLO
+	reflect.ValueOf(&s).Elem().FieldByIndex(f.Index).Set(allocated(f.Type))
+	return append(all, s)
+}
+
+// allocated is a pointer of that type with everything set that it leads to.
+func allocated(of reflect.Type) reflect.Value {
+	p := reflect.New(of.Elem())
+	var fill func(v reflect.Value)
+	fill = func(v reflect.Value) {
+		for i := range v.NumField() {
+			switch f := v.Field(i); f.Kind() {
+			case reflect.Pointer:
+				f.Set(allocated(f.Type()))
+			case reflect.Struct:
+				fill(f)
+			}
+		}
+	}
+	if of.Elem().Kind() == reflect.Struct {
+		fill(p.Elem())
+	}
+	return p
 }

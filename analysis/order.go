@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -139,34 +140,6 @@ func (a *epoch) surelyAfter(b *epoch) bool {
 	return a.rank > b.rank
 }
 
-// fenceRegressions counts fences that did not grow.
-func (j *judging) fenceRegressions(lock string) measured {
-	m := measured{measure: "fence_regressions", unit: verdict.UnitCount, of: "grant", next: "Mint fences that survive a flush and a failover: max(last + 1, the store's clock)."}
-	known := 0
-	for _, k := range j.ix.keysOf(lock) {
-		m.lo += int64(len(k.regressions))
-		for _, r := range k.regressions {
-			m.evidence = append(m.evidence, r.late.n, r.early.n)
-			if m.why == "" {
-				m.why = fmt.Sprintf("Key %s: epoch %s was granted fence %d after epoch %s had %d", k.name, r.late.id, r.late.fence, r.early.id, r.early.fence)
-			}
-		}
-		for _, e := range k.epochs {
-			if e.fence != 0 {
-				known++
-			}
-		}
-	}
-	m.hi, m.n = m.lo, known
-	m.saw = fmt.Sprintf("%s in %s", figures.Plural(m.lo, "fence regression"), figures.Plural(known, "grant"))
-	if known < 2 {
-		m.hi = open
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingFences, lock))
-	}
-	m.ownerRejected(j.fencings[lock])
-	return j.needFault(lock, m)
-}
-
 // Between any two looks, however close, grants may come and go. What is known from looks alone therefore begins no later than the last look
 // before; claims of all who live say more, where they fill the stretch.
 
@@ -218,4 +191,30 @@ func (ix *Facts) filled(k *keyIndex, w history.Span) bool {
 		_, may := c.applied(flight).Intersect(w)
 		return may
 	})
+}
+
+// regressed counts fences that did not grow.
+func regressed(j *judging, l *experiments.Limit) figure {
+	var f figure
+	for _, k := range j.ix.keysOf(l.Lock) {
+		f.lo += int64(len(k.regressions))
+		for _, r := range k.regressions {
+			f.evidence = append(f.evidence, r.late.n, r.early.n)
+			if f.why == "" {
+				f.why = fmt.Sprintf("Key %s: epoch %s was granted fence %d after epoch %s had %d", k.name, r.late.id, r.late.fence, r.early.id, r.early.fence)
+			}
+		}
+		for _, e := range k.epochs {
+			if e.fence != 0 {
+				f.n++
+			}
+		}
+	}
+	f.saw = fmt.Sprintf("%s in %s", figures.Plural(f.lo, "fence regression"), figures.Plural(f.n, "grant"))
+	if f.hi = f.lo; f.n < 2 {
+		f.hi = open
+		f.lacks = []verdict.Missing{verdict.Lacking(verdict.MissingFences, l.Lock)}
+	}
+	f.refusedOwner(j.fencings[l.Lock])
+	return f
 }

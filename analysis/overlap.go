@@ -193,6 +193,9 @@ func (f *effect) unowned() (surely, maybe bool) {
 	case f.Named == "other", f.Named == "none", f.epoch.ghost:
 		return true, true
 	}
+	if f.unsure { // its writer may have had the key again, between two looks
+		return false, true
+	}
 	end := f.epoch.life.end
 	if f.epoch.rank == 0 || end.From == open {
 		return false, false
@@ -205,115 +208,6 @@ func (f *effect) unowned() (surely, maybe bool) {
 func (f *effect) beforeRelease() bool {
 	gave := f.epoch.life.gave
 	return gave != nil && f.claim.told() && f.claim.by == gave.source && f.claim.ret < gave.told && f.epoch.life.end.From >= gave.span.From
-}
-
-// overlapRows judges mutual exclusion at one level.
-func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []verdict.SLOResult {
-	figure := named(j.overlapped, limit.Level)
-	if limit.Level == verdict.LevelEffect {
-		return bounded(j, lock, &limit.Count, figure)
-	}
-	return bounded(j, lock, &limit.Time, figure)
-}
-
-// overlapped is the excess of holders at one level.
-func (j *judging) overlapped(lock, level string) measured {
-	exposed, contended := j.exposures(lock)
-	m := measured{measure: "overlap." + level, of: "epoch", faults: exposed}
-	if contended == 0 {
-		next := "Let at least two replicas want the lock."
-		if !j.ix.exp.Leases() {
-			next = "A kill frees a lock that has no lease at once. Add a fault that its holder survives: terminate: {holder_of: " + lock + "}."
-		}
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingContenders, lock, next))
-	}
-	if exposed == 0 {
-		m.missing = j.notExposed(lock)
-	}
-	if level == verdict.LevelEffect {
-		j.effects(lock, &m)
-		return m
-	}
-	o := j.ix.timeOverlap(lock, level)
-	m.unit, m.dur, m.n, m.evidence = verdict.UnitSeconds, o.dur, o.n, o.evidence
-	m.saw = fmt.Sprintf("More than one holder for %s in all, in %s", o.dur, figures.Plural(o.n, "epoch"))
-	m.next = "Stop the work before the lease ends, and fence its effects at the resource."
-	m.missing = append(m.missing, j.claimsMissing(lock)...)
-	if who := j.ix.unseenEnd(lock); who != "" {
-		m.unsure = "Follow the pods' logs from before the kill, or use form: crash. Nobody saw the process of " + who + " end, so it may have gone on."
-	}
-	if o.n == 0 {
-		m.hi = open
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingHolders, lock))
-	}
-	if level == verdict.LevelBelief && j.paused(lock) {
-		m.unfit = "A holder was paused. No lock can keep a paused process from believing that it holds the lock, so overlap of belief is not judged."
-		m.next = "Under a pause, judge overlap at level work or effect."
-	}
-	return m
-}
-
-// paused reports a pause that struck somebody who believed to hold the lock.
-func (j *judging) paused(lock string) bool {
-	for _, s := range j.ix.shots {
-		if s.does.Stands == 0 || s.applied == nil {
-			continue
-		}
-		for _, e := range s.mayHit(j.ix) {
-			if b := e.belief; e.lock == lock && b != nil && b.start.From <= s.over.To && b.end.To >= s.applied.From {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// effects counts stale and unowned effects.
-func (j *judging) effects(lock string, m *measured) {
-	f := j.fencings[lock]
-	m.unit, m.dur, m.n, m.of, m.evidence = verdict.UnitCount, f.dur, f.n, "effect", f.evidence
-	m.saw = fmt.Sprintf("%s stale and %s unowned of %s", figures.Count(f.stale), figures.Count(f.unowned), figures.Plural(f.n, "effect"))
-	if f.refused > 0 {
-		m.saw += fmt.Sprintf("; the fence refused %d stale ones", f.refused)
-	}
-	m.next = "Let the resource compare fences (fenced: true)."
-	if f.stale == 0 && f.unowned > 0 {
-		m.next = "Renew more often, so that a lost lease is noticed sooner: no fence refuses a holder that is not yet superseded."
-	}
-	m.missing = slices.Concat(m.missing, j.ledgerMissing(lock), j.doubted(lock))
-	if _, final := j.ix.finalAt(); !final {
-		m.hi = open
-	}
-	if f.n == 0 {
-		m.hi = open
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingEffects, lock))
-	}
-	m.ownerRejected(f)
-	for _, k := range j.ix.keysOf(lock) {
-		if k.broken {
-			m.missing = append(m.missing, verdict.Lacking(verdict.MissingOrder, k.name))
-			break
-		}
-	}
-}
-
-// ownerRejected fails the measure where the resource refused the one who rightfully held the lock: there the fence did not work.
-func (m *measured) ownerRejected(f fencing) {
-	n := len(f.ownerRejected)
-	if n == 0 {
-		return
-	}
-	first := f.ownerRejected[0]
-	m.violated = true
-	refused := fmt.Sprintf("The ledger refused %s of the rightful owner, first of epoch %s with fence %d", figures.Plural(n, "write"), first.epoch.id, first.fence)
-	if m.why != "" {
-		refused = verdict.Sentences(m.why, refused)
-	}
-	m.why = refused
-	m.next = "Mint fences that survive a flush and a failover: max(last + 1, the store's clock)."
-	for _, x := range f.ownerRejected {
-		m.evidence = append(m.evidence, x.n)
-	}
 }
 
 // stretchOf is a stretch of time in which holder held.
@@ -393,4 +287,73 @@ func collision(ss []stretchOf) (a, b int, found bool) {
 		}
 	}
 	return 0, 0, false
+}
+
+// overlapped is for how long more than one believed to hold the lock, or worked under it.
+func overlapped(j *judging, l *experiments.Limit) figure {
+	o := j.ix.timeOverlap(l.Lock, l.Part)
+	f := figure{value: value{dur: o.dur}, n: o.n, evidence: o.evidence}
+	if o.n == 0 {
+		f.hi = open
+	}
+	if who := j.ix.unseenEnd(l.Lock); who != "" {
+		f.closer = "Follow the pods' logs from before the kill, or use form: crash. Nobody saw the process of " + who + " end, so it may have gone on."
+	}
+	if l.Part == verdict.LevelBelief && j.paused(l.Lock) {
+		f.unfit = "A holder was paused. No lock can keep a paused process from believing that it holds the lock, so overlap of belief is not judged."
+		f.next = "Under a pause, judge overlap at level work or effect."
+	}
+	return f
+}
+
+// paused reports a pause that struck somebody who believed to hold the lock.
+func (j *judging) paused(lock string) bool {
+	for _, s := range j.ix.shots {
+		if s.does.Stands == 0 || s.applied == nil {
+			continue
+		}
+		for _, e := range s.mayHit(j.ix) {
+			if b := e.belief; e.lock == lock && b != nil && b.start.From <= s.over.To && b.end.To >= s.applied.From {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fenced counts stale and unowned effects.
+func fenced(j *judging, l *experiments.Limit) figure {
+	x := j.fencings[l.Lock]
+	f := figure{value: value{dur: x.dur}, n: x.n, evidence: x.evidence}
+	f.saw = fmt.Sprintf("%s stale and %s unowned of %s", figures.Count(x.stale), figures.Count(x.unowned), figures.Plural(x.n, "effect"))
+	if x.refused > 0 {
+		f.saw += fmt.Sprintf("; the fence refused %d stale ones", x.refused)
+	}
+	if x.stale == 0 && x.unowned > 0 {
+		f.next = "Renew more often, so that a lost lease is noticed sooner: no fence refuses a holder that is not yet superseded."
+	}
+	if f.unlessRead(j.ix); x.n == 0 {
+		f.hi = open
+	}
+	f.refusedOwner(x)
+	for _, k := range j.ix.keysOf(l.Lock) {
+		if k.broken {
+			f.lacks = append(f.lacks, verdict.Lacking(verdict.MissingOrder, k.name))
+			break
+		}
+	}
+	return f
+}
+
+// refusedOwner breaks the promise where the resource refused the one who rightfully held the lock: there the fence did not work.
+func (f *figure) refusedOwner(x fencing) {
+	if len(x.ownerRejected) == 0 {
+		return
+	}
+	first := x.ownerRejected[0]
+	f.broken = fmt.Sprintf("The ledger refused %s of the rightful owner, first of epoch %s with fence %d", figures.Plural(len(x.ownerRejected), "write"), first.epoch.id, first.fence)
+	f.next = adviceOnFences
+	for _, w := range x.ownerRejected {
+		f.evidence = append(f.evidence, w.n)
+	}
 }

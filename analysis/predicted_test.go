@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -40,15 +39,15 @@ func TestTakeoversOutsideThePrediction(t *testing.T) {
 	} {
 		ix := predictionOf(c.hi)
 		c.t.Lock, c.t.Class, c.t.Fault, c.t.Evidence = "l", verdict.ClassCrash, "kill#1", []int64{7}
-		got := ix.predicted([]verdict.Takeover{c.t})
+		got, outside := ix.predicted([]verdict.Takeover{c.t})
 		if len(got) != 1 || (got[0].Outside == 1) != (c.outside != "") {
 			t.Errorf("%s: %+v", c.name, got)
 			continue
 		}
 		switch {
-		case c.outside == "" && len(ix.findings) == 0:
-		case len(ix.findings) != 1, !strings.Contains(ix.findings[0].What, c.outside), ix.findings[0].Evidence[0] != 3:
-			t.Errorf("%s: findings %+v", c.name, ix.findings)
+		case c.outside == "" && len(outside) == 0:
+		case len(outside) != 1, !strings.Contains(outside[0].What, c.outside), outside[0].Evidence[0] != 3:
+			t.Errorf("%s: findings %+v", c.name, outside)
 		}
 	}
 }
@@ -57,43 +56,12 @@ func TestTakeoversOutsideThePrediction(t *testing.T) {
 func TestPredictionsAreForTheirSeriesOnly(t *testing.T) {
 	far, twenty := 99.0, int64(20e9)
 	ix := predictionOf(&twenty)
-	got := ix.predicted([]verdict.Takeover{
+	got, outside := ix.predicted([]verdict.Takeover{
 		{Lock: "l", Class: verdict.ClassPause, Fault: "p#1", Lo: 98, Hi: &far},
 		{Lock: "other", Class: verdict.ClassCrash, Fault: "k#1", Lo: 98, Hi: &far},
 		{Lock: "l", Class: verdict.ClassCrash, Lo: 98, Hi: &far},
 	})
-	if got[0].Outside != 0 || len(ix.findings) != 0 {
-		t.Errorf("%+v %+v", got, ix.findings)
-	}
-}
-
-func TestPredictionOfManySeeds(t *testing.T) {
-	end := func(s float64) *float64 { return &s }
-	var one, two, all forecast.Prediction
-	for i := range 100 {
-		j := &verdict.Judgement{Takeovers: []verdict.Takeover{{Lock: "l", Class: verdict.ClassCrash, Fault: "k#1", Lo: float64(i), Hi: end(float64(i) + 1)}}}
-		all.Add(j)
-		if i%3 == 0 {
-			one.Add(j)
-		} else {
-			two.Add(j)
-		}
-	}
-	one.Merge(&two)
-	want := history.Predicted{Lock: "l", Class: verdict.ClassCrash, Values: 100, Lo: 0, P50: 49.5e9, P95: 94.5e9}
-	for name, p := range map[string]*forecast.Prediction{"gathered": &all, "merged": &one} {
-		body := p.Body()
-		if body.Seeds != 100 || len(body.Takeovers) != 1 || body.Takeovers[0].Hi == nil || *body.Takeovers[0].Hi != 100e9 {
-			t.Fatalf("%s: %+v", name, body)
-		}
-		got := body.Takeovers[0]
-		got.Hi = nil
-		if got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
-	}
-	all.Add(&verdict.Judgement{Takeovers: []verdict.Takeover{{Lock: "l", Class: verdict.ClassCrash, Fault: "k#1", Lo: 5, Censored: true}}})
-	if got := all.Body().Takeovers[0]; got.Hi != nil || got.Open != 1 || got.Values != 101 {
-		t.Errorf("with an open end: %+v", got)
+	if got[0].Outside != 0 || len(outside) != 0 {
+		t.Errorf("%+v %+v", got, outside)
 	}
 }

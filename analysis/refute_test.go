@@ -69,7 +69,7 @@ func TestAReleaseThatDidNotHappen(t *testing.T) {
 			worked(tp)
 			tp.look(10.9, brief(1), "", 0)
 			tp.releaseGone(11.001, "a", history.ResultAbsent)
-		}, "", 0, 0},
+		}, "vanished by T+10.9s with [2.102, 2.108]s of its lease left", 0, 0},
 		{"the store forgot it", func(tp *tape) {
 			worked(tp)
 			tp.release(11.001, "a")
@@ -188,7 +188,7 @@ func TestRenewalsThatDidNotHappen(t *testing.T) {
 			tp.look(12.204, brief(1), "", 0)
 			tp.left(2.803)
 			tp.renewGone(12.4, "a", history.ResultAbsent)
-		}, "", 0, 0.29},
+		}, "vanished by T+12.2s with [2.798, 2.804]s of its lease left", 0, 0.29},
 	} {
 		ix := told(t, upkeep, c.play)
 		ix.says(t, c.name, c.says)

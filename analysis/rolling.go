@@ -128,43 +128,24 @@ func (c *cost) gap(d dur, surely bool, evidence ...int64) {
 	c.seen = append(c.seen, evidence...)
 }
 
-// rollingRows judges what rolling restarts cost at a leader loop: the worst of them, and the least where something had to happen.
-func (j *judging) rollingRows(lock string, limit *experiments.RollingLimits) []verdict.SLOResult {
-	return slices.Concat(bounded(j, lock, limit.Handovers, named(j.rolled, "handovers")), bounded(j, lock, limit.WithoutLeader, named(j.rolled, "without_leader")),
-		bounded(j, lock, limit.Longest, named(j.rolled, "longest")))
-}
-
-func (j *judging) rolled(lock, name string) measured {
-	m := measured{measure: "rolling." + name, unit: verdict.UnitSeconds, of: "rolling restart",
-		next: "Release the lock on SIGTERM, once the work has stopped. A leader that keeps it costs a TTL at each restart."}
-	if name == "handovers" {
-		m.unit, m.next = verdict.UnitCount, "Restart the leader last: each restart of a leader is a hand-over."
-	}
-	var values []value
+// rolled is what rolling restarts cost at a leader loop: the worst of them, and the least where something had to happen.
+func rolled(j *judging, l *experiments.Limit) figure {
+	var f figure
 	for _, r := range j.ix.rollings() {
-		c := j.ix.costOf(r, lock)
-		values = append(values, map[string]value{
+		c := j.ix.costOf(r, l.Lock)
+		f.each = append(f.each, map[string]value{
 			"handovers": {dur: c.moves}, "without_leader": j.ix.valued(c.without, c.late), "longest": j.ix.valued(c.longest, c.late),
-		}[name])
-		m.evidence = append(m.evidence, c.seen...)
+		}[l.Part])
+		f.evidence = append(f.evidence, c.seen...)
 		if len(r.left) > 0 {
-			m.missing = append(m.missing, verdict.Lacking(verdict.MissingRolled, r.fault, len(r.struck), len(r.struck)+len(r.left), r.left[0]))
+			f.lacks = append(f.lacks, verdict.Lacking(verdict.MissingRolled, r.fault, len(r.struck), len(r.struck)+len(r.left), r.left[0]))
 		}
 	}
-	m.n = len(values)
-	if m.n == 0 {
-		m.hi = open
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingRolls, lock))
-		return m
+	f.value, f.least, f.n = quantile(f.each, 0), least(f.each), len(f.each)
+	if l.Part == "handovers" && f.n > 0 {
+		f.saw = fmt.Sprintf("%s, at worst %s", figures.Plural(f.n, "rolling restart"), handovers(f.dur))
 	}
-	m.value, m.least = quantile(values, 0), least(values)
-	if name == "handovers" {
-		m.saw = fmt.Sprintf("%s, at worst %s", figures.Plural(m.n, m.of), handovers(m.dur))
-	} else {
-		m.saw = fmt.Sprintf("%s, at worst %s without a leader", figures.Plural(m.n, m.of), m.value)
-	}
-	m.missing = slices.Concat(m.missing, j.keysBlind(lock), j.garbled(), j.doubted(lock))
-	return j.needFault(lock, m)
+	return f
 }
 
 // handovers are so many of them.

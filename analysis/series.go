@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -160,11 +159,6 @@ func (s series) values() []value {
 	return vs
 }
 
-// over counts the kills that surely took longer than limit (lo), and those that may have (hi).
-func (s series) over(limit time.Duration) tally {
-	return over(s.values(), int64(limit))
-}
-
 // evidence cites the kills, the slowest first.
 func (s series) evidence() []int64 {
 	ks := slices.Clone(s.kills)
@@ -176,36 +170,28 @@ func (s series) evidence() []int64 {
 	return cite(ns...)
 }
 
-// seriesRows judges takeover or tick_gap: max by its range, quantiles by the count of independent kills.
-func (j *judging) seriesRows(lock, name string, d *experiments.DurationLimits) []verdict.SLOResult {
-	s := j.ix.seriesOf(lock, trialValues()[name])
-	var rows []verdict.SLOResult
-	missing := j.takeoverMissing(s)
-	for _, l := range forecast.LimitsOf(d) {
-		m := measured{measure: name + "." + l.Name, unit: verdict.UnitSeconds, n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: missing,
-			value: quantile(s.values(), l.P), shown: s.shownLate(name)}
-		over := s.over(l.Value)
-		if slices.ContainsFunc(s.kills, func(k kill) bool { return k.value.hi == open && k.worst.cut }) {
-			m.unended = "Leave more time between faults that strike this lock: another fault struck the key before it had a successor."
-		}
-		if over.hi == 0 && !j.ix.growing(s) {
-			m.faults = len(s.kills)
-		}
-		m.saw = s.saw(l)
-		j.explain(&m, s, l, name)
-		rows = append(rows, j.seriesRow(s, l, m, over))
-	}
-	rest := d.Bound
-	rest.Max = nil
-	return append(rows, bounded(j, lock, &rest, named(j.extremes, name))...)
+// growing reports a series whose length was decided while it was looked at: its percentiles take the sequential test.
+func (ix *Facts) growing(s series) bool {
+	return slices.ContainsFunc(ix.exp.Faults, func(f experiments.Fault) bool { return f.Repeat.Answered && f.Traits().Class == s.class })
 }
 
-// extremes are the worst kill and the least trial of a lock.
-func (j *judging) extremes(lock, name string) measured {
-	of := trialValues()[name]
-	s := j.ix.seriesOf(lock, of)
-	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: j.takeoverMissing(s), value: quantile(s.values(), 0), shown: s.shownLate(name),
-		next: "Look at residual, pickup and warm-up of the slowest trial.", none: "Look at the shortest trial: was the victim's lease still whole, and did the successor wait for its end?"}
+// seriesKey tells the series of one judgement apart.
+type seriesKey struct{ lock, measure string }
+
+// seriesFor collects the trials that a limit on takeovers or tick gaps is about, once.
+func (j *judging) seriesFor(l *experiments.Limit) *series {
+	of := seriesKey{l.Lock, l.Measure}
+	if j.serieses[of] == nil {
+		s := j.ix.seriesOf(l.Lock, trialValues()[l.Measure])
+		j.serieses[of] = &s
+	}
+	return j.serieses[of]
+}
+
+// trialsOf are the takeovers or the tick gaps of a lock: each kill is a trial, and the least of them is that of one key.
+func trialsOf(j *judging, l *experiments.Limit) figure {
+	s, of := j.seriesFor(l), trialValues()[l.Measure]
+	f := figure{each: s.values(), n: len(s.kills), of: s.thing, growing: j.ix.growing(*s), evidence: s.evidence(), lacks: j.takeoverMissing(*s), shown: s.shownLate(l.Measure)}
 	var all []value
 	for _, k := range s.kills {
 		for _, t := range k.trials {
@@ -213,113 +199,94 @@ func (j *judging) extremes(lock, name string) measured {
 			all = append(all, v)
 		}
 	}
-	if m.least = least(all); m.n == 0 {
-		m.saw = "No " + s.class + " was measured"
-		return m
+	f.value, f.least = quantile(f.each, 0), least(all)
+	f.few = "Look at the shortest trial: was the victim's lease still whole, and did the successor wait for its end?"
+	switch {
+	case f.n == 0:
+		f.saw = "No " + s.class + " was measured"
+	default:
+		f.saw = fmt.Sprintf("%s; the shortest took %s, the slowest %s", figures.Plural(f.n, s.thing), f.least, f.value)
 	}
-	m.saw = fmt.Sprintf("%s; the shortest took %s, the slowest %s", figures.Plural(m.n, s.thing), m.least, m.value)
-	s.falseTakeovers(j, &m)
-	return m
+	if slices.ContainsFunc(s.kills, func(k kill) bool { return k.value.hi == open && k.worst.cut }) {
+		f.unended = "Leave more time between faults that strike this lock: another fault struck the key before it had a successor."
+	}
+	if len(s.falses) > 0 { // the lock went to another while the victim was still owed its lease
+		t := s.falses[0]
+		f.broken = fmt.Sprintf("%d false takeover: key %s was granted to another replica while the victim's lease still had %s to run", len(s.falses), t.e.key, figures.Short(t.e.life.due.From-t.next.granted.To))
+		f.next = "Find out who deleted or overwrote the key: releases must compare the token."
+		if j.ix.outlivesLease(s.lock) {
+			f.next = "Find out who wrote the Lease: only its holder may, and a contender after its end (docs/kubernetes.md)."
+		}
+		f.evidence = slices.Concat(t.evidence, f.evidence)
+	}
+	return f
 }
 
-// seriesRow gives the verdict of one bound on the kills, of which over may have missed it.
-func (j *judging) seriesRow(s series, l forecast.Limit, m measured, over tally) verdict.SLOResult {
-	if s.falseTakeovers(j, &m); m.violated || l.P == 0 { // the maximum is judged by its range
-		return j.row(s.lock, atMost(int64(l.Value)), m)
-	}
-	m.belated = belatedAny(s.values(), int64(l.Value))
-	if !j.ix.growing(s) {
-		return j.quantileRow(s.lock, l, m, shareVerdict(l.P, over, m.n), func() verdict.Missing { return s.tooFew(l, over) })
-	}
-	asked := forecast.Question{Limit: l, N: m.n, Surely: over.lo, Maybe: over.hi}
-	return j.quantileRow(s.lock, l, m, asked.Answer(), func() verdict.Missing {
-		return verdict.Lacking(verdict.MissingMoreRepeats, asked.Says(s.thing), m.n+asked.More())
-	})
-}
-
-// growing reports a series whose length was decided while it was looked at: its percentiles take the sequential test.
-func (ix *Facts) growing(s series) bool {
-	return slices.ContainsFunc(ix.exp.Faults, func(f experiments.Fault) bool { return f.Repeat.Answered && f.Traits().Class == s.class })
-}
-
-// falseTakeovers fails the measure where the lock went to another while the victim was still owed its lease.
-func (s series) falseTakeovers(j *judging, m *measured) {
-	if len(s.falses) == 0 {
+// facingTrials says how many trials kept an upper limit, and what the lock's timings make of that limit.
+func facingTrials(j *judging, l *experiments.Limit, f *figure) {
+	if l.Side != experiments.SideMost || l.Share > 0 {
 		return
 	}
-	t := s.falses[0]
-	m.violated = true
-	m.why = fmt.Sprintf("%d false takeover: key %s was granted to another replica while the victim's lease still had %s to run", len(s.falses), t.e.key, figures.Short(t.e.life.due.From-t.next.granted.To))
-	m.next = "Find out who deleted or overwrote the key: releases must compare the token."
-	if j.ix.outlivesLease(s.lock) {
-		m.next = "Find out who wrote the Lease: only its holder may, and a contender after its end (docs/kubernetes.md)."
+	s := j.seriesFor(l)
+	missed := over(f.each, l.At)
+	if missed.hi == 0 && !f.growing {
+		f.faults = f.n
 	}
-	m.evidence = cite(append(t.evidence, m.evidence...)...)
-}
-
-// tooFew says how many kills it takes to claim the quantile, when so many of them missed it.
-func (s series) tooFew(l forecast.Limit, over tally) verdict.Missing {
-	n := len(s.kills)
-	need := forecast.TrialsNeeded(l.P, over.hi)
-	next := fmt.Sprintf("Set repeat: {count: %d}, or promise a max.", need)
-	switch {
-	case over.hi == 0:
-		return verdict.Lacking(verdict.MissingCleanTrials, figures.Plural(n, s.thing), l.Name, need, next)
-	case over.lo == n:
-		next = "Raise the limit or shorten the lease: every " + s.thing + " missed the limit."
-	case over.hi == n:
-		next = "Raise the limit or shorten the lease: every " + s.thing + " may have missed the limit."
+	if f.n > 0 {
+		f.saw = s.saw(l.At, missed)
 	}
-	missed := over.of(n, s.thing, "missed the limit", "may have missed it")
-	return verdict.Lacking(verdict.MissingMoreTrials, missed, l.Name, need, forecast.TrialsNeeded(l.P, 0), next)
+	j.explain(f, s, l, missed)
 }
 
 // explain adds the sum of L3: it makes a limit impossible, or lucky, or shows that something else took the time.
-func (j *judging) explain(m *measured, s series, l forecast.Limit, name string) {
+func (j *judging) explain(f *figure, s *series, l *experiments.Limit, missed tally) {
 	declared := j.ix.exp.Lock(s.lock)
 	if declared == nil {
 		return
 	}
-	if !j.ix.exp.Leases() {
-		m.why = "The lock belongs to its holder's session, so nobody gets it before that ends"
-		m.next = "Look at residual, pickup and warm-up of the slowest trial."
-		return
+	var why, next string
+	if j.ix.exp.Leases() {
+		b := j.told(declared, l, s.class, j.warmup)
+		why, next = j.byTimings(f, s, l, b)
+		if l.Quantile == 0 && l.At < int64(b.Hi) && f.n > 0 && missed.hi == 0 {
+			f.lacks = append(f.lacks, verdict.Lacking(verdict.MissingMarginToLuck, s.worst(), b.Sum, b.Advice))
+		}
+	} else {
+		why = "The lock belongs to its holder's session, so nobody gets it before that ends"
 	}
-	b := j.told(declared, l, name, s.class, j.warmup)
-	m.why, m.next = "The lock's timings allow "+b.Sum, b.Advice
-	switch {
-	case l.Value < b.Lo:
-		m.why = "No " + s.thing + " can meet " + figures.Exact(int64(l.Value)) + ", because the lock's timings allow " + b.Sum
-	case l.Value < b.Hi && m.lo <= int64(b.Hi):
-	case b.Untold != "":
-		m.next = "Look at pickup of the slowest trial: it has " + b.Untold + "."
-	default: // the limit that the timings keep would be missed again
-		m.why += ", so something else took the time"
-		m.next = "Look at residual, pickup and warm-up of the slowest trial."
-	}
-	if k := s.slowest(); s.class == verdict.ClassHandOver && k != nil && k.class == verdict.ClassCrash {
-		m.why = "The victim was asked to stop, and died without releasing its lock"
-		m.next = "Release the lock on SIGTERM, within the pod's grace."
-	}
-	if l.P == 0 && l.Value < b.Hi && len(s.kills) > 0 && s.over(l.Value).hi == 0 {
-		m.missing = append(m.missing[:len(m.missing):len(m.missing)], verdict.Lacking(verdict.MissingMarginToLuck, s.worst(), b.Sum, b.Advice))
+	if f.broken == "" {
+		f.why, f.next = why, next
 	}
 }
 
-// saw says what the kills of a series took.
-func (s series) saw(l forecast.Limit) string {
+// byTimings is the cause of a missed limit, and what to do about it, by what the lock's timings allow.
+func (j *judging) byTimings(f *figure, s *series, l *experiments.Limit, b forecast.PromiseBand) (why, next string) {
+	held := quantile(f.each, l.Quantile)
+	why, next = "The lock's timings allow "+b.Sum, b.Advice
+	switch {
+	case l.At < int64(b.Lo):
+		why = "No " + s.thing + " can meet " + figures.Exact(l.At) + ", because the lock's timings allow " + b.Sum
+	case l.At < int64(b.Hi) && held.lo <= int64(b.Hi):
+	case b.Untold != "":
+		next = "Look at pickup of the slowest trial: it has " + b.Untold + "."
+	default: // the limit that the timings keep would be missed again
+		why += ", so something else took the time"
+		next = ""
+	}
+	if t := s.slowest(); s.class == verdict.ClassHandOver && t != nil && t.class == verdict.ClassCrash {
+		return "The victim was asked to stop, and died without releasing its lock", "Release the lock on SIGTERM, within the pod's grace."
+	}
+	return why, next
+}
+
+// saw says what the kills of a series took, of which so many missed the limit.
+func (s *series) saw(limit int64, missed tally) string {
 	n := len(s.kills)
-	if n == 0 {
-		return "No " + s.class + " was measured"
+	text := figures.Plural(n, s.thing)
+	if missed.hi > 0 {
+		text = missed.of(n, s.thing, "took more than "+figures.Exact(limit), "may have taken more than "+figures.Exact(limit))
 	}
-	over := s.over(l.Value)
-	w := s.worst()
-	worst := "the slowest took " + w.String()
-	limit := figures.Exact(int64(l.Value))
-	text := over.of(n, s.thing, "took more than "+limit, "may have taken more than "+limit) + "; " + worst
-	if over.hi == 0 {
-		text = figures.Plural(n, s.thing) + "; " + worst
-	}
+	text += "; the slowest took " + s.worst().String()
 	if late := s.slowest().late; late > 0 {
 		text += ", of which this late machine may account for " + figures.Exact(figures.Up(late))
 	}

@@ -17,75 +17,109 @@ import (
 // probeMetric is what the probe of a metric is called in coverage events, with the metric's name.
 const probeMetric = "metric:"
 
-// metricRows judges a promise about a metric.
-func (j *judging) metricRows(lock string, l *experiments.MetricLimit) []verdict.SLOResult {
-	_, limit := l.Limit()
-	return bounded(j, lock, limit, func(lock string) measured { return j.metric(lock, l) })
-}
+// metricOf is a number of the probes, over all its targets.
+func metricOf(j *judging, l *experiments.Limit) figure { return j.metric(l.SLO.Metric) }
 
 // metric measures one over all targets.
-func (j *judging) metric(lock string, l *experiments.MetricLimit) measured {
+func (j *judging) metric(l *experiments.MetricLimit) figure {
+	q := j.ask(l)
 	form, limit := l.Limit()
-	m := measured{measure: "metric." + l.Name + "." + form, next: "See the samples of the metric, and what its owner did then."}
-	j.struck(lock, &m)
-	q := &question{j: j, metric: j.ix.metricOf(l.Name), form: form, zero: l.AbsentMeans == "zero", window: j.signalled()}
-	q.raisers = j.ix.raisers(q.metric)
-	for _, f := range j.ix.disagreements(q.metric) {
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingAgreement, f.What))
-	}
-	total := q.ask()
-	if form == "rate" {
-		width := seconds(j.window().Width())
-		total.Lo, total.Hi = total.Lo/width, total.Hi/width
-	}
-	m.missing, m.unfit, m.n, m.evidence = append(m.missing, q.missing...), q.unfit, q.n, q.evidence
-	m.unit = verdict.UnitCount
-	for _, x := range []*float64{limit.Max, limit.Min, limit.Exactly, &total.Lo, &total.Hi} {
+	f := figure{n: q.n, evidence: q.evidence, lacks: slices.Concat(q.disagrees, q.missing), unfit: q.unfit, unit: verdict.UnitCount}
+	for _, x := range []*float64{limit.Max, limit.Min, limit.Exactly, &q.total.Lo, &q.total.Hi} {
 		if x != nil && !whole(*x) {
-			m.unit = verdict.UnitValue
+			f.unit = verdict.UnitValue
 		}
 	}
-	m.lo, m.hi = scaled(m.unit, total.Lo), scaled(m.unit, total.Hi)
+	f.lo, f.hi = scaled(f.unit, q.total.Lo), scaled(f.unit, q.total.Hi)
 	zero := func(x *float64) bool { return x != nil && *x == 0 }
 	if form == "max" && q.gauge && (zero(limit.Max) || zero(limit.Exactly)) { // a peak between two scrapes is not seen
-		m.hi = open
+		f.hi = open
 	}
 	what := map[string]string{"delta": "rose by at least", "rate": "rose a second by at least", "max": "was at most"}[form]
-	m.saw = fmt.Sprintf("%s %s %s, at %s", q.metric.What(), what, figures.Decimal(total.Lo), figures.Plural(q.n, "target"))
-	return m
+	f.saw = fmt.Sprintf("%s %s %s, at %s", q.metric.What(), what, figures.Decimal(q.total.Lo), figures.Plural(q.n, "target"))
+	return f
+}
+
+// questionOf is what l asks, before anything is read.
+func (j *judging) questionOf(l *experiments.MetricLimit) *question {
+	form, _ := l.Limit()
+	q := &question{j: j, metric: j.ix.metricOf(l.Name), form: form, zero: l.AbsentMeans == "zero", window: j.signalled()}
+	for _, s := range q.all() {
+		q.gauge = q.gauge || s.Kind == "gauge" && q.lives(s)
+	}
+	return q
+}
+
+// ask reads all targets of a metric.
+func (j *judging) ask(l *experiments.MetricLimit) *question {
+	q := j.questionOf(l)
+	q.raisers = j.ix.raisers(q.metric)
+	for _, d := range j.ix.disagreements(q.metric) {
+		q.disagrees = append(q.disagrees, verdict.Lacking(verdict.MissingAgreement, d.What))
+	}
+	q.total = q.read()
+	if q.form == "rate" {
+		width := seconds(j.window().Width())
+		q.total.Lo, q.total.Hi = q.total.Lo/width, q.total.Hi/width
+	}
+	return q
+}
+
+// unsighted says that the signal which l is about was not read all the time.
+func (j *judging) unsighted(l *experiments.Limit) []verdict.Missing {
+	by := experiments.Signal{}
+	switch lock := j.ix.exp.Lock(l.Lock); {
+	case l.SLO.Metric != nil:
+		by.Metric = l.SLO.Metric.Name
+	case l.SLO.Logs != nil:
+		by.Log = l.SLO.Logs.Pattern
+	case lock != nil && lock.AbandonedBy != nil:
+		by = *lock.AbandonedBy
+	}
+	if by.Log != "" {
+		_, watched := j.logWindow()
+		return append(j.logsBlind(watched), j.illegible(probeLogs)...)
+	}
+	limit := l.SLO.Metric
+	if limit == nil {
+		limit = countedBy(by.Metric)
+	}
+	return j.questionOf(limit).blind()
+}
+
+// countedBy asks how far a counter rose, without a limit.
+func countedBy(metric string) *experiments.MetricLimit {
+	return &experiments.MetricLimit{Name: metric, Delta: &experiments.Bound[float64]{}}
 }
 
 // question is one promise about a metric while its targets are read one by one.
 type question struct {
-	j        *judging
-	metric   *experiments.Metric
-	form     string
-	zero     bool // a series that does not exist is 0
-	window   history.Span
-	raisers  func(raised) bool // the events that may have raised it, where that is known
-	gauge    bool
-	n        int // targets that count
-	evidence []int64
-	missing  []verdict.Missing
-	unfit    string
+	j         *judging
+	metric    *experiments.Metric
+	form      string
+	zero      bool // a series that does not exist is 0
+	window    history.Span
+	raisers   func(raised) bool // the events that may have raised it, where that is known
+	total     signals.Reading
+	gauge     bool
+	n         int // targets that count
+	evidence  []int64
+	disagrees []verdict.Missing
+	missing   []verdict.Missing
+	unfit     string
 }
 
-func (q *question) ask() signals.Reading {
-	all := q.j.ix.samples[q.metric.Name]
-	total, found := signals.Reading{}, false
-	for _, s := range all {
-		if d, dead := q.j.ix.deaths[s.Name]; dead && d.To <= q.window.From { // it counted nothing any more
-			found = found || s.Present()
+func (q *question) read() signals.Reading {
+	found, counted := false, []signals.Reading{}
+	for _, s := range q.all() {
+		found = found || s.Present()
+		if !q.lives(s) {
 			continue
 		}
 		q.n++
-		found = found || s.Present()
-		q.gauge = q.gauge || s.Kind == "gauge"
-		r := q.read(s)
-		if q.form == "max" {
-			total = signals.Reading{Lo: max(total.Lo, r.Lo), Hi: max(total.Hi, r.Hi)}
-		} else {
-			total = signals.Reading{Lo: total.Lo + r.Lo, Hi: total.Hi + r.Hi}
+		r, ok := q.target(s)
+		if ok {
+			counted = append(counted, r)
 		}
 		if r.Lo > 0 {
 			q.evidence = append(q.evidence, s.N)
@@ -96,58 +130,65 @@ func (q *question) ask() signals.Reading {
 		q.unfit = fmt.Sprintf("No target has ever shown a value of %s, and that does not make it 0.", q.metric.What())
 	case q.gauge && q.form != "max":
 		q.unfit = fmt.Sprintf("%s is a gauge, and %s needs a counter.", q.metric.What(), q.form)
-	case q.gauge:
-		q.missing = append(q.missing, q.blind(all)...)
+	}
+	var total signals.Reading
+	for i, r := range counted {
+		switch {
+		case i == 0:
+			total = r
+		case q.form == "max":
+			total = signals.Reading{Lo: max(total.Lo, r.Lo), Hi: max(total.Hi, r.Hi)}
+		default:
+			total = signals.Reading{Lo: total.Lo + r.Lo, Hi: total.Hi + r.Hi}
+		}
 	}
 	return total
 }
 
-// read is one target's part.
-func (q *question) read(s *signals.Target) signals.Reading {
+// all are the targets of the metric.
+func (q *question) all() []*signals.Target { return q.j.ix.samples[q.metric.Name] }
+
+// lives reports a target that may still have counted in the window.
+func (q *question) lives(s *signals.Target) bool {
+	d, dead := q.j.ix.deaths[s.Name]
+	return !dead || d.To > q.window.From
+}
+
+// target is one target's part; counts is false where it has none.
+func (q *question) target(s *signals.Target) (r signals.Reading, counts bool) {
 	ix := q.j.ix
-	var r signals.Reading
+	top, in := s.Highest(q.window.From)
 	switch {
-	case s.Present() && q.form == "max":
-		top := s.Highest(q.window.From)
-		r = signals.Reading{Lo: max(0, top), Hi: max(0, top)}
+	case q.form == "max" && in:
+		r, counts = signals.Reading{Lo: top, Hi: top}, true
+	case q.form == "max":
+		counts = q.zero
 	case s.Present():
 		r = s.Rise(q.window, ix.started(s.Name) >= q.window.From)
+	}
+	if _, odd := s.Odd(q.window, q.form != "max"); odd { // what it really was nobody knows
+		r.Hi, counts = math.Inf(1), true
+		if q.form == "max" && !in {
+			r.Lo = math.Inf(-1)
+		}
+	}
+	switch {
+	case s.Present():
 	case s.Gone == history.GoneNoMetrics:
 		q.missing = append(q.missing, verdict.Lacking(verdict.MissingMetrics, s.Name))
 	case len(s.Points) > 0 && !q.zero:
 		q.missing = append(q.missing, verdict.Lacking(verdict.MissingSeries, s.Name, q.metric.What()))
 	}
 	if s.Final || q.gauge || s.Gone == "" && s.Last.From >= q.window.To {
-		return r
+		return r, counts || q.form != "max"
 	}
 	// What it counted after its last scrape died with it. Where the history has the same events, they bound it.
 	if q.raisers == nil {
 		r.Hi = math.Inf(1)
-		return r
+		return r, true
 	}
 	r.Hi += float64(len(ix.eventsOf(s.Name, history.Span{From: s.Last.From - scrapeSlack + 1, To: open}, q.raisers)))
-	return r
-}
-
-// blind says that a gauge was not read all the time.
-func (q *question) blind(all []*signals.Target) []verdict.Missing {
-	ls := []verdict.Missing{}
-	tolerate := 2*int64(q.metric.Every) + 2e9
-	watched := q.j.ix.probes[probeMetric+q.metric.Name]
-	if g, blind := watched.blind(q.j.window(), tolerate); blind {
-		long, at := figures.Short(g.Width()), figures.Clock(g.From)
-		if why := watched.failure(g); why != "" {
-			ls = append(ls, verdict.Lacking(verdict.MissingFailedScrapes, q.metric.Name, long, at, why))
-		} else {
-			ls = append(ls, verdict.Lacking(verdict.MissingScrapes, q.metric.Name, long, at))
-		}
-	}
-	for _, s := range all {
-		if s.Gone != "" && s.Gone != history.GoneExited && s.Gone != history.GoneNoMetrics {
-			ls = append(ls, verdict.Lacking(verdict.MissingLastScrape, s.Name, s.Gone))
-		}
-	}
-	return ls
+	return r, true
 }
 
 // metricOf is the declared metric of that name.
@@ -171,7 +212,7 @@ func (ix *Facts) started(incarnation string) int64 {
 }
 
 func whole(x float64) bool {
-	return math.IsInf(x, 1) || x == math.Trunc(x) && math.Abs(x) < 1<<53
+	return math.IsInf(x, 0) || x == math.Trunc(x) && math.Abs(x) < 1<<53
 }
 
 // scaled is a value as measured keeps it: a count, or billionths as far as they reach.
@@ -179,10 +220,12 @@ func scaled(unit string, x float64) int64 {
 	switch {
 	case math.IsInf(x, 1):
 		return open
+	case math.IsInf(x, -1):
+		return -open
 	case unit == verdict.UnitCount:
 		return int64(x)
 	}
-	return int64(math.Round(min(x, maxValue) * 1e9))
+	return int64(math.Round(max(-maxValue, min(x, maxValue)) * 1e9))
 }
 
 // maxValue is what billionths can express, above every limit that the experiment file allows.
@@ -203,34 +246,40 @@ func (j *judging) signalled() history.Span {
 }
 
 // logMatches counts the lines that matched a pattern, in all logs: over the whole run, or what a shot may have brought about.
-func (j *judging) logMatches(lock, pattern string) measured {
-	m := measured{measure: verdict.MeasureLogs + "." + pattern, unit: verdict.UnitCount, of: "line", next: "Read the lines: each is an event logmatch of the history."}
-	j.struck(lock, &m)
-	during, watched := history.Span{From: math.MinInt64, To: open}, j.window()
-	if j.ix.only != nil {
-		during = j.signalled()
-		watched = history.Span{From: during.From, To: min(during.To, watched.To)}
-	}
+func logMatches(j *judging, l *experiments.Limit) figure { return j.matches(l.SLO.Logs.Pattern) }
+
+func (j *judging) matches(pattern string) figure {
+	f := figure{unit: verdict.UnitCount, of: "line"}
+	during, watched := j.logWindow()
 	lines, surely := j.ix.lines.Within(pattern, during)
 	by := map[string]int{}
 	for _, line := range lines {
 		by[line.Source]++
-		m.evidence = append(m.evidence, line.N)
+		f.evidence = append(f.evidence, line.N)
 	}
-	m.n, m.lo, m.hi = len(lines), int64(surely), int64(len(lines))
+	f.n, f.lo, f.hi = len(lines), int64(surely), int64(len(lines))
 	if blind := j.logsBlind(watched); blind != nil { // a line that nobody read may have said anything
-		m.hi, m.unended = open, blind[0].Next
-		m.missing = append(m.missing, blind...)
+		f.hi, f.unended = open, blind[0].Next
 	}
-	m.saw = fmt.Sprintf("%s matched %s", figures.Plural(m.n, "line"), pattern)
+	f.saw = fmt.Sprintf("%s matched %s", figures.Plural(f.n, "line"), pattern)
 	var parts []string
 	for _, who := range slices.Sorted(maps.Keys(by)) {
 		parts = append(parts, fmt.Sprintf("%s %d", who, by[who]))
 	}
 	if len(parts) > 0 {
-		m.saw += ": " + strings.Join(parts, ", ")
+		f.saw += ": " + strings.Join(parts, ", ")
 	}
-	return m
+	return f
+}
+
+// logWindow is the stretch whose lines count, and the one in which all lines had to be read.
+func (j *judging) logWindow() (during, watched history.Span) {
+	during, watched = history.Span{From: math.MinInt64, To: open}, j.window()
+	if j.ix.only != nil {
+		during = j.signalled()
+		watched = history.Span{From: during.From, To: min(during.To, watched.To)}
+	}
+	return during, watched
 }
 
 // logsBlind says that lines may have been missed in w: not read for too long, or lost for good.
@@ -247,17 +296,17 @@ func (j *judging) logsBlind(w history.Span) []verdict.Missing {
 }
 
 // signalledAbandonments is what a metric or a log says of how often the lock was given up.
-func (j *judging) signalledAbandonments(lock string, by *experiments.Signal) measured {
-	var m measured
+func signalledAbandonments(j *judging, l *experiments.Limit) figure {
+	by := j.ix.exp.Lock(l.Lock).AbandonedBy
+	var f figure
 	if by.Log != "" {
-		m = j.logMatches(lock, by.Log)
+		f = j.matches(by.Log)
 	} else {
-		m = j.metric(lock, &experiments.MetricLimit{Name: by.Metric, Delta: &experiments.Bound[float64]{}})
+		f = j.metric(countedBy(by.Metric))
 	}
-	if m.unit != verdict.UnitCount && m.unfit == "" {
-		m.unfit, m.lo, m.hi = by.Metric+" is no counter: its values are not whole numbers.", 0, open
+	if f.unit != verdict.UnitCount && f.unfit == "" {
+		f.unfit, f.lo, f.hi = by.Metric+" is no counter: its values are not whole numbers.", 0, open
 	}
-	m.measure, m.unit = "abandonments", verdict.UnitCount
-	m.next = "See which of them were needed: the signal tells how often the lock was given up, not why."
-	return m
+	f.unit = verdict.UnitCount
+	return f
 }

@@ -15,7 +15,7 @@ func (t *tape) scrape(at, prev float64, target, kind string, values ...float64) 
 	s := &history.Sample{Metric: "abandoned", Target: target, Type: kind}
 	for i, v := range values {
 		reason := []string{"count", "deadline"}[i]
-		s.Values = append(s.Values, history.Value{Labels: map[string]string{"namespace": "job", "reason": reason}, Value: v})
+		s.Values = append(s.Values, history.Value{Labels: map[string]string{"namespace": "job", "reason": reason}, Value: history.Number(v)})
 	}
 	t.sample(at, prev, s)
 }

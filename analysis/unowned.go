@@ -3,9 +3,8 @@ package analysis
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -72,12 +71,22 @@ func (ix *Facts) fenceLag(e *epoch) (worst lag, ok bool) {
 	return worst, ok
 }
 
-// lagOf holds the end of one stretch of work against the validity that the client had by then: send time of the last success
-// + TTL - drift. It is computed from the stamps of the calls; what the worker says of it itself is only compared.
+// lagOf holds the end of one stretch of work against the validity that the client had by then. It is computed from the stamps of the calls.
 func (ix *Facts) lagOf(e *epoch, w *work) (lag, bool) {
+	valid, known := ix.validUntil(e, w)
+	if !known {
+		return lag{}, false
+	}
+	l := lag{n: w.n, dur: e.running(valid, w.end).less(ix.grace(e, valid))}
+	if w.exited() {
+		l.n = w.exit
+	}
+	return l, true
+}
+
+// validUntil is the end of the validity that the client had when a stretch of work ended: send time of the last success + TTL - drift.
+func (ix *Facts) validUntil(e *epoch, w *work) (valid history.Span, known bool) {
 	p := ix.policy(e.lock)
-	var valid history.Span
-	known := false
 	extend := func(c *call) {
 		if c.outcome != history.OK || c.span.To > w.end.To {
 			return
@@ -86,75 +95,80 @@ func (ix *Facts) lagOf(e *epoch, w *work) (lag, bool) {
 		valid = history.Span{From: max(valid.From, v.From), To: max(valid.To, v.To)}
 		known = true
 	}
-	for _, c := range slices.Concat(e.acquires, e.renewals) {
+	for _, c := range e.acquires {
 		extend(c)
 	}
-	if !known {
-		return lag{}, false
+	for _, c := range e.renewals {
+		extend(c)
 	}
-	l := lag{n: w.n}
-	if w.exited() {
-		l.n = w.exit
-		if shown, said := w.end.From-valid.To, -w.valid; w.hasValid && said < shown-lagTolerance {
+	return valid, known
+}
+
+// checkValidity holds what workers say of their own validity against the one that their calls give. Of each epoch it tells the worst.
+func (ix *Facts) checkValidity() {
+	for _, e := range ix.allEpochs() {
+		var worst *work
+		var shown, said int64
+		for _, w := range e.works {
+			valid, known := ix.validUntil(e, w)
+			if !known || !w.exited() || !w.hasValid {
+				continue
+			}
+			if x := w.end.From - valid.To; worst == nil || x+w.valid > shown-said {
+				worst, shown, said = w, x, -w.valid
+			}
+		}
+		if worst != nil && said < shown-lagTolerance {
 			ix.find(fmt.Sprintf("key %s: the holder of epoch %s says that it stopped %s before its validity end, but its calls show %s later",
-				e.key, e.id, figures.Short(-said), figures.Short(shown-said)), w.exit)
+				e.key, e.id, figures.Short(-said), figures.Short(shown-said)), worst.exit)
 		}
 	}
-	l.dur = e.running(valid, w.end).less(ix.grace(e, valid))
-	return l, true
 }
 
 // lagTolerance is how far a worker's own validity may be from the one that its calls give before it counts as a contradiction.
 const lagTolerance = int64(10e6)
 
-// fenceLag is the worst of all stretches of work.
-func (j *judging) fenceLag(lock string) measured {
-	m := measured{measure: "fence_lag", unit: verdict.UnitSeconds, of: "epoch", next: "Stop the work earlier: set the deadline to validity end - stop budget, with a stop budget that the work keeps."}
-	for _, e := range j.ix.epochsOf(lock) {
-		l, ok := j.ix.fenceLag(e)
+// lagged is the worst lag of all stretches of work.
+func lagged(j *judging, l *experiments.Limit) figure {
+	var f figure
+	for _, e := range j.ix.epochsOf(l.Lock) {
+		x, ok := j.ix.fenceLag(e)
 		if !ok {
 			continue
 		}
-		if m.n++; m.n == 1 {
-			m.dur = l.dur
+		if f.n++; f.n == 1 {
+			f.dur = x.dur
 		}
-		if l.hi >= m.hi {
-			m.evidence = cite(append([]int64{l.n}, m.evidence...)...)
+		if x.hi >= f.hi {
+			f.evidence = append([]int64{x.n}, f.evidence...)
 		}
-		m.dur = m.dur.worst(l.dur)
+		f.dur = f.dur.worst(x.dur)
 	}
 	switch {
-	case m.n == 0:
-		m.hi = open
-		m.missing = []verdict.Missing{verdict.Lacking(verdict.MissingWorkEnds, lock)}
-	case m.lo > 0:
-		m.saw = fmt.Sprintf("Work went on past the validity end in %s, at worst for %s", figures.Plural(m.n, "epoch"), m.dur)
-	default:
-		m.saw = fmt.Sprintf("Work stopped at least %[2]s before the validity end, in %[1]s", figures.Plural(m.n, "epoch"), figures.Floor(-m.hi))
+	case f.n == 0:
+		f.hi = open
+	case f.lo <= 0:
+		f.saw = fmt.Sprintf("Work stopped at least %[2]s before the validity end, in %[1]s", figures.Plural(f.n, "epoch"), figures.Floor(-f.hi))
 	}
-	m.missing = slices.Concat(m.missing, j.garbled(), j.doubted(lock))
-	return j.needFault(lock, m)
+	return f
 }
 
-// unownedWork is seconds of work past lease end, in all.
-func (j *judging) unownedWork(lock string) measured {
-	m := measured{measure: "unowned_work", unit: verdict.UnitSeconds, of: "epoch", next: "Stop the work before the lease ends: use a policy with a deadline."}
-	for _, e := range j.ix.epochsOf(lock) {
+// unownedWork is how long holders worked past the end of their lease, in all.
+func unownedWork(j *judging, l *experiments.Limit) figure {
+	var f figure
+	for _, e := range j.ix.epochsOf(l.Lock) {
 		if len(e.works) == 0 {
 			continue
 		}
-		m.n++
+		f.n++
 		u := j.ix.unownedWork(e)
 		if u.hi > 0 {
-			m.evidence = append(m.evidence, e.works[len(e.works)-1].n)
+			f.evidence = append(f.evidence, e.works[len(e.works)-1].n)
 		}
-		m.dur = m.dur.add(u)
+		f.dur = f.dur.add(u)
 	}
-	m.saw = fmt.Sprintf("Work went on for %s after the lease had ended, in %s", m.dur, figures.Plural(m.n, "epoch"))
-	m.missing = slices.Concat(j.keysBlind(lock), j.garbled(), j.doubted(lock))
-	if m.n == 0 {
-		m.hi = open
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingWork, lock))
+	if f.n == 0 {
+		f.hi = open
 	}
-	return j.needFault(lock, m)
+	return f
 }

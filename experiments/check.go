@@ -14,8 +14,9 @@ import (
 // checker finds what is wrong with values that are right one by one. It names values by their path in the file.
 type checker struct {
 	*vocab.File
-	e     *Experiment
-	sheet *sheet // the policy sheet, where the file names one
+	e        *Experiment
+	sheet    *sheet // the policy sheet, where the file names one
+	recorded bool   // the file is that of a run
 }
 
 // ask answers what rules ask of the file as a whole, and which names there are.

@@ -68,17 +68,3 @@ func (c *checker) observedLocks() {
 		c.Check("redis", "every lock is a Lease object: no Redis is looked at")
 	}
 }
-
-// unseen says why a promise cannot be answered where nobody reports, or "".
-func (c *checker) unseen(s *SLO) string {
-	if !c.e.Observed() || s.Takeover != nil || s.Rolling != nil || s.Metric != nil || s.Logs != nil {
-		return ""
-	}
-	if s.Abandonments != nil {
-		if l := c.e.Lock(s.Lock); l == nil || l.AbandonedBy != nil {
-			return ""
-		}
-		return "cannot be answered: an observed system does not tell lockdrill what it gives up; say in the lock which counter or log line does: abandoned_by: {metric: NAME} or {log: PATTERN}"
-	}
-	return c.effectsAnswer(s)
-}

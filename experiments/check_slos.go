@@ -26,8 +26,8 @@ func (c *checker) slo(path string, s *SLO) {
 		return
 	}
 	at := path + "." + s.Measure()
-	if why := c.unseen(s); why != "" {
-		c.Check(at, "%s", why)
+	if why, next := c.e.Untold(s.Lock, s.Measure()); why != "" && !c.recorded {
+		c.Check(at, "cannot be answered: %s; %s", why, next)
 		return
 	}
 	c.limits(at, s)

@@ -75,8 +75,21 @@ func (x *Effects) Probe() string { return effectsPrefix + x.Name }
 
 const effectsPrefix = "effects:"
 
+// What coverage events call the probes of lock keys and of Lease objects.
+const (
+	ProbeKeys   = "lock_keys"
+	ProbeLeases = "leases"
+)
+
 // IsEffects reports the name of a probe that reads effects of an observed system.
 func IsEffects(probe string) bool { return strings.HasPrefix(probe, effectsPrefix) }
+
+// FreshTokens reports that the values of the lock's keys are promised to be new for each grant: by lockdrill's own workers and those of its
+// protocol; of an observed lock where something tells its tokens. Elsewhere a value may be its holder's name, which comes back by right.
+func (e *Experiment) FreshTokens(lock string) bool {
+	x := e.EffectsOf(lock)
+	return !e.Observed() || x != nil && x.Map.Token != "" || slices.ContainsFunc(e.System.Holder, func(h HolderSource) bool { return h.Log != nil })
+}
 
 // EffectsOf is where effects under a lock of an observed system are read; nil = nowhere.
 func (e *Experiment) EffectsOf(lock string) *Effects {

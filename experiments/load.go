@@ -39,11 +39,19 @@ func Load(path string) (*Experiment, error) {
 // Parse is Load for a file that is already in memory; name is what its problems are called by, and a policy sheet is sought
 // beside it.
 // The error is always of type Problems.
-func Parse(name string, data []byte) (*Experiment, error) { return ParseWith(name, data, nil) }
+func Parse(name string, data []byte) (*Experiment, error) { return parse(name, data, nil, false) }
 
 // ParseWith is Parse for a file of which a command line overrides values, each given as PATH=VALUE: system.locks.leader.poll=2s. Problems
 // with these are those of a file --set, in which each has a line.
 func ParseWith(name string, data []byte, values []string) (*Experiment, error) {
+	return parse(name, data, values, false)
+}
+
+// ParseRun is Parse of the file of a recorded run. Promises that cannot be answered are read as they are: the judge says why of each, also
+// where the file is from before they were refused.
+func ParseRun(name string, data []byte) (*Experiment, error) { return parse(name, data, nil, true) }
+
+func parse(name string, data []byte, values []string, recorded bool) (*Experiment, error) {
 	doc := file{}
 	f := vocabulary.Open(name, data, false)
 	f.Override("--set", values)
@@ -52,7 +60,7 @@ func ParseWith(name string, data []byte, values []string) (*Experiment, error) {
 		e := &doc.Experiment
 		s := readSheet(f, e)
 		rolls(f, e)
-		(&checker{File: f, e: e, sheet: s}).all()
+		(&checker{File: f, e: e, sheet: s, recorded: recorded}).all()
 	}
 	if err := f.Err(); err != nil {
 		return nil, err

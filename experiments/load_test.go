@@ -118,3 +118,30 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A recorded run is read although it asks for what is not asked any more.
+func TestARecordedRunMayAskForWhatIsRefusedNow(t *testing.T) {
+	const file = `
+apiVersion: lockdrill/v1
+kind: Experiment
+name: names
+environment: staging
+redis: {mode: external, url: "redis://10.0.0.5:6379"}
+system:
+  mode: observe
+  replicas: 2
+  processes: {match: 'svc --name (?P<name>\S+)'}
+  locks:
+    - {name: loop, key: poller, policy: {ttl: 10s, renew_every: 1s, class: standard, op_timeout: 1s, stop_budget: 1s, release: {mode: none}, acquire: {mode: try, timeout: 1s}, loop: {poll: 1s, mode: renewed, tick: 50ms}}}
+faults:
+  - {id: kill, kill: {holder_of: loop}}
+slos:
+  - {lock: loop, duplicate_epochs: {max: 0}}
+`
+	if _, err := Parse("names.yaml", []byte(file)); err == nil || !strings.Contains(err.Error(), "a name comes back by right") {
+		t.Errorf("refused with %v", err)
+	}
+	if _, err := ParseRun("names.yaml", []byte(file)); err != nil {
+		t.Errorf("of a recorded run: %v", err)
+	}
+}

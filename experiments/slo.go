@@ -105,7 +105,7 @@ func (s *SLO) Measure() string {
 }
 
 // Bound is what one figure must be: each that is set is judged by itself. AtMost and AtLeast are shares of what lock Of of the same run
-// measured. A field with the rule "brief" may be a bare value in a file: that is its Max.
+// measured. A field with the rule "shorthand" may be a bare value in a file: that is its Max.
 type Bound[T int | float64 | time.Duration] struct {
 	Max     *T       `rule:"signed" scale:"yes"` // at most this
 	Min     *T       `rule:"signed" scale:"yes"` // at least this

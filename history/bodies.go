@@ -80,6 +80,8 @@ type Note struct {
 	What string `json:"what"`          // abort: one of the Abort constants; cleanup: the thing cleaned; end: completed, aborted, error
 	Why  string `json:"why,omitempty"` // one sentence for a person
 	OK   bool   `json:"ok"`            // cleanup: verified; end: nothing left behind
+	// Last is on end, since schema 3: the number of the last event of each stream. The recorder writes it.
+	Last map[string]int64 `json:"last,omitempty"`
 }
 
 // What ended a run early.
@@ -163,6 +165,8 @@ type Job struct {
 	Hold  int64  `json:"hold,omitempty"` // ns of work that the job needs, time scale applied
 	To    string `json:"to,omitempty"`   // offer, redeliver: the incarnation it was given to
 	Ack   string `json:"ack,omitempty"`  // ack: done, busy, skipped
+	// Due is on offer: the job is not owed before this instant, ns since the origin; nil = from the offer on. Since schema 3.
+	Due *Span `json:"due,omitempty"`
 }
 
 // Answers of a job.ack.
@@ -260,6 +264,9 @@ type Entry struct {
 	// say their numbers, else that of brackets that do not touch.
 	Unordered bool  `json:"unordered,omitempty"`
 	Read      int64 `json:"read,omitempty"`
+	// Due: the job is not owed before this instant, ns since the origin, as its source says; the bracket has in it by how much the source's
+	// clock may be off. nil = it does not say. Since schema 3.
+	Due *Span `json:"due,omitempty"`
 }
 
 // Look is the body of look: one state of a lock key as the probe saw it. A look is recorded when the state changed
@@ -316,6 +323,7 @@ type Coverage struct {
 	Why     string `json:"why,omitempty"`     // gap
 	Lost    bool   `json:"lost,omitempty"`    // gap: something may have been there to be seen, and is gone, however short the gap is
 	Failed  bool   `json:"failed,omitempty"`  // gap: looks were tried and failed; Why is what the last of them got
+	Partial bool   `json:"partial,omitempty"` // gap: answers came, and Why is what they said that they lack; since schema 3
 	Final   bool   `json:"final,omitempty"`   // coverage: the probe's final read is in this span and was complete
 
 	Observer *Observer `json:"observer,omitempty"` // final coverage of observed lock keys: what watching them has cost
@@ -384,37 +392,3 @@ type Death struct {
 
 // MeansSignal is what Death.Means says of a process that was asked to end.
 const MeansSignal = "signal"
-
-// Sample is the body of sample: what one look at one target showed of one declared metric. A target is written whenever its values
-// have changed or its answer has, and in the final look.
-type Sample struct {
-	Metric string `json:"metric"`         // name in the experiment
-	Target string `json:"target"`         // incarnation, or "endpoint" where the experiment names an address
-	Type   string `json:"type,omitempty"` // counter, gauge, histogram ...: as the target says; "" = it does not
-	// Values of the series that match. Empty, and not Gone: the target has no such series.
-	Values []Value `json:"values,omitempty"`
-	Gone   string  `json:"gone,omitempty"` // why there is no answer: exited, no_metrics, timeout, refused, unreadable
-	Final  bool    `json:"final,omitempty"`
-	// Prev is the last look that still showed the values before; nil on the target's first sample.
-	Prev *Span `json:"prev,omitempty"`
-}
-
-// AlertsFiring is the Metric of samples about alerts, which no experiment can call one: the Target is the alert's name, and the values are
-// its instances that fire, by their labels.
-const AlertsFiring = "alerts:firing"
-
-// Value is one series of a sample.
-type Value struct {
-	Labels map[string]string `json:"labels,omitempty"`
-	Value  float64           `json:"value"` // never NaN or infinite
-}
-
-// Words of Sample.Gone.
-const (
-	GoneExited     = "exited"     // the replica is dead: there will be no answer any more
-	GoneNoMetrics  = "no_metrics" // the replica has announced none
-	GoneTimeout    = "timeout"    //
-	GoneRefused    = "refused"    // nobody listens, or the connection broke
-	GoneUnreadable = "unreadable" // the answer is no exposition
-	GoneStale      = "stale"      // a Prometheus server has scraped nothing of it lately
-)

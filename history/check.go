@@ -30,6 +30,8 @@ func (e *Event) Check() error {
 		return fmt.Errorf("outcome %q does not belong here", e.Outcome)
 	case e.Outcome != "" && !slices.Contains([]Outcome{OK, Fail, Unknown}, e.Outcome):
 		return fmt.Errorf("outcome %q is none of ok, fail, unknown", e.Outcome)
+	case e.Seq < 0 || e.Seq > 0 && !r.seq:
+		return fmt.Errorf("seq %d does not belong here", e.Seq)
 	case e.Clock != "" && !slices.Contains([]string{ClockRunner, ClockShared, ClockBounds}, e.Clock):
 		return fmt.Errorf("clock %q is none of runner, shared, bounds", e.Clock)
 	}
@@ -81,15 +83,25 @@ func (e *Event) checkBody() error {
 	case MachineLate:
 		return e.Late.check()
 	case SampleKind:
-		if e.Sample.Metric == "" || e.Sample.Target == "" {
-			return errors.New("sample needs metric and target")
-		}
-		if e.Sample.Gone != "" && len(e.Sample.Values) > 0 {
-			return errors.New("a target that is gone has no values")
-		}
+		return e.Sample.check()
+	case UnreadKind:
+		return e.Unread.check()
+	case BeliefKind:
+		return e.Belief.check(e)
 	}
 	if e.Fault != nil && (e.Fault.ID == "" || e.Fault.Shot <= 0 || e.Fault.Kind == "") {
 		return errors.New("fault needs id, shot > 0 and kind")
+	}
+	return nil
+}
+
+// fits refuses an event of a kind, or without a number, that a history of that schema cannot have.
+func (e *Event) fits(schema int) error {
+	switch r := rules[e.Kind]; {
+	case r.since > schema:
+		return fmt.Errorf("there is no such kind in schema %d: it came with %d", schema, r.since)
+	case r.seq && (e.Seq > 0) != (schema >= SchemaNumbered):
+		return fmt.Errorf("seq %d does not fit schema %d", e.Seq, schema)
 	}
 	return nil
 }
@@ -121,6 +133,8 @@ func (e *Event) bodies(b []string) []string {
 	add(e.Match != nil, "match")
 	add(e.Object != nil, "object")
 	add(e.Late != nil, "late")
+	add(e.Unread != nil, "unread")
+	add(e.Belief != nil, "belief")
 	return b
 }
 

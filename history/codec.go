@@ -30,6 +30,8 @@ type slots struct {
 	entry    Entry
 	look     Look
 	prev     Span
+	jobDue   Span
+	entryDue Span
 	coverage Coverage
 }
 

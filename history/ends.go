@@ -1,8 +1,8 @@
 package history
 
-// extendedBy is how much longer than by the look before a lease must last to have been extended: a lock tells what is left of it in whole
+// Extension is how much longer than by the look before a lease must last to have been extended: a lock tells what is left of it in whole
 // milliseconds, and two of its readings are not made by one clock.
-const extendedBy = int64(50e6)
+const Extension = int64(50e6)
 
 // Ends is when leases end at the latest, in ns, by the last look at each key that showed one.
 type Ends map[string]int64
@@ -18,5 +18,5 @@ func (m Ends) Extended(e Event) bool {
 	}
 	before, known := m[e.Key]
 	m[e.Key] = e.To + e.Look.PTTL
-	return known && e.From+e.Look.PTTL > before+extendedBy
+	return known && e.From+e.Look.PTTL > before+Extension
 }

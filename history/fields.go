@@ -15,6 +15,7 @@ func (e *Event) walk(k *codec) {
 	num(k, `"fence":`, &e.Fence, want)
 	text(k, `"op":`, &e.Op, want)
 	text(k, `"outcome":`, &e.Outcome, want)
+	num(k, `"seq":`, &e.Seq, want)
 
 	rare(k, `"environment":`, &e.Environment, e.Environment != nil)
 	rare(k, `"calibration":`, &e.Calibration, e.Calibration != nil)
@@ -36,6 +37,8 @@ func (e *Event) walk(k *codec) {
 	body(k, `"match":`, &e.Match, nil, (*Match).walk)
 	rare(k, `"object":`, &e.Object, e.Object != nil)
 	rare(k, `"late":`, &e.Late, e.Late != nil)
+	rare(k, `"unread":`, &e.Unread, e.Unread != nil)
+	rare(k, `"belief":`, &e.Belief, e.Belief != nil)
 }
 
 func (s *Span) walk(k *codec) {
@@ -49,6 +52,7 @@ func (j *Job) walk(k *codec) {
 	num(k, `"hold":`, &j.Hold, want)
 	text(k, `"to":`, &j.To, want)
 	text(k, `"ack":`, &j.Ack, want)
+	body(k, `"due":`, &j.Due, func(b *slots) *Span { return &b.jobDue }, (*Span).walk)
 }
 
 func (c *Call) walk(k *codec) {
@@ -100,6 +104,7 @@ func (e *Entry) walk(k *codec) {
 	flag(k, `"foreign":`, &e.Foreign, want)
 	flag(k, `"unordered":`, &e.Unordered, want)
 	num(k, `"read":`, &e.Read, want)
+	body(k, `"due":`, &e.Due, func(b *slots) *Span { return &b.entryDue }, (*Span).walk)
 }
 
 func (l *Look) walk(k *codec) {
@@ -125,6 +130,7 @@ func (c *Coverage) walk(k *codec) {
 	text(k, `"why":`, &c.Why, want)
 	flag(k, `"lost":`, &c.Lost, want)
 	flag(k, `"failed":`, &c.Failed, want)
+	flag(k, `"partial":`, &c.Partial, want)
 	flag(k, `"final":`, &c.Final, want)
 	rare(k, `"observer":`, &c.Observer, c.Observer != nil)
 }

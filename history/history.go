@@ -20,7 +20,11 @@ import (
 
 // SchemaVersion is the version of the history format that this package writes. It reads that one and all before it, back to 1: a later
 // one has kinds of events that an earlier one has not.
-const SchemaVersion = 2
+const SchemaVersion = 3
+
+// SchemaNumbered is the first schema in which the events of a stream are numbered, and in which what could not be read is told. From a
+// history of a schema before it nothing follows about either.
+const SchemaNumbered = 3
 
 // Span is a closed bracket of time, in nanoseconds on the runner's monotonic clock since the run's origin, that surely
 // contains the true instant of what it describes. From == To means an instant known exactly.
@@ -136,6 +140,7 @@ type Event struct {
 	Fence   int64   `json:"fence,omitempty"`   // minted with the epoch; 0 = not known
 	Op      string  `json:"op,omitempty"`      // pairs .invoke with .return, enter with exit; names an effect at the ledger
 	Outcome Outcome `json:"outcome,omitempty"` // on every .return
+	Seq     int64   `json:"seq,omitempty"`     // since schema 3: 1, 2, 3 ... within the event's Stream; 0 = of a kind that is not numbered
 
 	Environment *Environment `json:"environment,omitempty"`
 	Calibration *Calibration `json:"calibration,omitempty"`
@@ -157,4 +162,6 @@ type Event struct {
 	Match       *Match       `json:"match,omitempty"`
 	Object      *Object      `json:"object,omitempty"`
 	Late        *Late        `json:"late,omitempty"`
+	Unread      *Unread      `json:"unread,omitempty"`
+	Belief      *Belief      `json:"belief,omitempty"`
 }

@@ -127,7 +127,7 @@ func TestDamageElsewhereIsAnErrorWithItsLine(t *testing.T) {
 		{"empty", "", "line 1: the file is empty"},
 		{"not JSON", "hello\n", "line 1: header"},
 		{"torn header", `{"schema":1`, "line 1: header"},
-		{"later schema", strings.Replace(good, `"schema":1`, `"schema":9`, 1), "line 1: header: schema 9: this version reads schemas 1 to 2"},
+		{"later schema", strings.Replace(good, `"schema":1`, `"schema":9`, 1), "line 1: header: schema 9: this version reads schemas 1 to 3"},
 		{"no schema", strings.Replace(good, `"schema":1,`, ``, 1), "line 1: header: schema 0"},
 		{"lost line", good + event(1) + event(3), "line 3: event number 3, want 2"},
 		{"damage in the middle", good + event(1) + "{]\n" + event(3), "line 3: "},

@@ -55,6 +55,9 @@ const (
 
 	MachineLate Kind = "machine.late" // since schema 2: a stretch in which the runner's machine was late
 
+	UnreadKind Kind = "unread" // since schema 3: records that a source gave, and that could not be read
+	BeliefKind Kind = "belief" // since schema 3: what an observed replica says of whether it leads
+
 	FaultResolve   Kind = "fault.resolve"
 	FaultIntent    Kind = "fault.intent"
 	FaultApplied   Kind = "fault.applied"
@@ -72,6 +75,8 @@ type rule struct {
 	epoch   bool   // epoch must be named
 	op      bool   // op must be named
 	outcome bool   // outcome must be named; otherwise it must not be
+	seq     bool   // it is numbered within its Stream
+	since   int    // the schema that brought the kind; 0 = the first
 }
 
 var rules = map[Kind]rule{
@@ -82,7 +87,7 @@ var rules = map[Kind]rule{
 	RunAbort:         {body: "note"},
 	RunCleanup:       {body: "note"},
 	RunEnd:           {body: "note"},
-	StoreIncarnation: {body: "incarnation"},
+	StoreIncarnation: {body: "incarnation", seq: true},
 	ReplicaStart:     {body: "replica"},
 	ReplicaReady:     {body: "replica"},
 	ReplicaExit:      {body: "replica"},
@@ -108,13 +113,15 @@ var rules = map[Kind]rule{
 	WriteInvoke:      {body: "write", key: true, epoch: true, op: true},
 	WriteReturn:      {body: "write", key: true, epoch: true, op: true, outcome: true},
 	LedgerEntry:      {body: "entry", key: true}, // epoch and op: checkBody
-	LookKind:         {body: "look", key: true},
-	CoverageKind:     {body: "coverage"},
-	GapKind:          {body: "coverage"},
-	SampleKind:       {body: "sample"},
+	LookKind:         {body: "look", key: true, seq: true},
+	CoverageKind:     {body: "coverage", seq: true},
+	GapKind:          {body: "coverage", seq: true},
+	SampleKind:       {body: "sample", seq: true},
 	LogMatch:         {body: "match"},
 	ObjectKind:       {body: "object"},
-	MachineLate:      {body: "late"},
+	MachineLate:      {body: "late", since: 2},
+	UnreadKind:       {body: "unread", seq: true, since: 3},
+	BeliefKind:       {body: "belief", seq: true, since: 3}, // lock: Belief.check
 	FaultResolve:     {body: "fault", op: true},
 	FaultIntent:      {body: "fault", op: true},
 	FaultApplied:     {body: "fault", op: true},

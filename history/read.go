@@ -163,6 +163,11 @@ func (s *Reader) parse(n int64, line []byte) error {
 	if err := e.Check(); err != nil {
 		return fmt.Errorf("%s: %w", e.Kind, err)
 	}
+	if s.header.Schema > 0 { // 0: lines that were read once are read again
+		if err := e.fits(s.header.Schema); err != nil {
+			return fmt.Errorf("%s: %w", e.Kind, err)
+		}
+	}
 	if e.N != n {
 		return fmt.Errorf("event number %d, want %d: lines are missing or out of order", e.N, n)
 	}

@@ -25,6 +25,7 @@ type Recorder struct {
 	err   error
 	tap   func([]Event)
 	lines codec    // that are not written yet
+	told  Numbers  // the streams
 	one   [1]Event // of Record
 }
 
@@ -42,7 +43,7 @@ func NewRecorder(w io.Writer, h Header, clock func() int64, tap func([]Event)) (
 	if _, err := w.Write(append(line, '\n')); err != nil {
 		return nil, fmt.Errorf("write history header: %w", err)
 	}
-	return &Recorder{w: w, clock: clock, tap: tap}, nil
+	return &Recorder{w: w, clock: clock, tap: tap, told: Numbers{}}, nil
 }
 
 // Record stamps order and recording time, checks the event and appends it; it returns the event as recorded.
@@ -125,6 +126,7 @@ func (r *Recorder) record(events []Event) error {
 	for i := range events {
 		e := &events[i]
 		e.N, e.At = r.n+int64(good)+1, at
+		r.told.Give(e) // before it may be refused: whoever reads sees that something is missing
 		if err := r.append(e); err != nil {
 			refused = errors.Join(refused, err)
 			continue

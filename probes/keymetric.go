@@ -3,7 +3,6 @@ package probes
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -42,11 +41,11 @@ func (k *keyMetric) read(ctx context.Context, _ string, into *history.Sample) er
 	var said redis.Error
 	switch {
 	case errors.As(err, &said):
-		return fmt.Errorf("%w: %w", errUnreadable, err)
+		return &answered{said.Error()}
 	case err != nil:
 		return err
 	case !absent:
-		into.Values, into.Type = []history.Value{{Value: v}}, "gauge"
+		into.Values, into.Type = []history.Value{{Value: history.Number(v)}}, "gauge"
 	}
 	return nil
 }
@@ -78,7 +77,7 @@ func (k *keyMetric) value(ctx context.Context) (v float64, absent bool, err erro
 		if kind == "none" {
 			return 0, false, nil
 		}
-		return 0, false, fmt.Errorf("%w: key of type %s", errUnreadable, kind)
+		return 0, false, &answered{"that the key is a " + kind}
 	}
 	n, err := count(ctx, k.key).Result()
 	return float64(n), false, err

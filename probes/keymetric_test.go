@@ -31,12 +31,12 @@ func TestAKeyAnswersWhatItIsAsked(t *testing.T) {
 			return *events[0].Sample
 		}
 		for key, want := range map[string]float64{"text": 5, "list": 3, "hash": 1, "zset": 2, "set": 1, "stream": 1, "nothing": 0} {
-			if s := read(key, Length); len(s.Values) != 1 || s.Values[0].Value != want || s.Gone != "" {
+			if s := read(key, Length); len(s.Values) != 1 || float64(s.Values[0].Value) != want || s.Gone != "" {
 				t.Errorf("length of %s: %+v, want %v", key, s, want)
 			}
 		}
 		for key, want := range map[string]float64{"text": 1, "nothing": 0} {
-			if s := read(key, Exists); len(s.Values) != 1 || s.Values[0].Value != want {
+			if s := read(key, Exists); len(s.Values) != 1 || float64(s.Values[0].Value) != want {
 				t.Errorf("%s exists: %+v, want %v", key, s, want)
 			}
 		}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"net"
 	"net/http"
-	"reflect"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -104,7 +104,7 @@ func (p *Metrics) observe(s history.Sample, at history.Span, final bool) (histor
 	if last == nil {
 		last = &scraped{}
 		p.seen[s.Target] = last
-	} else if reflect.DeepEqual(s, last.sample) && (!final || s.Gone == history.GoneExited) {
+	} else if s.Same(last.sample) && (!final || s.Gone == history.GoneExited) {
 		last.good = at
 		return history.Event{}, false
 	} else {
@@ -129,22 +129,41 @@ func (p *Metrics) scrape(ctx context.Context, t Target) history.Sample {
 		s.Gone = history.GoneNoMetrics
 		return s
 	}
-	err := p.read(ctx, t.URL, &s)
-	var timeout interface{ Timeout() bool }
-	switch {
-	case err == nil:
-	case errors.As(err, &timeout) && timeout.Timeout():
-		s.Gone = history.GoneTimeout
-	case errors.Is(err, errUnreadable):
-		s.Gone = history.GoneUnreadable
-	default:
-		s.Gone = history.GoneRefused
+	if err := p.read(ctx, t.URL, &s); err != nil {
+		s.Gone, s.Why = unread(err)
+		s.Values, s.Type = nil, ""
 	}
 	return s
 }
 
-// errUnreadable is wrapped where a target answers, but not with what was asked for.
-var errUnreadable = errors.New("no such answer")
+// unread says why there is no reading: the word for it, and what a person wants to know beside that, without addresses, which would be
+// another with each connection.
+func unread(err error) (gone, why string) {
+	var (
+		timeout interface{ Timeout() bool }
+		said    *answered
+		away    *url.Error
+		broken  *net.OpError
+	)
+	switch {
+	case errors.As(err, &said):
+		return history.GoneUnreadable, cut(said.what)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return history.GoneTimeout, "no answer within " + scrapeWithin.String()
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return history.GoneRefused, "it closed the connection"
+	case errors.As(err, &broken):
+		err = broken.Err
+	case errors.As(err, &away):
+		err = away.Err
+	}
+	return history.GoneRefused, cut(err.Error())
+}
+
+// answered is the error of a target that answers, but not with what was asked for.
+type answered struct{ what string }
+
+func (a *answered) Error() string { return "it answers " + a.what }
 
 // expositions are read by HTTP.
 type expositions struct {
@@ -152,10 +171,10 @@ type expositions struct {
 	client *http.Client
 }
 
-func (p *expositions) read(ctx context.Context, url string, into *history.Sample) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+func (p *expositions) read(ctx context.Context, at string, into *history.Sample) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errUnreadable, err)
+		return &answered{"nothing: its address cannot be read"} // which may have a password in it
 	}
 	req.Header.Set("Accept", acceptExposition)
 	res, err := p.client.Do(req)
@@ -164,36 +183,40 @@ func (p *expositions) read(ctx context.Context, url string, into *history.Sample
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%w: %s", errUnreadable, res.Status)
+		return &answered{"HTTP " + res.Status}
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxExposition))
 	if err != nil {
 		return err
 	}
+	if len(body) == maxExposition {
+		return &answered{fmt.Sprintf("%d MiB or more", maxExposition>>20)}
+	}
 	families, err := parseExposition(body)
-	if err != nil || len(body) == maxExposition {
-		return fmt.Errorf("%w: %w", errUnreadable, err)
+	if err != nil {
+		return &answered{"no exposition: " + err.Error()}
 	}
 	for name, f := range families {
 		if !strings.HasPrefix(p.metric.Series, name) {
 			continue
 		}
 		all, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{}, f)
-		if values := p.pick(all); err == nil && len(values) > 0 {
+		if err != nil {
+			return &answered{"a " + name + " that has no samples: " + err.Error()}
+		}
+		if values := p.pick(all); len(values) > 0 {
 			into.Values, into.Type = values, strings.ToLower(f.GetType().String())
 		}
 	}
 	return nil
 }
 
-// pick gives the values of the series that match, in the order of their labels.
+// pick gives the values of the series that match, in the order of their labels: as they are, also NaN and the infinities.
 func (p *expositions) pick(all model.Vector) (values []history.Value) {
 	for _, s := range all {
-		v := float64(s.Value)
-		if string(s.Metric[model.MetricNameLabel]) != p.metric.Series || !matches(s.Metric, p.metric.Labels) || math.IsNaN(v) || math.IsInf(v, 0) {
-			continue
+		if string(s.Metric[model.MetricNameLabel]) == p.metric.Series && matches(s.Metric, p.metric.Labels) {
+			values = append(values, history.Value{Labels: labelsOf(s.Metric), Value: history.Number(s.Value)})
 		}
-		values = append(values, history.Value{Labels: labelsOf(s.Metric), Value: v})
 	}
 	slices.SortFunc(values, byLabels)
 	return values

@@ -3,6 +3,9 @@ package probes
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -74,7 +77,7 @@ lockcore_abandoned NaN
 
 func abandoned(count float64) []history.Value {
 	label := func(reason string) map[string]string { return map[string]string{"namespace": "job", "reason": reason} }
-	return []history.Value{{Labels: label("count"), Value: count}, {Labels: label("deadline")}}
+	return []history.Value{{Labels: label("count"), Value: history.Number(count)}, {Labels: label("deadline")}}
 }
 
 func TestMetricsSayWhatChanged(t *testing.T) {
@@ -101,18 +104,19 @@ func TestMetricsSayWhatChanged(t *testing.T) {
 	x.text.Store(fmt.Sprintf(exposition, 2))
 	want("it counts", l.at(false), history.Sample{Target: "r1.1", Type: "counter", Values: abandoned(2), Prev: prev(30)})
 	x.hang.Store(true)
-	want("it hangs", l.at(false), history.Sample{Target: "r1.1", Gone: history.GoneTimeout, Prev: prev(50)})
+	want("it hangs", l.at(false), history.Sample{Target: "r1.1", Gone: history.GoneTimeout, Why: "no answer within 1s", Prev: prev(50)})
 	x.hang.Store(false)
 	want("it is back", l.at(false), history.Sample{Target: "r1.1", Type: "counter", Values: abandoned(2), Prev: prev(70)})
 	x.text.Store("<html>")
-	want("no exposition", l.at(false), history.Sample{Target: "r1.1", Gone: history.GoneUnreadable, Prev: prev(90)})
+	want("no exposition", l.at(false), history.Sample{Target: "r1.1", Gone: history.GoneUnreadable,
+		Why: `no exposition: text format parsing error in line 1: invalid metric name`, Prev: prev(90)})
 	x.text.Store("other 1\n")
 	want("no such series", l.at(false), history.Sample{Target: "r1.1", Prev: prev(110)})
 	x.text.Store(fmt.Sprintf(exposition, 3))
 	want("final", l.at(true), history.Sample{Target: "r1.1", Type: "counter", Values: abandoned(3), Prev: prev(130), Final: true},
 		history.Sample{Target: "r2.1", Gone: history.GoneNoMetrics, Prev: prev(130), Final: true})
 	x.Close()
-	want("nobody listens", l.at(false), history.Sample{Target: "r1.1", Gone: history.GoneRefused, Prev: prev(150)})
+	want("nobody listens", l.at(false), history.Sample{Target: "r1.1", Gone: history.GoneRefused, Why: "connect: connection refused", Prev: prev(150)})
 	targets[0].Dead = true
 	want("dead", l.at(false), history.Sample{Target: "r1.1", Gone: history.GoneExited, Prev: prev(170)})
 	want("still dead", l.at(true), history.Sample{Target: "r2.1", Gone: history.GoneNoMetrics, Prev: prev(190), Final: true})
@@ -123,16 +127,80 @@ func TestMetricsReadHistograms(t *testing.T) {
 	for series, want := range map[string]float64{"lockcore_held_seconds_sum": 4.5, "lockcore_held_seconds_count": 3} {
 		p := NewMetrics(Metric{Name: "held", Series: series}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
 		got := (&looks{t: t, p: p}).at(false)
-		if len(got) != 1 || len(got[0].Values) != 1 || got[0].Values[0].Value != want || got[0].Type != "histogram" {
+		if len(got) != 1 || len(got[0].Values) != 1 || float64(got[0].Values[0].Value) != want || got[0].Type != "histogram" {
 			t.Errorf("%s: %+v, want %g", series, got, want)
 		}
 		_ = p.Close()
 	}
-	p := NewMetrics(Metric{Name: "nan", Series: "lockcore_abandoned"}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
-	if got := (&looks{t: t, p: p}).at(false); len(got) != 1 || len(got[0].Values) != 0 {
-		t.Errorf("NaN is no value: %+v", got)
+}
+
+// NaN, the infinities and negative numbers are told as they are; that the series is not there is another answer, and told once.
+func TestMetricsTellEveryNumber(t *testing.T) {
+	x := expose(t, "")
+	p := NewMetrics(Metric{Name: "g", Series: "g"}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
+	t.Cleanup(func() { _ = p.Close() })
+	l := &looks{t: t, p: p}
+	for _, c := range []struct {
+		page string
+		want float64
+	}{{"g NaN\n", math.NaN()}, {"# TYPE g gauge\ng +Inf\n", math.Inf(1)}, {"g -Inf\n", math.Inf(-1)}, {"g -1\n", -1}} {
+		x.text.Store(c.page)
+		got := l.at(false)
+		want := history.Sample{Target: "endpoint", Type: "untyped", Values: []history.Value{{Labels: map[string]string{}, Value: history.Number(c.want)}}}
+		if len(got) == 1 && got[0].Type == "gauge" {
+			want.Type = "gauge"
+		}
+		if len(got) != 1 || !got[0].Same(want) {
+			t.Errorf("%q: %+v, want %v", c.page, got, c.want)
+		}
+		if again := l.at(false); len(again) != 0 {
+			t.Errorf("%q: told twice: %+v", c.page, again)
+		}
 	}
-	_ = p.Close()
+	for _, page := range []string{"h 1\n", ""} {
+		x.text.Store(page)
+		if got := l.at(false); page == "" && len(got) > 0 || page != "" && (len(got) != 1 || got[0].Gone != "" || len(got[0].Values) > 0) {
+			t.Errorf("%q: %+v, want an absent series, once", page, got)
+		}
+	}
+}
+
+// What could not be read is told with its reason, and without what is another with each connection.
+func TestMetricsTellWhyNothingWasRead(t *testing.T) {
+	status := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status == 0 {
+			panic(http.ErrAbortHandler)
+		}
+		http.Error(w, "<html>login</html>", status)
+	}))
+	t.Cleanup(server.Close)
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	read := func(url string) history.Sample {
+		p := NewMetrics(Metric{Name: "g", Series: "g"}, func() []Target { return []Target{{Name: "endpoint", URL: url}} })
+		defer p.Close()
+		return (&looks{t: t, p: p}).at(false)[0]
+	}
+	for _, c := range []struct {
+		status    int
+		url       string
+		gone, why string
+	}{
+		{401, server.URL, history.GoneUnreadable, "HTTP 401 Unauthorized"},
+		{500, server.URL, history.GoneUnreadable, "HTTP 500 Internal Server Error"},
+		{200, server.URL, history.GoneUnreadable, "no exposition: text format parsing error in line 1: invalid metric name"},
+		{0, server.URL, history.GoneRefused, "it closed the connection"},
+		{0, secure.URL, history.GoneRefused, "tls: failed to verify certificate: x509: certificate signed by unknown authority"},
+		{0, "http://me:hunter2@\x7f/", history.GoneUnreadable, "nothing: its address cannot be read"},
+	} {
+		status = c.status
+		if s := read(c.url); s.Gone != c.gone || s.Why != c.why || len(s.Values) > 0 {
+			t.Errorf("%d of %q: %+v, want %s: %s", c.status, c.url, s, c.gone, c.why)
+		}
+	}
 }
 
 func TestMetricsEndWithTheirLook(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +34,8 @@ type PromQL struct {
 	asked  bool // for the type
 	read   int64
 	seen   map[string]*promSeries
+	whole  int64  // the end of the last look whose answer was whole
+	lacks  string // what the first answer since then lacks; "" = nothing
 }
 
 // promSeries is what is known of one series.
@@ -69,13 +70,12 @@ type Seen struct {
 	Every  time.Duration // between the last two; 0 = there is one
 }
 
-// Peek asks once, and keeps nothing.
-func (p *PromQL) Peek(ctx context.Context) ([]Seen, error) {
-	series, clock, err := p.ask(ctx)
+// Peek asks once, and keeps nothing. lacks is what the answer says that it has not; "" = nothing.
+func (p *PromQL) Peek(ctx context.Context) (all []Seen, lacks string, err error) {
+	series, clock, lacks, err := p.ask(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	var all []Seen
 	for _, s := range series {
 		last := s.samples[len(s.samples)-1]
 		one := Seen{Labels: s.labels, Value: last.value, Age: time.Duration(p.clock() - clock.here(last.stamp).From)}
@@ -84,24 +84,27 @@ func (p *PromQL) Peek(ctx context.Context) ([]Seen, error) {
 		}
 		all = append(all, one)
 	}
-	return all, nil
+	return all, lacks, nil
 }
 
-// ask reads the samples since the last look, and before it as many as make sure that none is missed.
-func (p *PromQL) ask(ctx context.Context) ([]rawSeries, promClock, error) {
+// ask reads the samples since the last look, and before it as many as make sure that none is missed. lacks is what the answer says that
+// it has not.
+func (p *PromQL) ask(ctx context.Context) (series []rawSeries, clock promClock, lacks string, err error) {
 	back := time.Duration(2*p.step) + promSlack
 	if p.read != math.MinInt64 {
 		back = min(maxRange, back+time.Duration(p.clock()-p.read))
 	}
-	clock, err := p.server.now(ctx)
-	if err != nil {
-		return nil, clock, err
+	if clock, err = p.server.now(ctx); err != nil {
+		return nil, clock, "", err
 	}
-	series, err := p.server.samples(ctx, p.query, back)
+	series, err = p.server.samples(ctx, p.query, back)
+	if less := new(partial); errors.As(err, &less) {
+		lacks, err = less.what, nil
+	}
 	if err == nil && len(series) > maxSeries {
 		err = fmt.Errorf("%d series match %s, at most %d are read: say labels", len(series), p.query, maxSeries)
 	}
-	return series, clock, err
+	return series, clock, lacks, err
 }
 
 // Look gives each sample whose value is another than before, and what has come to its end. The last look waits for one more scrape of
@@ -115,7 +118,7 @@ func (p *PromQL) Look(ctx context.Context, final bool) (func(history.Span) []his
 	}
 	for {
 		asked := p.clock()
-		series, clock, err := p.ask(ctx)
+		series, clock, lacks, err := p.ask(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -127,10 +130,30 @@ func (p *PromQL) Look(ctx context.Context, final bool) (func(history.Span) []his
 			}
 		}
 		return func(history.Span) []history.Event {
-			p.read = asked
-			return p.take(series, clock, begun, final)
+			if lacks == "" { // else the next whole answer is to have what this one has not
+				p.read = asked
+			}
+			events := p.take(series, clock, begun, final, lacks)
+			return append(events, p.missed(history.Span{From: asked, To: p.clock()}, lacks, final)...)
 		}, nil
 	}
+}
+
+// missed keeps what the answers lack, and tells of a stretch without a whole one when it is over, or nothing comes after it.
+func (p *PromQL) missed(at history.Span, lacks string, final bool) (events []history.Event) {
+	if lacks != "" && p.lacks == "" {
+		p.lacks = lacks
+	}
+	if p.lacks != "" && (lacks == "" || final) {
+		gap := history.Span{From: p.whole, To: at.To}
+		events = append(events, history.Event{Kind: history.GapKind, Span: gap, Source: sourceMetrics,
+			Coverage: &history.Coverage{Probe: "metric:" + p.metric, Why: p.lacks, Failed: true, Partial: true, Largest: gap.Width()}})
+		p.lacks = ""
+	}
+	if lacks == "" {
+		p.whole = at.To
+	}
+	return events
 }
 
 // waits reports a series that is being scraped, and not again since the last look began.
@@ -155,7 +178,8 @@ func (p *PromQL) bracket(stamp int64, clock promClock) history.Span {
 	return history.Span{From: max(0, at.From-int64(scrapeStamp)), To: max(0, min(at.To+p.step, p.clock()))}
 }
 
-func (p *PromQL) take(series []rawSeries, clock promClock, begun int64, final bool) []history.Event {
+// take tells of samples, of which a partial answer need not have all: then nothing has come to its end because it is not among them.
+func (p *PromQL) take(series []rawSeries, clock promClock, begun int64, final bool, lacks string) []history.Event {
 	var events []history.Event
 	for _, raw := range series {
 		key := labelText(raw.labels)
@@ -167,16 +191,18 @@ func (p *PromQL) take(series []rawSeries, clock promClock, begun int64, final bo
 		}
 		for _, x := range raw.samples {
 			if x.stamp > s.stamp {
-				events = append(events, p.sample(s, key, raw.labels, x, clock)...)
+				now := history.Sample{Target: key, Type: p.typ, Values: []history.Value{{Labels: raw.labels, Value: history.Number(x.value)}}, Partial: lacks}
+				events = append(events, p.sample(s, now, x.stamp, clock)...)
 			}
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.seen)) {
 		s := p.seen[key]
 		switch {
-		case !s.gone && p.stale(s.at, begun):
+		case !s.gone && lacks == "" && p.stale(s.at, begun):
 			s.gone, s.told = true, false
-			events = append(events, p.event(s.at.From, begun, history.Sample{Target: s.sample.Target, Gone: history.GoneStale, Prev: copyOf(s.at)}))
+			events = append(events, p.event(s.at.From, begun, history.Sample{Target: s.sample.Target, Gone: history.GoneStale,
+				Why: "the server has scraped nothing of it since", Prev: copyOf(s.at)}))
 		case final && !s.gone && s.at.From >= begun:
 			last := s.sample
 			last.Final, last.Prev = true, copyOf(s.at)
@@ -196,16 +222,15 @@ func baseOf(samples []rawSample, clock promClock) []rawSample {
 }
 
 // sample takes in the next sample of a series.
-func (p *PromQL) sample(s *promSeries, key string, labels map[string]string, x rawSample, clock promClock) (events []history.Event) {
-	at := p.bracket(x.stamp, clock)
-	now := history.Sample{Target: key, Type: p.typ, Values: []history.Value{{Labels: labels, Value: x.value}}}
+func (p *PromQL) sample(s *promSeries, now history.Sample, stamp int64, clock promClock) (events []history.Event) {
+	at := p.bracket(stamp, clock)
 	before, first := s.at, s.stamp == math.MinInt64
 	if !first && at.From-before.From > p.overdue() && !s.gone {
 		events = append(events, history.Event{Kind: history.GapKind, Span: history.Span{From: before.From, To: at.From}, Source: sourceMetrics,
-			Coverage: &history.Coverage{Probe: "metric:" + p.metric, Why: "the server had not scraped " + key, Failed: true, Largest: at.From - before.From}})
+			Coverage: &history.Coverage{Probe: "metric:" + p.metric, Why: "the server had not scraped " + now.Target, Failed: true, Largest: at.From - before.From}})
 	}
-	news := !s.told || !reflect.DeepEqual(now, s.sample)
-	s.stamp, s.at, s.sample, s.told, s.gone = x.stamp, at, now, true, false
+	news := !s.told || !now.Same(s.sample)
+	s.stamp, s.at, s.sample, s.told, s.gone = stamp, at, now, true, false
 	if news {
 		if !first {
 			now.Prev = copyOf(before)

@@ -1,10 +1,14 @@
 package probes
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,5 +149,159 @@ func TestPromQLSaysWhatIsWrong(t *testing.T) {
 	}
 	if _, err := NewPromQL("m", "up", time.Second, PromServer{CA: "no-such.pem"}, nil); err == nil {
 		t.Error("a certificate that is not there, and no error")
+	}
+}
+
+// fakeProm is a server whose clock is the probe's, and which answers with what stands in it.
+type fakeProm struct {
+	now    int64 // ns
+	series map[string][][2]any
+	extra  map[string]any // beside status and data of each answer
+	alive  []string       // series that are scraped before each answer about them
+}
+
+func (f *fakeProm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer := map[string]any{"status": "success", "data": map[string]any{}}
+	for name, x := range f.extra {
+		answer[name] = x
+	}
+	switch r.URL.Query().Get("query") {
+	case "":
+	case "time()":
+		answer["data"] = map[string]any{"resultType": "scalar", "result": [2]any{float64(f.now) / 1e9, ""}}
+	default:
+		var result []any
+		for _, name := range f.alive {
+			f.now += 1e9
+			f.scrape(name, "1")
+		}
+		for _, name := range slices.Sorted(maps.Keys(f.series)) {
+			result = append(result, map[string]any{"metric": map[string]string{"instance": name}, "values": f.series[name]})
+		}
+		answer["data"] = map[string]any{"resultType": "matrix", "result": result}
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// scrape adds a sample to a series, at the server's time.
+func (f *fakeProm) scrape(name, value string) {
+	f.series[name] = append(f.series[name], [2]any{float64(f.now) / 1e9, value})
+}
+
+func startFake(t *testing.T) (*fakeProm, *PromQL) {
+	t.Helper()
+	f := &fakeProm{now: 1000e9, series: map[string][][2]any{}}
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	p, err := NewPromQL("g", "g", time.Second, PromServer{URL: server.URL}, func() int64 { return f.now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return f, p
+}
+
+// NaN and the infinities are samples like others: what shows them is scraped, and no series is stale for it.
+func TestPromQLTellsEveryNumber(t *testing.T) {
+	f, p := startFake(t)
+	for _, c := range []struct {
+		text string
+		want float64
+	}{{"NaN", math.NaN()}, {"+Inf", math.Inf(1)}, {"-Inf", math.Inf(-1)}, {"-1", -1}} {
+		for i := range 5 {
+			f.now += 1e9
+			f.scrape("a", c.text)
+			got := promLook(t, p, false)
+			if i > 0 && len(got) > 0 || i == 0 && (len(got) != 1 || got[0].Sample == nil || !got[0].Sample.Same(history.Sample{Target: `{instance="a"}`,
+				Values: []history.Value{{Labels: map[string]string{"instance": "a"}, Value: history.Number(c.want)}}})) {
+				t.Errorf("%s, look %d: %+v", c.text, i, got)
+			}
+		}
+	}
+	f.scrape("b", "one")
+	if _, err := p.Look(t.Context(), false); err == nil || !strings.Contains(err.Error(), `a value is no number: "one"`) {
+		t.Errorf("a value that is no number: %v", err)
+	}
+}
+
+// A stretch without a whole answer is a gap with what the server said. Its samples are told, nothing is gone because it is not among them,
+// and the next whole answer is asked for all that came meanwhile.
+func TestPromQLTellsOfPartialAnswers(t *testing.T) {
+	for _, c := range []struct {
+		extra map[string]any
+		says  string
+	}{
+		{map[string]any{"warnings": []string{"store sg-2 is away", "and sg-3"}}, "store sg-2 is away; and sg-3"},
+		{map[string]any{"isPartial": true}, "isPartial"},
+		{map[string]any{"infos": []string{"it might be no counter"}, "isPartial": false}, ""},
+	} {
+		f, p := startFake(t)
+		turn := func(final bool, names ...string) []history.Event {
+			f.now += 1e9
+			for _, name := range names {
+				f.scrape(name, "1")
+			}
+			return promLook(t, p, final)
+		}
+		turn(false, "a", "b")
+		whole := f.now
+		hidden := f.series["b"]
+		delete(f.series, "b")
+		f.extra = c.extra
+		var got []history.Event
+		for range 6 {
+			got = append(got, turn(false, "a")...)
+			hidden = append(hidden, [2]any{float64(f.now) / 1e9, "9"})
+		}
+		if c.says == "" {
+			if len(got) != 1 || got[0].Sample.Gone != history.GoneStale || !strings.Contains(got[0].Sample.Target, `"b"`) {
+				t.Errorf("%v: %+v, want that b is gone", c.extra, got)
+			}
+			continue
+		}
+		if len(got) != 1 || got[0].Sample == nil || got[0].Sample.Partial != c.says || !strings.Contains(got[0].Sample.Target, `"a"`) {
+			t.Errorf("%v: %+v, want one sample of a that says %q", c.extra, got, c.says)
+		}
+		f.extra, f.series["b"] = nil, hidden
+		var gap *history.Event
+		value := history.Number(0)
+		for _, e := range turn(false, "a", "b") {
+			if e.Kind == history.GapKind {
+				gap = &e
+			} else if strings.Contains(e.Sample.Target, `"b"`) {
+				value = max(value, e.Sample.Values[0].Value)
+			}
+		}
+		if gap == nil || gap.Coverage.Why != c.says || !gap.Coverage.Partial || gap.From != whole || gap.To != f.now || gap.Coverage.Probe != "metric:g" {
+			t.Errorf("%v: the gap is %+v", c.extra, gap)
+		}
+		if value != 9 {
+			t.Errorf("%v: what b had meanwhile was lost: %v", c.extra, value)
+		}
+		f.extra = c.extra
+		turn(false, "a")
+		f.alive = []string{"a", "b"} // the last look waits for a scrape
+		if last := turn(true); !slices.ContainsFunc(last, func(e history.Event) bool { return e.Kind == history.GapKind }) {
+			t.Errorf("%v: nothing tells that the last answers were partial: %+v", c.extra, last)
+		}
+	}
+}
+
+// A partial answer about alerts shows no silence, and a condition's query with one has no answer.
+func TestPartialAnswersShowNoAbsence(t *testing.T) {
+	f, _ := startFake(t)
+	f.extra = map[string]any{"warnings": []string{"store sg-2 is away"}}
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	if v, err := Instant(t.Context(), "time()", PromServer{URL: server.URL}); err == nil || !strings.Contains(err.Error(), "not whole: store sg-2 is away") {
+		t.Errorf("%v, %v", v, err)
+	}
+	p, err := NewAlerts([]string{"Lock"}, func(string) bool { return false }, false, PromServer{URL: server.URL}, func() int64 { return f.now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if _, err := p.Look(t.Context(), false); err == nil || !strings.Contains(err.Error(), "not whole: store sg-2 is away") {
+		t.Errorf("alerts: %v", err)
 	}
 }

@@ -91,6 +91,8 @@ func (s *promServer) get(ctx context.Context, path string, query url.Values, dat
 	}
 	var answer struct {
 		Status, ErrorType, Error string
+		Warnings                 []string
+		IsPartial                bool // says VictoriaMetrics
 		Data                     json.RawMessage
 	}
 	switch err := json.Unmarshal(body, &answer); {
@@ -101,8 +103,22 @@ func (s *promServer) get(ctx context.Context, path string, query url.Values, dat
 	case err != nil || answer.Status != "success":
 		return fmt.Errorf("its answer is none of Prometheus: %s", cut(strings.TrimSpace(string(body))))
 	}
-	return json.Unmarshal(answer.Data, data)
+	if err := json.Unmarshal(answer.Data, data); err != nil {
+		return err
+	}
+	switch {
+	case len(answer.Warnings) > 0:
+		return &partial{cut(strings.Join(answer.Warnings, "; "))}
+	case answer.IsPartial:
+		return &partial{"isPartial"}
+	}
+	return nil
 }
+
+// partial is the error of an answer that is none of everything, by its own word; its data is there all the same.
+type partial struct{ what string }
+
+func (p *partial) Error() string { return "its answer is not whole: " + p.what }
 
 // now asks what time it is there.
 func (s *promServer) now(ctx context.Context) (promClock, error) {
@@ -110,13 +126,16 @@ func (s *promServer) now(ctx context.Context) (promClock, error) {
 	c := promClock{asked: history.At(s.clock())}
 	err := s.get(ctx, "/api/v1/query", url.Values{"query": {"time()"}}, &data)
 	c.asked.To = s.clock()
+	if less := new(partial); errors.As(err, &less) { // of the time it has all that there is
+		err = nil
+	}
 	if err == nil {
 		c.said, err = stampOf(data.Result[0])
 	}
 	return c, err
 }
 
-// samples are the raw samples of a selector, so far back.
+// samples are the raw samples of a selector, so far back. Beside an error that says that the answer is partial, they are what it has.
 func (s *promServer) samples(ctx context.Context, selector string, back time.Duration) ([]rawSeries, error) {
 	var data struct {
 		ResultType string
@@ -128,8 +147,9 @@ func (s *promServer) samples(ctx context.Context, selector string, back time.Dur
 		Histograms [][2]json.RawMessage
 	}
 	query := fmt.Sprintf("%s[%dms]", selector, back.Milliseconds())
-	if err := s.get(ctx, "/api/v1/query", url.Values{"query": {query}}, &data); err != nil {
-		return nil, err
+	answer := s.get(ctx, "/api/v1/query", url.Values{"query": {query}}, &data)
+	if less := new(partial); answer != nil && !errors.As(answer, &less) {
+		return nil, answer
 	}
 	if data.ResultType != "matrix" {
 		return nil, fmt.Errorf("%w: it gives a %s, and samples are wanted", ErrQuery, data.ResultType)
@@ -146,15 +166,17 @@ func (s *promServer) samples(ctx context.Context, selector string, back time.Dur
 			if err != nil {
 				return nil, err
 			}
-			if v, ok := valueOf(pair[1]); ok {
-				one.samples = append(one.samples, rawSample{stamp, v})
+			v, ok := valueOf(pair[1])
+			if !ok {
+				return nil, fmt.Errorf("a value is no number: %s", cut(string(pair[1])))
 			}
+			one.samples = append(one.samples, rawSample{stamp, v})
 		}
 		if len(one.samples) > 0 {
 			all = append(all, one)
 		}
 	}
-	return all, nil
+	return all, answer
 }
 
 // Instant evaluates a query once: the values of its result.
@@ -179,7 +201,7 @@ func Instant(ctx context.Context, query string, o PromServer) (all []float64, er
 	}
 	for _, x := range samples {
 		v, ok := valueOf(x.Value[1])
-		if !ok || err != nil {
+		if !ok || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, errors.Join(fmt.Errorf("%w: it gives a %s, and a number, or numbers, are wanted", ErrQuery, data.ResultType), err)
 		}
 		all = append(all, v)
@@ -187,7 +209,7 @@ func Instant(ctx context.Context, query string, o PromServer) (all []float64, er
 	return all, nil
 }
 
-// valueOf reads a number, or how much a native histogram has counted.
+// valueOf reads a number, which may be NaN or infinite, or how much a native histogram has counted.
 func valueOf(raw json.RawMessage) (float64, bool) {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
@@ -198,7 +220,7 @@ func valueOf(raw json.RawMessage) (float64, bool) {
 		text = h.Count
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	return v, err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
+	return v, err == nil
 }
 
 // stampOf reads seconds to the millisecond, as Prometheus keeps them.
@@ -222,7 +244,8 @@ func (s *promServer) typeOf(ctx context.Context, selector string) (string, error
 	}
 	for _, name := range []string{name, base} {
 		var data map[string][]struct{ Type string }
-		if err := s.get(ctx, "/api/v1/metadata", url.Values{"metric": {name}}, &data); err != nil {
+		err := s.get(ctx, "/api/v1/metadata", url.Values{"metric": {name}}, &data)
+		if less := new(partial); err != nil && !errors.As(err, &less) {
 			return "", err
 		}
 		if of := data[name]; len(of) > 0 {

@@ -5,13 +5,14 @@ import (
 	"io"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 // Archive lists what runs have said over time. Of o only Width and Color count.
-func Archive(w io.Writer, a *verdict.Archive, o Options) error {
+func Archive(w io.Writer, a *compare.Archive, o Options) error {
 	p := newPage(o)
 	for i := range a.Experiments {
 		e := &a.Experiments[i]
@@ -53,7 +54,7 @@ func startOf(started string) string {
 	return strings.Replace(started[:min(len(started), len("2006-01-02T15:04"))], "T", " ", 1)
 }
 
-func unread(a *verdict.Archive) (list []item) {
+func unread(a *compare.Archive) (list []item) {
 	for _, u := range a.Unread {
 		list = append(list, item{"", clean(u.Folder + ": " + u.Why)})
 	}
@@ -61,7 +62,7 @@ func unread(a *verdict.Archive) (list []item) {
 }
 
 // tightestOf is the row of a run that came nearest to its limit, or went furthest beyond.
-func tightestOf(e *verdict.ArchivedExperiment, run int) string {
+func tightestOf(e *compare.ArchivedExperiment, run int) string {
 	var n nearest
 	for _, row := range e.Rows {
 		for _, v := range row.Values {
@@ -75,11 +76,11 @@ func tightestOf(e *verdict.ArchivedExperiment, run int) string {
 
 // ArchivePage writes the same as a page: a picture of each row, and the runs with links to their reports. link gives the address of a file
 // of a run's folder as the page sees it.
-func ArchivePage(w io.Writer, a *verdict.Archive, link func(folder string) string) error {
+func ArchivePage(w io.Writer, a *compare.Archive, link func(folder string) string) error {
 	return archivePage(a, link).Write(w)
 }
 
-func archivePage(a *verdict.Archive, link func(folder string) string) *Page {
+func archivePage(a *compare.Archive, link func(folder string) string) *Page {
 	runs := 0
 	var sections []Section
 	for i := range a.Experiments {
@@ -109,7 +110,7 @@ func archivePage(a *verdict.Archive, link func(folder string) string) *Page {
 		Note: "This page needs no network. lockdrill history -f json gives the same as data."}
 }
 
-func archivedTable(e *verdict.ArchivedExperiment, link func(string) string) *Table {
+func archivedTable(e *compare.ArchivedExperiment, link func(string) string) *Table {
 	g := &Table{Label: "The runs of " + e.Name, Columns: []string{"started", "verdict", "labels", "nearest to its limit", "why", "changed", "run"}}
 	early := max(0, len(e.Runs)-rowsOfTable)
 	for k := len(e.Runs) - 1; k >= early; k-- { // the latest first: it is what people come for

@@ -7,12 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Comparison writes what a comparison says. Of o only Width and Color count.
-func Comparison(w io.Writer, c *verdict.Comparison, o Options) error {
+func Comparison(w io.Writer, c *compare.Comparison, o Options) error {
 	p := newPage(o)
 	word, ink := answerWord(c.Answer)
 	p.flow(0, 2, strings.Join(headOf(p.paint(ink, word), clean(c.Experiment), beside(c), c.Rehearsal), "  "))
@@ -26,7 +27,7 @@ func Comparison(w io.Writer, c *verdict.Comparison, o Options) error {
 	return p.to(w, "comparison")
 }
 
-func (p *page) comparedRows(c *verdict.Comparison) {
+func (p *page) comparedRows(c *compare.Comparison) {
 	if len(c.Rows) == 0 {
 		return
 	}
@@ -35,7 +36,7 @@ func (p *page) comparedRows(c *verdict.Comparison) {
 	for _, r := range worstRows(c.Rows) {
 		word, ink := rowWord(r.Word)
 		cells := []cell{{word, ink}, {clean(r.Lock), plain}, {clean(verdict.MeasureWords(r.Measure)), plain}}
-		if r.Word == verdict.TooFew {
+		if r.Word == compare.TooFew {
 			t.row(cells...)
 			t.note("why", clean(r.Why))
 		} else {
@@ -69,65 +70,65 @@ func reasonItems(reasons []string, most int, where string) []item {
 }
 
 // answerWord is the word of a comparison, and its ink.
-func answerWord(a verdict.Answer) (string, ink) {
+func answerWord(a compare.Answer) (string, ink) {
 	word := strings.ToUpper(strings.ReplaceAll(string(a), "-", " "))
 	switch a {
-	case verdict.NoRegression:
+	case compare.NoRegression:
 		return word, green
-	case verdict.Regressed:
+	case compare.Regressed:
 		return word, red
 	}
 	return word, yellow
 }
 
-func answerSentence(a verdict.Answer) string {
+func answerSentence(a compare.Answer) string {
 	switch a {
-	case verdict.NoRegression:
+	case compare.NoRegression:
 		return "No row got significantly worse by more than the tolerance, and nothing new broke. This does not prove that nothing changed: each row's interval says how much may have changed."
-	case verdict.Regressed:
+	case compare.Regressed:
 		return "The head is worse than the base, or something broke that did not break in the base."
-	case verdict.Refused:
+	case compare.Refused:
 		return "Nothing was compared: the runs differ in their environment or in their faults. --allow-different FIELD allows one difference."
 	}
 	return "The runs show nothing worse, but they do not answer the whole question. This is not a pass."
 }
 
-func rowWord(w verdict.Word) (string, ink) {
+func rowWord(w compare.Word) (string, ink) {
 	switch w {
-	case verdict.Worse:
+	case compare.Worse:
 		return "WORSE", red
-	case verdict.Better:
+	case compare.Better:
 		return "BETTER", green
-	case verdict.TooFew, verdict.NoData:
+	case compare.TooFew, compare.NoData:
 		return strings.ToUpper(string(w)), yellow
 	}
 	return string(w), plain
 }
 
 // worstRows has what needs a reader first: worse, then what was not answered, better, and the rest.
-func worstRows(rows []verdict.ComparedRow) []verdict.ComparedRow {
-	order := []verdict.Word{verdict.Worse, verdict.TooFew, verdict.NoData, verdict.Better, verdict.Unchanged}
-	return slices.SortedStableFunc(slices.Values(rows), func(a, b verdict.ComparedRow) int {
+func worstRows(rows []compare.ComparedRow) []compare.ComparedRow {
+	order := []compare.Word{compare.Worse, compare.TooFew, compare.NoData, compare.Better, compare.Unchanged}
+	return slices.SortedStableFunc(slices.Values(rows), func(a, b compare.ComparedRow) int {
 		return cmp.Compare(slices.Index(order, a.Word), slices.Index(order, b.Word))
 	})
 }
 
 // parted reports whether the sides of a row have figures that are worth a line each: not the same one everywhere.
-func parted(r *verdict.ComparedRow) bool {
+func parted(r *compare.ComparedRow) bool {
 	if r.Shift == nil {
 		return r.Base.N+r.Head.N > 0
 	}
-	same := func(i *verdict.Interval) bool { return i.Lo != nil && i.Hi != nil && *i.Lo == 0 && *i.Hi == 0 }
+	same := func(i *compare.Interval) bool { return i.Lo != nil && i.Hi != nil && *i.Lo == 0 && *i.Hi == 0 }
 	return !same(r.Shift) || r.ShiftWithin != nil && !same(r.ShiftWithin)
 }
 
 // beside is how many runs stand beside how many.
-func beside(c *verdict.Comparison) string {
+func beside(c *compare.Comparison) string {
 	return fmt.Sprintf("base %s, head %s", figures.Plural(len(c.Base), "run"), figures.Plural(len(c.Head), "run"))
 }
 
 // correctnessOf lists what went wrong on either side.
-func correctnessOf(c *verdict.Comparison) []item {
+func correctnessOf(c *compare.Comparison) []item {
 	var list []item
 	for _, f := range c.Correctness {
 		if f.Base+f.Head > 0 {
@@ -145,11 +146,11 @@ func correctnessOf(c *verdict.Comparison) []item {
 }
 
 // comparedRuns lists the runs of both sides.
-func comparedRuns(c *verdict.Comparison) []item {
+func comparedRuns(c *compare.Comparison) []item {
 	var list []item
 	for _, side := range []struct {
 		name string
-		runs []verdict.ComparedRun
+		runs []compare.ComparedRun
 	}{{"base", c.Base}, {"head", c.Head}} {
 		for _, r := range first(side.runs, mostRows) {
 			word, _ := runWord(r.Verdict)
@@ -170,7 +171,7 @@ func comparedRuns(c *verdict.Comparison) []item {
 const mostAllowed = 8
 
 // comparedHow says by what rule the words were given.
-func comparedHow(c *verdict.Comparison) []item {
+func comparedHow(c *compare.Comparison) []item {
 	var list []item
 	if len(c.Rows) > 0 {
 		rule := "no row has enough values to show a significant difference"

@@ -6,12 +6,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // sideText is one side of a row: its median, the interval of that, and from how much.
-func sideText(r *verdict.ComparedRow, s verdict.ComparedSide) string {
+func sideText(r *compare.ComparedRow, s compare.ComparedSide) string {
 	if s.N == 0 {
 		return "no value"
 	}
@@ -23,7 +23,7 @@ func sideText(r *verdict.ComparedRow, s verdict.ComparedSide) string {
 }
 
 // sizeText is how many values there are, of how many runs.
-func sizeText(r *verdict.ComparedRow, s verdict.ComparedSide) string {
+func sizeText(r *compare.ComparedRow, s compare.ComparedSide) string {
 	text := figures.Plural(s.N, r.Of)
 	if r.Of != "run" {
 		text += " of " + figures.Plural(len(s.Runs), "run")
@@ -35,7 +35,7 @@ func sizeText(r *verdict.ComparedRow, s verdict.ComparedSide) string {
 }
 
 // changeText is the shift, relative where the base has a median to be relative to.
-func changeText(r *verdict.ComparedRow) string {
+func changeText(r *compare.ComparedRow) string {
 	switch {
 	case r.Shift == nil:
 		return ""
@@ -46,7 +46,7 @@ func changeText(r *verdict.ComparedRow) string {
 }
 
 // withinText is the interval of the shift.
-func withinText(r *verdict.ComparedRow) string {
+func withinText(r *compare.ComparedRow) string {
 	switch {
 	case r.RelativeWithin != nil:
 		return "within " + relativeText(r.RelativeWithin)
@@ -57,7 +57,7 @@ func withinText(r *verdict.ComparedRow) string {
 }
 
 // chanceText is the chance that the head is above the base.
-func chanceText(r *verdict.ComparedRow) string {
+func chanceText(r *compare.ComparedRow) string {
 	if r.Superiority == nil {
 		return ""
 	}
@@ -69,7 +69,7 @@ func chanceText(r *verdict.ComparedRow) string {
 }
 
 // oddsText is the P of a row, and what is left of it among all rows.
-func oddsText(r *verdict.ComparedRow, c *verdict.Comparison) string {
+func oddsText(r *compare.ComparedRow, c *compare.Comparison) string {
 	switch {
 	case r.P == nil:
 		return ""
@@ -80,7 +80,7 @@ func oddsText(r *verdict.ComparedRow, c *verdict.Comparison) string {
 }
 
 // oddsOf is the P that counts: by Holm where the row was tested.
-func oddsOf(r *verdict.ComparedRow) string {
+func oddsOf(r *compare.ComparedRow) string {
 	if r.Adjusted != nil {
 		return odds(*r.Adjusted)
 	}
@@ -97,7 +97,7 @@ func odds(p float64) string {
 }
 
 // intervalText is span for what may be open at either end.
-func intervalText(i *verdict.Interval, unit string) string {
+func intervalText(i *compare.Interval, unit string) string {
 	switch {
 	case i == nil:
 		return "–"
@@ -110,7 +110,7 @@ func intervalText(i *verdict.Interval, unit string) string {
 }
 
 // signed puts a plus before a single figure above 0.
-func signed(text string, i *verdict.Interval) string {
+func signed(text string, i *compare.Interval) string {
 	if i.Lo != nil && *i.Lo > 0 && !strings.HasPrefix(text, "[") {
 		return "+" + text
 	}
@@ -118,7 +118,7 @@ func signed(text string, i *verdict.Interval) string {
 }
 
 // relativeText is an interval of shares in percent with their signs, to a tenth, rounded outwards.
-func relativeText(i *verdict.Interval) string {
+func relativeText(i *compare.Interval) string {
 	end := func(v *float64, round func(float64) float64, outwards float64) string {
 		if v == nil {
 			return "open"

@@ -4,12 +4,13 @@ import (
 	"io"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // ComparisonMarkdown writes what a comparison says, for a step summary or a chat. Markup in names is escaped.
-func ComparisonMarkdown(w io.Writer, c *verdict.Comparison) error {
+func ComparisonMarkdown(w io.Writer, c *compare.Comparison) error {
 	m := &md{}
 	word, _ := answerWord(c.Answer)
 	m.line("## %s\n", markdown(strings.Join(headOf(word, c.Experiment, beside(c), c.Rehearsal), " · ")))
@@ -37,9 +38,9 @@ func ComparisonMarkdown(w io.Writer, c *verdict.Comparison) error {
 	return m.to(w, "comparison")
 }
 
-func (m *md) comparedRow(r *verdict.ComparedRow) {
+func (m *md) comparedRow(r *compare.ComparedRow) {
 	word, _ := rowWord(r.Word)
-	if r.Word != verdict.Unchanged {
+	if r.Word != compare.Unchanged {
 		word = "**" + word + "**"
 	}
 	change, p := markdown(r.Why), ""
@@ -51,7 +52,7 @@ func (m *md) comparedRow(r *verdict.ComparedRow) {
 }
 
 // cellOf is one side of a row in a table.
-func cellOf(r *verdict.ComparedRow, s verdict.ComparedSide) string {
+func cellOf(r *compare.ComparedRow, s compare.ComparedSide) string {
 	if s.N == 0 {
 		return "–"
 	}

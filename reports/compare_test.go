@@ -24,7 +24,7 @@ func comparedSide(t *testing.T, names ...string) (side []*compare.Observed) {
 	return side
 }
 
-func comparison(t *testing.T, base, head []*compare.Observed, allow ...string) *verdict.Comparison {
+func comparison(t *testing.T, base, head []*compare.Observed, allow ...string) *compare.Comparison {
 	t.Helper()
 	c, err := compare.Compare(base, head, compare.CompareOptions{Alpha: 0.05, Tolerance: 0.1, Allow: allow})
 	if err != nil {
@@ -39,14 +39,14 @@ func TestComparisons(t *testing.T) {
 	var texts, mds golden.Book
 	for _, c := range []struct {
 		name   string
-		made   *verdict.Comparison
-		answer verdict.Answer
+		made   *compare.Comparison
+		answer compare.Answer
 	}{
-		{"regressed", comparison(t, base, head, "system.locks.leader.policy.loop.poll"), verdict.Regressed},
-		{"refused", comparison(t, base, head), verdict.Refused},
-		{"better", comparison(t, head, base, "system"), verdict.CannotSay}, // one row is too few
-		{"same", comparison(t, base[:1], base[1:]), verdict.CannotSay},
-		{"unanswered", comparison(t, late, head[:1], "all"), verdict.CannotSay},
+		{"regressed", comparison(t, base, head, "system.locks.leader.policy.loop.poll"), compare.Regressed},
+		{"refused", comparison(t, base, head), compare.Refused},
+		{"better", comparison(t, head, base, "system"), compare.CannotSay}, // one row is too few
+		{"same", comparison(t, base[:1], base[1:]), compare.CannotSay},
+		{"unanswered", comparison(t, late, head[:1], "all"), compare.CannotSay},
 	} {
 		if c.made.Answer != c.answer {
 			t.Errorf("%s: %s, want %s: %q", c.name, c.made.Answer, c.answer, c.made.Reasons)
@@ -104,15 +104,15 @@ func TestComparisonEscapesNames(t *testing.T) {
 
 func TestIntervalsAreWrittenAsTheyAre(t *testing.T) {
 	for _, c := range []struct {
-		i    *verdict.Interval
+		i    *compare.Interval
 		unit string
 		want string
 	}{
-		{&verdict.Interval{Lo: at(0.9121), Hi: at(0.9129)}, verdict.UnitSeconds, "[912.10, 912.90]ms"},
-		{&verdict.Interval{Lo: at(2), Hi: nil}, verdict.UnitSeconds, "[2.000s, open]"},
-		{&verdict.Interval{Lo: nil, Hi: at(2)}, verdict.UnitSeconds, "[open, 2s]"},
-		{&verdict.Interval{}, verdict.UnitCount, "[open, open]"},
-		{&verdict.Interval{Lo: at(-3), Hi: at(4)}, verdict.UnitCount, "[-3, 4]"},
+		{&compare.Interval{Lo: at(0.9121), Hi: at(0.9129)}, verdict.UnitSeconds, "[912.10, 912.90]ms"},
+		{&compare.Interval{Lo: at(2), Hi: nil}, verdict.UnitSeconds, "[2.000s, open]"},
+		{&compare.Interval{Lo: nil, Hi: at(2)}, verdict.UnitSeconds, "[open, 2s]"},
+		{&compare.Interval{}, verdict.UnitCount, "[open, open]"},
+		{&compare.Interval{Lo: at(-3), Hi: at(4)}, verdict.UnitCount, "[-3, 4]"},
 		{nil, verdict.UnitCount, "–"},
 	} {
 		if got := intervalText(c.i, c.unit); got != c.want {
@@ -123,7 +123,7 @@ func TestIntervalsAreWrittenAsTheyAre(t *testing.T) {
 		lo, hi *float64
 		want   string
 	}{{at(0.1204), at(0.1211), "[+12.0, +12.2]%"}, {at(-0.05), at(0), "[-5.0, +0.0]%"}, {at(0.25), at(0.25), "+25.0%"}, {nil, at(0.1), "[open, +10.0]%"}} {
-		if got := relativeText(&verdict.Interval{Lo: c.lo, Hi: c.hi}); got != c.want {
+		if got := relativeText(&compare.Interval{Lo: c.lo, Hi: c.hi}); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}
@@ -157,11 +157,11 @@ func TestComparisonOnThePage(t *testing.T) {
 
 // Unlike runs that were allowed to differ in everything list their first settings, and say how many more there are; other notes stay.
 func TestAllowedDifferencesAreBounded(t *testing.T) {
-	c := &verdict.Comparison{}
+	c := &compare.Comparison{}
 	for i := range mostAllowed + 3 {
-		c.Notes = append(c.Notes, verdict.Note{Text: fmt.Sprintf("allowed to differ: setting %d", i), Allowed: true})
+		c.Notes = append(c.Notes, compare.Note{Text: fmt.Sprintf("allowed to differ: setting %d", i), Allowed: true})
 	}
-	c.Notes = append(c.Notes, verdict.Note{Text: "one run on a side"})
+	c.Notes = append(c.Notes, compare.Note{Text: "one run on a side"})
 	list := comparedHow(c)
 	if n := len(list); n != mostAllowed+2 || list[n-2].Text != "one run on a side" || list[n-1].Text != "allowed to differ: 3 more settings, see -o json" {
 		t.Errorf("%+v", list)

@@ -63,7 +63,12 @@ func ends(r *verdict.Range) []string {
 	return []string{decimal(r.Lo), decimal(*r.Hi)}
 }
 
-func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+func decimal(v float64) string {
+	if infinite(v) {
+		return number(v)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
 
 func writeCSV(w io.Writer, rows [][]string) error {
 	if err := csv.NewWriter(w).WriteAll(rows); err != nil {

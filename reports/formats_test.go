@@ -49,9 +49,16 @@ func coded(t *testing.T, r Run) Run {
 	if doc, err = golden.Coded(doc); err != nil {
 		t.Fatal(err)
 	}
+	said := r.Judgement
 	r.Judgement = new(verdict.Judgement)
 	if err := json.Unmarshal(doc, r.Judgement); err != nil {
 		t.Fatal(err)
+	}
+	for i := range said.SLOs { // the document has their names only
+		r.Judgement.SLOs[i].Question = said.SLOs[i].Question
+	}
+	for i := range said.Expected {
+		r.Judgement.Expected[i].Question = said.Expected[i].Question
 	}
 	return r
 }

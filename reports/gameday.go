@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/gameday"
 )
 
 // Titles of the parts of a game day's report: page and text have the same ones.
@@ -24,7 +25,7 @@ const (
 )
 
 // dayTables are the steps, the figures and the observations: the terminal, the text and the page draw the same ones.
-func dayTables(g *verdict.GameDay) []Table {
+func dayTables(g *gameday.Document) []Table {
 	steps := Table{ID: "steps", Label: daySteps, Columns: []string{"step", "what", "outcome", "verdict", "when", "by"}}
 	for i := range g.Steps {
 		s := &g.Steps[i]
@@ -40,7 +41,7 @@ func dayTables(g *verdict.GameDay) []Table {
 		if s.Note != "" {
 			outcome.Text += ": " + s.Note
 		}
-		if s.Outcome != verdict.StepDone {
+		if s.Outcome != gameday.StepDone {
 			outcome.Class = "open"
 		}
 		if n := len(s.Aborted); n > 0 {
@@ -71,13 +72,13 @@ func dayTables(g *verdict.GameDay) []Table {
 }
 
 // dayTally counts the steps by how they ended.
-func dayTally(g *verdict.GameDay) string {
+func dayTally(g *gameday.Document) string {
 	counts := map[string]int{}
 	for _, s := range g.Steps {
 		counts[s.Outcome]++
 	}
 	var parts []string
-	for _, o := range []string{verdict.StepDone, verdict.StepSkipped, verdict.StepAborted, verdict.StepNotRun} {
+	for _, o := range []string{gameday.StepDone, gameday.StepSkipped, gameday.StepAborted, gameday.StepNotRun} {
 		if n := counts[o]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, o))
 		}
@@ -86,7 +87,7 @@ func dayTally(g *verdict.GameDay) string {
 }
 
 // dayFacts are what the sheet says, and how the day ended.
-func dayFacts(g *verdict.GameDay) []item {
+func dayFacts(g *gameday.Document) []item {
 	list := []item{{"hypothesis", g.Hypothesis}, {"owner", g.Owner}}
 	for _, role := range slices.Sorted(maps.Keys(g.Roles)) {
 		list = append(list, item{role, g.Roles[role]})
@@ -103,7 +104,7 @@ func dayFacts(g *verdict.GameDay) []item {
 }
 
 // dayTold are lines of all drills for the post-mortem, each with its step.
-func dayTold(g *verdict.GameDay, of func(*verdict.Judgement) []string) (list []string) {
+func dayTold(g *gameday.Document, of func(*verdict.Judgement) []string) (list []string) {
 	for _, s := range g.Steps {
 		if s.Judged == nil {
 			continue
@@ -116,7 +117,7 @@ func dayTold(g *verdict.GameDay, of func(*verdict.Judgement) []string) (list []s
 }
 
 // dayMoments are the day as a person would retell it.
-func dayMoments(g *verdict.GameDay) (list []string) {
+func dayMoments(g *gameday.Document) (list []string) {
 	for _, s := range g.Steps {
 		if s.Started != "" {
 			list = append(list, s.Started+" "+s.Name+" begins ("+s.Who+")")
@@ -137,7 +138,7 @@ func dayMoments(g *verdict.GameDay) (list []string) {
 }
 
 // afterwards are the headings of the day's post-mortem, with what was measured.
-func afterwards(g *verdict.GameDay) []struct {
+func afterwards(g *gameday.Document) []struct {
 	forPeople
 	measured []string
 } {
@@ -157,7 +158,7 @@ func afterwards(g *verdict.GameDay) []struct {
 }
 
 // GameDayPage writes the page of a game day; it needs no network.
-func GameDayPage(w io.Writer, g *verdict.GameDay) error {
+func GameDayPage(w io.Writer, g *gameday.Document) error {
 	word, ink := runWord(g.Verdict)
 	p := &Page{Word: word, Class: classOf(ink), Title: g.Name, Tally: dayTally(g), Sentences: []string{g.Hypothesis}, Note: "This page needs no network. gameday.json has the same as data.",
 		Site: []Link{}} // the style of a server's pages is for narrow screens, too
@@ -175,7 +176,7 @@ func GameDayPage(w io.Writer, g *verdict.GameDay) error {
 }
 
 // GameDayText writes the same as Markdown.
-func GameDayText(w io.Writer, g *verdict.GameDay) error {
+func GameDayText(w io.Writer, g *gameday.Document) error {
 	word, _ := runWord(g.Verdict)
 	m := &md{}
 	m.line("# Game day: %s\n", markdown(g.Name))
@@ -210,7 +211,7 @@ func GameDayText(w io.Writer, g *verdict.GameDay) error {
 }
 
 // GameDay writes the tables of a game day for a terminal.
-func GameDay(w io.Writer, g *verdict.GameDay) error {
+func GameDay(w io.Writer, g *gameday.Document) error {
 	word, _ := runWord(g.Verdict)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s  %s\n", word, g.Name, dayTally(g))

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/gameday"
 )
 
 // A bar in what somebody wrote ends no cell, and no backslash stands beside it that a reader would see.
 func TestBarsStayInTheirCells(t *testing.T) {
-	g := &verdict.GameDay{Name: "day", Observations: []verdict.Observation{{At: "2026-07-06T12:00:00Z", Who: "ann|bob", Text: `queue \| stood still | then went on`}}}
+	g := &gameday.Document{Name: "day", Observations: []gameday.Observation{{At: "2026-07-06T12:00:00Z", Who: "ann|bob", Text: `queue \| stood still | then went on`}}}
 	var day, run strings.Builder
 	if err := GameDayText(&day, g); err != nil {
 		t.Fatal(err)

@@ -3,12 +3,13 @@ package reports
 import (
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 // baselineBlocks hold the run beside earlier ones: c has it as its head; nil = it was not compared.
-func baselineBlocks(c *verdict.Comparison) []Block {
+func baselineBlocks(c *compare.Comparison) []Block {
 	if c == nil {
 		return []Block{{Muted: "This run was not compared with another one."}}
 	}
@@ -42,9 +43,9 @@ func appendItems(blocks []Block, heading string, list []item) []Block {
 	return append(blocks, itemBlock(heading, list))
 }
 
-func comparedTable(c *verdict.Comparison) *Table {
+func comparedTable(c *compare.Comparison) *Table {
 	return tableOf("Each row beside the baseline, the medians", []string{"", "lock", "measure", "base", "head", "change", "p"}, worstRows(c.Rows),
-		func(r verdict.ComparedRow) []Cell {
+		func(r compare.ComparedRow) []Cell {
 			word, ink := rowWord(r.Word)
 			change, p := plainCell(r.Why), figureCell("–")
 			if parted(&r) && r.Shift != nil {
@@ -56,9 +57,9 @@ func comparedTable(c *verdict.Comparison) *Table {
 }
 
 // withinTable says how sure the medians and the change are, and from how much they were taken.
-func withinTable(c *verdict.Comparison) *Table {
+func withinTable(c *compare.Comparison) *Table {
 	return tableOf("Confidence intervals and sizes", []string{"lock", "measure", "base within", "of", "head within", "of", "change within"}, worstRows(c.Rows),
-		func(r verdict.ComparedRow) []Cell {
+		func(r compare.ComparedRow) []Cell {
 			return []Cell{codeCell(r.Lock), plainCell(verdict.MeasureWords(r.Measure)), figureCell(intervalText(r.Base.Within, r.Unit)), plainCell(sizeText(&r, r.Base)),
 				figureCell(intervalText(r.Head.Within, r.Unit)), plainCell(sizeText(&r, r.Head)), measuredCell(strings.TrimPrefix(withinText(&r), "within "))}
 		})

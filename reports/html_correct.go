@@ -22,7 +22,7 @@ func tableBlock(heading string, g *Table) []Block {
 func correctnessBlocks(r Run, ev *evidence) []Block {
 	j := r.Judgement
 	return slices.Concat(
-		[]Block{itemBlock("", workItems(j.Counts))},
+		[]Block{itemBlock("", append(workItems(j), unknownItems(j, ofWork)...))},
 		tableBlock("Duplicate terminal states", duplicateTable(j.Duplicates, ev)),
 		tableBlock("Overlap", overlapTable(j.Overlap, ev)),
 		tableBlock("Abandonments", abandonmentTable(j.Abandonments, ev)),
@@ -32,7 +32,7 @@ func correctnessBlocks(r Run, ev *evidence) []Block {
 }
 
 func duplicateTable(list []verdict.Duplicate, ev *evidence) *Table {
-	return tableOf("Jobs with more than one accepted terminal state", []string{"lock", "job", "too many", "kinds", "at", "epochs", "events"}, list,
+	return tableOf("Jobs with more than one accepted terminal state", []string{"lock", "job", "too many", "kinds", "at", "by", "events"}, list,
 		func(d verdict.Duplicate) []Cell {
 			var at []string
 			for _, s := range d.At {
@@ -43,7 +43,7 @@ func duplicateTable(list []verdict.Duplicate, ev *evidence) *Table {
 				kinds += ", resurrected"
 			}
 			return []Cell{codeCell(d.Lock), codeCell(d.Job), figureCell(figures.Count(d.Extra)), plainCell(kinds), figureCell(strings.Join(at, ", ")),
-				plainCell(strings.Join(d.Epochs, ", ")), ev.cell(d.Evidence)}
+				plainCell(strings.Join(d.Writers(), ", ")), ev.cell(d.Evidence)}
 		})
 }
 
@@ -73,12 +73,17 @@ func abandonmentTable(list []verdict.Abandonment, ev *evidence) *Table {
 // debtBlocks are what the locks cost those who wanted them.
 func debtBlocks(r Run, ev *evidence) []Block {
 	j := r.Judgement
-	debts := Block{Text: "No lock debt: no key stayed taken after its work was done."}
-	if items := debtItems(j.Debts); len(items) > 0 {
-		debts = itemBlock("", items)
+	items := debtItems(j.Debts)
+	switch k := knows(j, "lock_debt"); {
+	case len(j.Debts) > 0:
+	case k == whole:
+		items = []item{{"lock debt", "none: no key stayed taken after its work was done"}}
+	case k == partial:
+		items = []item{{"lock debt", "none was seen"}}
 	}
+	items = append(items, unknownItems(j, ofKeys)...)
 	return slices.Concat(
-		[]Block{debts},
+		[]Block{itemBlock("", items)},
 		tableBlock("Debts", debtTable(j.Debts, ev)),
 		tableBlock("Answered \"not yours\"", notOwnedTable(j.NotOwned, ev)),
 		tableBlock("Holds and waits of jobs", distributionTable(j.Distributions)),

@@ -154,7 +154,11 @@ func eventText(e *history.Event) string {
 	case e.Replica != nil:
 		add("%s %s", e.Replica.Incarnation, e.Replica.Exit)
 	case e.Sample != nil:
-		add("metric %s of %s: %d series %s", e.Sample.Metric, e.Sample.Target, len(e.Sample.Values), e.Sample.Gone)
+		add("metric %s of %s: %d series %s", e.Sample.Metric, e.Sample.Target, len(e.Sample.Values), because(cmp.Or(e.Sample.Gone, e.Sample.Partial), e.Sample.Why))
+	case e.Unread != nil:
+		add("%s of %s, %s", figures.Plural(e.Unread.Count, "record"), e.Unread.Source, because(string(e.Unread.Reason), clipped(e.Unread.Detail, longName)))
+	case e.Belief != nil:
+		add("%s %s", cmp.Or(e.Belief.Incarnation, e.Belief.Named), cmp.Or(e.Belief.Gone, map[bool]string{true: "leads", false: "does not lead"}[e.Belief.Holds]))
 	case e.Fault != nil:
 		add("%s %s", e.Op, because(string(e.Fault.Why), e.Fault.Detail))
 	case e.Note != nil:

@@ -40,7 +40,7 @@ func impactTexts(j *verdict.Judgement) []string {
 	for _, s := range seriesOf(j.Takeovers, j.Faults) {
 		list = append(list, fmt.Sprintf("takeover of %s: %s: %s", clipped(s.lock, longName), s.head(), listed(s.extent())))
 	}
-	for _, i := range append(workItems(j.Counts), debtItems(j.Debts)...) {
+	for _, i := range slices.Concat(workItems(j), debtItems(j.Debts), unknownItems(j, ofBoth)) {
 		if i.Text != "" {
 			list = append(list, i.Label+": "+i.Text)
 		}

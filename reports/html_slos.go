@@ -123,7 +123,7 @@ const meterWidth = 96.0
 
 // meterOf is nil where there is no scale to draw on.
 func meterOf(s verdict.SLOResult) *meter {
-	if s.N == 0 || s.Limit <= 0 || s.Lo < 0 {
+	if s.N == 0 || s.Limit <= 0 || s.Lo < 0 || infinite(s.Lo) {
 		return nil
 	}
 	most := math.Max(s.Limit*1.25, s.Lo*1.25)

@@ -13,7 +13,6 @@ import (
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // JUnit writes junit.xml of one run.
@@ -181,15 +180,11 @@ func missing(r Run) *junit.Result {
 	if j.Verdict == "pass" {
 		return nil
 	}
-	_, counts := shotCounts(j.Faults)
+	ids, counts := shotCounts(j)
 	var short []string
-	for i := range r.Experiment.Faults {
-		id := r.Experiment.Faults[i].ID
-		switch c := counts[id]; {
-		case c.declared == 0:
-			short = append(short, id+": never fired")
-		case c.confirmed < c.declared:
-			short = append(short, fmt.Sprintf("%s: %s of %s confirmed", id, figures.Count(c.confirmed), figures.Plural(c.declared, "declared shot")))
+	for _, id := range ids {
+		if c := counts[id]; c.confirmed < c.declared {
+			short = append(short, id+": "+c.String())
 		}
 	}
 	if len(short) == 0 {

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -8,26 +9,24 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// lockSums writes what each lock's policy comes to, before anything is measured.
-func (p *page) lockSums(all []forecast.LockSums) {
-	parts(p, "WHAT THE TIMINGS ALLOW, lock by lock", all, func(s forecast.LockSums) { p.ofLock(&s, nil) })
-}
-
-// rehearsedSums writes the same, and what the simulated runs gave.
-func (p *page) rehearsedSums(all []forecast.RehearsedLock) {
-	p.part("WHAT THE TIMINGS ALLOW, AND WHAT THE SIMULATED RUNS GAVE")
-	for i := range all {
-		p.ofLock(&all[i].LockSums, &all[i])
+// lockSums writes what each lock's policy comes to, and what simulated runs of it gave, where there were any.
+func (p *page) lockSums(all []forecast.LockSums, rehearsed int64) {
+	title := "WHAT THE TIMINGS ALLOW, lock by lock"
+	if rehearsed > 0 {
+		title = "WHAT THE TIMINGS ALLOW, AND WHAT " + strings.ToUpper(figures.Plural(rehearsed, "simulated run")) + " GAVE"
 	}
+	parts(p, title, all, func(s forecast.LockSums) { p.ofLock(&s, cmp.Or(s.Seeds, &forecast.SeedSums{})) })
 }
 
-// ofLock writes one lock's sums. seen, what the simulated runs gave beside them, may be nil.
-func (p *page) ofLock(s *forecast.LockSums, seen *forecast.RehearsedLock) {
+// ofLock writes one lock's sums. seen is what simulated runs gave beside them.
+func (p *page) ofLock(s *forecast.LockSums, seen *forecast.SeedSums) {
 	p.flow(2, 4, p.paint(bold, s.Lock))
-	p.item("  takeover", takeoverRange(s, seen))
-	p.item("  mean", meanOf(s, seen))
-	for i := range s.Promises {
-		p.item("  "+s.Promises[i].Limit+" "+secs(s.Promises[i].Value), promiseOf(s, i, seen))
+	p.item("  takeover", takeoverRange(s))
+	if seen.Mean != nil {
+		p.item("  mean", fmt.Sprintf("simulated: %s, give or take %s", roughly(*seen.Mean), roughly(*seen.Error)))
+	}
+	for i, pr := range s.Promises {
+		p.item("  "+pr.Limit+" "+secs(pr.Value), promiseOf(s, i))
 	}
 	if f := s.Failures; f != nil {
 		p.item("  failures", failuresOf(f, seen))
@@ -35,11 +34,10 @@ func (p *page) ofLock(s *forecast.LockSums, seen *forecast.RehearsedLock) {
 	if w := s.Wait; w != nil {
 		text := fmt.Sprintf("%s, no less than the ttl %s: a waiter that comes when the fault strikes is still there when the lease ends", secs(w.Budget), secs(w.TTL))
 		if w.Busy > 0 {
-			text = fmt.Sprintf("%s, under ttl %s: a waiter that comes when the fault strikes gives up in %s of the cases, and others are refused (busy) for up to %s",
-				secs(w.Budget), secs(w.TTL), chance(w.GiveUp), secs(w.Busy))
+			text = fmt.Sprintf("%s, under ttl %s: a waiter that comes when the fault strikes may give up, and is refused (busy) for up to %s", secs(w.Budget), secs(w.TTL), secs(w.Busy))
 		}
-		if seen != nil && seen.Seeds.Waits > 0 {
-			text += fmt.Sprintf("; simulated: %s of %s after a fault gave up", figures.Count(seen.Seeds.Refused), figures.Plural(seen.Seeds.Waits, "wait"))
+		if seen.Waits > 0 {
+			text += fmt.Sprintf("; simulated: %s of %s after a fault gave up", figures.Count(seen.Refused), figures.Plural(seen.Waits, "wait"))
 		}
 		p.item("  wait", text)
 	}
@@ -48,23 +46,23 @@ func (p *page) ofLock(s *forecast.LockSums, seen *forecast.RehearsedLock) {
 		if c.Races {
 			text = fmt.Sprintf("a run every %s, or every %s when a poll just misses the end of the lease, and not every poll %s", secs(c.Alone), secs(c.Alone+c.Poll), secs(c.Poll))
 		}
-		if seen != nil && seen.Seeds.TickEvery != nil {
-			text += "; simulated: every " + roughly(*seen.Seeds.TickEvery) + " on average"
+		if seen.TickEvery != nil {
+			text += "; simulated: every " + roughly(*seen.TickEvery) + " on average"
 		}
 		p.item("  cadence", text)
 	}
 }
 
-func takeoverRange(s *forecast.LockSums, seen *forecast.RehearsedLock) string {
+func takeoverRange(s *forecast.LockSums) string {
 	text := secs(s.Takeover.Lo) + " to " + secs(s.Takeover.Hi) + " by the timings (L3)"
 	if s.Takeover.Untold != "" {
 		text += ", plus " + s.Takeover.Untold
 	}
-	if seen == nil {
+	g := s.Seeds
+	switch {
+	case g == nil:
 		return text
-	}
-	g := &seen.Seeds
-	if g.Mean == nil {
+	case g.Mean == nil:
 		return text + "; simulated: none that ended"
 	}
 	text += fmt.Sprintf("; simulated: %s to %s in %s", roughly(*g.Min), roughly(*g.Max), figures.Plural(g.Takeovers, "takeover"))
@@ -74,48 +72,23 @@ func takeoverRange(s *forecast.LockSums, seen *forecast.RehearsedLock) string {
 	return text
 }
 
-// meanOf is the mean by the sum where the sum applies, and that of the simulated runs.
-func meanOf(s *forecast.LockSums, seen *forecast.RehearsedLock) string {
-	says := ""
-	if s.Takeover.Mean != nil && len(s.Takeover.Unless) == 0 {
-		says = roughly(*s.Takeover.Mean)
-		if s.Takeover.Form != "" {
-			says = s.Takeover.Form + " = " + says
-		}
-		says += " as long as Redis answers without delay"
-	}
-	if seen == nil || seen.Seeds.Mean == nil {
-		return says
-	}
-	gave := fmt.Sprintf("simulated: %s, give or take %s", roughly(*seen.Seeds.Mean), roughly(*seen.Seeds.Error))
-	if says == "" {
-		return gave
-	}
-	if says += "; " + gave; !seen.Holds() {
-		says += ", so something besides the kills takes time"
-	}
-	return says
-}
-
-func promiseOf(s *forecast.LockSums, i int, seen *forecast.RehearsedLock) string {
+func promiseOf(s *forecast.LockSums, i int) string {
 	pr := s.Promises[i]
 	text := "Your timings guarantee it."
 	switch {
 	case pr.Luck && pr.Value < s.Takeover.Lo:
 		text = "Your timings cannot meet it."
-	case pr.Luck && len(s.Takeover.Unless) > 0:
-		text = "Your timings do not guarantee it."
-	case pr.Luck && pr.Chance >= 0.9995:
+	case pr.Luck && pr.Prompt:
 		text = "Met as long as Redis answers without delay."
 	case pr.Luck:
-		text = "Your timings do not guarantee it: " + chance(pr.Chance) + " of such faults meet it."
+		text = "Your timings do not guarantee it."
 	case s.Takeover.Untold != "":
 		text = "Your timings leave " + secs(pr.Value-s.Takeover.Hi) + " of it for " + s.Takeover.Untold + "."
 	}
-	if seen == nil || seen.Seeds.Met[i].Share == nil {
+	if s.Seeds == nil || s.Seeds.Met[i].Share == nil {
 		return text
 	}
-	switch met := *seen.Seeds.Met[i].Share; met {
+	switch met := *s.Seeds.Met[i].Share; met {
 	case 1:
 		return text + " Every simulated takeover met it."
 	case 0:
@@ -125,7 +98,7 @@ func promiseOf(s *forecast.LockSums, i int, seen *forecast.RehearsedLock) string
 	}
 }
 
-func failuresOf(f *forecast.FailureSum, seen *forecast.RehearsedLock) string {
+func failuresOf(f *forecast.FailureSum, seen *forecast.SeedSums) string {
 	text := fmt.Sprintf("%s in a row may fail before the lease is unsafe", figures.Plural(f.Safe, "renewal"))
 	switch {
 	case f.Class == "legacy_warn":
@@ -141,8 +114,8 @@ func failuresOf(f *forecast.FailureSum, seen *forecast.RehearsedLock) string {
 	default:
 		text += fmt.Sprintf("; the policy gives up after %d", f.Count)
 	}
-	if seen != nil && seen.Seeds.GivenUp+seen.Seeds.Late > 0 {
-		text += fmt.Sprintf("; simulated: given up %d times, %d times too late or never", seen.Seeds.GivenUp, seen.Seeds.Late)
+	if seen.GivenUp+seen.Late > 0 {
+		text += fmt.Sprintf("; simulated: given up %d times, %d times too late or never", seen.GivenUp, seen.Late)
 	}
 	return text
 }

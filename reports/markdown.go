@@ -30,7 +30,7 @@ func Markdown(w io.Writer, r Run, o Options) error {
 	m.section("Takeovers", takeoverItems(j))
 	m.section(rollingTitle, rollingItems(j))
 	m.section(deathTitle(j), deathItems(j))
-	m.section("Work", workItems(j.Counts))
+	m.section("Work", append(workItems(j), unknownItems(j, ofWork)...))
 	m.section(drillTitle, append(slices.DeleteFunc(validityItems(j), func(i item) bool {
 		return slices.Contains([]string{"void", "confirmed", ""}, i.Label) // said above, or one line a shot: in the full report
 	}), calledItems(r.Lanes)...))

@@ -23,6 +23,8 @@ func span(lo float64, hi *float64, unit string) string {
 
 func spanOf(lo float64, hi *float64, text func(float64) string) string {
 	switch {
+	case hi == nil && lo >= verdict.Infinite:
+		return text(lo)
 	case hi == nil:
 		return "[" + text(lo) + ", open]"
 	case *hi == lo:
@@ -63,13 +65,19 @@ func exact(v float64, unit string) string {
 // noise is what floating point adds to a figure that was whole; it must not push a figure to the next digit.
 const noise = 1e-6
 
-// number writes a count, grouped in thousands.
+// number writes a count, grouped in thousands, or that it is infinite.
 func number(v float64) string {
+	if infinite(v) {
+		return map[bool]string{true: "+Inf", false: "-Inf"}[v > 0]
+	}
 	if v != math.Trunc(v) {
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	}
 	return figures.Count(int(v))
 }
+
+// infinite reports a figure that stands for infinity, also after it was reckoned with.
+func infinite(v float64) bool { return math.Abs(v) >= verdict.Infinite }
 
 // percent writes an upper bound of a rate with two digits, rounded up.
 func percent(rate float64) string {

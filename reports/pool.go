@@ -5,12 +5,13 @@ import (
 	"io"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Pool writes what many runs say together. Of o only Width and Color count.
-func Pool(w io.Writer, p *verdict.Pooled, o Options) error {
+func Pool(w io.Writer, p *compare.Pooled, o Options) error {
 	page := newPage(o)
 	word, ink := runWord(p.Verdict)
 	page.flow(0, 2, page.paint(ink, word)+"  "+clean(p.Experiment)+"  "+figures.Plural(len(p.Runs), "run")+" together")
@@ -31,7 +32,7 @@ func Pool(w io.Writer, p *verdict.Pooled, o Options) error {
 	return page.to(w, "pool")
 }
 
-func pooledSentence(p *verdict.Pooled) string {
+func pooledSentence(p *compare.Pooled) string {
 	switch {
 	case p.ExitCode == verdict.ExitRefused:
 		return "The runs do not answer one question: they differ in what they stood on, in what was done to them, or in what was promised. Nothing was judged."
@@ -42,7 +43,7 @@ func pooledSentence(p *verdict.Pooled) string {
 }
 
 // pooledRuns lists the runs with what each gave to the rows.
-func pooledRuns(p *verdict.Pooled) (list []item) {
+func pooledRuns(p *compare.Pooled) (list []item) {
 	for i, r := range p.Runs {
 		word, _ := runWord(r.Verdict)
 		var gave []string

@@ -93,15 +93,15 @@ func (m *md) impact(j *verdict.Judgement) {
 	m.line("\n## %s, as measured\n", pmImpact.title)
 	m.violated(j)
 	m.section("Takeovers", takeoverItems(j))
-	work := workItems(j.Counts)
+	work := workItems(j)
 	for _, i := range keyItems(j) {
 		work = append(work, item{i.Label, listed(i.Text)})
 	}
-	m.section("Work", work)
+	m.section("Work", append(work, unknownItems(j, ofBoth)...))
 	var list []item
 	for _, d := range j.Duplicates {
-		list = append(list, item{"duplicate", fmt.Sprintf("job %s of lock %s: %s too many (%s), by the epochs %s",
-			d.Job, d.Lock, figures.Plural(d.Extra, "terminal state"), strings.Join(d.Kinds, ", "), strings.Join(d.Epochs, ", "))})
+		list = append(list, item{"duplicate", fmt.Sprintf("job %s of lock %s: %s too many (%s), by %s",
+			d.Job, d.Lock, figures.Plural(d.Extra, "terminal state"), strings.Join(d.Kinds, ", "), strings.Join(d.Writers(), ", "))})
 	}
 	m.section("Duplicates", cut(list))
 	m.line("\n_(%s)_", pmImpact.hint)

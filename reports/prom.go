@@ -48,15 +48,18 @@ func MetricsOf(r Run) Metrics {
 	m.windows(j)
 	c := j.Counts
 	for _, g := range []struct {
-		name, help string
-		n          int
+		name, help, measure string
+		n                   int
 	}{
-		{"lockdrill_run_jobs", "Jobs that the last run offered.", c.Jobs},
-		{"lockdrill_run_duplicate_terminal_states", "Terminal states beyond the first of a job in the last run.", c.Duplicates},
-		{"lockdrill_run_abandonments", "Locks that were given up while work went on in the last run.", c.Abandonments},
-		{"lockdrill_run_stale_writes_applied", "Writes of superseded holders that took effect in the last run.", c.StaleApplied},
-		{"lockdrill_run_stranded_jobs", "Jobs of the last run that surely were not finished in time.", c.Stranded},
+		{"lockdrill_run_jobs", "Jobs that the last run offered.", "", c.Jobs},
+		{"lockdrill_run_duplicate_terminal_states", "Terminal states beyond the first of a job in the last run.", "duplicate_terminal_states", c.Duplicates},
+		{"lockdrill_run_abandonments", "Locks that were given up while work went on in the last run.", "abandonments", c.Abandonments},
+		{"lockdrill_run_stale_writes_applied", "Writes of superseded holders that took effect in the last run.", "overlap", c.StaleApplied},
+		{"lockdrill_run_stranded_jobs", "Jobs of the last run that surely were not finished in time.", "stranded", c.Stranded},
 	} {
+		if g.n == 0 && knows(j, g.measure) == none { // a 0 would say that there was none
+			continue
+		}
 		m.gauge(g.name, g.help, float64(g.n), "experiment", name)
 	}
 	return m

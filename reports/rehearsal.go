@@ -36,7 +36,7 @@ func Rehearsal(w io.Writer, r *forecast.Rehearsal, again string, o Options) erro
 		}
 	}
 	p.rehearsedExpectations(r, again)
-	p.rehearsedSums(r.Locks)
+	p.lockSums(r.Locks, r.Seeds)
 	p.blank()
 	if s := r.Worst; s != nil {
 		p.flow(2, 2, fmt.Sprintf("Worst: seed %d with %s %s %s, limit %s. To see it: %s %d",

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 )
@@ -11,5 +12,5 @@ type Run struct {
 	Record     *Record
 	Judgement  *verdict.Judgement
 	Lanes      *verdict.Lanes      // what is drawn
-	Baseline   *verdict.Comparison // with it as the head; nil = not compared
+	Baseline   *compare.Comparison // with it as the head; nil = not compared
 }

@@ -6,7 +6,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/analysis/compare"
 )
 
 //go:embed html/site.css
@@ -69,7 +69,7 @@ func SiteRun(w io.Writer, r Run, site []Link) error {
 }
 
 // SiteArchive is the page of the runs of experiments as a server gives it: what p has stands above. link gives the address of a run.
-func SiteArchive(w io.Writer, a *verdict.Archive, link func(folder string) string, p *Page) error {
+func SiteArchive(w io.Writer, a *compare.Archive, link func(folder string) string, p *Page) error {
 	whole := *p
 	whole.Sections = slices.Concat(p.Sections, archivePage(a, link).Sections)
 	return whole.Write(w)

@@ -21,6 +21,7 @@ type Status struct {
 	epochs     map[string]string // epoch of a loop's lock -> incarnation that asked with it
 	dead       map[string]bool   // incarnations
 	keys       map[string]map[string]keyState
+	looked     map[string]int64      // by probe: ns, until when its looks are known to have shown what there was
 	shots      map[string]*shotCount // by fault id
 	active     []history.Event       // fault.applied, until reverted, void or verified
 	done       map[string]bool       // jobs
@@ -29,8 +30,9 @@ type Status struct {
 // keyState is the last sample of a key that is present.
 type keyState struct {
 	epoch string
-	since int64 // ns: first seen with this epoch
-	lease int64 // ns: when it runs out unless renewed; 0 = never
+	named string // incarnation that the look names: of an observed system
+	since int64  // ns: first seen with this epoch
+	lease int64  // ns: when it runs out unless renewed; 0 = never
 }
 
 // NewStatus returns the status of a run of e before its first event.
@@ -41,6 +43,7 @@ func NewStatus(e *experiments.Experiment) *Status {
 		epochs:     map[string]string{},
 		dead:       map[string]bool{},
 		keys:       map[string]map[string]keyState{},
+		looked:     map[string]int64{},
 		shots:      map[string]*shotCount{},
 		done:       map[string]bool{},
 	}
@@ -64,6 +67,8 @@ func (s *Status) Observe(e history.Event) {
 		s.epochs[e.Epoch] = e.Source
 	case e.Kind == history.AcquireReturn && e.Outcome == history.Fail:
 		delete(s.epochs, e.Epoch)
+	case e.Kind == history.CoverageKind:
+		s.looked[e.Coverage.Probe] = e.To
 	case e.Look != nil && s.keys[e.Lock] != nil:
 		s.sample(&e)
 	case e.Entry != nil && e.Entry.Terminal && e.Entry.Accepted:
@@ -79,11 +84,14 @@ func (s *Status) isLoop(lock string) bool {
 
 func (s *Status) sample(e *history.Event) {
 	keys := s.keys[e.Lock]
+	if l := s.experiment.Lock(e.Lock); l != nil {
+		s.looked[probeOf(l)] = e.To
+	}
 	if !e.Look.Present {
 		delete(keys, e.Key)
 		return
 	}
-	state := keyState{epoch: e.Epoch, since: e.From}
+	state := keyState{epoch: e.Epoch, named: e.Look.Holder, since: e.From}
 	if old, ok := keys[e.Key]; ok && old.epoch == e.Epoch {
 		state.since = old.since
 	}
@@ -100,11 +108,13 @@ func (s *Status) fault(e history.Event) {
 		s.active = append(s.active, e)
 	case history.FaultConfirmed:
 		s.shots[e.Fault.ID].confirmed++
+		s.shots[e.Fault.ID].fired++
 		if seen(e.Fault).Traits().Kills { // it is over: what follows is its takeover
 			s.active = slices.DeleteFunc(s.active, ofShot)
 		}
 	case history.FaultVoid:
 		s.shots[e.Fault.ID].void++
+		s.shots[e.Fault.ID].fired++
 		s.active = slices.DeleteFunc(s.active, ofShot)
 	case history.FaultReverted, history.FaultVerified:
 		s.active = slices.DeleteFunc(s.active, ofShot)
@@ -175,11 +185,20 @@ func (s *Status) lock(l *experiments.Lock, now time.Duration) string {
 	if !l.Loop() {
 		return fmt.Sprintf("  held    %s: %s", l.Name, figures.Plural(len(keys), "key"))
 	}
-	state, ok := keys[l.Key]
-	if !ok {
+	state, ok := keys[cmp.Or(l.Lease, l.Key)]
+	switch looked, ever := s.looked[probeOf(l)]; {
+	case !ever:
+		return fmt.Sprintf("  holder  %s: not known, it was not looked at yet", l.Name)
+	case now-time.Duration(looked) > unlooked && !ok:
+		return fmt.Sprintf("  holder  %s: not known, it was last looked at %s ago", l.Name, brief(now-time.Duration(looked)))
+	case !ok:
 		return fmt.Sprintf("  holder  %s: nobody", l.Name)
 	}
-	holder := cmp.Or(s.epochs[state.epoch], "a stranger")
+	stranger := "a stranger"
+	if s.experiment.Observed() {
+		stranger = "not known who"
+	}
+	holder := cmp.Or(s.epochs[state.epoch], state.named, stranger)
 	if s.dead[holder] {
 		holder += " (dead)"
 	}
@@ -190,18 +209,29 @@ func (s *Status) lock(l *experiments.Lock, now time.Duration) string {
 	return text
 }
 
+// unlooked is how long after a look what it showed is told. What was covered is written each second.
+const unlooked = 3 * time.Second
+
+// probeOf is the probe that looks at the keys of the lock.
+func probeOf(l *experiments.Lock) string {
+	if l.Lease != "" {
+		return experiments.ProbeLeases
+	}
+	return experiments.ProbeKeys
+}
+
 // faults counts the shots of each fault against what the file declares.
 func (s *Status) faults() []string {
 	var lines []string
 	for i := range s.experiment.Faults {
 		f := &s.experiment.Faults[i]
-		n := s.shots[f.ID]
-		text := fmt.Sprintf("  fault   %s: %d of %d confirmed", f.ID, n.confirmed, f.Repeat.Count)
-		if f.Repeat.Answered {
-			text = fmt.Sprintf("  fault   %s: %d confirmed, at most %d until the percentiles are answered", f.ID, n.confirmed, f.Repeat.Count)
+		n := *s.shots[f.ID]
+		if !f.Repeat.Answered {
+			n.declared = f.Repeat.Count
 		}
-		if n.void > 0 {
-			text += fmt.Sprintf(", %d void", n.void)
+		text := "  fault   " + f.ID + ": " + n.String()
+		if f.Repeat.Answered {
+			text += fmt.Sprintf(", at most %d until the percentiles are answered", f.Repeat.Count)
 		}
 		lines = append(lines, text)
 	}

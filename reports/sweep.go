@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/sweep"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 // Sweep writes what a sweep found. value writes a value of its dial. Of o only Width and Color count.
-func Sweep(w io.Writer, s *verdict.Sweep, value func(float64) string, o Options) error {
+func Sweep(w io.Writer, s *sweep.Document, value func(float64) string, o Options) error {
 	p := newPage(o)
 	p.flow(0, 2, strings.Join(sweptHead(p.paint(bold, "SWEEP"), s, value), "  "))
 	p.flow(2, 2, ceilingOf(s, value))
@@ -32,7 +33,7 @@ func Sweep(w io.Writer, s *verdict.Sweep, value func(float64) string, o Options)
 	return p.to(w, "sweep")
 }
 
-func sweptHead(word string, s *verdict.Sweep, value func(float64) string) []string {
+func sweptHead(word string, s *sweep.Document, value func(float64) string) []string {
 	what := s.Dial
 	if s.Lock != "" {
 		what += " of lock " + clean(s.Lock)
@@ -45,9 +46,9 @@ func sweptHead(word string, s *verdict.Sweep, value func(float64) string) []stri
 }
 
 // ceilingOf says how far the dial can be turned.
-func ceilingOf(s *verdict.Sweep, value func(float64) string) string {
-	limit := map[verdict.Outcome]string{
-		verdict.Broken: "a promise breaks", verdict.Machine: "this machine is too slow to tell", verdict.Undecided: "the promises could not be judged",
+func ceilingOf(s *sweep.Document, value func(float64) string) string {
+	limit := map[sweep.Outcome]string{
+		sweep.Broken: "a promise breaks", sweep.Machine: "this machine is too slow to tell", sweep.Undecided: "the promises could not be judged",
 	}[s.By]
 	switch {
 	case s.Holds == nil && s.Breaks == nil:
@@ -60,21 +61,21 @@ func ceilingOf(s *verdict.Sweep, value func(float64) string) string {
 	return "All promises held at " + value(*s.Holds) + "; at " + value(*s.Breaks) + " " + limit + ". The ceiling lies between."
 }
 
-func outcomeWord(o verdict.Outcome) (string, ink) {
+func outcomeWord(o sweep.Outcome) (string, ink) {
 	switch o {
-	case verdict.Held:
+	case sweep.Held:
 		return "held", green
-	case verdict.Broken:
+	case sweep.Broken:
 		return "BROKEN", red
-	case verdict.Machine:
+	case sweep.Machine:
 		return "machine", yellow
 	}
 	return "undecided", yellow
 }
 
 // tightest is the row that came nearest to its upper limit, of a step at which all held: of the others is said what broke.
-func tightest(step *verdict.SweepStep) string {
-	if step.Outcome != verdict.Held {
+func tightest(step *sweep.Step) string {
+	if step.Outcome != sweep.Held {
 		return ""
 	}
 	var n nearest
@@ -103,7 +104,7 @@ func (n *nearest) note(row, unit string, measured verdict.Range, limit float64) 
 }
 
 // SweepPage writes the page of a sweep: what was found, a picture of each row, and the steps.
-func SweepPage(w io.Writer, s *verdict.Sweep, value func(float64) string) error {
+func SweepPage(w io.Writer, s *sweep.Document, value func(float64) string) error {
 	head := sweptHead("SWEEP", s, value)
 	page := &Page{Word: head[0], Class: sweptClass(s), Title: s.Experiment, Tally: head[2], Sentences: []string{ceilingOf(s, value)},
 		Note: "This page needs no network. lockdrill sweep -o json gives the same as data."}
@@ -118,7 +119,7 @@ func SweepPage(w io.Writer, s *verdict.Sweep, value func(float64) string) error 
 	if s.Live {
 		columns = append(columns, "run")
 	}
-	steps := tableOf("The steps", columns, s.Steps, func(step verdict.SweepStep) []Cell {
+	steps := tableOf("The steps", columns, s.Steps, func(step sweep.Step) []Cell {
 		word, ink := outcomeWord(step.Outcome)
 		cells := []Cell{figureCell(value(step.Value)), {Text: word, Class: classOf(ink)}, plainCell(tightest(&step)), plainCell(step.Why)}
 		if s.Live {
@@ -130,9 +131,9 @@ func SweepPage(w io.Writer, s *verdict.Sweep, value func(float64) string) error 
 	return page.Write(w)
 }
 
-func sweptClass(s *verdict.Sweep) string {
+func sweptClass(s *sweep.Document) string {
 	switch {
-	case s.Holds == nil && s.By == verdict.Broken:
+	case s.Holds == nil && s.By == sweep.Broken:
 		return classOf(red)
 	case s.Holds == nil:
 		return classOf(yellow)

@@ -15,8 +15,9 @@ import (
 // series are the takeovers of one lock and one class: classes are never mixed.
 type series struct {
 	lock, class string
-	kind        string // of all their faults; "" where they differ
-	blamed      bool   // a fault of the run brought them about
+	kind        string                // of all their faults; "" where they differ
+	blamed      bool                  // a fault of the run brought them about
+	shots       []verdict.FaultResult // of the run
 	values      []verdict.Takeover
 }
 
@@ -30,7 +31,7 @@ func seriesOf(takeovers []verdict.Takeover, shots []verdict.FaultResult) []serie
 		i := slices.IndexFunc(all, func(s series) bool { return s.lock == t.Lock && s.class == t.Class && s.blamed == (t.Fault != "") })
 		if i < 0 {
 			i = len(all)
-			all = append(all, series{lock: t.Lock, class: t.Class, kind: kinds[t.Fault], blamed: t.Fault != ""})
+			all = append(all, series{lock: t.Lock, class: t.Class, kind: kinds[t.Fault], blamed: t.Fault != "", shots: shots})
 		}
 		if all[i].kind != kinds[t.Fault] {
 			all[i].kind = ""
@@ -139,6 +140,9 @@ func (s series) head() string {
 	if len(s.values) > len(faults) && len(faults) > 0 {
 		text = fmt.Sprintf("%s: %s affected %s; percentiles use the slowest of each", name, figures.Plural(len(faults), "fault"), figures.Plural(len(s.values), "lock"))
 	}
+	if by := hits(s.lock, faults, s.shots); by != "" {
+		text += "; " + by
+	}
 	if censored > 0 {
 		text += fmt.Sprintf("; the end of %s was not seen", figures.Count(censored))
 	}
@@ -146,7 +150,7 @@ func (s series) head() string {
 		text += fmt.Sprintf("; %s measured to the grant, because effects were not seen", figures.Count(byGrant))
 	}
 	if late := lateText(s.late()); late != "" {
-		text += "; " + late + " at most, in one of them"
+		text += "; " + late + ", in one of them"
 	}
 	return text
 }

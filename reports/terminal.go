@@ -36,7 +36,7 @@ func Terminal(w io.Writer, j *verdict.Judgement, o Options) error {
 	if o.Verbose {
 		p.takeovers(j)
 		p.section(deathTitle(j), deathItems(j))
-		p.section("Work", append(workItems(j.Counts), keyItems(j)...))
+		p.section("Work", slices.Concat(workItems(j), keyItems(j), unknownItems(j, ofBoth)))
 		p.section(drillTitle, validityItems(j))
 		p.remarks(j)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 // Tuning writes the policy that measured work asks for, how it comes about, and what it changes; or why there is none. written is the
@@ -38,7 +39,7 @@ func (p *page) measured(t *forecast.Tuning) {
 		if m.Cut > 0 {
 			text += fmt.Sprintf("; %d cut off by the holder's death are not counted", m.Cut)
 		}
-		if need := int64(forecast.TrialsNeeded(0.99, 0)); m.N < need {
+		if need := int64(stats.TrialsNeeded(0.99, 0)); m.N < need {
 			text += fmt.Sprintf("; fewer than %d cannot show a p99 at 95%% confidence", need)
 		}
 		if m.Class == t.Chosen && len(t.Measured) > 1 {
@@ -125,12 +126,12 @@ func (p *page) beforeAndAfter(t *forecast.Tuning) {
 			}
 			p.flow(4, 6, b.Promise+": "+text)
 		}
-		text := fmt.Sprintf("sums: takeover %s to %s", secs(q.Sums.Takeover.Lo), secs(q.Sums.Takeover.Hi))
-		if q.Sums.Takeover.Mean != nil && len(q.Sums.Takeover.Unless) == 0 {
-			text += ", on average " + roughly(*q.Sums.Takeover.Mean)
+		if g := q.Sums.Seeds; g.Mean != nil {
+			p.flow(4, 6, fmt.Sprintf("takeovers: %s to %s, on average %s", roughly(*g.Min), roughly(*g.Max), roughly(*g.Mean)))
 		}
+		text := fmt.Sprintf("sums: takeover %s to %s", secs(q.Sums.Takeover.Lo), secs(q.Sums.Takeover.Hi))
 		if f := q.Sums.Failures; f != nil {
-			text += "; " + failuresOf(f, nil) + "; " + perSecond(q.Writes) + " writes a second"
+			text += "; " + failuresOf(f, &forecast.SeedSums{}) + "; " + perSecond(q.Writes) + " writes a second"
 		} else {
 			text += "; never renewed"
 		}

@@ -14,35 +14,6 @@ import (
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
-// workItems are what became of the jobs, and what the ledger saw.
-func workItems(c verdict.Counts) []item {
-	var list []item
-	if c.Jobs > 0 {
-		list = append(list, item{"jobs", fmt.Sprintf("%s offered, %s finished; %s accepted, %s; %s re-executed, %s stranded",
-			figures.Count(c.Jobs), figures.Count(c.Finished), figures.Plural(c.TerminalAccepted, "terminal state"), figures.Plural(c.Duplicates, "duplicate"),
-			upTo(c.ReExecuted, c.ReExecutedAtMost), upTo(c.Stranded, c.StrandedAtMost))})
-	}
-	list = append(list, item{"stale writes", fmt.Sprintf("%s applied, %s refused", figures.Count(c.StaleApplied), figures.Count(c.StaleRefused))},
-		item{"abandonments", figures.Count(c.Abandonments)})
-	var rare []string
-	for _, r := range []struct {
-		n    int
-		name string
-	}{
-		{c.UnownedEffects, "effect written without owning the key"},
-		{c.FenceRegressions, "fence regression"},
-		{c.OwnerRejected, "write of the rightful owner refused"},
-		{c.FalseTakeovers, "grant while the store still owed the victim its lease"},
-		{c.NothingOwed, "key of a victim with nothing owed"},
-		{c.OrphanAcquires, "grant that nobody learnt of and nobody gave back"},
-	} {
-		if r.n > 0 {
-			rare = append(rare, figures.Count(r.n)+" x "+r.name)
-		}
-	}
-	return append(list, item{"besides", strings.Join(rare, "; ")})
-}
-
 const (
 	validTitle = "Was the drill valid?"
 	drillTitle = "How the drill went"
@@ -54,13 +25,13 @@ func validOf(j *verdict.Judgement) (answer, says string) {
 	if len(j.Missing) > 0 || !j.Run.Steady || !j.Run.CleanedUp || j.Verdict == "error" {
 		answer = "No"
 	}
-	confirmed, declared := 0, 0
-	ids, counts := shotCounts(j.Faults)
+	var all shotCount
+	ids, counts := shotCounts(j)
 	for _, id := range ids {
-		confirmed, declared = confirmed+min(counts[id].confirmed, counts[id].declared), declared+counts[id].declared
+		all = all.add(counts[id])
 	}
-	says = fmt.Sprintf("%s of %s confirmed, clean-up %s.", figures.Count(confirmed), figures.Plural(declared, "declared shot"), cleanUpText(j))
-	if declared == 0 {
+	says = fmt.Sprintf("%s, clean-up %s.", all, cleanUpText(j))
+	if all.declared+all.fired == 0 {
 		says = "No fault was fired; clean-up " + cleanUpText(j) + "."
 	}
 	return answer, verdict.Sentences(says, voidText(j.Faults), delayText(j))
@@ -87,29 +58,54 @@ func voidText(shots []verdict.FaultResult) string {
 	return fmt.Sprintf("%s void, %s of them: %s", figures.Plural(n, "shot"), figures.Count(most), why)
 }
 
-// delayText counts how often probes looked too late, and whether a row suffered from it; "" where they were in time.
+// delayText counts how often probes looked too late or could not look, and what that did to the verdict; "" where they were in time.
 func delayText(j *verdict.Judgement) string {
-	n, worst := 0, 0.0
+	late, worst := 0, 0.0
 	var parts []string
 	for _, s := range j.Probes {
+		if s.Gaps > s.Failed {
+			late, worst = late+s.Gaps-s.Failed, max(worst, *s.LargestGap)
+		}
 		switch {
+		case s.Failed > 0 && s.Samples == 0:
+			parts = append(parts, "Probe "+s.ID+" could not look at all: "+s.Why)
+		case s.Failed > 0:
+			parts = append(parts, fmt.Sprintf("Probe %s could not look %s: %s", s.ID, figures.Plural(s.Failed, "time"), s.Why))
 		case s.LargestGap == nil:
 			parts = append(parts, "Probe "+s.ID+" never looked")
-		case s.Gaps > 0:
-			n, worst = n+s.Gaps, max(worst, *s.LargestGap)
 		}
 	}
-	if n > 0 {
-		text := fmt.Sprintf("Probes were delayed %s, by up to %s", figures.Plural(n, "time"), figures.Exact(figures.Up(figures.Nanoseconds(worst))))
-		suffers := func(s verdict.SLOResult) bool {
-			return slices.ContainsFunc(s.Missing, func(m verdict.Missing) bool { return m.Code.OfLooks() })
-		}
-		if j.Run.Status == verdict.StatusCompleted && !slices.ContainsFunc(j.Rows(), suffers) {
-			text += "; no effect on the verdict"
-		}
-		parts = append(parts, text)
+	if late > 0 {
+		parts = append(parts, fmt.Sprintf("Probes were delayed %s, by up to %s", figures.Plural(late, "time"), figures.Exact(figures.Up(figures.Nanoseconds(worst)))))
+	}
+	if len(parts) > 0 {
+		parts[len(parts)-1] += gapText(j)
 	}
 	return verdict.Sentences(parts...)
+}
+
+// gapText is what gaps of probes did to the verdict, by what the rows lack; "" where that is not known: a row whose limit lies within what
+// was measured may owe that to a gap, and so may a run in which no holder was found.
+func gapText(j *verdict.Judgement) string {
+	suffer, perhaps := 0, len(j.Missing) > 0
+	for _, s := range j.Rows() {
+		if s.Verdict != verdict.Inconclusive {
+			continue
+		}
+		switch {
+		case slices.ContainsFunc(s.Missing, func(m verdict.Missing) bool { return m.Code.OfLooks() }):
+			suffer++
+		case len(s.Missing) == 0, slices.ContainsFunc(s.Missing, func(m verdict.Missing) bool { return !m.Code.ApartFromLooks() }):
+			perhaps = true
+		}
+	}
+	switch {
+	case suffer > 0:
+		return "; " + figures.Plural(suffer, "row") + " cannot be answered for it"
+	case perhaps || j.Run.Status != verdict.StatusCompleted:
+		return ""
+	}
+	return "; no effect on the verdict"
 }
 
 // validityItems are what the drill consisted of, and how well it was watched.
@@ -118,7 +114,7 @@ func validityItems(j *verdict.Judgement) []item {
 	if !j.Run.Steady {
 		list[0].Text = "NOT reached: nothing after it means anything"
 	}
-	list = append(list, faultItems(j.Faults)...)
+	list = append(list, faultItems(j)...)
 	for _, probe := range j.Probes {
 		list = append(list, item{"probe", probeText(probe)})
 		if probe.Cost != nil {
@@ -175,17 +171,18 @@ func holdersText(by map[string]int) string {
 func machineText(m *verdict.LateMachine) string {
 	text := fmt.Sprintf("this machine was late %s, by %s in all and %s at worst", figures.Plural(m.Stretches, "time"), roughly(m.Late), roughly(m.Worst))
 	if !m.Judges {
-		text += "; no time is taken off for it, because lockdrill did not run the replicas on it"
+		text += "; no time is taken off for it, because the replicas did not run on it"
 	}
 	return text
 }
 
-// lateText is what of a time a late machine may have made; "" where it was in time.
+// lateText is what of a time a late machine may have made; "" where it was in time. Of a sum it may be more than the machine was late in
+// all: several waited at once.
 func lateText(late float64) string {
 	if late == 0 {
 		return ""
 	}
-	return "machine late by " + figures.Exact(figures.Up(figures.Nanoseconds(late)))
+	return "up to " + figures.Exact(figures.Up(figures.Nanoseconds(late))) + " of it by a late machine"
 }
 
 func cleanUpText(j *verdict.Judgement) string {
@@ -216,40 +213,16 @@ func second(wall string) string {
 }
 
 // faultItems count the shots of each fault, and list the void ones.
-func faultItems(shots []verdict.FaultResult) []item {
-	if len(shots) == 0 {
+func faultItems(j *verdict.Judgement) []item {
+	ids, counts := shotCounts(j)
+	if len(ids) == 0 {
 		return []item{{"faults", "NONE fired"}}
 	}
 	var list []item
-	ids, counts := shotCounts(shots)
 	for _, id := range ids {
-		c := counts[id]
-		list = append(list, item{"fault", fmt.Sprintf("%s: %d of %s confirmed", id, c.confirmed, figures.Plural(c.declared, "declared shot"))})
+		list = append(list, item{"fault", id + ": " + counts[id].String()})
 	}
-	return append(append(list, shotItems(shots)...), item{"void", voidText(shots)})
-}
-
-// shotCount is how many shots of one fault were declared, confirmed and void.
-type shotCount struct{ declared, confirmed, void int }
-
-// shotCounts counts the shots by fault; ids are the faults in the order of their first shot.
-func shotCounts(shots []verdict.FaultResult) (ids []string, of map[string]shotCount) {
-	of = map[string]shotCount{}
-	for _, s := range shots {
-		if !slices.Contains(ids, s.ID) {
-			ids = append(ids, s.ID)
-		}
-		c := of[s.ID]
-		c.declared = s.Shots
-		switch {
-		case s.Void:
-			c.void++
-		case s.Confirmed:
-			c.confirmed++
-		}
-		of[s.ID] = c
-	}
-	return ids, of
+	return append(append(list, shotItems(j.Faults)...), item{"void", voidText(j.Faults)})
 }
 
 // mostShots bounds how many shots of one fault are told one by one.
@@ -319,8 +292,11 @@ func probeText(s verdict.ProbeSummary) string {
 		return s.ID + ": never looked"
 	}
 	text := fmt.Sprintf("%s: %s, largest gap %s", s.ID, figures.Plural(s.Samples, "sample"), figures.Exact(figures.Up(figures.Nanoseconds(*s.LargestGap))))
-	if s.Gaps > 0 {
-		text += ", delayed beyond its limit " + figures.Plural(s.Gaps, "time")
+	if late := s.Gaps - s.Failed; late > 0 {
+		text += ", delayed beyond its limit " + figures.Plural(late, "time")
+	}
+	if s.Failed > 0 {
+		text += fmt.Sprintf(", could not look %s: %s", figures.Plural(s.Failed, "time"), s.Why)
 	}
 	return text
 }

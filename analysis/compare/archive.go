@@ -7,16 +7,80 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
 )
+
+// ArchiveVersion is the schema version of the document of `lockdrill history`.
+const ArchiveVersion = 1
+
+// Archive is the document of `lockdrill history`: what runs have said over time. It has no score. Durations are seconds, slices are never null.
+type Archive struct {
+	SchemaVersion int                  `json:"schemaVersion"`
+	Experiments   []ArchivedExperiment `json:"experiments"` // by name
+	Unread        []UnreadRun          `json:"unread"`
+}
+
+// ArchivedExperiment has the runs of one experiment by their start.
+type ArchivedExperiment struct {
+	Name    string           `json:"name"`
+	Runs    []ArchivedRun    `json:"runs"`
+	Rows    []ArchivedRow    `json:"rows"`
+	Changes []ArchivedChange `json:"changes"` // between the runs of one set of labels and those of the next
+}
+
+// ArchivedRun is one run.
+type ArchivedRun struct {
+	ID      string         `json:"id"`
+	Folder  string         `json:"folder"`
+	Started string         `json:"started"`
+	Verdict string         `json:"verdict"`
+	Why     string         `json:"why,omitempty"` // why it is no pass
+	Labels  history.Labels `json:"labels,omitempty"`
+	Changed []string       `json:"changed,omitempty"` // labels and settings that are not those of the run before
+	Idle    float64        `json:"idle,omitempty"`    // seconds since the run before, where that is more than twice as long as usual
+}
+
+// ArchivedRow is one row of the SLOs over the runs.
+type ArchivedRow struct {
+	Lock    string          `json:"lock"`
+	Measure string          `json:"measure"`
+	Unit    string          `json:"unit"`
+	Ask     verdict.Ask     `json:"ask,omitempty"`
+	Values  []ArchivedValue `json:"values"`
+}
+
+// ArchivedValue is what one run said of a row.
+type ArchivedValue struct {
+	Run     int             `json:"run"` // index of the experiment's runs
+	Limit   float64         `json:"limit"`
+	Lo      float64         `json:"lo"`
+	Hi      *float64        `json:"hi"` // null = its end was not seen
+	N       int             `json:"n"`
+	Verdict verdict.Verdict `json:"verdict"`
+	Why     string          `json:"why,omitempty"`
+}
+
+// ArchivedChange holds the runs of one set of labels beside those of the next.
+type ArchivedChange struct {
+	From    string   `json:"from"`
+	To      string   `json:"to"`
+	Answer  Answer   `json:"answer"`
+	Reasons []string `json:"reasons"`
+}
+
+// UnreadRun is the folder of a run that cannot be read.
+type UnreadRun struct {
+	Folder string `json:"folder"`
+	Why    string `json:"why"`
+}
 
 // mostChanged bounds the settings that are named where a run differs from the one before it.
 const mostChanged = 6
 
-// Archive says what runs have shown over time, each experiment by itself.
-func Archive(runs []*Observed, o CompareOptions) *verdict.Archive {
-	a := &verdict.Archive{SchemaVersion: verdict.ArchiveVersion, Experiments: []verdict.ArchivedExperiment{}, Unread: []verdict.UnreadRun{}}
+// ArchiveOf says what runs have shown over time, each experiment by itself.
+func ArchiveOf(runs []*Observed, o CompareOptions) *Archive {
+	a := &Archive{SchemaVersion: ArchiveVersion, Experiments: []ArchivedExperiment{}, Unread: []UnreadRun{}}
 	by, names := map[string][]*Observed{}, []string{}
 	for _, r := range byStart(runs) {
 		if by[r.Experiment] == nil {
@@ -31,11 +95,11 @@ func Archive(runs []*Observed, o CompareOptions) *verdict.Archive {
 	return a
 }
 
-func archived(name string, runs []*Observed, o CompareOptions) verdict.ArchivedExperiment {
-	e := verdict.ArchivedExperiment{Name: name, Runs: []verdict.ArchivedRun{}, Rows: []verdict.ArchivedRow{}, Changes: changes(runs, o)}
+func archived(name string, runs []*Observed, o CompareOptions) ArchivedExperiment {
+	e := ArchivedExperiment{Name: name, Runs: []ArchivedRun{}, Rows: []ArchivedRow{}, Changes: changes(runs, o)}
 	usual := usually(runs)
 	for i, r := range runs {
-		run := verdict.ArchivedRun{ID: r.Run.ID, Folder: r.Run.Folder, Started: r.Run.Started, Verdict: r.Run.Verdict, Why: why(r), Labels: r.Labels}
+		run := ArchivedRun{ID: r.Run.ID, Folder: r.Run.Folder, Started: r.Run.Started, Verdict: r.Run.Verdict, Why: why(r), Labels: r.Labels}
 		if i > 0 {
 			run.Changed = changed(runs[i-1], r)
 			if idle := between(runs[i-1], r); usual > 0 && idle > 2*usual {
@@ -44,12 +108,12 @@ func archived(name string, runs []*Observed, o CompareOptions) verdict.ArchivedE
 		}
 		e.Runs = append(e.Runs, run)
 		for _, s := range r.SLOs {
-			at := slices.IndexFunc(e.Rows, func(x verdict.ArchivedRow) bool { return x.Lock == s.Lock && x.Measure == s.Measure })
+			at := slices.IndexFunc(e.Rows, func(x ArchivedRow) bool { return x.Lock == s.Lock && x.Measure == s.Measure })
 			if at < 0 {
-				at, e.Rows = len(e.Rows), append(e.Rows, verdict.ArchivedRow{Lock: s.Lock, Measure: s.Measure, Unit: s.Unit, Ask: s.Ask, Values: []verdict.ArchivedValue{}})
+				at, e.Rows = len(e.Rows), append(e.Rows, ArchivedRow{Lock: s.Lock, Measure: s.Measure, Unit: s.Unit, Ask: s.Ask, Values: []ArchivedValue{}})
 			}
 			if of := &e.Rows[at]; len(of.Values) == 0 || of.Values[len(of.Values)-1].Run != i { // one limit of a row is enough for its line
-				of.Values = append(of.Values, verdict.ArchivedValue{Run: i, Limit: s.Limit, Lo: s.Lo, Hi: s.Hi, N: s.N, Verdict: s.Verdict, Why: s.Why})
+				of.Values = append(of.Values, ArchivedValue{Run: i, Limit: s.Limit, Lo: s.Lo, Hi: s.Hi, N: s.N, Verdict: s.Verdict, Why: s.Why})
 			}
 		}
 	}
@@ -76,8 +140,8 @@ func why(r *Observed) string {
 
 // onlyTooFew reports a quantile that lacks kills and nothing else.
 func (o *Observed) onlyTooFew(s verdict.SLOResult) bool {
-	return slices.ContainsFunc(o.Quantiles, func(q analysis.RowQuantile) bool {
-		return q.Lock == s.Lock && q.Measure == s.Measure && q.Open == "" && q.Maybe == 0 && q.N > 0
+	return slices.ContainsFunc(o.Quantiles, func(q verdict.Sample) bool {
+		return sameQuestion(&q, s.Lock, s.Measure) && q.Open == "" && q.Maybe == 0 && q.N > 0
 	})
 }
 
@@ -119,7 +183,7 @@ func changed(a, b *Observed) (names []string) {
 }
 
 // changes compares the runs of each set of labels with those of the set before it.
-func changes(runs []*Observed, o CompareOptions) []verdict.ArchivedChange {
+func changes(runs []*Observed, o CompareOptions) []ArchivedChange {
 	groups := [][]*Observed{}
 	for _, r := range runs {
 		if n := len(groups); n > 0 && groups[n-1][0].Labels.String() == r.Labels.String() {
@@ -128,12 +192,12 @@ func changes(runs []*Observed, o CompareOptions) []verdict.ArchivedChange {
 		}
 		groups = append(groups, []*Observed{r})
 	}
-	all := []verdict.ArchivedChange{}
+	all := []ArchivedChange{}
 	for i := 1; i < len(groups); i++ {
-		change := verdict.ArchivedChange{From: orNone(groups[i-1][0].Labels.String()), To: orNone(groups[i][0].Labels.String())}
+		change := ArchivedChange{From: orNone(groups[i-1][0].Labels.String()), To: orNone(groups[i][0].Labels.String())}
 		c, err := Compare(groups[i-1], groups[i], CompareOptions{Alpha: o.Alpha, Tolerance: o.Tolerance, Allow: []string{"tool"}})
 		if err != nil {
-			change.Answer, change.Reasons = verdict.CannotSay, []string{err.Error()}
+			change.Answer, change.Reasons = CannotSay, []string{err.Error()}
 		} else {
 			change.Answer, change.Reasons = moved(c)
 		}
@@ -143,31 +207,31 @@ func changes(runs []*Observed, o CompareOptions) []verdict.ArchivedChange {
 }
 
 // moved says which rows of a comparison moved. That single runs gave no answer of their own is said at each of them.
-func moved(c *verdict.Comparison) (verdict.Answer, []string) {
-	if c.Answer == verdict.Refused {
+func moved(c *Comparison) (Answer, []string) {
+	if c.Answer == Refused {
 		return c.Answer, c.Reasons
 	}
-	answer, tested, reasons := verdict.CannotSay, 0, []string{}
+	answer, tested, reasons := CannotSay, 0, []string{}
 	for _, f := range c.Correctness {
 		if f.Regressed {
-			answer, reasons = verdict.Regressed, append(reasons, fmt.Sprintf("%s: %d, and none before", f.What, f.Head))
+			answer, reasons = Regressed, append(reasons, fmt.Sprintf("%s: %d, and none before", f.What, f.Head))
 		}
 	}
 	for _, r := range c.Rows {
 		name := strings.TrimSpace(r.Lock+" "+r.Measure) + ": "
 		switch r.Word {
-		case verdict.Worse:
-			answer, reasons = verdict.Regressed, append(reasons, name+"worse "+r.Why)
-		case verdict.Better:
+		case Worse:
+			answer, reasons = Regressed, append(reasons, name+"worse "+r.Why)
+		case Better:
 			reasons = append(reasons, name+"better "+r.Why)
-		case verdict.Unchanged:
+		case Unchanged:
 		default:
 			continue
 		}
 		tested++
 	}
-	if tested > 0 && answer != verdict.Regressed {
-		answer = verdict.NoRegression
+	if tested > 0 && answer != Regressed {
+		answer = NoRegression
 	}
 	return answer, append(reasons, fmt.Sprintf("%d of %d rows have enough values to compare", tested, len(c.Rows)))
 }

@@ -50,17 +50,17 @@ func TestThreeMonthsShowWhatWasPlantedAndNothingElse(t *testing.T) {
 	for _, c := range []struct {
 		name                string
 		slower, policy, gap int
-		answer              verdict.Answer
+		answer              Answer
 	}{
 		{"nothing", never, never, never, ""},
-		{"a slower release", 60, never, never, verdict.Regressed},
+		{"a slower release", 60, never, never, Regressed},
 		{"a policy", never, 30, never, ""},
 		{"a week without a run", never, never, 45, ""},
-		{"all of it", 60, 30, 45, verdict.Refused}, // two policies before the release: nothing says what made the difference
+		{"all of it", 60, 30, 45, Refused}, // two policies before the release: nothing says what made the difference
 	} {
 		runs := months(c.slower, c.policy, c.gap)
 		rand.New(rand.NewPCG(3, 4)).Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
-		e := Archive(runs, usual).Experiments[0]
+		e := ArchiveOf(runs, usual).Experiments[0]
 		for i, r := range e.Runs {
 			said := strings.Join(r.Changed, "; ")
 			want := strings.TrimPrefix(map[bool]string{true: "; labels: release=1.3 -> release=1.4"}[i == c.slower]+map[bool]string{true: "; system.locks.job.policy.ttl: 60s -> 30s"}[i == c.policy], "; ")

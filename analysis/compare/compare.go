@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 // CompareOptions is how two sides are compared.
@@ -26,20 +26,20 @@ type CompareOptions struct {
 //
 // Correctness needs no statistics: what surely happened in the head and not once in the base is a regression. A row is worse or
 // better only where the difference is significant, for the least favourable values within their ranges, and beyond the tolerance.
-func Compare(base, head []*Observed, o CompareOptions) (*verdict.Comparison, error) {
+func Compare(base, head []*Observed, o CompareOptions) (*Comparison, error) {
 	base, head = byStart(base), byStart(head)
 	contest(slices.Concat(base, head))
-	c := comparing{&verdict.Comparison{
-		SchemaVersion: verdict.ComparisonVersion, Experiment: base[0].Experiment, Rehearsal: base[0].Rehearsal,
+	c := comparing{&Comparison{
+		SchemaVersion: ComparisonVersion, Experiment: base[0].Experiment, Rehearsal: base[0].Rehearsal,
 		Alpha: o.Alpha, Tolerance: o.Tolerance, Confidence: 1 - o.Alpha,
-		Base: runsOf(base), Head: runsOf(head), Differences: append([]verdict.Difference{}, differencesAmong(base, head, o.Allow)...),
-		Reasons: []string{}, Notes: []verdict.Note{}, Correctness: []verdict.ComparedFailure{}, Rows: []verdict.ComparedRow{},
+		Base: runsOf(base), Head: runsOf(head), Differences: append([]Difference{}, differencesAmong(base, head, o.Allow)...),
+		Reasons: []string{}, Notes: []Note{}, Correctness: []ComparedFailure{}, Rows: []ComparedRow{},
 	}}
 	asked, err := askedRows(base, head, o.SLOs)
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(c.Differences, func(d verdict.Difference) bool { return !d.Allowed }) {
+	if slices.ContainsFunc(c.Differences, func(d Difference) bool { return !d.Allowed }) {
 		c.refuse()
 		return c.Comparison, nil
 	}
@@ -57,10 +57,10 @@ func Compare(base, head []*Observed, o CompareOptions) (*verdict.Comparison, err
 }
 
 // comparing is a comparison in the making.
-type comparing struct{ *verdict.Comparison }
+type comparing struct{ *Comparison }
 
 // compareRow is one of its rows.
-type compareRow struct{ *verdict.ComparedRow }
+type compareRow struct{ *ComparedRow }
 
 func byStart(runs []*Observed) []*Observed {
 	return slices.SortedStableFunc(slices.Values(runs), func(a, b *Observed) int {
@@ -68,8 +68,8 @@ func byStart(runs []*Observed) []*Observed {
 	})
 }
 
-func runsOf(side []*Observed) []verdict.ComparedRun {
-	var rs []verdict.ComparedRun
+func runsOf(side []*Observed) []ComparedRun {
+	var rs []ComparedRun
 	for _, o := range side {
 		rs = append(rs, o.Run)
 	}
@@ -78,10 +78,51 @@ func runsOf(side []*Observed) []verdict.ComparedRun {
 
 // pairing is one row of both sides: the values that count, and those of each run.
 type pairing struct {
-	analysis.RowValues
-	base, head         []verdict.Range
-	baseRuns, headRuns []verdict.ComparedValue
-	only               string // the side that alone has the row; "" = both
+	verdict.Sample // of the first run that has it
+	Lock, Measure  string
+	base, head     sample
+	only           string // the side that alone has the row; "" = both
+}
+
+// sample is what the runs of one side measured of a row.
+type sample struct {
+	stats.Sample
+	values []verdict.Range
+	runs   []ComparedValue
+}
+
+func (s *sample) add(run ComparedRun, values []verdict.Range) {
+	s.values = append(s.values, values...)
+	s.Sample = sampleOf(s.values)
+	if len(values) > 0 {
+		s.runs = append(s.runs, ComparedValue{Run: run.ID, Started: run.Started, N: len(values), Median: *intervalOf(sampleOf(values).Median(), true)})
+	}
+}
+
+func sampleOf(values []verdict.Range) stats.Sample {
+	rs := make([]stats.Range, len(values))
+	for i, v := range values {
+		rs[i] = stats.Range{Lo: v.Lo, Hi: math.Inf(1)}
+		if v.Hi != nil {
+			rs[i].Hi = *v.Hi
+		}
+	}
+	return stats.SampleOf(rs)
+}
+
+// intervalOf is a range as a document has it; nil where there is none.
+func intervalOf(r stats.Range, known bool) *Interval {
+	if !known {
+		return nil
+	}
+	var i Interval
+	if !math.IsInf(r.Lo, 0) {
+		i.Lo = &r.Lo
+	}
+	if !math.IsInf(r.Hi, 0) {
+		i.Hi = &r.Hi
+	}
+	return &i
 }
 
 // askedRows pairs the rows of both sides, in the order of their first appearance, as far as they are asked for.
@@ -90,10 +131,10 @@ func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
 	for side, runs := range [][]*Observed{base, head} {
 		for _, o := range runs {
 			for _, s := range o.Rows {
-				at := slices.IndexFunc(all, func(p pairing) bool { return p.Lock == s.Lock && p.Measure == s.Measure })
+				at := slices.IndexFunc(all, func(p pairing) bool { return p.Lock == s.Question.Lock && p.Measure == s.Name() })
 				if at < 0 {
 					at = len(all)
-					all = append(all, pairing{RowValues: s, only: []string{"base", "head"}[side]})
+					all = append(all, pairing{Sample: s, Lock: s.Question.Lock, Measure: s.Name(), only: []string{"base", "head"}[side]})
 				}
 				all[at].add(side, o.Run, s)
 			}
@@ -114,17 +155,14 @@ func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
 	return all, nil
 }
 
-func (p *pairing) add(side int, run verdict.ComparedRun, s analysis.RowValues) {
-	values, runs := &p.base, &p.baseRuns
-	if side == 1 {
-		values, runs = &p.head, &p.headRuns
-		if p.only == "base" {
-			p.only = ""
-		}
+func (p *pairing) add(side int, run ComparedRun, s verdict.Sample) {
+	if side == 0 {
+		p.base.add(run, s.Values)
+		return
 	}
-	*values = append(*values, s.Values...)
-	if m := medianOf(s.Values); m != nil {
-		*runs = append(*runs, verdict.ComparedValue{Run: run.ID, Started: run.Started, N: len(s.Values), Median: *m})
+	p.head.add(run, s.Values)
+	if p.only == "base" {
+		p.only = ""
 	}
 }
 
@@ -141,32 +179,36 @@ func (p pairing) is(slo string) bool {
 }
 
 // row is what both sides show.
-func (p *pairing) row(alpha float64) verdict.ComparedRow {
-	r := verdict.ComparedRow{
+func (p *pairing) row(alpha float64) ComparedRow {
+	r := ComparedRow{
 		Lock: p.Lock, Measure: p.Measure, Unit: p.Unit, Of: p.Of,
-		Base: sideOf(p.base, p.baseRuns, 1-alpha), Head: sideOf(p.head, p.headRuns, 1-alpha),
+		Base: p.base.side(1 - alpha), Head: p.head.side(1 - alpha),
 	}
-	if len(p.base) > 0 && len(p.head) > 0 {
-		t := rankTest(p.base, p.head)
-		r.P, r.Superiority = &t.P, &t.Superiority
-		r.Shift, r.ShiftWithin = shiftOf(p.base, p.head), shiftWithin(p.base, p.head, 1-alpha)
+	if a, b := p.base.Sample, p.head.Sample; a.N() > 0 && b.N() > 0 {
+		t := stats.RankTest(a, b)
+		r.P, r.Superiority = &t.P, intervalOf(t.Superiority, true)
+		r.Shift = intervalOf(stats.Shift(a, b), true)
+		r.ShiftWithin = intervalOf(stats.ShiftWithin(a, b, 1-alpha))
 		r.Relative, r.RelativeWithin = relativeTo(r.Shift, r.Base.Median), relativeTo(r.ShiftWithin, r.Base.Median)
 	}
 	return r
 }
 
-func sideOf(values []verdict.Range, runs []verdict.ComparedValue, confidence float64) verdict.ComparedSide {
-	s := verdict.ComparedSide{N: len(values), Median: medianOf(values), Within: medianWithin(values, confidence), Runs: append([]verdict.ComparedValue{}, runs...)}
-	for _, v := range values {
+func (s *sample) side(confidence float64) ComparedSide {
+	out := ComparedSide{N: s.N(), Within: intervalOf(s.MedianWithin(confidence)), Runs: append([]ComparedValue{}, s.runs...)}
+	if s.N() > 0 {
+		out.Median = intervalOf(s.Median(), true)
+	}
+	for _, v := range s.values {
 		if v.Hi == nil {
-			s.Open++
+			out.Open++
 		}
 	}
-	return s
+	return out
 }
 
 // relativeTo is the shift as a share of the base's median; nil where that is 0, open, or of unknown sign.
-func relativeTo(shift, median *verdict.Interval) *verdict.Interval {
+func relativeTo(shift, median *Interval) *Interval {
 	if shift == nil || median.Lo == nil || median.Hi == nil || *median.Lo <= 0 && *median.Hi >= 0 {
 		return nil
 	}
@@ -185,13 +227,13 @@ func relativeTo(shift, median *verdict.Interval) *verdict.Interval {
 		x := *v / by
 		return &x
 	}
-	return &verdict.Interval{Lo: share(shift.Lo, -1), Hi: share(shift.Hi, 1)}
+	return &Interval{Lo: share(shift.Lo, -1), Hi: share(shift.Hi, 1)}
 }
 
 // correctness compares what is wrong however often it happens, in all runs of a side, those included whose figures do not count.
 func (c comparing) correctness(base, head []*Observed) {
 	for i, kind := range base[0].Failures {
-		f := verdict.ComparedFailure{What: kind.What}
+		f := ComparedFailure{What: kind.What}
 		for _, o := range base {
 			f.Base += o.Failures[i].N
 		}
@@ -209,11 +251,11 @@ func (c comparing) correctness(base, head []*Observed) {
 // test divides alpha among the rows that could show a difference at all: those whose smallest possible P is within the share that
 // they would get, however the values were dealt to the sides (Tarone). Their P are adjusted by Holm.
 func (c comparing) test(asked []pairing) {
-	var tested []*verdict.ComparedRow
+	var tested []*ComparedRow
 	for c.Tested = 1; ; c.Tested++ {
 		tested = nil
 		for i := range asked {
-			if r := &c.Rows[i]; r.P != nil && extreme(asked[i].base, asked[i].head) <= c.Alpha/float64(c.Tested) {
+			if r := &c.Rows[i]; r.P != nil && stats.ExtremeP(asked[i].base.Sample, asked[i].head.Sample) <= c.Alpha/float64(c.Tested) {
 				tested = append(tested, r)
 			}
 		}
@@ -222,7 +264,7 @@ func (c comparing) test(asked []pairing) {
 		}
 	}
 	c.Tested = len(tested)
-	slices.SortStableFunc(tested, func(a, b *verdict.ComparedRow) int { return cmp.Compare(*a.P, *b.P) })
+	slices.SortStableFunc(tested, func(a, b *ComparedRow) int { return cmp.Compare(*a.P, *b.P) })
 	least := 0.0
 	for i, r := range tested {
 		least = max(least, min(1, *r.P*float64(len(tested)-i)))

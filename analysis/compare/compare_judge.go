@@ -7,32 +7,33 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 // judge gives the row its word.
 func (r compareRow) judge(p *pairing, c comparing) {
 	switch n, m := r.Base.N, r.Head.N; {
 	case p.only != "":
-		r.Word, r.Why = verdict.NoData, "only the "+p.only+" has this SLO"
+		r.Word, r.Why = NoData, "only the "+p.only+" has this SLO"
 	case n == 0 || m == 0:
-		r.Word, r.Why = verdict.NoData, "no run of the "+map[bool]string{true: "base", false: "head"}[n == 0]+" has a valid value"
+		r.Word, r.Why = NoData, "no run of the "+map[bool]string{true: "base", false: "head"}[n == 0]+" has a valid value"
 	case p.flawless():
-		r.Word, r.Why = verdict.Unchanged, "none on either side"
-		if p.sum(p.head) > 0 {
-			r.Word, r.Why = verdict.Worse, "it happened in the head and never in the base: this needs no statistics"
+		r.Word, r.Why = Unchanged, "none on either side"
+		if p.head.sum() > 0 {
+			r.Word, r.Why = Worse, "it happened in the head and never in the base: this needs no statistics"
 		}
-	case !r.Tested && smallestP(n, m) > c.Alpha/float64(max(1, c.Tested)) && !p.none():
-		r.Needs = valuesNeeded(c.Alpha / float64(c.Tested+1))
-		r.Word, r.Why = verdict.TooFew, fmt.Sprintf("%d beside %s: too few to show a significant difference%s; at least %d a side are needed", n, figures.Plural(m, r.Of), among(c.Tested+1), r.Needs)
+	case !r.Tested && stats.SmallestP(n, m) > c.Alpha/float64(max(1, c.Tested)) && !p.none():
+		r.Needs = stats.ValuesNeeded(c.Alpha / float64(c.Tested+1))
+		r.Word, r.Why = TooFew, fmt.Sprintf("%d beside %s: too few to show a significant difference%s; at least %d a side are needed", n, figures.Plural(m, r.Of), among(c.Tested+1), r.Needs)
 	case p.none():
-		r.Word, r.Why = verdict.Unchanged, "none in the head"
+		r.Word, r.Why = Unchanged, "none in the head"
 		if r.Adjusted != nil && *r.Adjusted <= c.Alpha {
 			r.weigh(c.Tolerance)
 		}
-	case p.constant():
-		r.Word, r.Why = verdict.Unchanged, "the same in every "+r.Of
+	case stats.Constant(p.base.Sample, p.head.Sample):
+		r.Word, r.Why = Unchanged, "the same in every "+r.Of
 	case r.Adjusted == nil || *r.Adjusted > c.Alpha:
-		r.Word, r.Why = verdict.Unchanged, "not significant"
+		r.Word, r.Why = Unchanged, "not significant"
 	default:
 		r.weigh(c.Tolerance)
 	}
@@ -48,7 +49,7 @@ func among(rows int) string {
 
 // weigh says whether a significant difference is one that counts: beyond the tolerance wherever the values lie in their ranges.
 func (r compareRow) weigh(tolerance float64) {
-	r.Word, r.Why = verdict.Unchanged, fmt.Sprintf("significant, but within the tolerance of %g%%", math.Round(1e4*tolerance)/100)
+	r.Word, r.Why = Unchanged, fmt.Sprintf("significant, but within the tolerance of %g%%", math.Round(1e4*tolerance)/100)
 	m := r.Base.Median
 	if m.Lo == nil || m.Hi == nil {
 		r.Why = "significant, but more than half of the base's values have no measured end"
@@ -57,9 +58,9 @@ func (r compareRow) weigh(tolerance float64) {
 	allowed := tolerance * max(math.Abs(*m.Lo), math.Abs(*m.Hi))
 	switch {
 	case r.Shift.Lo != nil && *r.Shift.Lo > allowed:
-		r.Word, r.Why = verdict.Worse, r.atLeast(*r.Shift.Lo, "more")+", significant"
+		r.Word, r.Why = Worse, r.atLeast(*r.Shift.Lo, "more")+", significant"
 	case r.Shift.Hi != nil && -*r.Shift.Hi > allowed:
-		r.Word, r.Why = verdict.Better, r.atLeast(-*r.Shift.Hi, "less")+", significant"
+		r.Word, r.Why = Better, r.atLeast(-*r.Shift.Hi, "less")+", significant"
 	}
 }
 
@@ -77,43 +78,27 @@ func (r compareRow) atLeast(by float64, more string) string {
 // flawless reports a row of correctness without a breach in the base: a limit other than 0 makes none of it right.
 func (p *pairing) flawless() bool {
 	rows := []string{"duplicate_terminal_states", "overlap.belief", "overlap.work", "overlap.effect", "abandonment.missed", "fence_regressions", "stranded"}
-	return slices.Contains(rows, p.Measure) && p.sum(p.base) == 0 && (p.sum(p.head) > 0 || !slices.ContainsFunc(append(slices.Clone(p.base), p.head...), unsure))
-}
-
-// constant reports that all values of both sides are exactly one.
-func (p *pairing) constant() bool {
-	all := append(slices.Clone(p.base), p.head...)
-	return exactValues(all) && len(tiesOf(lowerEnds(all))) == 1
+	return slices.Contains(rows, p.Measure) && p.base.sum() == 0 && (p.head.sum() > 0 || !slices.ContainsFunc(slices.Concat(p.base.values, p.head.values), unsure))
 }
 
 // none reports that the head has nothing of what the row measures, which is the least that there can be.
 func (p *pairing) none() bool {
-	return p.Unit != verdict.UnitValue && p.Measure != "fence_lag" && !slices.ContainsFunc(p.head, func(r verdict.Range) bool { return r.Lo != 0 || unsure(r) })
+	return p.Unit != verdict.UnitValue && p.Measure != "fence_lag" && !slices.ContainsFunc(p.head.values, func(r verdict.Range) bool { return r.Lo != 0 || unsure(r) })
 }
 
 func unsure(r verdict.Range) bool { return r.Hi == nil || *r.Hi > 0 }
 
 // sum of what surely happened.
-func (p *pairing) sum(values []verdict.Range) float64 {
-	s := 0.0
-	for _, v := range values {
-		s += v.Lo
+func (s *sample) sum() (sum float64) {
+	for _, v := range s.values {
+		sum += v.Lo
 	}
-	return s
-}
-
-// valuesNeeded is the size of two equal samples from which on a P of alpha is possible.
-func valuesNeeded(alpha float64) int {
-	n := 1
-	for smallestP(n, n) > alpha {
-		n++
-	}
-	return n
+	return sum
 }
 
 // refuse ends a comparison of what cannot be compared.
 func (c comparing) refuse() {
-	c.Answer, c.ExitCode = verdict.Refused, verdict.ExitRefused
+	c.Answer, c.ExitCode = Refused, verdict.ExitRefused
 	for _, d := range c.Differences {
 		if !d.Allowed {
 			c.Reasons = append(c.Reasons, differenceText(d))
@@ -122,7 +107,7 @@ func (c comparing) refuse() {
 }
 
 // text is `field: base -> head`.
-func differenceText(d verdict.Difference) string {
+func differenceText(d Difference) string {
 	s := d.Field + ": " + d.Base + " -> " + d.Head
 	if d.Field == "mode" {
 		s += " (never compared, whatever is allowed)"
@@ -136,20 +121,20 @@ func differenceText(d verdict.Difference) string {
 // note says what a reader of the figures should know.
 func (c comparing) note() {
 	add := func(format string, args ...any) {
-		c.Notes = append(c.Notes, verdict.Note{Text: fmt.Sprintf(format, args...)})
+		c.Notes = append(c.Notes, Note{Text: fmt.Sprintf(format, args...)})
 	}
 	if c.Rehearsal {
 		add("these are rehearsals in virtual time: they say nothing about a live system")
 	}
 	for _, d := range c.Differences {
-		c.Notes = append(c.Notes, verdict.Note{Text: "allowed to differ: " + differenceText(d), Allowed: true})
+		c.Notes = append(c.Notes, Note{Text: "allowed to differ: " + differenceText(d), Allowed: true})
 	}
 	if len(c.Base) == 1 || len(c.Head) == 1 {
 		add("one run on a side: any difference between two runs of the same build, such as a busy machine, looks like a change. Take several runs of each side in turn")
 	}
 	for _, side := range []struct {
 		name string
-		runs []verdict.ComparedRun
+		runs []ComparedRun
 	}{{"base", c.Base}, {"head", c.Head}} {
 		for _, r := range side.runs {
 			if !r.Used {
@@ -171,11 +156,11 @@ func (c comparing) decide() {
 		r := &c.Rows[i]
 		what := r.Lock + " " + r.Measure + ": " + r.Why
 		switch r.Word {
-		case verdict.Worse:
+		case Worse:
 			if r.P != nil && r.Tested || len(bad) == 0 { // what broke outright was said above
 				bad = append(bad, what)
 			}
-		case verdict.TooFew, verdict.NoData:
+		case TooFew, NoData:
 			open = append(open, what)
 		}
 	}
@@ -194,10 +179,10 @@ func (c comparing) decide() {
 	}
 	switch {
 	case len(bad) > 0:
-		c.Answer, c.ExitCode, c.Reasons = verdict.Regressed, verdict.ExitSLOFailed, append(bad, open...)
+		c.Answer, c.ExitCode, c.Reasons = Regressed, verdict.ExitSLOFailed, append(bad, open...)
 	case len(open) > 0:
-		c.Answer, c.ExitCode, c.Reasons = verdict.CannotSay, verdict.ExitInconclusive, open
+		c.Answer, c.ExitCode, c.Reasons = CannotSay, verdict.ExitInconclusive, open
 	default:
-		c.Answer, c.ExitCode = verdict.NoRegression, verdict.ExitPass
+		c.Answer, c.ExitCode = NoRegression, verdict.ExitPass
 	}
 }

@@ -9,30 +9,40 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
+// points are values that are known exactly.
+func points(xs ...float64) []verdict.Range {
+	var rs []verdict.Range
+	for _, x := range xs {
+		rs = append(rs, verdict.Range{Lo: x, Hi: &x})
+	}
+	return rs
+}
+
+func between2(lo, hi float64) verdict.Range { return verdict.Range{Lo: lo, Hi: &hi} }
+
 // observed is a run that passed, with the given rows.
-func observed(id string, rows ...analysis.RowValues) *Observed {
+func observed(id string, rows ...verdict.Sample) *Observed {
 	return &Observed{
-		Run: verdict.ComparedRun{ID: id, Started: "2026-01-01T00:00:" + id + "Z", Verdict: "pass", Answered: true, Used: true}, Experiment: "drill", Rows: rows,
+		Run: ComparedRun{ID: id, Started: "2026-01-01T00:00:" + id + "Z", Verdict: "pass", Answered: true, Used: true}, Experiment: "drill", Rows: rows,
 		Failures:    []Failures{{"duplicate terminal states", 0}, {"stranded jobs", 0}},
 		Environment: []experiments.Setting{{Path: "mode", Value: "live"}, {Path: "tool", Value: "v1"}, {Path: "system.locks.job.policy.ttl", Value: "60s"}},
 	}
 }
 
-func takeovers(values ...verdict.Range) analysis.RowValues {
-	return analysis.RowValues{Lock: "job", Measure: "takeover", Unit: "s", Of: "kill", Values: values}
+func takeovers(values ...verdict.Range) verdict.Sample {
+	return verdict.Sample{Question: &experiments.Limit{Lock: "job", Measure: "takeover", Trials: true}, Unit: "s", Of: "kill", Values: values}
 }
 
-func counted(measure string, n float64) analysis.RowValues {
-	return analysis.RowValues{Lock: "job", Measure: measure, Unit: "count", Of: "run", Values: points(n)}
+func counted(measure string, n float64) verdict.Sample {
+	return verdict.Sample{Question: &experiments.Limit{Lock: "job", Measure: measure}, Unit: "count", Of: verdict.OfRun, Values: points(n)}
 }
 
 // side is n runs that f makes.
-func side(name string, n int, f func(i int) []analysis.RowValues) []*Observed {
+func side(name string, n int, f func(i int) []verdict.Sample) []*Observed {
 	var runs []*Observed
 	for i := range n {
 		runs = append(runs, observed(fmt.Sprintf("%s%d", name, i), f(i)...))
@@ -42,7 +52,7 @@ func side(name string, n int, f func(i int) []analysis.RowValues) []*Observed {
 
 var usual = CompareOptions{Alpha: 0.05, Tolerance: 0.1}
 
-func compared(t *testing.T, base, head []*Observed, o CompareOptions) *verdict.Comparison {
+func compared(t *testing.T, base, head []*Observed, o CompareOptions) *Comparison {
 	t.Helper()
 	c, err := Compare(base, head, o)
 	if err != nil {
@@ -51,7 +61,7 @@ func compared(t *testing.T, base, head []*Observed, o CompareOptions) *verdict.C
 	return c
 }
 
-func word(c *verdict.Comparison, measure string) verdict.Word {
+func word(c *Comparison, measure string) Word {
 	for _, r := range c.Rows {
 		if r.Measure == measure {
 			return r.Word
@@ -78,19 +88,19 @@ func TestWorseTakesBothSignificanceAndTheTolerance(t *testing.T) {
 	for name, c := range map[string]struct {
 		base, head []verdict.Range
 		tolerance  float64
-		want       verdict.Word
-		answer     verdict.Answer
+		want       Word
+		answer     Answer
 	}{
-		"a third more":                      {kills(1), kills(1.33), 0.1, verdict.Worse, verdict.Regressed},
-		"a third less":                      {kills(1.33), kills(1), 0.1, verdict.Better, verdict.NoRegression},
-		"significant, within the tolerance": {kills(1), kills(1.06), 0.1, verdict.Unchanged, verdict.NoRegression},
-		"the same, and no tolerance":        {kills(1), kills(1.06), 0, verdict.Worse, verdict.Regressed},
-		"the same values":                   {kills(1), kills(1), 0, verdict.Unchanged, verdict.NoRegression},
-		"a base not seen to end":            {open, kills(9), 0.1, verdict.Unchanged, verdict.NoRegression}, // it may have been larger still
-		"a head not seen to end":            {kills(0.5), open, 0.1, verdict.Worse, verdict.Regressed},
-		"three and three":                   {kills(1)[:3], kills(2)[:3], 0.1, verdict.TooFew, verdict.CannotSay},
-		"four and four":                     {kills(1)[:4], kills(2)[:4], 0.1, verdict.Worse, verdict.Regressed},
-		"nothing in the base":               {nil, kills(1), 0.1, verdict.NoData, verdict.CannotSay},
+		"a third more":                      {kills(1), kills(1.33), 0.1, Worse, Regressed},
+		"a third less":                      {kills(1.33), kills(1), 0.1, Better, NoRegression},
+		"significant, within the tolerance": {kills(1), kills(1.06), 0.1, Unchanged, NoRegression},
+		"the same, and no tolerance":        {kills(1), kills(1.06), 0, Worse, Regressed},
+		"the same values":                   {kills(1), kills(1), 0, Unchanged, NoRegression},
+		"a base not seen to end":            {open, kills(9), 0.1, Unchanged, NoRegression}, // it may have been larger still
+		"a head not seen to end":            {kills(0.5), open, 0.1, Worse, Regressed},
+		"three and three":                   {kills(1)[:3], kills(2)[:3], 0.1, TooFew, CannotSay},
+		"four and four":                     {kills(1)[:4], kills(2)[:4], 0.1, Worse, Regressed},
+		"nothing in the base":               {nil, kills(1), 0.1, NoData, CannotSay},
 	} {
 		got := compared(t, []*Observed{observed("b", takeovers(c.base...))}, []*Observed{observed("h", takeovers(c.head...))}, CompareOptions{Alpha: 0.05, Tolerance: c.tolerance})
 		if word(got, "takeover") != c.want || got.Answer != c.answer {
@@ -108,28 +118,28 @@ func TestCorrectnessTakesNoStatistics(t *testing.T) {
 		return o
 	}
 	c := compared(t, same(), []*Observed{broken()}, CompareOptions{Alpha: 0.05, Tolerance: 0.1, SLOs: []string{"takeover"}})
-	if c.Answer != verdict.Regressed || c.ExitCode != 10 || !strings.Contains(c.Reasons[0], "duplicate terminal states: 1, and none in the base (h)") {
+	if c.Answer != Regressed || c.ExitCode != 10 || !strings.Contains(c.Reasons[0], "duplicate terminal states: 1, and none in the base (h)") {
 		t.Errorf("%s, %d, %q", c.Answer, c.ExitCode, c.Reasons)
 	}
 	aborted := broken()
 	aborted.Run.Answered, aborted.Run.Used = false, false
 	aborted.Rows[0].Values = nil
-	if c := compared(t, same(), []*Observed{aborted}, usual); c.Answer != verdict.Regressed {
+	if c := compared(t, same(), []*Observed{aborted}, usual); c.Answer != Regressed {
 		t.Errorf("in an aborted run: %s, %q", c.Answer, c.Reasons)
 	}
 	too, more := same(), broken()
 	too[0].Failures[0].N, more.Failures[0].N = 1, 3
-	if c := compared(t, too, []*Observed{more}, usual); c.Answer != verdict.NoRegression || c.Correctness[0].Regressed {
+	if c := compared(t, too, []*Observed{more}, usual); c.Answer != NoRegression || c.Correctness[0].Regressed {
 		t.Errorf("in both: %s, %q", c.Answer, c.Reasons)
 	}
 	// As a row: with the same in the base it is a count like any other.
-	dup := func(n float64) []analysis.RowValues {
-		return []analysis.RowValues{counted("duplicate_terminal_states", n)}
+	dup := func(n float64) []verdict.Sample {
+		return []verdict.Sample{counted("duplicate_terminal_states", n)}
 	}
-	if c := compared(t, side("b", 1, func(int) []analysis.RowValues { return dup(0) }), side("h", 1, func(int) []analysis.RowValues { return dup(1) }), usual); word(c, "duplicate_terminal_states") != verdict.Worse {
+	if c := compared(t, side("b", 1, func(int) []verdict.Sample { return dup(0) }), side("h", 1, func(int) []verdict.Sample { return dup(1) }), usual); word(c, "duplicate_terminal_states") != Worse {
 		t.Errorf("row: %+v", c.Rows[0])
 	}
-	if c := compared(t, side("b", 6, func(int) []analysis.RowValues { return dup(1) }), side("h", 6, func(i int) []analysis.RowValues { return dup(float64(4 + i)) }), usual); word(c, "duplicate_terminal_states") != verdict.Worse || !c.Rows[0].Tested {
+	if c := compared(t, side("b", 6, func(int) []verdict.Sample { return dup(1) }), side("h", 6, func(i int) []verdict.Sample { return dup(float64(4 + i)) }), usual); word(c, "duplicate_terminal_states") != Worse || !c.Rows[0].Tested {
 		t.Errorf("more of them: %+v", c.Rows[0])
 	}
 }
@@ -142,7 +152,7 @@ func TestRunsWithoutAnAnswerGiveNone(t *testing.T) {
 			bad := &sides[which][1].Run
 			bad.Verdict, bad.Answered, bad.Why = given, false, "for a reason"
 			c := compared(t, sides[0], sides[1], usual)
-			if c.Answer != verdict.CannotSay || c.ExitCode != 11 || !strings.Contains(strings.Join(c.Reasons, "\n"), "2 is "+given+": for a reason") {
+			if c.Answer != CannotSay || c.ExitCode != 11 || !strings.Contains(strings.Join(c.Reasons, "\n"), "2 is "+given+": for a reason") {
 				t.Errorf("%s on side %d: %s, %q", given, which, c.Answer, c.Reasons)
 			}
 		}
@@ -166,29 +176,29 @@ func TestDifferentEnvironmentsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		base, head []*Observed
 		allow      []string
-		answer     verdict.Answer
+		answer     Answer
 		reason     string
 	}{
-		"the lock":           {[]*Observed{run("b")}, []*Observed{run("h", ttl, "30s")}, nil, verdict.Refused, ttl + ": 60s -> 30s"},
-		"allowed":            {[]*Observed{run("b")}, []*Observed{run("h", ttl, "30s")}, []string{ttl}, verdict.NoRegression, ""},
-		"allowed from above": {[]*Observed{run("b")}, []*Observed{run("h", ttl, "30s")}, []string{"system.locks"}, verdict.NoRegression, ""},
-		"no part of a word":  {[]*Observed{run("b")}, []*Observed{run("h", ttl, "30s")}, []string{"system.loc"}, verdict.Refused, ttl},
-		"another allowed":    {[]*Observed{run("b")}, []*Observed{run("h", ttl, "30s", "tool", "v2")}, []string{"tool"}, verdict.Refused, ttl},
-		"all":                {[]*Observed{run("b")}, []*Observed{run("h", ttl, "30s", "tool", "v2")}, []string{"all"}, verdict.NoRegression, ""},
-		"a rehearsal":        {[]*Observed{run("b")}, []*Observed{run("h", "mode", "rehearsal")}, []string{"all", "mode"}, verdict.Refused, "mode: live -> rehearsal"},
-		"only in the head":   {[]*Observed{run("b")}, []*Observed{run("h", "faults.kill.at", "3s")}, nil, verdict.Refused, "faults.kill.at: (not set) -> 3s"},
-		"a mixed base":       {[]*Observed{run("b1"), run("b2", "tool", "v2")}, []*Observed{run("h")}, nil, verdict.Refused, "tool: v1 -> v2 (both in the base: b2)"},
-		"a mixed head":       {[]*Observed{run("b")}, []*Observed{run("h1"), run("h2", "tool", "v2")}, nil, verdict.Refused, "tool: v1 -> v2"},
+		"the lock":           {[]*Observed{run("b")}, []*Observed{run("h", ttl, "30s")}, nil, Refused, ttl + ": 60s -> 30s"},
+		"allowed":            {[]*Observed{run("b")}, []*Observed{run("h", ttl, "30s")}, []string{ttl}, NoRegression, ""},
+		"allowed from above": {[]*Observed{run("b")}, []*Observed{run("h", ttl, "30s")}, []string{"system.locks"}, NoRegression, ""},
+		"no part of a word":  {[]*Observed{run("b")}, []*Observed{run("h", ttl, "30s")}, []string{"system.loc"}, Refused, ttl},
+		"another allowed":    {[]*Observed{run("b")}, []*Observed{run("h", ttl, "30s", "tool", "v2")}, []string{"tool"}, Refused, ttl},
+		"all":                {[]*Observed{run("b")}, []*Observed{run("h", ttl, "30s", "tool", "v2")}, []string{"all"}, NoRegression, ""},
+		"a rehearsal":        {[]*Observed{run("b")}, []*Observed{run("h", "mode", "rehearsal")}, []string{"all", "mode"}, Refused, "mode: live -> rehearsal"},
+		"only in the head":   {[]*Observed{run("b")}, []*Observed{run("h", "faults.kill.at", "3s")}, nil, Refused, "faults.kill.at: (not set) -> 3s"},
+		"a mixed base":       {[]*Observed{run("b1"), run("b2", "tool", "v2")}, []*Observed{run("h")}, nil, Refused, "tool: v1 -> v2 (both in the base: b2)"},
+		"a mixed head":       {[]*Observed{run("b")}, []*Observed{run("h1"), run("h2", "tool", "v2")}, nil, Refused, "tool: v1 -> v2"},
 	} {
 		got := compared(t, c.base, c.head, CompareOptions{Alpha: 0.05, Tolerance: 0.1, Allow: c.allow})
 		if got.Answer != c.answer || !strings.Contains(strings.Join(got.Reasons, "\n"), c.reason) {
 			t.Errorf("%s: %s, %q; want %s, %q", name, got.Answer, got.Reasons, c.answer, c.reason)
 		}
-		if got.Answer == verdict.Refused && (got.ExitCode != 13 || len(got.Rows) > 0) {
+		if got.Answer == Refused && (got.ExitCode != 13 || len(got.Rows) > 0) {
 			t.Errorf("%s: refused with status %d and %d rows", name, got.ExitCode, len(got.Rows))
 		}
-		allowed := func(n verdict.Note) bool { return n.Allowed && strings.Contains(n.Text, "allowed to differ: "+ttl) }
-		if c.allow != nil && c.answer == verdict.NoRegression && !slices.ContainsFunc(got.Notes, allowed) {
+		allowed := func(n Note) bool { return n.Allowed && strings.Contains(n.Text, "allowed to differ: "+ttl) }
+		if c.allow != nil && c.answer == NoRegression && !slices.ContainsFunc(got.Notes, allowed) {
 			t.Errorf("%s: what was allowed is not said: %v", name, got.Notes)
 		}
 	}
@@ -196,9 +206,9 @@ func TestDifferentEnvironmentsAreRefused(t *testing.T) {
 
 // Holm's correction: the smallest P of three counts three times, the next twice, and none less than one before it.
 func TestAlphaIsSharedAmongRows(t *testing.T) {
-	rows := func(by ...float64) func(int) []analysis.RowValues {
-		return func(i int) []analysis.RowValues {
-			var rs []analysis.RowValues
+	rows := func(by ...float64) func(int) []verdict.Sample {
+		return func(i int) []verdict.Sample {
+			var rs []verdict.Sample
 			for k, b := range by {
 				rs = append(rs, counted(fmt.Sprintf("metric.m%d.max", k), float64(i)+b))
 			}
@@ -227,7 +237,7 @@ func TestRowsSayWhy(t *testing.T) {
 		"1 beside 3 runs: too few": {{1}, {2, 3, 4}},
 	} {
 		side := func(name string, values []float64) []*Observed {
-			return side(name, len(values), func(i int) []analysis.RowValues { return []analysis.RowValues{counted("abandonments", values[i])} })
+			return side(name, len(values), func(i int) []verdict.Sample { return []verdict.Sample{counted("abandonments", values[i])} })
 		}
 		if got := compared(t, side("b", c[0]), side("h", c[1]), usual); !strings.HasPrefix(got.Rows[0].Why, want) {
 			t.Errorf("%v: %q (%s), want %q", c, got.Rows[0].Word, got.Rows[0].Why, want)
@@ -237,9 +247,9 @@ func TestRowsSayWhy(t *testing.T) {
 
 // Rows that could not show anything cost the others nothing, and say how many runs it takes.
 func TestRowsThatAreTooFewTakeNoShareOfAlpha(t *testing.T) {
-	rows := func(middle float64) func(int) []analysis.RowValues {
-		return func(i int) []analysis.RowValues {
-			rs := []analysis.RowValues{takeovers(kills(middle)[i*2 : i*2+2]...)}
+	rows := func(middle float64) func(int) []verdict.Sample {
+		return func(i int) []verdict.Sample {
+			rs := []verdict.Sample{takeovers(kills(middle)[i*2 : i*2+2]...)}
 			for k := range 9 {
 				rs = append(rs, counted(fmt.Sprintf("metric.m%d.max", k), float64(k+i)))
 			}
@@ -247,29 +257,29 @@ func TestRowsThatAreTooFewTakeNoShareOfAlpha(t *testing.T) {
 		}
 	}
 	c := compared(t, side("b", 2, rows(1)), side("h", 2, rows(2)), usual)
-	if c.Tested != 1 || word(c, "takeover") != verdict.Worse {
+	if c.Tested != 1 || word(c, "takeover") != Worse {
 		t.Errorf("%d rows tested, takeover %q", c.Tested, word(c, "takeover"))
 	}
 	r := c.Rows[1]
-	if r.Word != verdict.TooFew || r.Needs != 5 || r.Tested {
+	if r.Word != TooFew || r.Needs != 5 || r.Tested {
 		t.Errorf("a count of two runs a side: %+v", r)
 	}
 	// 5 a side of 3 rows is enough for each of them, as the row says.
-	three := func(by float64) func(int) []analysis.RowValues {
-		return func(i int) []analysis.RowValues {
-			return []analysis.RowValues{counted("abandonments", float64(i)+by), counted("re_executed", float64(i)+by), counted("busy.count", float64(i)+by)}
+	three := func(by float64) func(int) []verdict.Sample {
+		return func(i int) []verdict.Sample {
+			return []verdict.Sample{counted("abandonments", float64(i)+by), counted("re_executed", float64(i)+by), counted("busy.count", float64(i)+by)}
 		}
 	}
-	if c := compared(t, side("b", 5, three(0)), side("h", 5, three(9)), usual); c.Tested != 3 || word(c, "busy.count") != verdict.Worse {
+	if c := compared(t, side("b", 5, three(0)), side("h", 5, three(9)), usual); c.Tested != 3 || word(c, "busy.count") != Worse {
 		t.Errorf("%d rows tested: %+v", c.Tested, c.Rows[2])
 	}
 }
 
 func TestRowsAreAskedForByName(t *testing.T) {
-	rows := func(int) []analysis.RowValues {
+	rows := func(int) []verdict.Sample {
 		held := counted("held[bulk].p95", 3)
-		held.Lock = "loop"
-		return []analysis.RowValues{takeovers(kills(1)...), counted("abandonment.missed", 0), counted("abandonment.late", 0), counted("abandonments", 0), held}
+		held.Question.Lock = "loop"
+		return []verdict.Sample{takeovers(kills(1)...), counted("abandonment.missed", 0), counted("abandonment.late", 0), counted("abandonments", 0), held}
 	}
 	for slo, want := range map[string]string{
 		"takeover": "job/takeover", "job": "job/takeover job/abandonment.missed job/abandonment.late job/abandonments",
@@ -303,10 +313,25 @@ func TestComparisonHasNoNullLists(t *testing.T) {
 	}
 }
 
+// Values that were not seen to end have no upper end in the document either, wherever they stand in a sample.
+func TestComparisonOfOpenValuesIsADocument(t *testing.T) {
+	open := kills(1)
+	for i := range open {
+		open[i].Hi = nil
+	}
+	c := compared(t, []*Observed{observed("b", takeovers(open...))}, []*Observed{observed("h", takeovers(kills(1)...))}, usual)
+	if _, err := json.Marshal(c); err != nil {
+		t.Error(err)
+	}
+	if r := c.Rows[0]; r.Base.Median.Hi != nil || r.Shift.Lo != nil || r.Shift.Hi == nil {
+		t.Errorf("median %+v, shift %+v", r.Base.Median, r.Shift)
+	}
+}
+
 // drawnSide is a drill with a takeover row of ranges, some of them open, and rows of one value a run: small counts with many ties, and a
 // duration. by is what the head's takeovers are multiplied by.
 func drawnSide(rnd *rand.Rand, name string, runs int, by float64) []*Observed {
-	return side(name, runs, func(int) []analysis.RowValues {
+	return side(name, runs, func(int) []verdict.Sample {
 		var ks []verdict.Range
 		for range 4 {
 			x := (1 + rnd.ExpFloat64()/4) * by
@@ -320,7 +345,7 @@ func drawnSide(rnd *rand.Rand, name string, runs int, by float64) []*Observed {
 		for range 12 {
 			few += float64(rnd.IntN(6) / 5)
 		}
-		return []analysis.RowValues{
+		return []verdict.Sample{
 			takeovers(ks...), counted("abandonments", few), counted("busy.count", float64(rnd.IntN(40))), counted("wait.p95", rnd.ExpFloat64()),
 			counted("re_executed", float64(rnd.IntN(2))),
 		}
@@ -334,7 +359,7 @@ func TestFalseAlarmsStayBelowAlpha(t *testing.T) {
 	alarms := 0
 	for range worlds {
 		c := compared(t, drawnSide(rnd, "b", 6, 1), drawnSide(rnd, "h", 5, 1), CompareOptions{Alpha: alpha})
-		if slices.ContainsFunc(c.Rows, func(r verdict.ComparedRow) bool { return r.Word == verdict.Worse || r.Word == verdict.Better }) {
+		if slices.ContainsFunc(c.Rows, func(r ComparedRow) bool { return r.Word == Worse || r.Word == Better }) {
 			alarms++
 		}
 	}
@@ -351,7 +376,7 @@ func TestPower(t *testing.T) {
 	found := 0
 	for range worlds {
 		c := compared(t, drawnSide(rnd, "b", 6, 1), drawnSide(rnd, "h", 6, 1.4), usual)
-		if word(c, "takeover") == verdict.Worse {
+		if word(c, "takeover") == Worse {
 			found++
 		}
 	}

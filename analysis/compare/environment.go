@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -29,7 +27,7 @@ func indifferent(path string) bool {
 }
 
 // environmentOf is what a run stood on and what was done to it: two runs that differ in it do not answer the same question.
-func environmentOf(facts *analysis.Facts, rehearsal bool) []experiments.Setting {
+func environmentOf[F facts[F]](facts F, rehearsal bool) []experiments.Setting {
 	env := []experiments.Setting{
 		{Path: "mode", Value: string(map[bool]history.Mode{true: history.Rehearsal, false: history.Live}[rehearsal])},
 		{Path: "experiment", Value: facts.Header().Experiment},
@@ -56,8 +54,8 @@ func environmentOf(facts *analysis.Facts, rehearsal bool) []experiments.Setting 
 
 // differencesAmong lists every setting in which a run of the base or head differs from the base's first. allow names settings that may
 // differ, each with all below it; "all" is everything. A rehearsal and a live run are never let pass for one another.
-func differencesAmong(base, head []*Observed, allow []string) []verdict.Difference {
-	var all []verdict.Difference
+func differencesAmong(base, head []*Observed, allow []string) []Difference {
+	var all []Difference
 	first := base[0]
 	for _, side := range []struct {
 		runs []*Observed
@@ -70,7 +68,7 @@ func differencesAmong(base, head []*Observed, allow []string) []verdict.Differen
 				})
 				d.InBase = side.own
 				d.Run = o.Run.ID
-				if !slices.ContainsFunc(all, func(x verdict.Difference) bool { // said once for all runs that share it
+				if !slices.ContainsFunc(all, func(x Difference) bool { // said once for all runs that share it
 					return x.Field == d.Field && x.Base == d.Base && x.Head == d.Head && x.InBase == d.InBase
 				}) {
 					all = append(all, d)
@@ -85,7 +83,7 @@ func differencesAmong(base, head []*Observed, allow []string) []verdict.Differen
 func orNone(value string) string { return cmp.Or(value, "(not set)") }
 
 // differ lists where b is not as a, in the order of a; what only b has comes last.
-func differ(a, b []experiments.Setting) []verdict.Difference {
+func differ(a, b []experiments.Setting) []Difference {
 	values := func(of []experiments.Setting) map[string]string {
 		m := map[string]string{}
 		for _, s := range of {
@@ -94,15 +92,15 @@ func differ(a, b []experiments.Setting) []verdict.Difference {
 		return m
 	}
 	inA, inB := values(a), values(b)
-	var ds []verdict.Difference
+	var ds []Difference
 	for _, s := range a {
 		if v, ok := inB[s.Path]; !ok || v != s.Value {
-			ds = append(ds, verdict.Difference{Field: s.Path, Base: orNone(s.Value), Head: orNone(v)})
+			ds = append(ds, Difference{Field: s.Path, Base: orNone(s.Value), Head: orNone(v)})
 		}
 	}
 	for _, s := range b {
 		if _, ok := inA[s.Path]; !ok {
-			ds = append(ds, verdict.Difference{Field: s.Path, Base: orNone(""), Head: orNone(s.Value)})
+			ds = append(ds, Difference{Field: s.Path, Base: orNone(""), Head: orNone(s.Value)})
 		}
 	}
 	return ds

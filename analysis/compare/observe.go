@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -14,14 +13,14 @@ import (
 // Observed is what one run brings to a comparison, and to whatever else stands on many runs. It can be written down as JSON.
 type Observed struct {
 	Bytes       string `json:"bytes"` // SHA-256 of its history; "" = not known
-	Run         verdict.ComparedRun
+	Run         ComparedRun
 	Experiment  string
-	Rehearsal   bool           `json:",omitempty"`
-	Labels      history.Labels `json:",omitempty"`
-	Rows        []analysis.RowValues
-	SLOs        []verdict.SLOResult    // without the words
-	Quantiles   []analysis.RowQuantile `json:",omitempty"`
-	Failed      []string               `json:",omitempty"` // rows that no number of kills makes right
+	Rehearsal   bool                `json:",omitempty"`
+	Labels      history.Labels      `json:",omitempty"`
+	Rows        []verdict.Sample    // what its rows stand on, each once however many limits it is held against
+	SLOs        []verdict.SLOResult // without the words
+	Quantiles   []verdict.Sample    `json:",omitempty"` // of takeovers and tick gaps: what several runs answer together
+	Failed      []string            `json:",omitempty"` // rows that no number of kills makes right
 	Failures    []Failures
 	Environment []experiments.Setting `json:",omitempty"`
 
@@ -34,28 +33,36 @@ type Failures struct {
 	N    int
 }
 
+// facts are those of a run, as the judge has read them.
+type facts[F any] interface {
+	Header() history.Header
+	Experiment() *experiments.Experiment
+	Environment() *history.Environment // nil where the history does not say
+	Measure() (*verdict.Judgement, []verdict.Sample)
+	AsLive() F // the same, as of a live run
+}
+
 // Observe judges a run, and takes from it what a comparison needs. folder is how the run was named.
 //
 // A rehearsal is judged by its figures alone: that it is one is no reason to set them aside beside another rehearsal's.
-func Observe(facts *analysis.Facts, folder string) *Observed {
-	told, rows := facts.Measure()
+func Observe[F facts[F]](facts F, folder string) *Observed {
+	told, samples := facts.Measure()
 	seen, rehearsal := told, facts.Header().Mode == history.Rehearsal
 	if rehearsal {
-		seen, rows = facts.AsLive().Measure()
-		rows = slices.DeleteFunc(rows, func(r analysis.RowValues) bool { return verdict.LiveOnly(r.Measure) })
+		seen, samples = facts.AsLive().Measure()
 	}
 	o := &Observed{
-		Experiment: facts.Header().Experiment, Rehearsal: rehearsal, Environment: environmentOf(facts, rehearsal), Failures: failuresOf(seen),
-		Run: verdict.ComparedRun{ID: told.Run.ID, Folder: folder, Started: told.Run.Started, Seed: told.Run.Seed, Verdict: told.Verdict},
+		Experiment: facts.Header().Experiment, Rehearsal: rehearsal, Environment: environmentOf(facts, rehearsal), Failures: failuresOf(seen), Labels: told.Run.Labels,
+		Run: ComparedRun{ID: told.Run.ID, Folder: folder, Started: told.Run.Started, Seed: told.Run.Seed, Verdict: told.Verdict},
 	}
 	o.answer(seen)
-	o.Rows, o.Labels, o.Quantiles = rows, told.Run.Labels, facts.Quantiles(seen)
-	for _, s := range seen.SLOs {
+	for i, x := range samples {
+		s := &seen.SLOs[i]
 		o.SLOs = append(o.SLOs, verdict.SLOResult{Lock: s.Lock, Measure: s.Measure, Unit: s.Unit, Ask: s.Ask, Limit: s.Limit, Lo: s.Lo, Hi: s.Hi, N: s.N, Of: s.Of, Verdict: s.Verdict, Why: s.Why})
-		ofMany := slices.ContainsFunc(o.Quantiles, func(q analysis.RowQuantile) bool { return q.Lock == s.Lock && q.Measure == s.Measure && !q.Broken })
-		if s.Verdict == verdict.Fail && !ofMany {
+		if s.Verdict == verdict.Fail && (!x.IsQuantile() || x.Broken) {
 			o.Failed = append(o.Failed, strings.TrimSpace(s.Lock+" "+s.Measure)+": "+s.Why)
 		}
+		o.take(x)
 	}
 	if !o.Run.Used {
 		for i := range o.Rows {
@@ -63,6 +70,22 @@ func Observe(facts *analysis.Facts, folder string) *Observed {
 		}
 	}
 	return o
+}
+
+// take adds a sample: to the quantiles where it is one, and to the rows unless another limit on the same was there before.
+func (o *Observed) take(x verdict.Sample) {
+	if x.IsQuantile() {
+		q := x
+		q.Values = nil
+		o.Quantiles = append(o.Quantiles, q)
+	}
+	if o.Rehearsal && x.Question.LiveOnly() {
+		return
+	}
+	if slices.ContainsFunc(o.Rows, func(r verdict.Sample) bool { return r.Question.Lock == x.Question.Lock && r.Name() == x.Name() }) {
+		return
+	}
+	o.Rows = append(o.Rows, x)
 }
 
 // contest takes runs that have one id and other bytes for neither's: one of them was changed, and nothing tells which. Both are listed, none

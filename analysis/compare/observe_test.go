@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
-func (o *Observed) row(t *testing.T, lock, measure string) analysis.RowValues {
+func (o *Observed) row(t *testing.T, lock, measure string) verdict.Sample {
 	t.Helper()
-	i := slices.IndexFunc(o.Rows, func(s analysis.RowValues) bool { return s.Lock == lock && s.Measure == measure })
+	i := slices.IndexFunc(o.Rows, func(s verdict.Sample) bool { return s.Question.Lock == lock && s.Name() == measure })
 	if i < 0 {
 		t.Fatalf("no row %s/%s", lock, measure)
 	}
@@ -63,8 +64,8 @@ func TestObserveCountsIndependentKills(t *testing.T) {
 	// All jobs that die with one replica are one kill.
 	dies := observedCase(t, "replica-dies")
 	for _, s := range dies.Rows {
-		if s.Measure == "takeover" && len(s.Values) != 1 {
-			t.Errorf("%s: %d values, want 1: one kill", s.Lock, len(s.Values))
+		if s.Name() == "takeover" && len(s.Values) != 1 {
+			t.Errorf("%s: %d values, want 1: one kill", s.Question.Lock, len(s.Values))
 		}
 	}
 }
@@ -73,7 +74,7 @@ func TestObserveCountsIndependentKills(t *testing.T) {
 func TestObserveLeavesOutWhatWasNotReached(t *testing.T) {
 	o := observedCase(t, "pause-belief")
 	for _, s := range o.Rows {
-		if s.Measure == "overlap.belief" && len(s.Values) > 0 {
+		if s.Name() == "overlap.belief" && len(s.Values) > 0 {
 			t.Errorf("belief under a pause has values: %v", s.Values)
 		}
 	}
@@ -91,7 +92,7 @@ func TestObserveLeavesOutWhatWasNotReached(t *testing.T) {
 	}
 	for _, s := range o.Rows {
 		if len(s.Values) > 0 {
-			t.Errorf("%s/%s of a run that was cut off has values", s.Lock, s.Measure)
+			t.Errorf("%s/%s of a run that was cut off has values", s.Question.Lock, s.Name())
 		}
 	}
 }

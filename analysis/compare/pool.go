@@ -5,15 +5,64 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
+
+// PooledVersion is the schema version of the document of `lockdrill judge --pool`.
+const PooledVersion = 1
+
+// Pooled is the document of `lockdrill judge --pool`: what many runs of one question say of its quantiles together. Durations are seconds.
+// Slices are never null.
+type Pooled struct {
+	SchemaVersion int            `json:"schemaVersion"`
+	Experiment    string         `json:"experiment"`
+	Labels        history.Labels `json:"labels,omitempty"` // that all runs have
+	Start         string         `json:"start"`            // what fixed which runs belong to it before the first of them began; "" = nothing did, so no row passes
+	Verdict       string         `json:"verdict"`          // pass, slo-failed, inconclusive, refused
+	ExitCode      int            `json:"exitCode"`         // 0, 10, 11, 13
+	Reasons       []string       `json:"reasons"`          // what keeps it from a pass, the most telling first
+	Rows          []PooledRow    `json:"rows"`
+	Differences   []Difference   `json:"differences"`
+	Runs          []PooledRun    `json:"runs"` // by start
+}
+
+// PooledRow is one quantile over all runs. A kill counts by its worst key.
+type PooledRow struct {
+	Lock    string          `json:"lock"`
+	Measure string          `json:"measure"` // takeover.p95
+	Limit   float64         `json:"limit"`
+	Of      string          `json:"of"`     // kill, burst, pause ...
+	N       int             `json:"n"`      // of them
+	Surely  int             `json:"surely"` // that surely were over the limit
+	Maybe   int             `json:"maybe"`  // that may have been, those included
+	Verdict verdict.Verdict `json:"verdict"`
+	Why     string          `json:"why"`
+	More    int             `json:"more,omitempty"` // inconclusive: so many more that keep the limit would be enough
+	Runs    []PooledHit     `json:"runs"`
+}
+
+// PooledHit is what one run gave to a row.
+type PooledHit struct {
+	Run    string `json:"run"`
+	N      int    `json:"n"`
+	Surely int    `json:"surely"`
+	Maybe  int    `json:"maybe"`
+	Why    string `json:"why,omitempty"` // why all of them may have been over the limit
+}
+
+// PooledRun is one of the runs.
+type PooledRun struct {
+	ID      string   `json:"id"`
+	Folder  string   `json:"folder"`
+	Started string   `json:"started"`
+	Verdict string   `json:"verdict"`
+	Failed  []string `json:"failed,omitempty"` // rows that no number of kills makes right
+}
 
 // PoolOptions is how runs are judged together.
 type PoolOptions struct {
@@ -24,16 +73,16 @@ type PoolOptions struct {
 // Pool judges the quantiles of takeovers and tick gaps over all runs of one question, which are not empty. The number of kills grows while
 // somebody looks, so the test is the sequential one. Every kill of every run counts, whatever became of the run: to leave one out afterwards
 // would let a broken lock pass.
-func Pool(runs []*Observed, o PoolOptions) *verdict.Pooled {
+func Pool(runs []*Observed, o PoolOptions) *Pooled {
 	runs = byStart(runs)
 	contest(runs)
-	p := &verdict.Pooled{
-		SchemaVersion: verdict.PooledVersion, Experiment: runs[0].Experiment, Labels: common(runs), Start: o.Start, Reasons: []string{},
-		Rows: []verdict.PooledRow{}, Differences: append([]verdict.Difference{}, differencesAmong(runs, nil, append(o.Allow, "tool"))...), Runs: []verdict.PooledRun{},
+	p := &Pooled{
+		SchemaVersion: PooledVersion, Experiment: runs[0].Experiment, Labels: common(runs), Start: o.Start, Reasons: []string{},
+		Rows: []PooledRow{}, Differences: append([]Difference{}, differencesAmong(runs, nil, append(o.Allow, "tool"))...), Runs: []PooledRun{},
 	}
 	p.Differences = append(p.Differences, otherLimits(runs)...)
 	for _, r := range runs {
-		p.Runs = append(p.Runs, verdict.PooledRun{ID: r.Run.ID, Folder: r.Run.Folder, Started: r.Run.Started, Verdict: r.Run.Verdict, Failed: r.Failed})
+		p.Runs = append(p.Runs, PooledRun{ID: r.Run.ID, Folder: r.Run.Folder, Started: r.Run.Started, Verdict: r.Run.Verdict, Failed: r.Failed})
 	}
 	for _, d := range p.Differences {
 		if !d.Allowed {
@@ -61,10 +110,10 @@ func common(runs []*Observed) history.Labels {
 }
 
 // otherLimits are the quantiles whose limit is not the same in all runs: they ask another question.
-func otherLimits(runs []*Observed) (ds []verdict.Difference) {
+func otherLimits(runs []*Observed) (ds []Difference) {
 	limits := func(o *Observed) (all []experiments.Setting) {
 		for _, q := range o.Quantiles {
-			all = append(all, experiments.Setting{Path: "slos " + q.Lock + " " + q.Measure, Value: figures.Exact(figures.Nanoseconds(q.Limit))})
+			all = append(all, experiments.Setting{Path: "slos " + q.Question.Lock + " " + q.Question.Name(), Value: figures.Exact(figures.Nanoseconds(q.Limit))})
 		}
 		slices.SortFunc(all, func(a, b experiments.Setting) int { return cmp.Compare(a.Path, b.Path) })
 		return all
@@ -78,13 +127,18 @@ func otherLimits(runs []*Observed) (ds []verdict.Difference) {
 	return ds
 }
 
+// sameQuestion reports a sample of the row with that name.
+func sameQuestion(x *verdict.Sample, lock, row string) bool {
+	return x.Question.Lock == lock && x.Question.Name() == row
+}
+
 // pooledRow is one quantile over all runs.
-func pooledRow(runs []*Observed, q analysis.RowQuantile, o PoolOptions) verdict.PooledRow {
-	row := verdict.PooledRow{Lock: q.Lock, Measure: q.Measure, Limit: q.Limit, Of: q.Of, Verdict: verdict.Inconclusive, Runs: []verdict.PooledHit{}}
+func pooledRow(runs []*Observed, q verdict.Sample, o PoolOptions) PooledRow {
+	row := PooledRow{Lock: q.Question.Lock, Measure: q.Question.Name(), Limit: q.Limit, Of: q.Of, Verdict: verdict.Inconclusive, Runs: []PooledHit{}}
 	for _, r := range runs {
-		i := slices.IndexFunc(r.Quantiles, func(x analysis.RowQuantile) bool { return x.Lock == q.Lock && x.Measure == q.Measure })
+		i := slices.IndexFunc(r.Quantiles, func(x verdict.Sample) bool { return sameQuestion(&x, q.Question.Lock, q.Question.Name()) })
 		x := r.Quantiles[i]
-		hit := verdict.PooledHit{Run: r.Run.ID, N: x.N, Surely: x.Surely, Maybe: x.Maybe, Why: x.Open}
+		hit := PooledHit{Run: r.Run.ID, N: x.N, Surely: x.Surely, Maybe: x.Maybe, Why: x.Open}
 		if r.contested {
 			hit.Surely, hit.Why = 0, r.Run.Why
 		}
@@ -94,7 +148,7 @@ func pooledRow(runs []*Observed, q analysis.RowQuantile, o PoolOptions) verdict.
 		row.N, row.Surely, row.Maybe = row.N+hit.N, row.Surely+hit.Surely, row.Maybe+hit.Maybe
 		row.Runs = append(row.Runs, hit)
 	}
-	asked := forecast.Question{Limit: forecast.Limit{Name: q.Name, P: q.P}, N: row.N, Surely: row.Surely, Maybe: row.Maybe}
+	asked := forecast.Question{Limit: q.Question, N: row.N, Surely: row.Surely, Maybe: row.Maybe}
 	row.Why = asked.Says(row.Of)
 	worse := recentlyWorse(runs, q, o.CompareOptions)
 	switch answer := asked.Answer(); {
@@ -116,23 +170,22 @@ func pooledRow(runs []*Observed, q analysis.RowQuantile, o PoolOptions) verdict.
 
 // recentlyWorse says how the last runs of a pool are worse than those before them; "" where they are not known to be. What has changed
 // lately is no longer what the pool is about.
-func recentlyWorse(runs []*Observed, q analysis.RowQuantile, o CompareOptions) string {
+func recentlyWorse(runs []*Observed, q verdict.Sample, o CompareOptions) string {
 	last := len(runs) / 3
 	if last == 0 {
 		return ""
 	}
 	before, recent := runs[:len(runs)-last], runs[len(runs)-last:]
-	measure, _, _ := strings.Cut(q.Measure, ".")
-	o.SLOs, o.Allow = []string{q.Lock + "/" + measure}, []string{"all"}
+	o.SLOs, o.Allow = []string{q.Question.Lock + "/" + q.Question.Figure()}, []string{"all"}
 	c, err := Compare(before, recent, o)
-	if err != nil || len(c.Rows) == 0 || c.Rows[0].Word != verdict.Worse {
+	if err != nil || len(c.Rows) == 0 || c.Rows[0].Word != Worse {
 		return ""
 	}
 	return fmt.Sprintf("the last %s are worse than those before: %s", figures.Plural(last, "run"), c.Rows[0].Why)
 }
 
 // decide gives the pool its word. What went wrong in one run stays, however many went well.
-func decide(p *verdict.Pooled) {
+func decide(p *Pooled) {
 	worst, open := verdict.Pass, []string{}
 	for _, r := range p.Runs {
 		for _, f := range r.Failed {

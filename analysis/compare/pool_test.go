@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -22,7 +21,7 @@ func night(i, n, missed int, seconds float64) *Observed {
 	}
 	o := observed(fmt.Sprintf("%02d", i), takeovers(values...))
 	o.Labels = history.Labels{"release": "1.4"}
-	o.Quantiles = []analysis.RowQuantile{{Lock: "job", Measure: "takeover.p95", Name: "p95", Of: "kill", P: 0.95, Limit: 4, N: n, Surely: missed, Maybe: missed}}
+	o.Quantiles = []verdict.Sample{{Question: &experiments.Limit{Lock: "job", Measure: "takeover", Trials: true, Quantile: 0.95}, Of: "kill", Limit: 4, N: n, Surely: missed, Maybe: missed}}
 	return o
 }
 

@@ -69,7 +69,7 @@ func (c adviceCase) follow(t *testing.T, name string) {
 	t.Helper()
 	scaled := func(d time.Duration) time.Duration { return time.Duration(float64(d)*c.scale + 0.5) }
 	_, b := c.band(c.e)
-	text := b.advice(Limit{"max", 0, scaled(c.max)}, c.measure, c.scale)
+	text := b.advice(&experiments.Limit{Measure: c.measure, Trials: true, At: int64(scaled(c.max))}, c.scale)
 	m := example.FindStringSubmatch(text)
 	if m == nil {
 		t.Fatalf("%s, %s <= %s at %g: %q", name, c.measure, c.max, c.scale, text)

@@ -1,12 +1,11 @@
-// Package forecast says what can be said of an experiment before anything runs, and what its rehearsals gave: bands and odds of
-// takeovers, lints, sums, the plan, tuning. It judges no history; the judge holds against it what was measured.
+// Package forecast says what can be said of an experiment before anything runs, and what its rehearsals gave: bands of takeovers, lints,
+// the plan, tuning. It judges no history; the judge holds against it what was measured.
 // Its one invariant: whatever the lock's rules and timings allow lies within a band.
 package forecast
 
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -27,32 +26,96 @@ func Horizon(e *experiments.Experiment, lock string) time.Duration {
 		if lock != "" && l.Name != lock {
 			continue
 		}
-		d := bandOf(e, l, 0).hi
-		for _, limit := range limitsOn(e, l.Name) {
-			d = max(d, limit.Value)
-		}
-		longest = max(longest, d+redelivery(e, l.Name))
+		longest = max(longest, max(bandOf(e, l, 0).hi, promised(e, l.Name))+redelivery(e, l.Name))
 	}
 	return longest
+}
+
+// promised is the longest that e promises of a takeover or a tick gap of the lock.
+func promised(e *experiments.Experiment, lock string) (longest time.Duration) {
+	for i := range e.SLOs {
+		s := &e.SLOs[i]
+		for _, d := range [...]*experiments.DurationLimits{s.Takeover, s.TickGap} {
+			if d == nil || s.Lock != lock {
+				continue
+			}
+			for _, limit := range [...]*time.Duration{d.Max, d.P50, d.P90, d.P95, d.P99} {
+				if limit != nil {
+					longest = max(longest, *limit)
+				}
+			}
+		}
+	}
+	return longest
+}
+
+// limitsOn are the upper limits that e promises of a lock's takeovers and tick gaps: of the worst, and of quantiles.
+func limitsOn(e *experiments.Experiment, lock string) (limits []experiments.Limit) {
+	for i := range e.SLOs {
+		if s := &e.SLOs[i]; s.Lock == lock && (s.Takeover != nil || s.TickGap != nil) {
+			limits = append(limits, s.Limits()...)
+		}
+	}
+	return slices.DeleteFunc(limits, func(l experiments.Limit) bool { return l.Side != experiments.SideMost || l.Share > 0 })
 }
 
 // Bands is lint L3: for each lock what its takeover can be at the kill phase that the file declares, before anything is
 // measured; none where a lock has no lease. Durations are those of e: scaled if e is. warmup is what a run's calibration allows for the first effect after a grant.
 func Bands(e *experiments.Experiment, warmup time.Duration) []verdict.Band {
 	out := []verdict.Band{}
-	if !e.Leases() {
-		return out
-	}
 	for i := range e.System.Locks {
-		class, _ := declaredClass(e.Faults, e.System.Locks[i].Name)
-		b := bandOf(e, &e.System.Locks[i], warmup).under(e.Faults, class)
+		if !e.Leases() {
+			break
+		}
+		b := declaredBand(e, &e.System.Locks[i], warmup)
 		out = append(out, verdict.Band{Lock: b.lock.Name, Lo: b.lo.Seconds(), Hi: b.hi.Seconds(), Sum: b.sum(), Untold: b.leavesOut()})
 	}
 	return out
 }
 
+// PromiseBand is a band in words, held against one promise.
+type PromiseBand struct {
+	Lo, Hi      time.Duration
+	Sum, Advice string
+	Untold      string // what Hi leaves out; "" = nothing
+}
+
+// PromiseOf is the band of what l bounds, takeovers or tick gaps of a lock of e, after faults of a class. warmup is what a run's calibration
+// allows for the first effect after a grant.
+func PromiseOf(e *experiments.Experiment, lock *experiments.Lock, l *experiments.Limit, class string, warmup time.Duration) PromiseBand {
+	b := bandOf(e, lock, warmup)
+	if l.Measure == tickGap {
+		b = tickBand(e, lock, warmup)
+	}
+	b = b.after(e.Faults, class)
+	return PromiseBand{Lo: b.lo, Hi: b.hi, Sum: b.sum(), Advice: b.advice(l, cmp.Or(e.Scaled, 1)), Untold: b.leavesOut()}
+}
+
+// The measures that have a band, as the file calls them.
+const (
+	takeover = "takeover"
+	tickGap  = "tick_gap"
+)
+
+// part is what a summand of a band stands for.
+type part int
+
+const (
+	ttl      part = iota
+	renewal       // of the lease: takes off what has gone by
+	inFlight      // an extension of the lease
+	poll          // of a loop, which jitters
+	redeliver
+	call  // an acquire: takes no time where the store answers at once
+	other // whatever a file's timings do not shorten
+)
+
+// ofLease reports a summand that only a lease brings about.
+func (p part) ofLease() bool { return p <= inFlight }
+
 // term is one summand of a band.
 type term struct {
+	part  part
 	name  string
 	value time.Duration
 }
@@ -71,7 +134,7 @@ type band struct {
 	upper  []term // hi is their sum
 	lower  []term // lo is the first less the others, at least 0
 	phases []fault.Phase
-	struck string // how, where it was no kill; "" = killed
+	struck string // class of the fault; "" = it was killed
 	untold bool   // hi leaves out the retry
 }
 
@@ -82,12 +145,18 @@ func bandOf(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration
 	return bandAt(e, l, warmup, killPhases(e, l.Name))
 }
 
+// declaredBand is the band after faults of the class that takeovers of the lock are judged on.
+func declaredBand(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration) band {
+	class, _ := declaredClass(e.Faults, l.Name)
+	return bandOf(e, l, warmup).after(e.Faults, class)
+}
+
 // tickBand is what a loop's tick gap can be, whenever it is struck: the band of a random kill, and the poll that may have
 // gone by since the last tick of a holder that ticks more than once.
 func tickBand(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration) band {
 	b := bandAt(e, l, warmup, []fault.Phase{fault.RandomPhase})
 	if p := l.Policy.Loop; p != nil && p.Mode != lockcore.LoopTTLHold {
-		since := term{"since the last tick", time.Duration(float64(p.Poll) * (1 + p.Jitter))}
+		since := term{poll, "since the last tick", longestPoll(p)}
 		b.upper, b.hi = append(b.upper, since), b.hi+since.value
 	}
 	return b
@@ -100,7 +169,7 @@ func bandAt(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration
 		lo := max(0, lower[0].value-sumOf(lower[1:]))
 		upper = append(upper, pickup(e, l)...)
 		if warmup > 0 {
-			upper = append(upper, term{"warm-up", warmup})
+			upper = append(upper, term{other, "warm-up", warmup})
 		}
 		hi := sumOf(upper)
 		if b.lo < 0 || lo < b.lo {
@@ -117,22 +186,17 @@ func bandAt(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration
 // strikes this one at random, and so does a burst.
 func killPhases(e *experiments.Experiment, lock string) []fault.Phase {
 	var phases []fault.Phase
-	add := func(p fault.Phase) {
-		if !slices.Contains(phases, p) {
-			phases = append(phases, p)
-		}
-	}
 	for i := range e.Faults {
-		switch f := &e.Faults[i]; {
-		case !f.Traits().Kills:
-		case f.Lock() == lock && f.Moment() != "":
-			add(f.Moment())
-		default:
-			add(fault.RandomPhase)
+		f, phase := &e.Faults[i], fault.RandomPhase
+		if f.Lock() == lock {
+			phase = cmp.Or(f.Moment(), phase)
+		}
+		if f.Traits().Kills && !slices.Contains(phases, phase) {
+			phases = append(phases, phase)
 		}
 	}
 	if len(phases) == 0 {
-		add(fault.RandomPhase)
+		phases = append(phases, fault.RandomPhase)
 	}
 	return phases
 }
@@ -143,45 +207,47 @@ const BeforeRenew = 0.95
 // residual is what is left of the lease when the fault strikes, as summands: lower is TTL less what may have gone by,
 // upper TTL (less what has surely gone by) plus the longest time that an extension may be in flight.
 func residual(p lockcore.Policy, phase fault.Phase) (lower, upper []term) {
-	ttl := term{"ttl", p.TTL}
+	whole := term{ttl, "ttl", p.TTL}
 	renews := p.RenewEvery > 0 && (p.Loop == nil || p.Loop.Mode != lockcore.LoopTTLHold)
-	flight, op := p.Acquire.Timeout, p.Acquire.Timeout
+	answer := p.Acquire.Timeout
 	if p.RenewEvery > 0 {
-		flight, op = p.OpTimeout, p.OpTimeout
+		answer = p.OpTimeout
 	}
-	upper = []term{ttl, {"in flight", flight}}
+	op := term{call, "op", answer}
+	upper = []term{whole, {inFlight, "in flight", answer}}
 	every := func(share float64) time.Duration { return time.Duration(float64(p.RenewEvery) * share) }
-	longest := term{"renewal", every(1 + p.RenewJitter)}
+	longest := term{renewal, "renewal", every(1 + p.RenewJitter)}
 	switch {
 	case phase == fault.AfterGrant || phase == fault.Acquired || phase == fault.AfterRenew && p.RenewEvery > 0:
-		return []term{ttl, {"op", op}}, upper
+		return []term{whole, op}, upper
 	case phase == fault.BeforeRenew && p.RenewEvery > 0:
-		return []term{ttl, longest, {"op", op}}, []term{ttl, {"renewal", -every(BeforeRenew * (1 - p.RenewJitter))}, {"in flight", flight}}
+		return []term{whole, longest, op}, []term{whole, {renewal, "renewal", -every(BeforeRenew * (1 - p.RenewJitter))}, upper[1]}
 	case renews:
-		return []term{ttl, longest, {"op", op}}, upper
+		return []term{whole, longest, op}, upper
 	}
-	return []term{ttl, {"idle", p.TTL}}, upper
+	return []term{whole, {other, "idle", p.TTL}}, upper
 }
-
-// ownLook is how much later than it was renewed a contender may have seen that a Lease object was.
-const ownLook = "seen by a contender"
 
 // pickup is how long a freed key waits for somebody who wants it: a loop's poll, or the redelivery of a job.
 func pickup(e *experiments.Experiment, l *experiments.Lock) []term {
 	p := l.Policy
-	try := term{"acquire", p.Acquire.Timeout}
+	try := term{call, "acquire", p.Acquire.Timeout}
 	if p.Loop != nil {
-		poll := term{"poll", time.Duration(float64(p.Loop.Poll) * (1 + p.Loop.Jitter))}
+		next := term{poll, "poll", longestPoll(p.Loop)}
 		if e.OnLease(l) { // a contender counts the lease from its own look at the last renewal
-			return []term{{ownLook, poll.value}, poll, try}
+			return []term{{poll, "seen by a contender", next.value}, next, try}
 		}
-		return []term{poll, try}
+		return []term{next, try}
 	}
-	ts := []term{{"redelivery", redelivery(e, l.Name)}}
+	ts := []term{{redeliver, "redelivery", redelivery(e, l.Name)}}
 	if p.Acquire.Mode == lockcore.AcquireWait {
-		return append(ts, term{"acquire wait", p.Acquire.Budget})
+		return append(ts, term{other, "acquire wait", p.Acquire.Budget})
 	}
 	return append(ts, try)
+}
+
+func longestPoll(l *lockcore.Loop) time.Duration {
+	return time.Duration(float64(l.Poll) * (1 + l.Jitter))
 }
 
 // redelivery is the worst period in which an unfinished job of the lock is offered again; 0 for loops.
@@ -192,28 +258,60 @@ func redelivery(e *experiments.Experiment, lock string) time.Duration {
 	return 0
 }
 
-// sum is the band in words and numbers.
-func (b band) sum() string {
-	s := "up to " + figures.Ceil(int64(b.hi))
-	if b.lo > 0 {
-		less := make([]term, 0, len(b.lower))
-		for i, t := range b.lower {
-			if i > 0 {
-				t.value = -t.value
-			}
-			less = append(less, t)
+// after is the band of takeovers from faults of this class. A kill leaves the rest of a lease; a deleted key or an empty store leaves
+// none; and while a fault keeps everybody from the store, nobody can take over.
+func (b band) after(faults []experiments.Fault, class string) band {
+	if class == verdict.ClassCrash {
+		return b
+	}
+	b.struck = class
+	var barred time.Duration // for so long nobody gets the key
+	leased := class == verdict.ClassPause || class == verdict.ClassHandOver && b.lock.Policy.Release.Mode == lockcore.ReleaseNone
+	for i := range faults {
+		f := &faults[i]
+		t := f.Traits()
+		if t.Class != class {
+			continue
 		}
-		s = fmt.Sprintf("%s (%s) to %s", figures.Floor(int64(b.lo)), terms(less), figures.Ceil(int64(b.hi)))
+		switch {
+		case t.AtStore:
+			barred = max(barred, f.For)
+			leased = leased || !t.Empties // what was kept, or replicated, is still leased
+		case t.Plants, f.Aim().All && t.Fails == "" && outlasts(f, b.lock.Policy.Acquire.Timeout):
+			barred = max(barred, f.For)
+		}
 	}
-	when := cmp.Or(b.struck, "killed "+b.when())
-	if b.struck == "" && !b.lock.Loop() && !slices.Contains(b.phases, fault.RandomPhase) { // its replica may hold more of them
-		when += ", of the struck key; the others of its replica die at random"
+	rest := slices.DeleteFunc(slices.Clone(b.upper), func(t term) bool { return t.part.ofLease() })
+	outlived := leased && barred <= sumOf(b.upper)-sumOf(rest)
+	if !leased || class == verdict.ClassStore {
+		b.lo, b.lower = 0, nil
 	}
-	plus := ""
-	if b.untold {
-		plus = ", plus " + retry + ","
+	if outlived {
+		return b
 	}
-	return fmt.Sprintf("%s (%s)%s when %s", s, terms(b.upper), plus, when)
+	b.upper = rest
+	if barred > 0 {
+		b.upper = append([]term{{other, "fault", barred}}, b.upper...)
+	}
+	b.hi = sumOf(b.upper)
+	return b
+}
+
+// outlasts reports a fault of a replica or its way under which no call may be answered within limit: a mild one keeps nobody away.
+func outlasts(f *experiments.Fault, limit time.Duration) bool {
+	w, net := f.Wire()
+	return !net || w.Outlasts(limit)
+}
+
+// answered is the upper end where every call is answered at once.
+func (b band) answered() time.Duration {
+	hi := b.hi
+	for _, t := range b.upper {
+		if t.part == inFlight || t.part == call {
+			hi -= t.value
+		}
+	}
+	return hi
 }
 
 func (b band) leavesOut() string {
@@ -223,7 +321,64 @@ func (b band) leavesOut() string {
 	return ""
 }
 
+// Classes are those of which there are faults.
+type Classes struct {
+	At         string // a lock
+	aimed, any []string
+}
+
+// Note takes a fault of a class that is aimed at the holder of a lock, or, "", at none.
+func (c *Classes) Note(class, lock string) {
+	c.any = append(c.any, class)
+	if lock == c.At {
+		c.aimed = append(c.aimed, class)
+	}
+}
+
+// First is the class that comes first of those aimed at the lock, else of any.
+func (c *Classes) First() (class string, aimed bool) {
+	for _, of := range [][]string{c.aimed, c.any} {
+		for _, class := range []string{verdict.ClassCrash, verdict.ClassHandOver, verdict.ClassPause, verdict.ClassTheft, verdict.ClassStore} {
+			if slices.Contains(of, class) {
+				return class, len(c.aimed) > 0
+			}
+		}
+	}
+	return verdict.ClassPause, false
+}
+
+// declaredClass is the class of the faults that are aimed at the holder of the lock, else of any that the file declares.
+func declaredClass(faults []experiments.Fault, lock string) (class string, aimed bool) {
+	declared := Classes{At: lock}
+	for i := range faults {
+		f := &faults[i]
+		declared.Note(f.Traits().Class, f.Lock())
+	}
+	return declared.First()
+}
+
+// sum is the band in words and numbers.
+func (b band) sum() string {
+	s := "up to " + figures.Ceil(int64(b.hi))
+	if b.lo > 0 {
+		less := slices.Clone(b.lower)
+		for i := range less[1:] {
+			less[i+1].value *= -1
+		}
+		s = fmt.Sprintf("%s (%s) to %s", figures.Floor(int64(b.lo)), terms(less), figures.Ceil(int64(b.hi)))
+	}
+	plus := ""
+	if b.untold {
+		plus = ", plus " + retry + ","
+	}
+	return fmt.Sprintf("%s (%s)%s when %s", s, terms(b.upper), plus, b.when())
+}
+
+// when is what strikes, and at which moment.
 func (b band) when() string {
+	if b.struck != "" {
+		return map[string]string{verdict.ClassHandOver: "asked to stop", verdict.ClassPause: "hit at random", verdict.ClassTheft: "the key is taken away", verdict.ClassStore: "the store is gone"}[b.struck]
+	}
 	var ws []string
 	for _, p := range b.phases {
 		switch p {
@@ -235,7 +390,11 @@ func (b band) when() string {
 			ws = append(ws, strings.ReplaceAll(string(p), "_", " "))
 		}
 	}
-	return strings.Join(ws, " or ")
+	when := "killed " + strings.Join(ws, " or ")
+	if !b.lock.Loop() && !slices.Contains(b.phases, fault.RandomPhase) { // its replica may hold more of them
+		when += ", of the struck key; the others of its replica die at random"
+	}
+	return when
 }
 
 // terms writes a sum such as "ttl 60s + poll 30s". What is 0 is left out.
@@ -255,93 +414,4 @@ func terms(ts []term) string {
 		fmt.Fprintf(&b, "%s %s", t.name, figures.Exact(int64(t.value)))
 	}
 	return b.String()
-}
-
-// advice names a TTL and a pickup period with which the whole band would lie under the limit, or the limit above the band, in the
-// numbers of the file: what was measured at a time scale cannot be typed there. Neither is at the very edge: before a run nobody knows
-// how long the warm-up takes, which is a part of every takeover.
-func (b band) advice(l Limit, measure string, scale float64) string {
-	raise := fmt.Sprintf("%s %s %s", strings.ReplaceAll(measure, "_", " "), l.Name, figures.Exact(roundUp(Unscaled(int64(b.hi), scale)+1)))
-	rest, weight, period := int64(l.Value), 0.0, "poll"
-	p := b.lock.Policy
-	for _, t := range b.upper {
-		switch t.name {
-		case "ttl", "renewal": // a renewal only takes off
-		case "poll", ownLook, "since the last tick":
-			weight += 1 + p.Loop.Jitter
-		case "redelivery":
-			weight, period = weight+1, "redeliver"
-			if b.untold {
-				period = "retry"
-			}
-		default:
-			rest -= int64(t.value)
-		}
-	}
-	rest = Unscaled(rest, scale) - 1
-	if !slices.ContainsFunc(b.upper, func(t term) bool { return t.name == "ttl" }) { // no lease to run out: there is nothing to shorten
-		return inFile(scale) + "promise " + raise + "."
-	}
-	unit := easyUnit(rest)
-	ttl := rest * 4 / 5 / unit * unit
-	wait := int64(float64(rest-ttl)/weight) / unit * unit
-	if least := Unscaled(int64(p.Drift+p.StopBudget), scale); wait < int64(time.Millisecond) || ttl <= least {
-		return inFile(scale) + "shorten the timeouts, which leave no room within " + figures.Exact(Unscaled(int64(l.Value), scale)) + ", or promise " + raise + "."
-	}
-	sum := "ttl + " + period
-	if weight != 1 { // a jittered poll, or one on either side of the fault
-		sum = fmt.Sprintf("ttl + %.4g x %s", weight, period)
-	}
-	beside := ""
-	if p.RenewEvery > 0 {
-		beside = " (and renew_every below the ttl)"
-	}
-	return fmt.Sprintf("%skeep %s at most %s, e.g. ttl %s and %s %s%s, or promise %s.",
-		inFile(scale), sum, figures.Exact(rest/unit*unit), figures.Exact(ttl), period, figures.Exact(wait), beside, raise)
-}
-
-// inFile says whose times follow: those of the file, which the figures of a scaled run are not.
-func inFile(scale float64) string {
-	if scale == 1 || scale == 0 {
-		return "In the file, "
-	}
-	return fmt.Sprintf("In the file, whose times are not scaled by %g yet, ", scale)
-}
-
-// roundUp gives a limit that is easy to type and not below ns.
-func roundUp(ns int64) int64 {
-	unit := easyUnit(ns)
-	return (ns + unit - 1) / unit * unit
-}
-
-// easyUnit is a power of ten from 1 ms to 1 s, of which ns has ten or more, if it can.
-func easyUnit(ns int64) int64 {
-	unit := int64(time.Second)
-	for unit > int64(time.Millisecond) && ns < 10*unit {
-		unit /= 10
-	}
-	return unit
-}
-
-// Unscaled turns a scaled duration back into the one of the file, to the microsecond: scaling had rounded it.
-func Unscaled(ns int64, scale float64) int64 {
-	return int64(math.Round(float64(ns)/scale/1e3)) * 1e3
-}
-
-// PromiseBand is a band in words, held against one promise.
-type PromiseBand struct {
-	Lo, Hi      time.Duration
-	Sum, Advice string
-	Untold      string // what Hi leaves out; "" = nothing
-}
-
-// PromiseOf is the band of a measure (takeover or tick_gap) of a lock of e after faults of a class, held against a limit. warmup is what
-// a run's calibration allows for the first effect after a grant.
-func PromiseOf(e *experiments.Experiment, lock *experiments.Lock, l Limit, measure, class string, warmup time.Duration) PromiseBand {
-	b := bandOf(e, lock, warmup)
-	if measure == "tick_gap" {
-		b = tickBand(e, lock, warmup)
-	}
-	b = b.under(e.Faults, class)
-	return PromiseBand{Lo: b.lo, Hi: b.hi, Sum: b.sum(), Advice: b.advice(l, measure, cmp.Or(e.Scaled, 1)), Untold: b.leavesOut()}
 }

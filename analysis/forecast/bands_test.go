@@ -10,52 +10,6 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-func TestTrialsNeeded(t *testing.T) {
-	for _, c := range []struct {
-		p            float64
-		misses, want int
-	}{{0.90, 0, 29}, {0.95, 0, 59}, {0.99, 0, 299}, {0.90, 1, 46}, {0.95, 1, 93}, {0.99, 1, 473}, {0.5, 0, 5}} {
-		if got := TrialsNeeded(c.p, c.misses); got != c.want {
-			t.Errorf("p%g with %d misses: %d trials, want %d", c.p*100, c.misses, got, c.want)
-		}
-	}
-}
-
-// The bounds are exact: with the rate at the bound, what was seen has a probability of 5 %.
-func TestClopperPearson(t *testing.T) {
-	for n := 1; n <= 60; n++ {
-		for k := range n + 1 {
-			if hi := UpperBound(k, n); k < n && diff(binomial(k, n, hi), risk) > 1e-6 {
-				t.Fatalf("upper bound of %d/%d is %g: P(at most %d) = %g", k, n, hi, k, binomial(k, n, hi))
-			}
-			if lo := LowerBound(k, n); k > 0 && diff(1-binomial(k-1, n, lo), risk) > 1e-6 {
-				t.Fatalf("lower bound of %d/%d is %g: P(at least %d) = %g", k, n, lo, k, 1-binomial(k-1, n, lo))
-			}
-		}
-	}
-}
-
-func diff(a, b float64) float64 { return max(a-b, b-a) }
-
-// binomial is P(X <= k) by adding up.
-func binomial(k, n int, p float64) float64 {
-	sum, term := 0.0, 1.0
-	for range n {
-		term *= 1 - p
-	}
-	if p == 1 {
-		if k >= n {
-			return 1
-		}
-		return 0
-	}
-	for i := range k + 1 {
-		sum += term
-		term *= float64(n-i) / float64(i+1) * p / (1 - p)
-	}
-	return sum
-}
-
 // drill is an experiment of one lock that is killed in a phase.
 func drill(p lockcore.Policy, phase fault.Phase) *experiments.Experiment {
 	e := &experiments.Experiment{

@@ -66,29 +66,16 @@ func factsOf(e *experiments.Experiment, l *experiments.Lock) lockcore.Facts {
 
 // takeoverSums is L3: the band, and each promised maximum that lies inside it or below it.
 func takeoverSums(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration) []lockcore.Sum {
-	class, _ := declaredClass(e.Faults, l.Name)
-	b := bandOf(e, l, 0).under(e.Faults, class)
-	such := map[bool]string{true: "kills", false: "faults"}[class == verdict.ClassCrash || class == verdict.ClassHandOver]
+	b := declaredBand(e, l, 0)
 	out := []lockcore.Sum{}
-	for i := range e.SLOs {
-		s := &e.SLOs[i]
-		if s.Lock != l.Name || s.Takeover == nil || s.Takeover.Max == nil {
+	for _, limit := range limitsOn(e, l.Name) {
+		if limit.Measure != takeover || limit.Quantile > 0 {
 			continue
 		}
-		promised := *s.Takeover.Max
+		promised := time.Duration(limit.At)
 		sum := lockcore.Sum{Rule: "L3", OK: promised >= b.hi, Text: fmt.Sprintf("takeover max %s: the lock's timings allow %s", lockcore.Seconds(promised), b.sum())}
-		advice := bandOf(e, l, warmup).under(e.Faults, class).advice(Limit{Name: "max", Value: promised}, "takeover", 1)
-		switch {
-		case sum.OK:
-		case promised < b.lo:
-			sum.Means = "No fault can meet it. " + advice
-		default:
-			share := "Met as long as Redis answers without delay."
-			odds := oddsOf(e, b)
-			if chance := odds.within(promised.Seconds()); chance < 0.995 {
-				share = fmt.Sprintf("Your timings do not guarantee it: about %.0f%% of such %s meet it.", 100*chance, such)
-			}
-			sum.Means = share + " " + advice
+		if !sum.OK {
+			sum.Means = promiseWords(b, promised) + " " + declaredBand(e, l, warmup).advice(&limit, 1)
 		}
 		out = append(out, sum)
 	}
@@ -96,6 +83,17 @@ func takeoverSums(e *experiments.Experiment, l *experiments.Lock, warmup time.Du
 		out = append(out, lockcore.Sum{Rule: "L3", OK: true, Text: "takeover: the lock's timings allow " + b.sum()})
 	}
 	return out
+}
+
+// promiseWords says what a band means for a promise that does not lie above it.
+func promiseWords(b band, promised time.Duration) string {
+	switch {
+	case promised < b.lo:
+		return "No fault can meet it."
+	case promised >= b.answered():
+		return "Met as long as Redis answers without delay."
+	}
+	return "Your timings do not guarantee it."
 }
 
 // evidenceSums is L8: each promised quantile against the faults that the file declares of the class that it is judged on.

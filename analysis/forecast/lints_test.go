@@ -1,8 +1,6 @@
 package forecast
 
 import (
-	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -46,34 +44,13 @@ func TestLintTakeoverBand(t *testing.T) {
 		means string
 	}{
 		{fault.RandomPhase, 94 * time.Second, true, ""},
-		{fault.RandomPhase, 93 * time.Second, false, "Met as long as Redis answers without delay."},
-		{fault.RandomPhase, 30 * time.Second, false, "Your timings do not guarantee it: about 33% of such kills meet it."},
+		{fault.RandomPhase, 90 * time.Second, false, "Met as long as Redis answers without delay."},
+		{fault.RandomPhase, 89 * time.Second, false, "Your timings do not guarantee it. In the file, keep"},
 		{fault.AfterGrant, 30 * time.Second, false, "No fault can meet it."},
 	} {
 		l := lint(t, loopDrill(t, "cordum/pending-replayer", c.phase, *experiments.Within(c.max)), "L3")
 		if l.OK != c.ok || !strings.HasPrefix(l.Means, c.means) || !strings.Contains(l.Text, "94s (ttl 60s + in flight 2s + poll 30s + acquire 2s)") {
 			t.Errorf("%s, max %s: %+v", c.phase, c.max, l)
-		}
-	}
-}
-
-// The chance that L3 names, against the same takeover thrown 100,000 times.
-func TestLintChance(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	for _, limit := range []time.Duration{20 * time.Second, 45 * time.Second, 70 * time.Second} {
-		e := loopDrill(t, "cordum/pending-replayer", fault.RandomPhase, *experiments.Within(limit))
-		odds := oddsOf(e, bandOf(e, &e.System.Locks[0], 0))
-		got := odds.within(limit.Seconds())
-		hits, n := 0, 100_000
-		for range n {
-			if 60*rng.Float64()+30*min(rng.Float64(), rng.Float64()) <= limit.Seconds() {
-				hits++
-			}
-		}
-		if want := float64(hits) / float64(n); math.Abs(got-want) > 0.01 {
-			t.Errorf("within %s: %.3f, thrown %.3f", limit, got, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/stats"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -33,7 +34,7 @@ type Plan struct {
 	Holders   []PlannedHolder        `json:"holders,omitempty"`   // likewise
 	Effects   []PlannedEffects       `json:"effects,omitempty"`   // likewise
 	Signals   []PlannedSignal        `json:"signals,omitempty"`   // likewise
-	Expected  []RehearsedExpectation `json:"expected,omitempty"`  // what a few rehearsals say of them; filled in by whoever rehearses
+	Expected  []RehearsedExpectation `json:"expected,omitempty"`  // what a few rehearsals say of them; filled in by whoever rehearses, as LockSums.Seeds is
 	Rehearsed int64                  `json:"rehearsed,omitempty"` // how many
 }
 
@@ -179,13 +180,13 @@ func plannedFault(e *experiments.Experiment, f *experiments.Fault) PlannedFault 
 func quantilesOf(e *experiments.Experiment, lock string) []PlannedQuantile {
 	var out []PlannedQuantile
 	declared, _, growing := trialsDeclared(e, lock)
-	for s, l := range limitsOn(e, lock) {
-		if l.P == 0 {
+	for _, l := range limitsOn(e, lock) {
+		if l.Quantile == 0 {
 			continue
 		}
-		q := PlannedQuantile{Lock: lock, Measure: s.Measure(), Quantile: l.Name, Limit: l.Value.Seconds(), Declared: declared, Need: TrialsNeeded(l.P, 0)}
+		q := PlannedQuantile{Lock: lock, Measure: l.Measure, Quantile: l.Bound(), Limit: time.Duration(l.At).Seconds(), Declared: declared, Need: stats.TrialsNeeded(l.Quantile, 0)}
 		if growing {
-			q.Need, q.NeedOne = SequentialTrialsNeeded(l.P, 0), SequentialTrialsNeeded(l.P, 1)
+			q.Need, q.NeedOne = stats.SequentialTrialsNeeded(l.Quantile, 0), stats.SequentialTrialsNeeded(l.Quantile, 1)
 		}
 		out = append(out, q)
 	}

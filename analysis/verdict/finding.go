@@ -18,5 +18,8 @@ const (
 	FindingNoBegin          FindingCode = "no_begin"           // a successor that never wrote begin
 	FindingSharedToken      FindingCode = "shared_token"       // two replicas claim one epoch
 	FindingWrongVictim      FindingCode = "wrong_victim"       // a lease was extended after the death of whom sources had named as its holder
+	FindingRolledBack       FindingCode = "rolled_back"        // a value that came back with an older state of the store
+	FindingVanished         FindingCode = "vanished"           // a key that ended before its lease while its holder relied on it
+	FindingEqualFence       FindingCode = "equal_fence"        // a superseded holder's write that was accepted for a fence equal to the present one's
 	FindingDisputedHolder   FindingCode = "disputed_holder"    // sources name several replicas as the holder of one epoch
 )

@@ -165,5 +165,6 @@ type SignalTarget struct {
 type SignalPoint struct {
 	At     Moment // changed between the look before and this one
 	Value  float64
-	Absent bool // the target has no such series
+	Absent bool   // the target has no such series, or Odd
+	Odd    string // NaN, +Inf or -Inf: what it showed cannot be drawn
 }

@@ -34,6 +34,7 @@ const (
 	MissingLooks         MissingCode = "looks"          // probe, for how long, when, max_gap, what to do
 	MissingFailedLooks   MissingCode = "failed_looks"   // probe, for how long, when, max_gap, what the looks got
 	MissingStoreLooks    MissingCode = "store_looks"    // probe, for how long, when, max_gap, the shot that had the store
+	MissingUnread        MissingCode = "unread"         // records, probe
 	MissingLedgerRead    MissingCode = "ledger_read"    // at the end
 	MissingLockRead      MissingCode = "lock_read"      // likewise, of an observed system
 	MissingHorizon       MissingCode = "horizon"        // by how much, what to do
@@ -44,11 +45,16 @@ const (
 	MissingScrapes       MissingCode = "scrapes"        // metric, for how long, when
 	MissingFailedScrapes MissingCode = "failed_scrapes" // likewise, and why
 	MissingLastScrape    MissingCode = "last_scrape"    // target, why
+	MissingReadings      MissingCode = "readings"       // metric, target, for how long, when, why
+	MissingWholeAnswers  MissingCode = "whole_answers"  // metric, for how long, when, what the server says that they lack
+	MissingNumber        MissingCode = "number"         // metric, target, what it showed, when
 	MissingAgreement     MissingCode = "agreement"      // of metric and events
 	MissingLogLines      MissingCode = "log_lines"      // for how long, when
 	MissingAlertLooks    MissingCode = "alert_looks"    // alert, for how long, when
 	MissingAlertRest     MissingCode = "alert_rest"     // alert, before what
 	MissingAlertRoom     MissingCode = "alert_room"     // alert, the next shot
+
+	MissingTeller MissingCode = "teller" // why nothing tells what is asked of an observed system
 
 	MissingAnnouncement MissingCode = "announcement" // key, epoch that nobody claims
 	MissingNewToken     MissingCode = "new_token"    // key, epoch that came back
@@ -93,15 +99,49 @@ const (
 	MissingLateMachine  MissingCode = "late_machine"   // value, how late the machine was, limit
 )
 
+// Unknown is a measure of which there may be more at a lock than counts and lists say, and why: a 0 there says nothing.
+type Unknown struct {
+	Lock    string  `json:"lock"`
+	Measure string  `json:"measure"` // without the names of its figures: lock_debt, overlap, abandonments ...
+	Missing Missing `json:"lacks"`
+}
+
 // OfMachine reports evidence that is missing because the machine that drills was too slow: to gather it, or for the figure to say anything.
 func (c MissingCode) OfMachine() bool {
 	return c == MissingLooks || c == MissingScrapes || c == MissingLateMachine
 }
 
-// OfLooks reports evidence that is missing because a probe did not look, or looked too late.
+// OfLooks reports evidence that is missing because a probe did not look, looked too late or got an error.
 func (c MissingCode) OfLooks() bool {
-	return c == MissingLooks || c == MissingFailedLooks || c == MissingStoreLooks || c == MissingScrapes || c == MissingFailedScrapes ||
-		c == MissingLogLines
+	switch c {
+	case MissingLooks, MissingFailedLooks, MissingStoreLooks, MissingLedgerRead, MissingLockRead, MissingScrapes, MissingFailedScrapes, MissingLastScrape,
+		MissingLogLines, MissingAlertLooks:
+		return true
+	}
+	return false
+}
+
+// OfWatching reports evidence that is missing because something was not watched or did not arrive: there may be more than was seen.
+func (c MissingCode) OfWatching() bool {
+	switch c {
+	case MissingLines, MissingStreamLines, MissingMetrics, MissingSeries, MissingAgreement, MissingAnnouncement, MissingNewToken, MissingGrant, MissingTeller, MissingUnread:
+		return true
+	}
+	return c.OfLooks() || c.OfRecord()
+}
+
+// OfRecord reports a record of the run that is not whole, whatever is asked of it.
+func (c MissingCode) OfRecord() bool {
+	return c == MissingEnd || c == MissingLedger || c == MissingRecord
+}
+
+// ApartFromLooks reports evidence that would be missing just the same if each probe had looked in time.
+func (c MissingCode) ApartFromLooks() bool {
+	switch c {
+	case MissingLiveSystem, MissingKind, MissingCleanTrials, MissingLateMachine, MissingLines, MissingStreamLines, MissingMetrics, MissingAlertRest, MissingAlertRoom:
+		return true
+	}
+	return false
 }
 
 // Lacking is the missing evidence of a code with its parameters: the only place where its sentences are made.

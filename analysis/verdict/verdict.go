@@ -1,5 +1,5 @@
-// Package verdict holds what a judgement says, as values: ranges, verdicts, the rows of verdict.json, what is drawn of a run, the
-// comparison of runs, and the exit statuses with their precedence. It concludes nothing: the judge is package analysis.
+// Package verdict holds what a judgement says, as values: ranges, verdicts, the rows of verdict.json and what they stand on, what is drawn
+// of a run, and the exit statuses with their precedence. It concludes nothing: the judge is package analysis.
 // Its one invariant: the same Judgement marshals to the same bytes, and old documents stay readable.
 package verdict
 
@@ -7,9 +7,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
@@ -53,8 +55,10 @@ type Judgement struct {
 	SLOs          []SLOResult      `json:"slos"`
 	Expected      []SLOResult      `json:"expected,omitempty"` // what the faults had to provoke: passed or inconclusive
 	Faults        []FaultResult    `json:"faults"`
+	NeverFired    []NeverFired     `json:"neverFired,omitempty"` // declared faults of which no shot was fired
 	Takeovers     []Takeover       `json:"takeovers"`
 	Counts        Counts           `json:"counts"`
+	Unknown       []Unknown        `json:"unknown,omitempty"` // what counts and lists of this document leave open
 	Overlap       []Overlap        `json:"overlap"`
 	Rolling       []RollingRestart `json:"rollingRestarts,omitempty"`
 	Abandonments  []Abandonment    `json:"abandonments"`
@@ -86,13 +90,16 @@ const (
 	UnitValue   = "value" // of a metric, in its own unit
 )
 
+// Infinite stands in documents for infinity, which JSON has not, and its negative for that below: a metric may have shown it.
+const Infinite = math.MaxFloat64
+
 // Ask says on which side of its limit a figure must stay.
-type Ask string
+type Ask = experiments.Side
 
 const (
-	AtMost  Ask = "" // the figure's upper end counts
-	AtLeast Ask = "at_least"
-	Exactly Ask = "exactly"
+	AtMost  = experiments.SideMost
+	AtLeast = experiments.SideLeast
+	Exactly = experiments.SideExact
 )
 
 // Against is another lock of the run whose figure is the measure of a row's own.
@@ -128,7 +135,8 @@ type SLOResult struct {
 
 	Against *Against `json:"against,omitempty"` // a row that compares two locks: the other one
 
-	Unfit bool `json:"-"` // the question cannot be answered in this run, whatever was measured
+	Question *experiments.Limit `json:"-"` // what the row asks, as values
+	Unfit    bool               `json:"-"` // the question cannot be answered in this run, whatever was measured
 }
 
 // What a row about a system that is not ours rests on.
@@ -281,6 +289,9 @@ type Counts struct {
 	FalseTakeovers   int `json:"falseTakeovers"`
 	NothingOwed      int `json:"nothingOwed"`
 	OrphanAcquires   int `json:"orphanAcquires"`
+	// Keys that ended before their leases did, and nobody is known to have released: surely, and with those that may have been released.
+	Vanished       int `json:"vanished,omitempty"`
+	VanishedAtMost int `json:"vanishedAtMost,omitempty"`
 }
 
 // Overlap of one lock at one level.
@@ -313,11 +324,48 @@ type Duplicate struct {
 	Lock        string    `json:"lock"`
 	Job         string    `json:"job"`
 	Extra       int       `json:"extra"`
-	Kinds       []string  `json:"kinds"` // stale, repeated, conflicting
+	Kinds       []string  `json:"kinds"` // stale, repeated, unattributed; conflicting
 	Resurrected bool      `json:"resurrected,omitempty"`
 	Epochs      []string  `json:"epochs"`
 	At          []float64 `json:"at"`
-	Evidence    []int64   `json:"evidence"`
+	// Writes are what happened at each of them, in their order; none in a verdict.json of an earlier lockdrill.
+	Writes   []TerminalWrite `json:"writes,omitempty"`
+	Evidence []int64         `json:"evidence"`
+}
+
+// Writers are who wrote, in their order: lives of replicas as their owner calls them, or as the run does.
+func (d *Duplicate) Writers() []string {
+	if len(d.Writes) == 0 {
+		return d.Epochs
+	}
+	var by []string
+	for i := range d.Writes {
+		by = append(by, d.Writes[i].Writer())
+	}
+	return by
+}
+
+// Writer is who wrote, in words.
+func (w *TerminalWrite) Writer() string {
+	switch {
+	case w.Called != "":
+		return w.Called + " (" + w.Replica + ")"
+	case w.Replica != "":
+		return w.Replica
+	}
+	return "nobody known"
+}
+
+// TerminalWrite is one terminal state of a job that was applied, and what its writer had of the lock then. Times are seconds of the run.
+type TerminalWrite struct {
+	At        float64 `json:"at"`
+	State     string  `json:"state"`
+	Replica   string  `json:"replica,omitempty"`   // the writer's life; "" = not known
+	Called    string  `json:"called,omitempty"`    // its owner's word for it
+	Held      bool    `json:"held"`                // it surely held the key
+	AfterEnd  *Range  `json:"afterEnd,omitempty"`  // how long after the end of its lease; nil = surely not after it, or not known
+	Fault     string  `json:"fault,omitempty"`     // the shot that struck it under that lease
+	Meanwhile string  `json:"meanwhile,omitempty"` // who surely held the key then, in words
 }
 
 // Debt is one key that stayed taken after nobody needed it any more. Unseen grants, of which nobody knows whether they were, have
@@ -391,6 +439,9 @@ type ProbeSummary struct {
 	Samples    int64    `json:"samples"`
 	LargestGap *float64 `json:"largestGap"` // seconds; null = it never looked
 	Gaps       int      `json:"gaps"`       // stretches above max_gap
+	// Failed counts the gaps in which looks failed, and Why is what the last of those got: then it is not known what was there.
+	Failed int    `json:"failed,omitempty"`
+	Why    string `json:"why,omitempty"`
 
 	Cost *WatchCost `json:"cost,omitempty"` // of observed lock keys
 }

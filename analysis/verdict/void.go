@@ -75,3 +75,9 @@ func (v Void) String() string {
 	}
 	return word + ": " + v.Detail
 }
+
+// NeverFired is a fault that the file declares and that did not come to its first shot.
+type NeverFired struct {
+	ID    string `json:"id"`
+	Shots int    `json:"shots"` // declared
+}

@@ -16,16 +16,12 @@ const (
 	Undetermined = "undetermined"
 )
 
-// Measures of what only a live run has: in virtual time nobody serves metrics or writes logs, and 0 would be no answer.
-const (
-	measureMetric = "metric"
-	MeasureLogs   = "logs"
-	MeasureAlert  = "alert"
-)
+// measureAlert begins the name of a row about an alert.
+const measureAlert = "alert"
 
 // MeasureWords is a measure as people write it: re-executed, takeover max. The name of an alert stays as it is.
 func MeasureWords(measure string) string {
-	if name, is := strings.CutPrefix(measure, MeasureAlert+"."); is {
+	if name, is := strings.CutPrefix(measure, measureAlert+"."); is {
 		if at := strings.LastIndexByte(name, '.'); at >= 0 {
 			return "alert " + name[:at] + " " + strings.ReplaceAll(name[at+1:], "_", " ")
 		}
@@ -36,11 +32,6 @@ func MeasureWords(measure string) string {
 		return "re-" + again
 	}
 	return words
-}
-
-func LiveOnly(measure string) bool {
-	name, _, _ := strings.Cut(measure, ".")
-	return name == measureMetric || name == MeasureLogs || name == MeasureAlert
 }
 
 // Levels of overlap.

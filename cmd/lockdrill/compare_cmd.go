@@ -93,7 +93,7 @@ func share(s string) (float64, error) {
 	return v, nil
 }
 
-func (f *compareFlags) print(io streams, c *verdict.Comparison) error {
+func (f *compareFlags) print(io streams, c *compare.Comparison) error {
 	switch f.output {
 	case "json":
 		return writeJSON(io.Out, c)
@@ -104,7 +104,7 @@ func (f *compareFlags) print(io streams, c *verdict.Comparison) error {
 }
 
 // besideBaseline compares the run in dir with earlier ones for a report; nil where nobody asks. Only the page shows it.
-func besideBaseline(w io.Writer, format, baseline string, allow []string, dir string) (*verdict.Comparison, error) {
+func besideBaseline(w io.Writer, format, baseline string, allow []string, dir string) (*compare.Comparison, error) {
 	switch {
 	case baseline == "" && allow != nil:
 		return nil, usagef("lockdrill report: --allow-different goes with --baseline")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
@@ -77,11 +78,11 @@ func TestCompareIsAsThePageSays(t *testing.T) {
 func TestCompareJSON(t *testing.T) {
 	t.Parallel()
 	got := tryIn(t, comparedIn(t), "compare", "base", "head", "-o", "json", slowerPoll)
-	var c verdict.Comparison
+	var c compare.Comparison
 	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil {
 		t.Fatalf("%v in %s", err, got.stdout)
 	}
-	if c.SchemaVersion != 1 || c.Answer != verdict.Regressed || c.ExitCode != got.code || len(c.Base) != 3 || len(c.Rows) != 4 {
+	if c.SchemaVersion != 1 || c.Answer != compare.Regressed || c.ExitCode != got.code || len(c.Base) != 3 || len(c.Rows) != 4 {
 		t.Errorf("%+v, status %d", c, got.code)
 	}
 }

@@ -27,7 +27,7 @@ func TestEveryMeasureAndLintHasAWord(t *testing.T) {
 	for _, w := range []lockcore.LoopMode{lockcore.LoopTTLHold, lockcore.LoopExplicit, lockcore.LoopRenewed} {
 		want = append(want, string(w))
 	}
-	want = append(want, "stale", "superseded", "repeated", "conflicting") // as verdicts and legends say
+	want = append(want, "stale", "superseded", "repeated", "unattributed", "conflicting") // as verdicts and legends say
 	want = append(want, fault.Crash, fault.Graceful, fault.Evict, fault.ForceDelete, string(fault.Drain), string(fault.Cordon), string(fault.SlowAPI), string(fault.ReadOnly), string(fault.AwayAPI))
 	slo := reflect.TypeFor[experiments.SLO]()
 	for i := range slo.NumField() {
@@ -134,7 +134,7 @@ func TestExplainSums(t *testing.T) {
 	for args, want := range map[string][]string{
 		"--profile cordum/scheduler-job": {"L1  WARN  acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s"},
 		"--profile cordum/pending-replayer --slo 30s": {
-			"L5  WARN  ttl_hold: one replica runs every 60s (poll 30s * 2)", "L3  WARN  takeover max 30s", "about 33% of such faults meet it"},
+			"L5  WARN  ttl_hold: one replica runs every 60s (poll 30s * 2)", "L3  WARN  takeover max 30s", "Your timings do not guarantee it. In the file, keep"},
 		"--profile kubernetes/leader-election --slo 35s": {
 			"L1  ok    gives up ttl 15s - drift 0s - stop budget 3s = 12s after its last success was sent",
 			"to 33.8s (ttl 15s + in flight 5s + seen by a contender 4.4s + poll 4.4s + acquire 5s)"},

@@ -295,7 +295,7 @@ func child(ctx context.Context, io streams, self string, args []string) (int, er
 }
 
 // writeGameDay writes the report in its three forms.
-func writeGameDay(d *gameday.Day, dir string) (*verdict.GameDay, error) {
+func writeGameDay(d *gameday.Day, dir string) (*gameday.Document, error) {
 	g, err := d.Concluded()
 	if err != nil {
 		return nil, err

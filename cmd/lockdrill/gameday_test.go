@@ -60,7 +60,7 @@ func TestLiveGameDayIsResumed(t *testing.T) {
 		t.Errorf("another sheet: %+v", got)
 	}
 	got := tryIn(t, dir, "gameday", "day.yaml", "--resume", "day", "--who", "ben")
-	var doc verdict.GameDay
+	var doc gameday.Document
 	data, err := os.ReadFile(filepath.Join(day, gameday.JSONFile))
 	if err != nil || json.Unmarshal(data, &doc) != nil || doc.SchemaVersion != 1 || len(doc.Steps) != 2 {
 		t.Fatalf("%v: %s\n%+v", err, data, got)
@@ -69,7 +69,7 @@ func TestLiveGameDayIsResumed(t *testing.T) {
 	if got.code != doc.ExitCode || got.code != verdict.WorstExit(verdict.ExitInconclusive, *drill.ExitCode) {
 		t.Errorf("status %d, %+v", got.code, doc)
 	}
-	if look.Outcome != verdict.StepSkipped || look.Who != "ada" || drill.Outcome != verdict.StepDone || drill.Who != "ben" || len(drill.Aborted) != 1 || len(doc.Figures) == 0 {
+	if look.Outcome != gameday.StepSkipped || look.Who != "ada" || drill.Outcome != gameday.StepDone || drill.Who != "ben" || len(drill.Aborted) != 1 || len(doc.Figures) == 0 {
 		t.Errorf("%s", data)
 	}
 	if _, err := os.Stat(filepath.Join(day, drill.Folder, fullReport())); err != nil || drill.Folder == drill.Aborted[0] {

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/archive"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -91,7 +90,7 @@ func newHistoryCmd(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a := compare.Archive(seen, compare.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance})
+		a := compare.ArchiveOf(seen, compare.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance})
 		a.Unread = append(a.Unread, all...)
 		if err := writeArchive(io, a, format, out); err != nil || !pool {
 			return err
@@ -119,7 +118,7 @@ func noteStarts(io streams, dirs []string, name string) error {
 }
 
 // archived reads the runs of the folders, from the index where that knows them.
-func archived(io streams, dirs []string, of selection) (seen []*compare.Observed, unread []verdict.UnreadRun, err error) {
+func archived(io streams, dirs []string, of selection) (seen []*compare.Observed, unread []compare.UnreadRun, err error) {
 	reader := archive.Reader{
 		Tool: "lockdrill " + version(), Files: []string{experimentFile, historyFile},
 		Observe: func(dir string) (*compare.Observed, error) { return observe(io, dir) },
@@ -136,7 +135,7 @@ func archived(io streams, dirs []string, of selection) (seen []*compare.Observed
 		for _, r := range runs {
 			switch {
 			case r.Seen == nil:
-				unread = append(unread, verdict.UnreadRun{Folder: r.Folder, Why: r.Why})
+				unread = append(unread, compare.UnreadRun{Folder: r.Folder, Why: r.Why})
 			case of.takes(r.Seen):
 				seen = append(seen, r.Seen)
 			}
@@ -156,7 +155,7 @@ func observe(io streams, dir string) (*compare.Observed, error) {
 	return o, nil
 }
 
-func writeArchive(io streams, a *verdict.Archive, format, out string) error {
+func writeArchive(io streams, a *compare.Archive, format, out string) error {
 	var b bytes.Buffer
 	var err error
 	switch {
@@ -200,7 +199,7 @@ func absolute(path string) string {
 }
 
 // poolOf judges the runs of folders together. It reads each history anew: a gate rests on no index.
-func poolOf(io streams, args []string, of selection) (*verdict.Pooled, error) {
+func poolOf(io streams, args []string, of selection) (*compare.Pooled, error) {
 	var dirs []string
 	byHand := false
 	for _, arg := range args {
@@ -251,7 +250,7 @@ func poolOf(io streams, args []string, of selection) (*verdict.Pooled, error) {
 	return compare.Pool(runs, pool), nil
 }
 
-func printPool(io streams, p *verdict.Pooled, asJSON bool) error {
+func printPool(io streams, p *compare.Pooled, asJSON bool) error {
 	if asJSON {
 		return writeJSON(io.Out, p)
 	}

@@ -43,7 +43,7 @@ func TestVersion(t *testing.T) {
 	t.Parallel()
 	var doc versionDoc
 	decode(t, try(t, "version", "-o", "json").stdout, &doc)
-	if doc.SchemaVersion != 1 || doc.Version == "" || doc.HistorySchema != 2 || doc.VerdictSchema != 1 || doc.WorkerProtocol != 1 {
+	if doc.SchemaVersion != 1 || doc.Version == "" || doc.HistorySchema != 3 || doc.VerdictSchema != 1 || doc.WorkerProtocol != 1 {
 		t.Errorf("document: %+v", doc)
 	}
 	if got := try(t, "version"); !strings.HasPrefix(got.stdout, "lockdrill "+doc.Version+" (") {

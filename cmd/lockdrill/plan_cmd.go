@@ -53,7 +53,7 @@ func newPlanCmd(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		planExpected(cmd.Context(), e, plan)
+		planRehearsed(cmd.Context(), e, plan)
 		var hash string
 		if *hashed {
 			if hash, err = drill.PlanHash(cmd.Context(), e, c, "lockdrill "+version()); err != nil {
@@ -80,15 +80,15 @@ func newPlanCmd(io streams) *cobra.Command {
 	return cmd
 }
 
-// plan rehearses a file with expectations a few times, which tells whether its faults can provoke them.
+// plan rehearses a file a few times, which tells what its takeovers take, and whether its faults can provoke what it expects.
 const (
 	planSeeds  = 5
 	planWithin = 10 * time.Second
 )
 
-// planExpected notes what rehearsals of e say of its expectations; nothing where it has none, cannot be rehearsed, or takes too long.
-func planExpected(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan) {
-	if len(e.Expect) == 0 || rehearsal.Unable(e) != "" {
+// planRehearsed notes what rehearsals of e say of its locks and expectations; nothing where it cannot be rehearsed, or takes too long.
+func planRehearsed(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan) {
+	if rehearsal.Unable(e) != "" {
 		return
 	}
 	for i := range e.Faults {
@@ -102,7 +102,8 @@ func planExpected(ctx context.Context, e *experiments.Experiment, plan *forecast
 	if err != nil {
 		return
 	}
-	plan.Expected, plan.Rehearsed = all.Document().Expected, all.Seeds
+	seen := all.Document()
+	plan.LockSums, plan.Expected, plan.Rehearsed = seen.Locks, seen.Expected, seen.Seeds
 }
 
 // cannotProvoke reports an expectation that no rehearsal met.

@@ -129,8 +129,7 @@ func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Exp
 		return err
 	}
 	doc := all.Document()
-	doc.Experiment, doc.Replicas, doc.FailAbove = e.Name, e.System.Replicas, f.failAbove
-	doc.Locks = all.Locks(e)
+	doc.FailAbove = f.failAbove
 	if *f.output == outputJSON {
 		err = writeJSON(io.Out, doc)
 	} else {

@@ -67,7 +67,7 @@ func (s *stored) begin(experiment []byte) (err error) {
 	if got := experiments.Digest(experiment); got != h.Digest {
 		return usagef("%s: not the file of this run: its digest is %s, the history was recorded for %s", path, got, h.Digest)
 	}
-	if s.exp, err = experiments.Parse(path, experiment); err != nil {
+	if s.exp, err = experiments.ParseRun(path, experiment); err != nil {
 		return usagef("%w", err)
 	}
 	// A rehearsal of a scaled file may have been at its real durations.

@@ -106,10 +106,10 @@ func (f *sweepFlags) run(ctx context.Context, io streams, name string) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s, err := r.Find(ctx, f.steps, f.finer, func(ctx context.Context, v float64) (verdict.SweepStep, error) {
+	s, err := r.Find(ctx, f.steps, f.finer, func(ctx context.Context, v float64) (sweep.Step, error) {
 		at, err := r.At(e, v)
 		if err != nil {
-			return verdict.SweepStep{}, usagef("lockdrill sweep: %w", err)
+			return sweep.Step{}, usagef("lockdrill sweep: %w", err)
 		}
 		fmt.Fprintf(io.Err, "%s %s\n", r.Dial, sweep.Value(r.Dial, v))
 		return try(ctx, io, at)
@@ -155,44 +155,44 @@ func (f *sweepFlags) check() (sweep.Range, error) {
 }
 
 // rehearse is one step in virtual time.
-func (f *sweepFlags) rehearse(ctx context.Context, io streams, e *experiments.Experiment) (verdict.SweepStep, error) {
+func (f *sweepFlags) rehearse(ctx context.Context, io streams, e *experiments.Experiment) (sweep.Step, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(rehearseGC))
 	all, err := rehearsal.Many(ctx, rehearsal.RealTime(e), sim.DefaultNet(), f.seeds, nil)
 	if err != nil {
-		return verdict.SweepStep{}, err
+		return sweep.Step{}, err
 	}
 	return sweep.Rehearsed(all.Document(), f.failAbove), nil
 }
 
 // drill is one step in real time: a run like any other, with a folder of its own. What the machine refuses to begin, it cannot carry.
-func (f *sweepFlags) drill(ctx context.Context, io streams, e *experiments.Experiment) (verdict.SweepStep, error) {
+func (f *sweepFlags) drill(ctx context.Context, io streams, e *experiments.Experiment) (sweep.Step, error) {
 	d, err := drill.New(drill.Options{Experiment: e, Cluster: f.consent.Cluster, Seed: f.seed, Tool: "lockdrill " + version(), Notify: notifier(io.Err), Begin: toldOn(io.Err)})
 	if refused := new(drill.Error); errors.As(err, &refused) && refused.Status == verdict.ExitRefused {
-		return verdict.SweepStep{Outcome: verdict.Machine, Why: refused.Error()}, nil
+		return sweep.Step{Outcome: sweep.Machine, Why: refused.Error()}, nil
 	}
 	if err != nil {
-		return verdict.SweepStep{}, err
+		return sweep.Step{}, err
 	}
 	ending, err := d.Run(ctx)
 	if ending != nil {
 		printEnding(io.Err, ending)
 	}
 	if err != nil {
-		return verdict.SweepStep{}, err
+		return sweep.Step{}, err
 	}
 	r, err := judgeDir(io.Err, d.Dir())
 	if err != nil {
-		return verdict.SweepStep{}, &exitError{code: verdict.ExitError, err: err}
+		return sweep.Step{}, &exitError{code: verdict.ExitError, err: err}
 	}
 	if r.Judgement.ExitCode == verdict.ExitDirty {
-		return verdict.SweepStep{}, &exitError{code: verdict.ExitDirty, err: fmt.Errorf("%s: not everything was undone: the sweep goes no further", fromHere(d.Dir()))}
+		return sweep.Step{}, &exitError{code: verdict.ExitDirty, err: fmt.Errorf("%s: not everything was undone: the sweep goes no further", fromHere(d.Dir()))}
 	}
 	step := sweep.Judged(r.Judgement)
 	step.Run = fromHere(d.Dir())
 	return step, nil
 }
 
-func (f *sweepFlags) print(io streams, s *verdict.Sweep) error {
+func (f *sweepFlags) print(io streams, s *sweep.Document) error {
 	value := func(v float64) string { return sweep.Value(s.Dial, v) }
 	if f.page != "" {
 		var b bytes.Buffer
@@ -215,7 +215,7 @@ func (f *sweepFlags) print(io streams, s *verdict.Sweep) error {
 		return err
 	case s.Holds != nil:
 		return nil
-	case s.By == verdict.Broken:
+	case s.By == sweep.Broken:
 		return status(verdict.ExitSLOFailed)
 	}
 	return status(verdict.ExitInconclusive)

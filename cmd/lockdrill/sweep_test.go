@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/sweep"
 )
 
 // sweptFile is the example of docs/sweep.md, as a reader would copy it.
@@ -36,11 +37,11 @@ func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
 	file := sweptFile(t)
 	page := filepath.Join(t.TempDir(), "sweep.html")
 	got := try(t, "sweep", file, "--hold", "500ms..20s", "--seeds", "20", "--page", page, "-o", "json")
-	var s verdict.Sweep
+	var s sweep.Document
 	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {
 		t.Fatalf("%v in %+v", err, got)
 	}
-	if got.code != verdict.ExitPass || s.Live || s.Seeds != 20 || s.By != verdict.Broken || s.Holds == nil || s.Breaks == nil {
+	if got.code != verdict.ExitPass || s.Live || s.Seeds != 20 || s.By != sweep.Broken || s.Holds == nil || s.Breaks == nil {
 		t.Fatalf("%d, %+v", got.code, s)
 	}
 	if *s.Holds < 0.7 || *s.Breaks > 1.5 || *s.Holds >= *s.Breaks {
@@ -113,7 +114,7 @@ slos: [{lock: leader, fence_regressions: {max: 0}}]
 		t.Fatal(err)
 	}
 	got := tryIn(t, work, "sweep", file, "--live", "--replicas", "2..3", "--steps", "2", "--finer", "0", "-o", "json")
-	var s verdict.Sweep
+	var s sweep.Document
 	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {
 		t.Fatalf("%v in %+v", err, got)
 	}
@@ -121,7 +122,7 @@ slos: [{lock: leader, fence_regressions: {max: 0}}]
 		t.Fatalf("%d, %+v", got.code, s)
 	}
 	for _, step := range s.Steps {
-		if step.Run == "" || !isDir(filepath.Join(work, step.Run)) || step.Outcome != verdict.Held {
+		if step.Run == "" || !isDir(filepath.Join(work, step.Run)) || step.Outcome != sweep.Held {
 			t.Errorf("%+v", step)
 		}
 	}

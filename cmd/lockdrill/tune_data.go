@@ -289,15 +289,15 @@ func (d *tunedDrill) rehearsed(ctx context.Context, io streams, name string, loc
 		if err != nil {
 			return nil, fmt.Errorf("drill of %s: %w", name, err)
 		}
-		if i == 0 {
-			t.Sums = forecast.LockSumsOf(e)[0]
-		}
 		all, err := rehearseSeedsOf(ctx, io.Err, e, seeds)
 		if ctx.Err() != nil {
 			return nil, &exitError{code: verdict.ExitAborted, err: fmt.Errorf("interrupted in the rehearsals of %s: nothing is concluded from a part", name)}
 		}
 		if err != nil {
 			return nil, err
+		}
+		if i == 0 {
+			t.Sums = all.Locks()[0]
 		}
 		row := all.Document().Rows[0]
 		t.Breaches = append(t.Breaches, forecast.TunedBreach{Promise: drill.promise, Seeds: row.Seeds, Breach: row.Breach, Median: row.Median, Max: row.Max})

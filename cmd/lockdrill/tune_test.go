@@ -77,7 +77,7 @@ func TestTune(t *testing.T) {
 	args := "tune --p99 18s --jitter 4s --guard 2s --takeover 30s --profile cordum/scheduler-job --seeds 10"
 	got := tryIn(t, dir, append(strings.Fields(args), "--write", "tuned.yaml")...)
 	for _, want := range []string{"work p99 18s + jitter 4s + guard 2s = 24s", "ttl / 3 = 8s", "takeover 30s - ttl 24s - op timeout 2s - acquire 2s = at most 2s (L3)",
-		"3      8s                           2              125  <- recommended", "takeover within 30s after a kill: breached in 100.0%", "takeover within 30s after a kill: breached in 0 of 10",
+		"3      8s                           2              125  <- recommended", "takeover within 30s after a kill: breached in 100.0%", "takeover within 30s after a kill: breached in 0 of 10", ", on average ",
 		"too late (L1); 50 writes a second", "        ttl: 24s\n        renew_every: 8s\n", "lockdrill run tuned.yaml", "REHEARSAL"} {
 		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
 			t.Errorf("no %q in %d %s%s", want, got.code, got.stdout, got.stderr)
@@ -245,7 +245,7 @@ func TestTuningDocument(t *testing.T) {
 	if !closed || command == "" {
 		t.Fatal("docs/tuning.md has no block between <!-- transcript:tune --> and <!-- /transcript -->")
 	}
-	measured := regexp.MustCompile(`(median|longest)(\s+)[\d.]+m?s`)
+	measured := regexp.MustCompile(`(median|longest|average|takeovers:)(\s+)[\d.]+m?s(?: to [\d.]+m?s)?`)
 	plain := func(s string) string { return measured.ReplaceAllString(s, "$1$2#") }
 	if got := try(t, strings.Fields(command)...); got.code != verdict.ExitPass || plain(got.stdout) != plain(shown) {
 		t.Errorf("status %d; the document shows\n%s\nand the command prints\n%s", got.code, shown, got.stdout)

@@ -155,6 +155,9 @@ func (f *watchFlags) nothing(s *watching.State) string {
 	if s.Looks == 0 {
 		return "no lock was seen: the first look was not over when the watch ended, so nothing is known; is the server slow, or this machine? Watch for longer (--for)"
 	}
+	if s.Failed > 0 {
+		return reports.Harmless(fmt.Sprintf("no lock was seen, and that says little: %s of %s failed, the last one: %s", figures.Count(s.Failed), figures.Plural(s.Looks, "look"), s.Why))
+	}
 	if f.cluster.Namespace != "" || len(f.leases) > 0 {
 		return "no lock was seen: no Lease object was held"
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/linestream"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
-	"github.com/lockdrill/lockdrill/lockcore/worker"
+	"github.com/lockdrill/lockdrill/lockcore/worker/embedded"
 	"github.com/lockdrill/lockdrill/lockcore/zoo"
 	"github.com/lockdrill/lockdrill/lockcore/zoo/cage"
 )
@@ -48,7 +48,7 @@ func newWorkerCmd(io streams) *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o := worker.Options{Metrics: os.Getenv(metricsEnv)}
+			o := embedded.Options{Metrics: os.Getenv(metricsEnv)}
 			if (f.url == "") != (f.fleet == "") {
 				return usagef("lockdrill worker: --join and --fleet go together")
 			}
@@ -59,7 +59,7 @@ func newWorkerCmd(io streams) *cobra.Command {
 				}
 				o.Wrong = cage.Of(a)
 			}
-			run := func() error { return worker.Run(cmd.Context(), io.In, io.Out, o) }
+			run := func() error { return embedded.Run(cmd.Context(), io.In, io.Out, o) }
 			if f.url != "" {
 				run = func() error { return joinFleet(cmd.Context(), io, f, o) }
 			}
@@ -79,7 +79,7 @@ func newWorkerCmd(io streams) *cobra.Command {
 }
 
 // joinFleet is the life of a replica in a pod: from its hello to the end of a drill, or to SIGTERM. Its container starts the next.
-func joinFleet(ctx context.Context, io streams, f joinFlags, o worker.Options) error {
+func joinFleet(ctx context.Context, io streams, f joinFlags, o embedded.Options) error {
 	where, err := f.endpoint()
 	if err != nil {
 		return usagef("lockdrill worker: %w", err)
@@ -108,7 +108,7 @@ func joinFleet(ctx context.Context, io streams, f joinFlags, o worker.Options) e
 		return err
 	}
 	why := ""
-	if err = worker.Run(ctx, pod, pod, o); err != nil {
+	if err = embedded.Run(ctx, pod, pod, o); err != nil {
 		why = err.Error()
 	}
 	return errors.Join(err, pod.Close(why))

@@ -329,6 +329,9 @@ func (c *Conductor) moment(ep *epoch, e history.Event) {
 
 // nobody is a shot without a target, and why.
 func (c *Conductor) nobody(s *series) target {
+	if why := c.unlooked(s.lock); why != "" {
+		return target{why: why, word: history.HolderUnknown}
+	}
 	if word, why := c.world.unnamedHolder(s.lock.Name); word != "" {
 		return target{why: why, word: word}
 	}

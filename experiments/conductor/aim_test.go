@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -47,7 +48,7 @@ func TestAKillAtRandomWaitsUntilASourceKnowsWhoHolds(t *testing.T) {
 				s.see(history.Event{Kind: history.FaultVoid, Fault: body})
 				if late := time.Duration(s.now - asked); len(s.fires) > 1 {
 					return
-				} else if inc, _ := s.c.owner(f.Epoch); late < 2*time.Second || knows && inc != "r2.1" || !knows && f.Word != history.HolderUnknown {
+				} else if inc, _ := s.c.owner(f.Key, f.Epoch); late < 2*time.Second || knows && inc != "r2.1" || !knows && f.Word != history.HolderUnknown {
 					t.Errorf("knows %v: after %v it struck %q: %q %s", knows, late, inc, f.Word, f.Why)
 				}
 			}
@@ -55,5 +56,37 @@ func TestAKillAtRandomWaitsUntilASourceKnowsWhoHolds(t *testing.T) {
 		if len(s.fires) == 0 {
 			t.Errorf("knows %v: no shot", knows)
 		}
+	}
+}
+
+// Where looks fail, nobody knows that nobody holds: the steady state and a shot say what the looks get, until one succeeds again.
+func TestWhoCannotLookDoesNotSayThatNobodyHolds(t *testing.T) {
+	e := loopDrill(1)
+	e.Kubernetes, e.System.Mode, e.System.Replicas = &experiments.Kubernetes{}, experiments.ModeObserve, 0
+	c := New(e, 1)
+	said := func() (steady unmet, shot target) {
+		s := c.series[0]
+		s.lock = e.Lock("loop")
+		return c.missing(0), c.nobody(s)
+	}
+	steady, shot := said()
+	if !strings.Contains(steady.String(), "nobody holds") || steady.code != history.NoKnownHolder || !strings.Contains(shot.why, "nobody held") || shot.word != "" {
+		t.Errorf("a key that is not there: %q (%s), %q (%s)", steady, steady.code, shot.why, shot.word)
+	}
+	c.Unseen("lock_keys", "NOPERM")
+	steady, shot = said()
+	if text := steady.String(); strings.Contains(text, "nobody") || !strings.Contains(text, "NOPERM") || steady.code != history.CannotLook {
+		t.Errorf("the steady state says %q (%s)", text, steady.code)
+	}
+	if strings.Contains(shot.why, "nobody") || !strings.Contains(shot.why, "NOPERM") || shot.word != history.HolderUnknown {
+		t.Errorf("a shot says %q (%s)", shot.why, shot.word)
+	}
+	c.Unseen("lock_keys", "")
+	if steady, _ = said(); steady.code != history.NoKnownHolder {
+		t.Errorf("after looks that succeed: %q", steady)
+	}
+	c.Unseen("ledger", "a time-out")
+	if steady, _ = said(); steady.code != history.NoKnownHolder {
+		t.Errorf("another probe's looks fail: %q", steady)
 	}
 }

@@ -49,8 +49,8 @@ func (c *Conductor) Resolve(f *Fire, shot *history.Event, holder func() (epoch s
 	case !held:
 		return history.Moved, "the lock key was free at the moment of firing"
 	}
-	victim, alive := c.owner(epoch)
-	if ep := c.world.epochs[epoch]; ep != nil { // the store may have an id of its own for it
+	victim, alive := c.owner(f.Key, epoch)
+	if ep := c.world.epoch(f.Key, epoch); ep != nil { // the store may have an id of its own for it
 		epoch = ep.id
 	}
 	switch {

@@ -217,7 +217,7 @@ func TestABarrenKillIsRepeated(t *testing.T) {
 					default:
 						of(c.after, f.Key, f.Epoch)
 					}
-					victim, _ := s.c.owner(f.Epoch)
+					victim, _ := s.c.owner(f.Key, f.Epoch)
 					s.alive = slices.DeleteFunc(s.alive, func(inc string) bool { return inc == victim })
 					rep, _, _ := strings.Cut(victim, ".")
 					s.see(history.Event{Kind: history.ReplicaExit, Replica: &history.Replica{Name: rep, Incarnation: victim, Exit: "signal: killed"}})

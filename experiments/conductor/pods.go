@@ -89,13 +89,17 @@ func (w *world) isAlive(incarnation string) bool {
 func (c *Conductor) look(e history.Event) {
 	w, l := c.world, e.Look
 	extended := w.ends.Extended(e)
-	if l.Present && l.Holder != "" && w.epochs[e.Epoch] == nil {
-		w.epochs[e.Epoch] = w.pool.New(epoch{id: e.Epoch, lock: e.Lock, key: e.Key, inc: l.Holder})
+	ep := w.epoch(e.Key, e.Epoch)
+	switch delete(w.unnamed, e.Key); {
+	case !l.Present || ep == nil && l.Holder == "":
+		delete(w.shown, e.Key) // should the value come back, it is of another grant
+	case ep == nil:
+		ep = w.pool.New(epoch{id: e.Epoch, lock: e.Lock, key: e.Key, inc: l.Holder})
+		w.shown[e.Key] = ep
 	}
-	if delete(w.unnamed, e.Key); l.Present && l.Holder == "" && w.epochs[e.Epoch] == nil {
+	if l.Present && ep == nil {
 		w.unnamed[e.Key] = unnamed{e.Lock, l.Disputed}
 	}
-	ep := w.epochs[e.Epoch]
 	if !l.Present || ep == nil || !w.isAlive(ep.inc) {
 		delete(w.held, e.Key)
 		return
@@ -112,7 +116,7 @@ func (c *Conductor) look(e history.Event) {
 		c.moment(ep, e)
 	}
 	for _, s := range c.series {
-		s.effect(e)
+		s.effect(e, ep)
 	}
 }
 
@@ -134,6 +138,9 @@ func (c *Conductor) missingObserved(now int64) unmet {
 		case !l.Loop(), w.freeForNow(l, now):
 		case !w.isHeld(l.Name, now):
 			_, why := w.unnamedHolder(l.Name)
+			if cannot := c.unlooked(l); cannot != "" {
+				return unmet{text: "no replica that is known holds lock %s", who: l.Name + ": " + cannot, code: history.CannotLook}
+			}
 			if why == "" {
 				why = "nobody holds " + cmp.Or(l.Lease, "key "+l.Key)
 			}

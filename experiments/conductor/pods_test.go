@@ -64,7 +64,7 @@ func TestASlotIsFreeWhenItsPodIsGone(t *testing.T) {
 		s.onFire = func(f Fire, body *history.Fault) {
 			victim := s.leader
 			s.goneObject(victim)
-			if inc, alive := s.c.owner(f.Epoch); inc != victim || alive {
+			if inc, alive := s.c.owner(f.Key, f.Epoch); inc != victim || alive {
 				t.Errorf("the holder of %s is %s, alive %v: its pod is gone", f.Epoch, inc, alive)
 			}
 			s.after(2*time.Second, func() {
@@ -185,7 +185,7 @@ func TestAnObservedElectionIsOnlyWatchedAndStruck(t *testing.T) {
 		}
 		s.after(900*time.Millisecond, w.look)
 		s.onFire = func(f Fire, body *history.Fault) {
-			if inc, alive := s.c.owner(f.Epoch); inc != w.holder || !alive || f.Key != "the-loop" {
+			if inc, alive := s.c.owner(f.Key, f.Epoch); inc != w.holder || !alive || f.Key != "the-loop" {
 				t.Errorf("fired at %s of %s (alive %v), which %s holds", f.Key, inc, alive, w.holder)
 			}
 			victim := w.holder
@@ -434,5 +434,49 @@ func TestTheLastOfSomebodysReplicasIsLeftAlone(t *testing.T) {
 		if d.fire(s, 7, target{victims: []string{"r1.1"}}); s.blank != c.left {
 			t.Errorf("%s %s, allowed %t: fired %t", c.mode, c.spec.Kind(), c.allowed, !s.blank)
 		}
+	}
+}
+
+// A value is no epoch: two keys may carry the same one, as a replica's name does, and one that comes back was granted anew, here to the
+// next life of the replica.
+func TestAValueThatComesBackIsAnotherEpoch(t *testing.T) {
+	e := loopDrill(1)
+	e.Kubernetes, e.System.Mode, e.System.Replicas = &experiments.Kubernetes{}, experiments.ModeObserve, 1
+	second := e.System.Locks[0]
+	second.Name = "second"
+	e.System.Locks = append(e.System.Locks, second)
+	c := New(e, 1)
+	live := func(inc string) {
+		c.Observe(history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: inc[:2], Incarnation: inc, Pod: podIn(inc)}})
+		c.Observe(history.Event{Kind: history.ReplicaReady, Replica: &history.Replica{Name: inc[:2], Incarnation: inc}})
+	}
+	look := func(at int64, lock, value, holder string) {
+		c.Observe(history.Event{Kind: history.LookKind, Span: history.At(at), Lock: lock, Key: "key-" + lock, Epoch: value, Look: &history.Look{Present: value != "", PTTL: 1e9, Holder: holder}})
+	}
+	owns := func(lock, want string) {
+		t.Helper()
+		if inc, alive := c.owner("key-"+lock, "name"); inc != want || alive != (want != "") || c.world.isHeld(lock, 0) != (want != "") {
+			t.Errorf("%s is held by %q, alive %v; want %q", lock, inc, alive, want)
+		}
+	}
+	live("r1.1")
+	look(1e9, "loop", "name", "r1.1")
+	look(1e9, "second", "name", "r1.1")
+	owns("loop", "r1.1")
+	owns("second", "r1.1")
+	victim := c.world.shown["key-loop"]
+	s := c.series[0]
+	s.fired, s.exposed = 2e9, []*exposure{{epoch: victim}}
+	c.Observe(history.Event{Kind: history.ReplicaExit, Span: history.At(2e9), Replica: &history.Replica{Name: "r1", Incarnation: "r1.1"}})
+	live("r1.2")
+	look(3e9, "loop", "", "")
+	owns("loop", "")
+	if s.exposed[0].closed {
+		t.Error("a key that is free ended the trial")
+	}
+	look(4e9, "loop", "name", "r1.2")
+	owns("loop", "r1.2")
+	if !s.exposed[0].closed {
+		t.Error("the next grant did not end the trial: it has the victim's name")
 	}
 }

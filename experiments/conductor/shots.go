@@ -130,10 +130,13 @@ func (c *Conductor) mustWait(s *series, now int64) bool {
 
 // effect closes the exposed keys of which an effect of another epoch is seen; or of the same, once a burst is over. What a victim had
 // finished by itself is owed by nobody.
-func (s *series) effect(e history.Event) {
+// effect takes note of what happened under a key: whether it is the exposed epoch's own, or ends the trial. shown is the epoch that looks
+// show there; nil = they show none, or nobody looks.
+func (s *series) effect(e history.Event, shown *epoch) {
 	for _, x := range s.exposed {
-		x.barren = x.barren || s.does.Kills && x.epoch.id == e.Epoch && e.Entry != nil && e.Entry.Terminal
-		own := x.epoch.id == e.Epoch
+		again := shown != nil && shown != x.epoch && shown.id == x.epoch.id // another was granted the key with the same value
+		own := x.epoch.id == e.Epoch && !again
+		x.barren = x.barren || s.does.Kills && own && e.Entry != nil && e.Entry.Terminal
 		if x.epoch.key == e.Key && (!own && e.From >= s.fired || !s.does.Kills && s.ended > 0 && e.From >= s.ended) {
 			if !x.closed {
 				x.closed, x.x = true, e.Span
@@ -186,7 +189,7 @@ func (c *Conductor) landed(e history.Event) {
 				s.ended = e.To
 			}
 			if s.does.AtKey { // its holder does not know it yet; the next shot is not for a key that is free
-				c.world.drop(e.Epoch)
+				c.world.drop(e.Key, e.Epoch)
 			}
 			if s.state = lasting; s.does.Kills && s.f.For == 0 { // there is nothing to undo
 				c.over(s, e.At)

@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"time"
@@ -33,9 +34,11 @@ type world struct {
 	pool      arena.Of[epoch]
 	replicas  []*replica
 	byInc     map[string]*replica
-	epochs    map[string]*epoch  // by fingerprint
+	epochs    map[string]*epoch  // by fingerprint; of an observed system none
+	shown     map[string]*epoch  // observed: by key, what its last look showed. A value that comes back is another epoch
 	held      map[string]*epoch  // by key: granted, not given back, holder alive
 	unnamed   map[string]unnamed // observed: by key
+	unseen    map[string]string  // by probe whose looks fail at present: what they get
 	loops     map[string]*loop   // by lock name
 	finished  map[string]bool    // jobs, by id
 	done      map[string]int     // how many of those, by lock name
@@ -79,7 +82,7 @@ type loop struct{ lastTick int64 }
 
 func newWorld(e *experiments.Experiment) *world {
 	w := &world{
-		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, held: map[string]*epoch{}, unnamed: map[string]unnamed{}, loops: map[string]*loop{},
+		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, shown: map[string]*epoch{}, held: map[string]*epoch{}, unnamed: map[string]unnamed{}, unseen: map[string]string{}, loops: map[string]*loop{},
 		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, open: map[string]int64{}, renewed: map[string]bool{}, named: map[string]int64{},
 		pods: map[string]string{}, waiting: map[string]string{}, ends: history.Ends{}, fixed: e.System.Replicas, observed: e.Observed(), ready: readyWithin,
 	}
@@ -112,8 +115,10 @@ func (w *world) reset() {
 	}
 	clear(w.byInc)
 	clear(w.epochs)
+	clear(w.shown)
 	clear(w.held)
 	clear(w.unnamed)
+	clear(w.unseen)
 	clear(w.finished)
 	clear(w.done)
 	clear(w.lastDone)
@@ -165,7 +170,7 @@ func (c *Conductor) Observe(e history.Event) {
 			c.moment(ep, e)
 		}
 	case history.ReleaseInvoke, history.FenceObserved:
-		w.drop(e.Epoch)
+		w.drop(e.Key, e.Epoch)
 		if e.Kind == history.ReleaseInvoke {
 			c.gaveBack(e.Epoch)
 		}
@@ -186,6 +191,28 @@ func (c *Conductor) Observe(e history.Event) {
 	}
 }
 
+// Unseen takes note that the looks of a probe fail at present, and with what; "" = they do not. It changes no decision, but what is said of
+// a lock of which no holder is known: who cannot look does not know that nobody holds it.
+func (c *Conductor) Unseen(probe, why string) {
+	if why == "" {
+		delete(c.world.unseen, probe)
+	} else {
+		c.world.unseen[probe] = why
+	}
+}
+
+// unlooked says why it is not known whether somebody holds a lock of an observed system; "" = its key was looked at.
+func (c *Conductor) unlooked(l *experiments.Lock) string {
+	probe, what := experiments.ProbeKeys, cmp.Or(l.Key, l.KeyPrefix+"*")
+	if l.Lease != "" {
+		probe, what = experiments.ProbeLeases, l.Lease
+	}
+	if why := c.world.unseen[probe]; c.world.observed && why != "" {
+		return fmt.Sprintf("it is not known who holds %s, because it cannot be looked at: %s", what, why)
+	}
+	return ""
+}
+
 // finish notes that nothing is owed for a job any more.
 func (w *world) finish(lock, job string, now int64) {
 	if !w.finished[job] {
@@ -195,8 +222,19 @@ func (w *world) finish(lock, job string, now int64) {
 	}
 }
 
-func (w *world) drop(epoch string) {
-	if ep := w.epochs[epoch]; ep != nil && w.held[ep.key] == ep {
+// epoch is the last one of this name under the key; nil where none is known.
+func (w *world) epoch(key, name string) *epoch {
+	if !w.observed {
+		return w.epochs[name]
+	}
+	if ep := w.shown[key]; ep != nil && ep.id == name {
+		return ep
+	}
+	return nil
+}
+
+func (w *world) drop(key, epoch string) {
+	if ep := w.epoch(key, epoch); ep != nil && w.held[ep.key] == ep {
 		delete(w.held, ep.key)
 	}
 }
@@ -253,7 +291,7 @@ func (c *Conductor) entry(e history.Event) {
 		}
 	}
 	for _, s := range c.series {
-		s.effect(e)
+		s.effect(e, w.shown[e.Key])
 	}
 }
 
@@ -380,9 +418,9 @@ func (l *loop) silentAt(lock *experiments.Lock) int64 {
 	return l.lastTick + int64(lock.Policy.TTL+time.Duration(2*(1+p.Jitter)*float64(p.Poll))+p.Tick+time.Second/4) + 1
 }
 
-// owner maps an epoch to the incarnation that asked for it, and says whether that incarnation is alive.
-func (c *Conductor) owner(epoch string) (incarnation string, alive bool) {
-	ep := c.world.epochs[epoch]
+// owner maps an epoch of a key to the incarnation that asked for it, and says whether that incarnation is alive.
+func (c *Conductor) owner(key, epoch string) (incarnation string, alive bool) {
+	ep := c.world.epoch(key, epoch)
 	if ep == nil {
 		return "", false
 	}

@@ -3,6 +3,8 @@ package drill
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -87,5 +89,23 @@ func TestSourcesThatCannotBeRead(t *testing.T) {
 		if !errors.As(err, &refused) || refused.Status != want.status || !strings.Contains(err.Error(), want.says) {
 			t.Errorf("%s: %v (%+v), want %d with %q", source, err, refused, want.status, want.says)
 		}
+	}
+}
+
+// A metric whose target did not answer is not one that is not there.
+func TestPlanDoesNotCallASeriesAbsentThatItCouldNotRead(t *testing.T) {
+	status := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, "other 1\n")
+	}))
+	defer server.Close()
+	m := &experiments.Metric{Name: "leader", Series: "leader", Scrape: server.URL}
+	if got := lookUpMetric(t.Context(), m, nil).Why; !strings.HasPrefix(got, "no such series now") {
+		t.Errorf("of a page without the series: %s", got)
+	}
+	status = http.StatusUnauthorized
+	if got := lookUpMetric(t.Context(), m, nil).Why; !strings.HasPrefix(got, "cannot be read now") {
+		t.Errorf("of a page that is refused: %s", got)
 	}
 }

@@ -45,7 +45,7 @@ func (d *Drill) openQueries(ctx context.Context) error {
 			return err
 		}
 		d.looks = append(d.looks, probe.Close)
-		if _, err := peekQuery(ctx, q, probe); err != nil {
+		if _, _, err := peekQuery(ctx, q, probe); err != nil {
 			return err
 		}
 		d.cfg.Probes = append(d.cfg.Probes, runner.Sampled{
@@ -90,21 +90,21 @@ func askedAt[P any](where string, s *experiments.PromServer, make func(probes.Pr
 	return probe, nil
 }
 
-// peekQuery asks a server once. Samples that come more seldom than the file says would be taken for missing ones.
-func peekQuery(ctx context.Context, q *experiments.Query, probe *probes.PromQL) ([]probes.Seen, error) {
+// peekQuery asks a server once, and gives what its answer lacks, by its own word, beside what it has. Samples that come more seldom than
+// the file says would be taken for missing ones.
+func peekQuery(ctx context.Context, q *experiments.Query, probe *probes.PromQL) (seen []probes.Seen, lacks string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
-	seen, err := probe.Peek(ctx)
-	if err != nil {
-		return nil, unasked("probes.promql "+q.Name, err)
+	if seen, lacks, err = probe.Peek(ctx); err != nil {
+		return nil, "", unasked("probes.promql "+q.Name, err)
 	}
 	for _, s := range seen {
 		if s.Every > q.Step+q.Step/2 {
-			return nil, usagef("probes.promql %s: the server scrapes the series every %s, and step is %s: say step: %s",
+			return nil, "", usagef("probes.promql %s: the server scrapes the series every %s, and step is %s: say step: %s",
 				q.Name, figures.Short(int64(s.Every)), figures.Spell(q.Step), figures.Spell(s.Every.Round(time.Second)))
 		}
 	}
-	return seen, nil
+	return seen, lacks, nil
 }
 
 // metric makes the probe of one.

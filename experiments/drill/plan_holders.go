@@ -156,9 +156,9 @@ func (n *replicasNow) key(ctx context.Context, chain *holders.Chain, logs []*hol
 		p.Why = "nobody holds it now"
 		return p
 	}
-	n.readLogs(ctx, e, logs)
+	unread := n.readLogs(ctx, e, logs)
 	named, says := chain.Now(ctx, now)
-	p.Says = says
+	p.Says = append(says, unread...)
 	switch {
 	case named.Disputed != "":
 		p.Disputed, p.Why = true, "the sources disagree: "+named.Disputed
@@ -178,27 +178,29 @@ func (n *replicasNow) key(ctx context.Context, chain *holders.Chain, logs []*hol
 // lastLines of each pod's log are looked at by plan.
 const lastLines = 5000
 
-// readLogs lets what pods' logs have by now answer.
-func (n *replicasNow) readLogs(ctx context.Context, e *experiments.Experiment, logs []*holders.Log) {
+// readLogs lets what pods' logs have by now answer, and says which of them cannot be read.
+func (n *replicasNow) readLogs(ctx context.Context, e *experiments.Experiment, logs []*holders.Log) (unread []string) {
 	if n.cluster == nil || len(logs) == 0 {
-		return
+		return nil
 	}
-	n.eachLine(ctx, e, func(pod string, line []byte) {
+	return n.eachLine(ctx, e, func(pod string, line []byte) {
 		for _, g := range logs {
 			g.Line(pod, line, history.Span{To: monotime.Now()})
 		}
 	})
 }
 
-// eachLine gives the last lines of the pods' logs. One that cannot be read has none.
-func (n *replicasNow) eachLine(ctx context.Context, e *experiments.Experiment, line func(pod string, text []byte)) {
+// eachLine gives the last lines of the pods' logs, and says which of these cannot be read.
+func (n *replicasNow) eachLine(ctx context.Context, e *experiments.Experiment, line func(pod string, text []byte)) (unread []string) {
 	for _, p := range n.found {
 		text, err := n.cluster.LastLines(ctx, p.Name, e.Kubernetes.Container, lastLines)
 		if err != nil {
+			unread = append(unread, fmt.Sprintf("the log of pod %s cannot be read: %v", p.Name, err))
 			continue
 		}
 		for l := range strings.Lines(string(text)) {
 			line(p.Name, []byte(strings.TrimSuffix(l, "\n")))
 		}
 	}
+	return unread
 }

@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,13 +63,15 @@ func lookUpQuery(ctx context.Context, q *experiments.Query) (forecast.PlannedSig
 	if err != nil {
 		return shown, err
 	}
-	seen, err := peekQuery(ctx, q, probe)
+	seen, lacks, err := peekQuery(ctx, q, probe)
 	_ = probe.Close() // it has only read
 	switch e := new(Error); {
 	case errors.As(err, &e) && e.Status == verdict.ExitRefused:
 		shown.Why = "cannot be read now: " + err.Error()
 	case err != nil:
 		return shown, err
+	case lacks != "":
+		shown.Why = "the server's answer is not whole, and such a stretch counts as not read: " + lacks
 	case len(seen) == 0:
 		shown.Why = "no series matches: nothing shows that the query is right"
 	}
@@ -95,19 +98,24 @@ func lookUpMetric(ctx context.Context, m *experiments.Metric, living []testbed.F
 		shown.Why = "cannot be read now: " + err.Error()
 		return shown
 	}
-	there := false
+	there, answered := false, false
 	for _, ev := range look(history.Span{}) {
 		s := ev.Sample
-		there = there || len(s.Values) > 0
+		there, answered = there || len(s.Values) > 0, answered || s.Gone == ""
 		if s.Gone != "" {
-			shown.First = append(shown.First, s.Target+": no answer ("+s.Gone+")")
+			shown.First = append(shown.First, s.Target+": no answer ("+cmp.Or(s.Why, s.Gone)+")")
 		}
 		for _, v := range s.Values {
-			shown.First = append(shown.First, s.Target+": "+labelsText(v.Labels)+" "+figures.Decimal(v.Value))
+			shown.First = append(shown.First, s.Target+": "+labelsText(v.Labels)+" "+figures.Decimal(float64(v.Value)))
 		}
 	}
 	shown.First = shown.First[:min(len(shown.First), shownSamples)]
-	if !there {
+	switch {
+	case len(targets) == 0:
+		shown.Why = "cannot be read now: no replica was found to ask"
+	case !answered:
+		shown.Why = "cannot be read now: no target answered, so it is not known whether there is such a series"
+	case !there:
 		shown.Why = "no such series now: nothing shows that its name is right"
 	}
 	return shown

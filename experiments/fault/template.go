@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 var (
@@ -70,20 +71,9 @@ func fieldNamed(v reflect.Value, name string) reflect.Value {
 			if inner := fieldNamed(v.Field(i), name); inner.IsValid() {
 				return inner
 			}
-		case f.Tag.Get("file") == name, f.Tag.Get("file") == "" && snake(f.Name) == name:
+		case vocab.FieldName(f) == name:
 			return v.Field(i)
 		}
 	}
 	return reflect.Value{}
-}
-
-func snake(name string) string {
-	var b strings.Builder
-	for i, r := range name {
-		if i > 0 && r >= 'A' && r <= 'Z' && name[i-1] >= 'a' {
-			b.WriteByte('_')
-		}
-		b.WriteString(strings.ToLower(string(r)))
-	}
-	return b.String()
 }

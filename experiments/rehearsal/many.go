@@ -18,32 +18,25 @@ import (
 // Many rehearses e with the seeds 1 to n, on all cores, and judges each. done, which may be nil, counts those that are finished; it is
 // called from several goroutines. Where ctx ends first, what was gathered by then is returned with ctx's error.
 func Many(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, done func(seeds int64)) (*forecast.Rehearsed, error) {
-	parts := make([]forecast.Rehearsed, workers(n))
-	err := each(ctx, e, net, n, func(worker int, seed int64, j *verdict.Judgement, h *history.History) {
-		parts[worker].Add(seed, j)
-		parts[worker].Watch(h)
-	}, done)
-	all := &parts[0]
-	for i := 1; i < len(parts); i++ {
-		all.Merge(&parts[i])
+	parts := make([]*forecast.Rehearsed, workers(n))
+	for i := range parts {
+		parts[i] = forecast.NewRehearsed(e)
 	}
-	return all, err
+	err := each(ctx, e, net, n, func(worker int, seed int64, j *verdict.Judgement, h *history.History) { parts[worker].Add(seed, j, h) }, done)
+	for _, part := range parts[1:] {
+		parts[0].Merge(part)
+	}
+	return parts[0], err
 }
 
 // Predict rehearses e with the seeds 1 to n, or as many of them as ctx gives time for, and gathers the takeovers. Where there was no
 // time for a single one, the error is ctx's.
 func Predict(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64) (*history.Prediction, error) {
-	parts := make([]forecast.Prediction, workers(n))
-	err := each(ctx, e, net, n, func(worker int, _ int64, j *verdict.Judgement, _ *history.History) { parts[worker].Add(j) }, nil)
-	all := &parts[0]
-	for i := 1; i < len(parts); i++ {
-		all.Merge(&parts[i])
-	}
-	body := all.Body()
-	if err != nil && (ctx.Err() == nil || body.Seeds == 0) {
+	all, err := Many(ctx, e, net, n, nil)
+	if err != nil && (ctx.Err() == nil || all.Seeds == 0) {
 		return nil, err
 	}
-	return body, nil
+	return all.Prediction(), nil
 }
 
 func workers(n int64) int { return int(min(int64(runtime.GOMAXPROCS(0)), n)) }

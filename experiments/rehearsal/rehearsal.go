@@ -59,7 +59,7 @@ func New(e *experiments.Experiment, net sim.Net) *Rehearser { return Of(e, net, 
 func Of(e *experiments.Experiment, net sim.Net, of Subject) *Rehearser {
 	r := &Rehearser{asIs: e, config: sim.Config{Net: net}}
 	d, scaled := &r.d, experiments.Scale(e)
-	*d = drill{e: scaled, c: conductor.New(scaled, 0), h: &history.History{},
+	*d = drill{e: scaled, c: conductor.New(scaled, 0), h: &history.History{}, told: history.Numbers{},
 		gaveUp: map[string]int64{}, hits: map[string]history.Span{}, ended: map[string]bool{}, running: map[string]bool{}}
 	r.config.Locks, r.config.Emit = locksOf(d.e), d.record
 	if d.tell = of.Tell; d.tell != nil {
@@ -93,6 +93,7 @@ func (r *Rehearser) begin(seed int64) *drill {
 	}
 	d.h.Events = d.h.Events[:0]
 	d.live, d.over, d.aborted = d.live[:0], false, false
+	clear(d.told)
 	clear(d.gaveUp)
 	clear(d.hits)
 	clear(d.ended)
@@ -123,6 +124,7 @@ type drill struct {
 	c       *conductor.Conductor
 	w       *sim.World
 	h       *history.History
+	told    history.Numbers  // the streams of h
 	live    []*shot          // injected and not yet reverted
 	gaveUp  map[string]int64 // epochs that were given up, and when
 	hits    map[string]history.Span
@@ -154,6 +156,7 @@ func (d *drill) hear(e history.Event) {
 // record appends an event to the history.
 func (d *drill) record(e history.Event) {
 	e.N, e.At = int64(len(d.h.Events)+1), d.w.Now()
+	d.told.Give(&e)
 	d.h.Events = append(d.h.Events, e)
 	switch e.Kind {
 	case history.ReleaseInvoke, history.FenceObserved:

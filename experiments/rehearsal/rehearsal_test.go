@@ -139,14 +139,14 @@ func TestManyIsDeterministicAndEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var one forecast.Rehearsed
+	one := forecast.NewRehearsed(e)
 	r := New(e, sim.DefaultNet())
 	for seed := range int64(40) {
 		d, err := r.Run(context.Background(), seed+1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		one.Add(seed+1, analysis.Judge(e, d.History))
+		one.Add(seed+1, analysis.Judge(e, d.History), d.History)
 	}
 	if !reflect.DeepEqual(all.Document(), one.Document()) {
 		t.Errorf("%+v\n%+v", all.Document(), one.Document())

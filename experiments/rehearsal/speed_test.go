@@ -75,7 +75,7 @@ func TestNothingIsAllocatedForAnEvent(t *testing.T) {
 func TestMemoryIsFlatInTheNumberOfSeeds(t *testing.T) {
 	e := oneKill(t)
 	r, judger := New(e, sim.DefaultNet()), analysis.NewJudger(e)
-	var all forecast.Rehearsed
+	all := forecast.NewRehearsed(e)
 	seed := int64(0)
 	heapAfter := func(seeds int64) uint64 {
 		for range seeds {
@@ -84,7 +84,7 @@ func TestMemoryIsFlatInTheNumberOfSeeds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all.Add(seed, judger.Judge(d.History))
+			all.Add(seed, judger.Judge(d.History), d.History)
 		}
 		runtime.GC()
 		var m runtime.MemStats

@@ -161,7 +161,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 	flights, land := context.WithCancel(context.WithoutCancel(ctx))
 	defer land()
-	r.loop(ctx, flights, lives.lost)
+	r.loop(ctx, flights, samplers, lives.lost)
 
 	land()
 	r.shots.revertAll(ctx, r)
@@ -177,7 +177,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 // loop alternates between observing and acting until the conductor has finished.
 // Shots fly on flights, which outlasts an interrupt but not the loop.
-func (r *run) loop(ctx, flights context.Context, lost <-chan string) {
+func (r *run) loop(ctx, flights context.Context, watching *samplers, lost <-chan string) {
 	interrupted := ctx.Done()
 	timer, guard := time.NewTimer(0), time.NewTicker(guardEvery)
 	defer timer.Stop()
@@ -192,6 +192,7 @@ func (r *run) loop(ctx, flights context.Context, lost <-chan string) {
 			}
 			r.c.Observe(e)
 		}
+		watching.tell(r.c.Unseen)
 		if r.step(ctx, flights) {
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -36,7 +37,8 @@ type sampler struct {
 	covered history.Span // since the last coverage event
 	samples int64
 	largest int64
-	failed  string // why looks fail at present
+	failed  string                 // why looks fail at present
+	unseen  atomic.Pointer[string] // failed, for others to read
 
 	// Of one that is asked.
 	asker Asker // nil = its looks are made one by one
@@ -182,7 +184,7 @@ func (a *askers) answer(s *sampler, until int64) {
 		return
 	}
 	if s.owes = false; err != nil {
-		s.failed = err.Error()
+		s.fails(err.Error())
 		return
 	}
 	s.good(a.schedule, span, false)
@@ -196,13 +198,28 @@ func (s *sampler) look(ctx context.Context, final bool) bool {
 	span := history.Span{From: sent, To: s.clock()}
 	if err != nil {
 		if final || !errors.Is(ctx.Err(), context.Canceled) { // else the schedule has ended
-			s.failed = err.Error()
+			s.fails(err.Error())
 		}
 		return false
 	}
 	s.good(ctx, span, final)
 	_ = s.rec.RecordAll(events(span)) // a failed recorder ends the run by itself
 	return true
+}
+
+// fails takes note of what the last look got; "" = what it was to see.
+func (s *sampler) fails(why string) {
+	s.failed = why
+	s.unseen.Store(&why)
+}
+
+// tell says of each probe whose looks have begun to fail, or have ceased to, what they get.
+func (s *samplers) tell(to func(probe, why string)) {
+	for _, one := range s.all {
+		if why := one.unseen.Swap(nil); why != nil {
+			to(one.Name, *why)
+		}
+	}
 }
 
 // good extends the coverage by a look, or closes it and records the gap before the look. What the final look belongs to is written by
@@ -217,7 +234,10 @@ func (s *sampler) good(ctx context.Context, span history.Span, final bool) {
 		s.largest = max(s.largest, gap)
 	}
 	s.samples++
-	s.last, s.failed = span, ""
+	s.last = span
+	if s.failed != "" {
+		s.fails("")
+	}
 	s.covered.To = span.To
 	if s.covered.Width() >= coverEvery && !final {
 		s.cover(ctx, span.To, false)

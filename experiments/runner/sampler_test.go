@@ -308,3 +308,38 @@ func TestAStoreThatHangsHoldsUpNoOther(t *testing.T) {
 func eventsOf(events []history.Event, probe string) []history.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(e history.Event) bool { return e.Coverage == nil || e.Coverage.Probe != probe })
 }
+
+// What looks get is told once when they begin to fail, and once when they succeed again.
+func TestFailingLooksAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock, rec, _ := recorded(t)
+		fails := true
+		s := startAll(t, rec, clock, []Sampled{{
+			Name: "x", Source: "probe:x", ProbeSettings: experiments.ProbeSettings{Every: 10 * time.Millisecond, MaxGap: 50 * time.Millisecond},
+			Probe: &scripted{look: func(int, bool) (time.Duration, error) {
+				if fails {
+					return time.Millisecond, errors.New("NOPERM")
+				}
+				return time.Millisecond, nil
+			}},
+		}})
+		told := func() (all []string) {
+			s.tell(func(probe, why string) { all = append(all, probe+": "+why) })
+			return all
+		}
+		time.Sleep(100 * time.Millisecond)
+		if got := told(); !slices.Equal(got, []string{"x: NOPERM"}) {
+			t.Errorf("while looks fail: %q", got)
+		}
+		fails = false
+		time.Sleep(100 * time.Millisecond)
+		if got := told(); !slices.Equal(got, []string{"x: "}) {
+			t.Errorf("once they succeed: %q", got)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if got := told(); len(got) > 0 {
+			t.Errorf("when nothing has changed: %q", got)
+		}
+		s.finish(t.Context(), false)
+	})
+}

@@ -14,16 +14,16 @@ import (
 )
 
 // find sweeps a system that ends with outcome above the value.
-func find(t *testing.T, text string, of func(v float64) verdict.Outcome) (*verdict.Sweep, []float64) {
+func find(t *testing.T, text string, of func(v float64) sweep.Outcome) (*sweep.Document, []float64) {
 	t.Helper()
 	r, err := sweep.Parse(sweep.Rate, text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var tried []float64
-	s, err := r.Find(t.Context(), 5, 4, func(_ context.Context, v float64) (verdict.SweepStep, error) {
+	s, err := r.Find(t.Context(), 5, 4, func(_ context.Context, v float64) (sweep.Step, error) {
 		tried = append(tried, v)
-		return verdict.SweepStep{Outcome: of(v)}, nil
+		return sweep.Step{Outcome: of(v)}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -31,17 +31,17 @@ func find(t *testing.T, text string, of func(v float64) verdict.Outcome) (*verdi
 	return s, tried
 }
 
-func above(limit float64, o verdict.Outcome) func(float64) verdict.Outcome {
-	return func(v float64) verdict.Outcome {
+func above(limit float64, o sweep.Outcome) func(float64) sweep.Outcome {
+	return func(v float64) sweep.Outcome {
 		if v > limit {
 			return o
 		}
-		return verdict.Held
+		return sweep.Held
 	}
 }
 
 func TestTheCeilingLiesBetweenTheLastThatHeldAndTheFirstThatDidNot(t *testing.T) {
-	for _, o := range []verdict.Outcome{verdict.Broken, verdict.Machine} {
+	for _, o := range []sweep.Outcome{sweep.Broken, sweep.Machine} {
 		s, tried := find(t, "1/s..10000/s", above(70, o))
 		if s.Holds == nil || s.Breaks == nil || *s.Holds > 70 || *s.Breaks <= 70 || s.By != o {
 			t.Fatalf("%s: %+v", o, s)
@@ -57,42 +57,42 @@ func TestTheCeilingLiesBetweenTheLastThatHeldAndTheFirstThatDidNot(t *testing.T)
 		if tried[0] != 1 || slices.Contains(tried, 10000) {
 			t.Errorf("%s: tried %v: want a climb from the lowest that stops where it broke", o, tried)
 		}
-		if !slices.IsSortedFunc(s.Steps, func(a, b verdict.SweepStep) int { return int(a.Value - b.Value) }) {
+		if !slices.IsSortedFunc(s.Steps, func(a, b sweep.Step) int { return int(a.Value - b.Value) }) {
 			t.Errorf("the steps are not in order: %+v", s.Steps)
 		}
 	}
 }
 
 func TestNothingBreaks(t *testing.T) {
-	s, tried := find(t, "1/s..16/s", above(100, verdict.Broken))
+	s, tried := find(t, "1/s..16/s", above(100, sweep.Broken))
 	if s.Breaks != nil || s.Holds == nil || *s.Holds != 16 || s.By != "" || len(tried) != 5 {
 		t.Errorf("%+v after %v", s, tried)
 	}
 }
 
 func TestTheLowestBreaksAlready(t *testing.T) {
-	s, tried := find(t, "1/s..16/s", above(0, verdict.Broken))
-	if s.Holds != nil || s.Breaks == nil || *s.Breaks != 1 || s.By != verdict.Broken || len(tried) != 1 {
+	s, tried := find(t, "1/s..16/s", above(0, sweep.Broken))
+	if s.Holds != nil || s.Breaks == nil || *s.Breaks != 1 || s.By != sweep.Broken || len(tried) != 1 {
 		t.Errorf("%+v after %v", s, tried)
 	}
 }
 
 // What is not known is neither held nor broken: the climb goes on, and a ceiling never rests on it.
 func TestUndecidedStepsAreNoCeiling(t *testing.T) {
-	s, _ := find(t, "1/s..10000/s", func(v float64) verdict.Outcome {
+	s, _ := find(t, "1/s..10000/s", func(v float64) sweep.Outcome {
 		switch {
 		case v > 500:
-			return verdict.Broken
+			return sweep.Broken
 		case v > 5:
-			return verdict.Undecided
+			return sweep.Undecided
 		}
-		return verdict.Held
+		return sweep.Held
 	})
-	if *s.Holds > 5 || *s.Breaks <= 500 || s.By != verdict.Broken {
+	if *s.Holds > 5 || *s.Breaks <= 500 || s.By != sweep.Broken {
 		t.Errorf("[%v, %v] by %s", *s.Holds, *s.Breaks, s.By)
 	}
-	s, _ = find(t, "1/s..10000/s", above(50, verdict.Undecided))
-	if *s.Holds > 50 || *s.Breaks <= 50 || s.By != verdict.Undecided {
+	s, _ = find(t, "1/s..10000/s", above(50, sweep.Undecided))
+	if *s.Holds > 50 || *s.Breaks <= 50 || s.By != sweep.Undecided {
 		t.Errorf("[%v, %v] by %s: want what is not known where knowledge ends", *s.Holds, *s.Breaks, s.By)
 	}
 }
@@ -215,22 +215,22 @@ func TestALiveStepTellsTheLockFromTheMachine(t *testing.T) {
 		name string
 		rows []verdict.SLOResult
 		run  []verdict.Missing
-		want verdict.Outcome
+		want sweep.Outcome
 	}{
-		{"all kept", []verdict.SLOResult{row(verdict.Pass)}, nil, verdict.Held},
-		{"broken", []verdict.SLOResult{row(verdict.Pass), row(verdict.Fail)}, nil, verdict.Broken},
-		{"the machine blinded a probe", []verdict.SLOResult{row(verdict.Inconclusive, few, blind)}, nil, verdict.Machine},
-		{"something else was missing", []verdict.SLOResult{row(verdict.Inconclusive, few)}, nil, verdict.Undecided},
-		{"broken on a slow machine", []verdict.SLOResult{row(verdict.Inconclusive, blind), row(verdict.Fail)}, nil, verdict.Broken},
-		{"the run itself", []verdict.SLOResult{row(verdict.Pass)}, []verdict.Missing{few}, verdict.Undecided},
+		{"all kept", []verdict.SLOResult{row(verdict.Pass)}, nil, sweep.Held},
+		{"broken", []verdict.SLOResult{row(verdict.Pass), row(verdict.Fail)}, nil, sweep.Broken},
+		{"the machine blinded a probe", []verdict.SLOResult{row(verdict.Inconclusive, few, blind)}, nil, sweep.Machine},
+		{"something else was missing", []verdict.SLOResult{row(verdict.Inconclusive, few)}, nil, sweep.Undecided},
+		{"broken on a slow machine", []verdict.SLOResult{row(verdict.Inconclusive, blind), row(verdict.Fail)}, nil, sweep.Broken},
+		{"the run itself", []verdict.SLOResult{row(verdict.Pass)}, []verdict.Missing{few}, sweep.Undecided},
 	} {
 		j := &verdict.Judgement{Missing: c.run, SLOs: c.rows, Run: verdict.RunInfo{Status: verdict.StatusCompleted}}
 		step := sweep.Judged(j)
-		if step.Outcome != c.want || (step.Why == "") != (c.want == verdict.Held) || len(step.Rows) != len(c.rows) {
+		if step.Outcome != c.want || (step.Why == "") != (c.want == sweep.Held) || len(step.Rows) != len(c.rows) {
 			t.Errorf("%s: %+v, want %s", c.name, step, c.want)
 		}
 	}
-	if step := sweep.Judged(&verdict.Judgement{Run: verdict.RunInfo{Status: verdict.StatusAborted}}); step.Outcome != verdict.Undecided {
+	if step := sweep.Judged(&verdict.Judgement{Run: verdict.RunInfo{Status: verdict.StatusAborted}}); step.Outcome != sweep.Undecided {
 		t.Errorf("an aborted run: %+v", step)
 	}
 }

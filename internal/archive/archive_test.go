@@ -26,7 +26,7 @@ func nights(t testing.TB, n int) (dir string, r *Reader, read *[]string) {
 			return nil, errors.New("damaged")
 		}
 		hi := 1.5
-		o := &compare.Observed{Experiment: "nightly", Run: verdict.ComparedRun{ID: filepath.Base(dir), Started: filepath.Base(dir) + "T02:00:00Z"}}
+		o := &compare.Observed{Experiment: "nightly", Run: compare.ComparedRun{ID: filepath.Base(dir), Started: filepath.Base(dir) + "T02:00:00Z"}}
 		for i := range 60 {
 			o.Environment = append(o.Environment, experiments.Setting{Path: fmt.Sprint("system.locks.", i), Value: "60s"})
 		}

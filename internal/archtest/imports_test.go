@@ -122,7 +122,7 @@ func within(path, root string) bool { return path == root || strings.HasPrefix(p
 // Nothing flows back from judgements into runs, and a report shows what was concluded: neither may come to lie above the judge, by
 // whatever way.
 func TestWhoDoesNotReachTheJudge(t *testing.T) {
-	for _, path := range []string{"experiments/conductor", "reports", "reports/timeline"} {
+	for _, path := range []string{"analysis/compare", "experiments/conductor", "reports", "reports/timeline"} {
 		if reach(t, path, map[string]bool{})["analysis"] {
 			t.Errorf("%s reaches the judge: it needs values of analysis/verdict, or what analysis/forecast says", path)
 		}
@@ -140,7 +140,8 @@ func TestRefused(t *testing.T) {
 		{"reports", module + "/experiments/runner"},
 		{"injectors", module + "/probes"},
 		{"probes", module + "/injectors"},
-		{"lockcore/worker", module + "/experiments"},
+		{"lockcore/worker", module + "/lockcore/client"},
+		{"lockcore/worker/embedded", module + "/experiments"},
 		{"analysis", module + "/internal/monotime"},
 	} {
 		if refused(find(c.pkg), reach(t, c.pkg, map[string]bool{}), c.path) == "" {

@@ -109,7 +109,7 @@ func (d *Day) Lead(ctx context.Context) error {
 	stop := ""
 	for i := range d.Sheet.Steps {
 		end := d.last(stepEnds, i+1)
-		if end == nil || end.Outcome == verdict.StepAborted || end.Text == peopleStop || end.dirty() {
+		if end == nil || end.Outcome == StepAborted || end.Text == peopleStop || end.dirty() {
 			var err error
 			if end, err = d.step(ctx, i); err != nil {
 				return err
@@ -172,7 +172,7 @@ func (d *Day) step(ctx context.Context, i int) (*entry, error) {
 	}
 	if again && d.Terminal {
 		outcome, text, err := d.ask(ctx, i+1, "the drill was cut off: press enter to run it again")
-		if err != nil || outcome != verdict.StepDone {
+		if err != nil || outcome != StepDone {
 			return d.ends(entry{Step: i + 1, Outcome: outcome, Text: text}, err)
 		}
 	}
@@ -184,9 +184,9 @@ func (d *Day) step(ctx context.Context, i int) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	outcome := verdict.StepDone
+	outcome := StepDone
 	if exit == verdict.ExitAborted {
-		outcome = verdict.StepAborted
+		outcome = StepAborted
 	}
 	return d.ends(entry{Step: i + 1, Folder: folder, Outcome: outcome, Exit: &exit}, nil)
 }
@@ -235,7 +235,7 @@ func (d *Day) cutOff(ctx context.Context, i int) (again bool, err error) {
 			exit = verdict.ExitDirty
 		}
 	}
-	_, err = d.ends(entry{Step: i + 1, Folder: begun.Folder, Outcome: verdict.StepAborted, Exit: &exit}, nil)
+	_, err = d.ends(entry{Step: i + 1, Folder: begun.Folder, Outcome: StepAborted, Exit: &exit}, nil)
 	return true, err
 }
 
@@ -259,7 +259,7 @@ func (d *Day) manual(ctx context.Context, i int, s experiments.GameDayStep) (*en
 		return nil, err
 	}
 	if !d.Terminal {
-		return d.ends(entry{Step: i + 1, Outcome: verdict.StepSkipped, Text: "no terminal"}, nil)
+		return d.ends(entry{Step: i + 1, Outcome: StepSkipped, Text: "no terminal"}, nil)
 	}
 	outcome, text, err := d.ask(ctx, i+1, "press enter when it is done")
 	return d.ends(entry{Step: i + 1, Outcome: outcome, Text: text}, err)
@@ -277,11 +277,11 @@ func (d *Day) ask(ctx context.Context, step int, prompt string) (outcome, text s
 			case !ok:
 				return "", "", nil // the terminal has ended: as an interrupt
 			case line == "":
-				return verdict.StepDone, "", nil
+				return StepDone, "", nil
 			case line == "skip":
-				return verdict.StepSkipped, "", nil
+				return StepSkipped, "", nil
 			case line == "stop":
-				return verdict.StepSkipped, peopleStop, nil
+				return StepSkipped, peopleStop, nil
 			}
 			if err := d.log.add(entry{Kind: observed, Step: step, Who: d.Who, Text: line}); err != nil {
 				return "", "", err

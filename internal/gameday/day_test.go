@@ -52,7 +52,7 @@ func newStand(t *testing.T, stop ...string) *stand {
 }
 
 // lead leads the day until it ends or stops.
-func (s *stand) lead(t *testing.T, ctx context.Context, typed ...string) *verdict.GameDay {
+func (s *stand) lead(t *testing.T, ctx context.Context, typed ...string) *Document {
 	t.Helper()
 	s.Terminal, s.Lines = len(typed) > 0, nil
 	if s.Terminal {
@@ -80,7 +80,7 @@ func (s *stand) lead(t *testing.T, ctx context.Context, typed ...string) *verdic
 	return g
 }
 
-func outcomes(g *verdict.GameDay) (all []string) {
+func outcomes(g *Document) (all []string) {
 	for _, s := range g.Steps {
 		all = append(all, s.Outcome)
 	}
@@ -98,14 +98,14 @@ func TestADayIsLed(t *testing.T) {
 		exit     int
 		stopped  string
 	}{
-		{"all pass, and nobody is there", nil, nil, nil, []string{"01-step-1", "03-step-3"}, []string{verdict.StepDone, verdict.StepSkipped, verdict.StepDone}, verdict.ExitInconclusive, ""},
-		{"all pass, and somebody looks", nil, nil, []string{"the pager rang", ""}, []string{"01-step-1", "03-step-3"}, []string{verdict.StepDone, verdict.StepDone, verdict.StepDone}, verdict.ExitPass, ""},
-		{"a failed promise goes on", nil, []int{verdict.ExitSLOFailed}, []string{""}, []string{"01-step-1", "03-step-3"}, []string{verdict.StepDone, verdict.StepDone, verdict.StepDone}, verdict.ExitSLOFailed, ""},
-		{"a stop criterion", []string{"slo-failed"}, []int{verdict.ExitSLOFailed}, []string{""}, []string{"01-step-1"}, []string{verdict.StepDone, verdict.StepNotRun, verdict.StepNotRun}, verdict.ExitSLOFailed, "stop criterion"},
-		{"something left behind always stops", nil, []int{verdict.ExitDirty}, []string{""}, []string{"01-step-1"}, []string{verdict.StepDone, verdict.StepNotRun, verdict.StepNotRun}, verdict.ExitDirty, "stop criterion"},
-		{"people skip", nil, nil, []string{"skip"}, []string{"01-step-1", "03-step-3"}, []string{verdict.StepDone, verdict.StepSkipped, verdict.StepDone}, verdict.ExitInconclusive, ""},
-		{"people stop", nil, nil, []string{"stop"}, []string{"01-step-1"}, []string{verdict.StepDone, verdict.StepSkipped, verdict.StepNotRun}, verdict.ExitInconclusive, "stopped by ada"},
-		{"the terminal ends", nil, nil, []string{"an observation"}, []string{"01-step-1"}, []string{verdict.StepDone, verdict.StepAborted, verdict.StepNotRun}, verdict.ExitAborted, "interrupted"},
+		{"all pass, and nobody is there", nil, nil, nil, []string{"01-step-1", "03-step-3"}, []string{StepDone, StepSkipped, StepDone}, verdict.ExitInconclusive, ""},
+		{"all pass, and somebody looks", nil, nil, []string{"the pager rang", ""}, []string{"01-step-1", "03-step-3"}, []string{StepDone, StepDone, StepDone}, verdict.ExitPass, ""},
+		{"a failed promise goes on", nil, []int{verdict.ExitSLOFailed}, []string{""}, []string{"01-step-1", "03-step-3"}, []string{StepDone, StepDone, StepDone}, verdict.ExitSLOFailed, ""},
+		{"a stop criterion", []string{"slo-failed"}, []int{verdict.ExitSLOFailed}, []string{""}, []string{"01-step-1"}, []string{StepDone, StepNotRun, StepNotRun}, verdict.ExitSLOFailed, "stop criterion"},
+		{"something left behind always stops", nil, []int{verdict.ExitDirty}, []string{""}, []string{"01-step-1"}, []string{StepDone, StepNotRun, StepNotRun}, verdict.ExitDirty, "stop criterion"},
+		{"people skip", nil, nil, []string{"skip"}, []string{"01-step-1", "03-step-3"}, []string{StepDone, StepSkipped, StepDone}, verdict.ExitInconclusive, ""},
+		{"people stop", nil, nil, []string{"stop"}, []string{"01-step-1"}, []string{StepDone, StepSkipped, StepNotRun}, verdict.ExitInconclusive, "stopped by ada"},
+		{"the terminal ends", nil, nil, []string{"an observation"}, []string{"01-step-1"}, []string{StepDone, StepAborted, StepNotRun}, verdict.ExitAborted, "interrupted"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStand(t, c.stop...)

@@ -9,20 +9,82 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
+// Document is what several drills and the steps of people between them came to: gameday.json.
+type Document struct {
+	SchemaVersion int               `json:"schemaVersion"`
+	Name          string            `json:"name"`
+	Hypothesis    string            `json:"hypothesis"`
+	Owner         string            `json:"owner"`
+	Roles         map[string]string `json:"roles,omitempty"`
+	StopCriterion string            `json:"stopCriterion"`
+	Tool          string            `json:"tool"`
+	Sheet         string            `json:"sheet"` // digest of the sheet
+	Started       string            `json:"started"`
+	Ended         string            `json:"ended,omitempty"`
+	Verdict       string            `json:"verdict"` // the exit code's name
+	ExitCode      int               `json:"exitCode"`
+	Stopped       string            `json:"stopped,omitempty"` // why it ended before its last step
+	Steps         []Step            `json:"steps"`
+	Figures       []Figure          `json:"figures"`
+	Observations  []Observation     `json:"observations"`
+}
+
+// Outcomes of a step.
+const (
+	StepDone    = "done"
+	StepSkipped = "skipped"
+	StepAborted = "aborted"
+	StepNotRun  = "not run"
+)
+
+// Step is one step. Of a drill that was asked again it is the last try.
+type Step struct {
+	N        int                `json:"n"` // from 1
+	Name     string             `json:"name"`
+	Drill    string             `json:"drill,omitempty"`
+	Manual   string             `json:"manual,omitempty"`
+	Outcome  string             `json:"outcome"`
+	ExitCode *int               `json:"exitCode,omitempty"`
+	Verdict  string             `json:"verdict,omitempty"`
+	Started  string             `json:"started,omitempty"`
+	Ended    string             `json:"ended,omitempty"`
+	Who      string             `json:"who,omitempty"`
+	Note     string             `json:"note,omitempty"`
+	Folder   string             `json:"folder,omitempty"`  // of its run, within that of the game day
+	Aborted  []string           `json:"aborted,omitempty"` // folders of the tries that were cut off
+	Judged   *verdict.Judgement `json:"-"`                 // nil where the run has no verdict
+}
+
+// Figure is a row of one of the drills.
+type Figure struct {
+	Step       int     `json:"step"`
+	Experiment string  `json:"experiment"`
+	TimeScale  float64 `json:"timeScale"`
+	verdict.SLOResult
+}
+
+// Observation is what somebody has written down on the day.
+type Observation struct {
+	At   string `json:"at"`
+	Who  string `json:"who"`
+	Step int    `json:"step,omitempty"` // the step that was under way, from 1
+	Text string `json:"text"`
+}
+
 // Concluded is what the log and the verdicts of the runs say.
-func (d *Day) Concluded() (*verdict.GameDay, error) {
+func (d *Day) Concluded() (*Document, error) {
 	first := d.log.entries[0]
-	g := &verdict.GameDay{
+	g := &Document{
 		SchemaVersion: 1, Name: d.Sheet.Name, Hypothesis: d.Sheet.Hypothesis, Owner: d.Sheet.Owner, Roles: d.Sheet.Roles, StopCriterion: d.Sheet.StopCriterion,
-		Tool: first.Tool, Sheet: first.Sheet, Started: first.At, Steps: []verdict.GameDayStep{}, Figures: []verdict.GameDayFigure{}, Observations: []verdict.Observation{},
+		Tool: first.Tool, Sheet: first.Sheet, Started: first.At, Steps: []Step{}, Figures: []Figure{}, Observations: []Observation{},
 	}
 	for i, s := range d.Sheet.Steps {
-		g.Steps = append(g.Steps, verdict.GameDayStep{N: i + 1, Name: stepName(i, s), Drill: s.Drill, Manual: s.Manual, Outcome: verdict.StepNotRun})
+		g.Steps = append(g.Steps, Step{N: i + 1, Name: stepName(i, s), Drill: s.Drill, Manual: s.Manual, Outcome: StepNotRun})
 	}
 	for _, e := range d.log.entries {
 		switch e.Kind {
 		case observed:
-			g.Observations = append(g.Observations, verdict.Observation{At: e.At, Who: e.Who, Step: e.Step, Text: e.Text})
+			g.Observations = append(g.Observations, Observation{At: e.At, Who: e.Who, Step: e.Step, Text: e.Text})
 		case dayEnds:
 			g.Ended, g.Stopped = e.At, e.Text
 		case stepBegins, stepEnds:
@@ -38,7 +100,7 @@ func (d *Day) Concluded() (*verdict.GameDay, error) {
 		switch {
 		case s.ExitCode != nil:
 			codes = append(codes, *s.ExitCode)
-		case s.Outcome != verdict.StepDone: // visible, and never a pass
+		case s.Outcome != StepDone: // visible, and never a pass
 			codes = append(codes, verdict.ExitInconclusive)
 		}
 		if s.Folder == "" {
@@ -49,7 +111,7 @@ func (d *Day) Concluded() (*verdict.GameDay, error) {
 		}
 		if s.Judged != nil {
 			for _, row := range s.Judged.Rows() {
-				g.Figures = append(g.Figures, verdict.GameDayFigure{Step: s.N, Experiment: s.Judged.Run.Experiment, TimeScale: s.Judged.Run.TimeScale, SLOResult: row})
+				g.Figures = append(g.Figures, Figure{Step: s.N, Experiment: s.Judged.Run.Experiment, TimeScale: s.Judged.Run.TimeScale, SLOResult: row})
 			}
 		}
 	}
@@ -62,7 +124,7 @@ func (d *Day) Concluded() (*verdict.GameDay, error) {
 }
 
 // note takes what the log says of a step: the last try counts.
-func note(s *verdict.GameDayStep, e entry) {
+func note(s *Step, e entry) {
 	if e.Kind == stepBegins {
 		if s.Folder != "" {
 			s.Aborted = append(s.Aborted, s.Folder)
@@ -70,7 +132,7 @@ func note(s *verdict.GameDayStep, e entry) {
 		if s.Started == "" {
 			s.Started = e.At
 		}
-		s.Who, s.Folder, s.Outcome, s.ExitCode, s.Verdict = e.Who, e.Folder, verdict.StepAborted, nil, ""
+		s.Who, s.Folder, s.Outcome, s.ExitCode, s.Verdict = e.Who, e.Folder, StepAborted, nil, ""
 		return
 	}
 	s.Ended, s.Who, s.Outcome, s.Note, s.ExitCode, s.Verdict = e.At, e.Who, e.Outcome, e.Text, e.Exit, ""
@@ -79,7 +141,7 @@ func note(s *verdict.GameDayStep, e entry) {
 	}
 }
 
-func read(s *verdict.GameDayStep, dir string) error {
+func read(s *Step, dir string) error {
 	path := filepath.Join(dir, "verdict.json")
 	data, err := os.ReadFile(path)
 	if err != nil { // it was cut off before it had one, and the step's outcome says so

@@ -136,7 +136,7 @@ func (s *Server) archive(w http.ResponseWriter, r *http.Request) {
 }
 
 // archived compares the runs that are meant.
-func (s *Server) archived(ctx context.Context, q store.Query) (*verdict.Archive, error) {
+func (s *Server) archived(ctx context.Context, q store.Query) (*compare.Archive, error) {
 	q.States, q.Seen = []store.State{store.Judged}, true
 	runs, err := s.store.Runs(ctx, q)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Server) archived(ctx context.Context, q store.Query) (*verdict.Archive,
 			seen = append(seen, &o)
 		}
 	}
-	return compare.Archive(seen, s.o.Reader.Compare), nil
+	return compare.ArchiveOf(seen, s.o.Reader.Compare), nil
 }
 
 func contestedBy(r *store.Run) string {

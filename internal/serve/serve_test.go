@@ -89,7 +89,7 @@ func plainReader() Reader {
 			said, err := os.ReadFile(filepath.Join(dir, "experiment.yaml"))
 			data, err2 := os.ReadFile(filepath.Join(dir, "history.jsonl"))
 			return &compare.Observed{Bytes: fmt.Sprintf("%x", data), Experiment: h.Experiment, Labels: h.Labels,
-				Run: verdict.ComparedRun{ID: h.Run, Started: h.Started, Verdict: strings.TrimSpace(string(said))}}, errors.Join(err, err2)
+				Run: compare.ComparedRun{ID: h.Run, Started: h.Started, Verdict: strings.TrimSpace(string(said))}}, errors.Join(err, err2)
 		},
 		Page: func(_ context.Context, w io.Writer, dir string, _ []reports.Link) error {
 			_, err := io.WriteString(w, "made anew of "+filepath.Base(dir))

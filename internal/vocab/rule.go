@@ -177,7 +177,7 @@ func (y *Vocabulary) fields(t reflect.Type, prefix []int) (all []Field, whole Ru
 	for i := range t.NumField() {
 		f := t.Field(i)
 		index := append(slices.Clone(prefix), i)
-		name := f.Tag.Get("file")
+		name := FieldName(f)
 		switch {
 		case f.Name == "_":
 			whole = y.ruleOf(t, f)
@@ -194,8 +194,6 @@ func (y *Vocabulary) fields(t reflect.Type, prefix []int) (all []Field, whole Ru
 			inner, _ := y.fields(f.Type, index)
 			all = append(all, inner...)
 			continue
-		case name == "":
-			name = snake(f.Name)
 		}
 		owner, _, _ := strings.Cut(t.Name(), "[")
 		all = append(all, Field{Name: name, Index: index, Type: f.Type, Rule: y.ruleOf(t, f), Scaled: f.Tag.Get("scale") == "yes", Doc: y.typeName(t, owner) + "." + f.Name})
@@ -237,6 +235,14 @@ func (y *Vocabulary) typeName(t reflect.Type, name string) string {
 		return name
 	}
 	return path.Base(t.PkgPath()) + "." + name
+}
+
+// FieldName is what a file calls a field; "-" where it does not have it.
+func FieldName(f reflect.StructField) string {
+	if name := f.Tag.Get("file"); name != "" {
+		return name
+	}
+	return snake(f.Name)
 }
 
 // snake spells a Go name as in a file: HolderOf as holder_of, TTL as ttl, P50 as p50.

@@ -1,115 +1,149 @@
 package explore
 
-import (
-	"encoding/binary"
-	"fmt"
-	"slices"
-	"testing"
+import "hash/maphash"
 
-	"github.com/lockdrill/lockdrill/lockcore"
-)
+// Search visits every state that can be reached from Start in at most Depth steps, the nearest first, so that what it finds it
+// finds by the fewest steps.
+type Search[S any] struct {
+	Start S
+	Depth int
+	// Next yields what one step makes of a state, always in the same order. A step that breaks a promise names it.
+	Next func(from S, yield func(to S, broken string))
+	// Check names the promise that a state breaks by itself; it is asked once for each. nil = none does.
+	Check func(s S) string
+	// Key appends what tells states apart: those with the same key are one. It is kept as a hash of 128 bits; with ten million
+	// states, the odds that any two of them are taken for one are below 1 in 10^24.
+	Key func(s S, b []byte) []byte
+	// Label says in words what the nth step from a state is. It is asked only for a counterexample.
+	Label func(from S, nth int) string
+	// Merged, where set, is told of each state that is dropped because one with its key is known. All states are then kept.
+	Merged func(known, dropped S)
+}
 
-// pair is a model whose states can be counted by hand: two counters, each of which may be counted up, up to a size.
-type pair struct{ a, b int }
+// Found is what a search has seen.
+type Found struct {
+	States      int      // different ones
+	Transitions int      // steps taken, those to known states included
+	Depth       int      // of the last state; of a counterexample, its length
+	Whole       bool     // nothing lies deeper: every state there is was seen
+	Broken      string   // the promise that was broken; "" = none
+	Trace       []string // how, one step a line
+}
 
-func pairs(size, depth int, bug func(pair) bool) Search[pair] {
-	moves := func(p pair) (to []pair) {
-		if p.a+1 < size {
-			to = append(to, pair{p.a + 1, p.b})
-		}
-		if p.b+1 < size {
-			to = append(to, pair{p.a, p.b + 1})
-		}
-		return to
-	}
-	return Search[pair]{
-		Depth: depth,
-		Next: func(p pair, yield func(pair, string)) {
-			for _, to := range moves(p) {
-				broken := ""
-				if bug != nil && bug(to) {
-					broken = "planted"
-				}
-				yield(to, broken)
+type hash [2]uint64
+
+// node is how a state was reached first.
+type node struct {
+	parent int32
+	nth    int32
+}
+
+type item[S any] struct {
+	state S
+	id    int32
+}
+
+// run is a search under way.
+type run[S any] struct {
+	Search[S]
+	seeds [2]maphash.Seed
+	known map[hash]int32
+	nodes []node
+	kept  []S // where Merged asks for them
+	next  []item[S]
+	buf   []byte
+	found Found
+}
+
+// Run searches.
+func (q Search[S]) Run() Found {
+	r := &run[S]{Search: q, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, known: map[hash]int32{}}
+	r.add(q.Start, node{parent: -1})
+	for depth := 1; depth <= q.Depth; depth++ {
+		level := r.next
+		r.next = nil
+		for i := range level {
+			if r.expand(level[i]) {
+				r.found.Depth = depth
+				return r.result()
 			}
-		},
-		Key: func(p pair, b []byte) []byte {
-			return binary.AppendUvarint(binary.AppendUvarint(b, uint64(p.a)), uint64(p.b))
-		},
-		Label: func(p pair, nth int) string { return fmt.Sprint(moves(p)[nth]) },
-	}
-}
-
-// A square of 4 x 4 has 16 states, 2 * 4 * 3 steps between them, and its far corner is 6 steps away.
-func TestAllStatesAreVisitedOnce(t *testing.T) {
-	if f := pairs(4, 100, nil).Run(); f.States != 16 || f.Transitions != 24 || f.Depth != 6 || !f.Whole {
-		t.Errorf("a square of 4 x 4: %+v", f)
-	}
-}
-
-// Within n steps of a corner there are 1 + 2 + ... + (n+1) states.
-func TestTheDepthIsTheNumberOfSteps(t *testing.T) {
-	for depth := range 6 {
-		if f := pairs(100, depth, nil).Run(); f.States != (depth+1)*(depth+2)/2 || f.Depth != depth || f.Whole {
-			t.Errorf("%d steps into a large square: %+v", depth, f)
+			level[i] = item[S]{} // free what is done with: a level can be large
 		}
+		if len(r.next) == 0 {
+			r.found.Whole = true
+			break
+		}
+		r.found.Depth = depth
 	}
+	return r.result()
 }
 
-func TestAPlantedBugIsFoundByTheFewestSteps(t *testing.T) {
-	bug := func(p pair) bool { return p == pair{2, 1} || p == pair{0, 5} }
-	f := pairs(10, 100, bug).Run()
-	if f.Broken != "planted" || f.Depth != 3 || len(f.Trace) != 3 || f.Trace[2] != "{2 1}" {
-		t.Errorf("planted three steps away: %+v", f)
-	}
-	if f := pairs(10, 2, bug).Run(); f.Broken != "" {
-		t.Errorf("planted three steps away, found within two: %+v", f)
-	}
-	q := pairs(10, 100, nil)
-	q.Check = func(p pair) string {
-		if p.b == 4 {
-			return "a state by itself"
+func (r *run[S]) result() Found {
+	r.found.States = len(r.nodes)
+	return r.found
+}
+
+// expand takes every step from a state, and reports whether one of them breaks a promise.
+func (r *run[S]) expand(from item[S]) bool {
+	nth := int32(0)
+	r.Next(from.state, func(to S, broken string) {
+		if r.found.Broken != "" {
+			return
+		}
+		r.found.Transitions++
+		step := node{parent: from.id, nth: nth}
+		nth++
+		if broken == "" {
+			broken = r.add(to, step)
+		}
+		if broken != "" {
+			r.found.Broken = broken
+			r.found.Trace = r.trace(step)
+		}
+	})
+	return r.found.Broken != ""
+}
+
+// add keeps a state that is new, and names the promise that it breaks.
+func (r *run[S]) add(s S, how node) string {
+	r.buf = r.Key(s, r.buf[:0])
+	h := hash{maphash.Bytes(r.seeds[0], r.buf), maphash.Bytes(r.seeds[1], r.buf)}
+	if id, is := r.known[h]; is {
+		if r.Merged != nil {
+			r.Merged(r.kept[id], s)
 		}
 		return ""
 	}
-	if f := q.Run(); f.Broken == "" || f.Depth != 4 || len(f.Trace) != 4 {
-		t.Errorf("a state that breaks a promise by itself, four steps away: %+v", f)
+	id := int32(len(r.nodes))
+	r.known[h] = id
+	r.nodes = append(r.nodes, how)
+	if r.Merged != nil {
+		r.kept = append(r.kept, s)
 	}
+	r.next = append(r.next, item[S]{s, id})
+	if r.Check == nil {
+		return ""
+	}
+	return r.Check(s)
 }
 
-// One contender that tries once. By hand: it has not begun; its acquire is on its way; that has arrived, or is past its deadline; then, of
-// the first, its reply has arrived or is past its deadline too, and of the second, it arrives late or is given up. Each leads on to two,
-// and only time that passes before anything has begun leads back.
-func TestAWorldIsAsCountedByHand(t *testing.T) {
-	w := World{Contenders: 1, Attempts: 1, Policy: policy(lockcore.Standard)}
-	for depth, want := range []Found{{States: 1}, {States: 2, Transitions: 2}, {States: 4, Transitions: 4}, {States: 8, Transitions: 8}} {
-		if f := w.Search(depth).Run(); f.States != want.States || f.Transitions != want.Transitions || f.Broken != "" {
-			t.Errorf("%d steps: %+v, by hand %d states and %d steps", depth, f, want.States, want.Transitions)
-		}
+// trace walks from the start again, along the way that was found.
+func (r *run[S]) trace(last node) []string {
+	way := []int32{last.nth}
+	for id := last.parent; r.nodes[id].parent >= 0; id = r.nodes[id].parent {
+		way = append(way, r.nodes[id].nth)
 	}
-}
-
-// A counterexample is a way that can be gone again.
-func TestATraceLeadsToTheState(t *testing.T) {
-	w := World{Contenders: 2, Policy: policy(lockcore.Standard), Pauses: true, Variant: lockcore.Variant{Unfenced: true}}
-	q := w.Search(20)
-	f := q.Run()
-	s, broken := q.Start, ""
-	for _, line := range f.Trace {
-		labels, next := []string{}, []*state{}
-		q.Next(s, func(to *state, b string) {
-			labels, next = append(labels, q.Label(s, len(labels))), append(next, to)
-			if len(labels)-1 == slices.Index(labels, line) {
-				broken = b
+	var lines []string
+	s := r.Start
+	for i := len(way) - 1; i >= 0; i-- {
+		lines = append(lines, r.Label(s, int(way[i])))
+		from, n := s, int32(0)
+		r.Next(from, func(to S, _ string) {
+			if n == way[i] {
+				s = to
 			}
+			n++
 		})
-		n := slices.Index(labels, line)
-		if n < 0 {
-			t.Fatalf("%q is none of %q", line, labels)
-		}
-		s = next[n]
 	}
-	if broken != f.Broken || broken == "" {
-		t.Errorf("the trace leads to %q, not to %q", broken, f.Broken)
-	}
+	return lines
 }

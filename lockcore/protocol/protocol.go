@@ -8,6 +8,7 @@
 package protocol
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -106,6 +107,17 @@ type Arm struct {
 	Fault      string `json:"fault"` // id in the experiment
 	Shot       int    `json:"shot"`
 	burst.Spec        // or Op clock with Mode offset: Delay is how far ahead (negative: behind)
+}
+
+// Name is the shot's name in events: "burst#1".
+func (a *Arm) Name() string { return fmt.Sprintf("%s#%d", a.Fault, a.Shot) }
+
+// Kind is the experiment's name of the fault that this is a shot of.
+func (a *Arm) Kind() string {
+	if a.Op == OpClock {
+		return a.Op
+	}
+	return a.Op + "_failures"
 }
 
 // Words of Arm for the wall clock as the replica's lock core sees it; bounded by For.

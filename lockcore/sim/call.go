@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/claims"
 )
 
 // call is one call to the locks' store. Its request and its caller go their own ways: the request may arrive after the caller has
@@ -44,9 +45,8 @@ func (l *lease) call(do lockcore.Call) {
 	c := w.calls.New(call{Call: do, lease: l, token: l.token, epoch: l.epoch, fence: l.fence, sent: w.now})
 	if w.recording() {
 		c.op = l.r.op(l.lock.Name, "#")
-		e := l.event(callKinds[do.Op].invoke, l.fence)
-		e.Op, e.Call = c.op, w.bodies.calls.New(history.Call{TTL: int64(do.TTL), Attempt: do.Attempt, Demand: do.Op == lockcore.OpAcquire})
-		w.emit(e)
+		h := l.holder(l.epoch, l.fence)
+		w.emit(h.Invoke(&do, c.op, w.now))
 	}
 	l.flying = c
 	if l.lock.Variant.Feigned(do.Op) {
@@ -116,42 +116,22 @@ func (c *call) close(r lockcore.Result) {
 	}
 }
 
-// callKinds are the events of each operation, and the result that an ok reply stands for.
-var callKinds = map[lockcore.Op]struct {
-	invoke, back history.Kind
-	ok           string
-}{
-	lockcore.OpAcquire: {history.AcquireInvoke, history.AcquireReturn, history.ResultGranted},
-	lockcore.OpUndo:    {history.UndoInvoke, history.UndoReturn, history.ResultReleased},
-	lockcore.OpRenew:   {history.RenewInvoke, history.RenewReturn, history.ResultRenewed},
-	lockcore.OpRelease: {history.ReleaseInvoke, history.ReleaseReturn, history.ResultReleased},
-}
-
 // report emits the return of the call.
 func (c *call) report(r lockcore.Result) {
-	w := c.lease.w
-	e := c.lease.event(callKinds[c.Op].back, max(c.fence, c.grant))
-	if r != lockcore.OK {
-		e.Fence = c.fence
-	}
-	e.Span = history.Span{From: c.sent, To: w.now}
-	e.Epoch, e.Op = c.epoch, c.op
-	e.Call = w.bodies.calls.New(history.Call{TTL: int64(c.TTL), Attempt: c.Attempt, Result: string(r)})
-	e.Outcome = history.Fail
+	w, a := c.lease.w, claims.Answer{Result: r}
 	switch r {
 	case lockcore.OK:
-		e.Outcome, e.Call.Result = history.OK, callKinds[c.Op].ok
-	case lockcore.Unknown:
-		e.Outcome, e.Call.Result, e.Call.Err = history.Unknown, history.ResultError, c.text
-	case lockcore.Failed:
-		e.Call.Result, e.Call.Err = history.ResultError, c.text
+		a.Fence = c.grant
+	case lockcore.Unknown, lockcore.Failed:
+		a.Err = c.text
+		if c.hit != nil && !c.hit.onTheWay() {
+			a.Fault = c.hit.arm.Shot
+		}
 	case lockcore.Held:
-		e.Call.Holder, e.Call.PTTL = w.epochOf(c.holder), int64(max(c.pttl, -1))
+		a.Holder, a.PTTL = w.epochOf(c.holder), c.pttl
 	case lockcore.Other:
-		e.Call.Holder = w.epochOf(c.holder)
+		a.Holder = w.epochOf(c.holder)
 	}
-	if c.hit != nil && !c.hit.onTheWay() && (r == lockcore.Unknown || r == lockcore.Failed) {
-		e.Call.Fault = c.hit.arm.Shot
-	}
-	w.emit(e)
+	h := c.lease.holder(c.epoch, c.fence)
+	w.emit(h.Return(&c.Call, c.op, history.Span{From: c.sent, To: w.now}, &a))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/work"
 )
 
 // Offer is a job for a replica.
@@ -30,28 +31,14 @@ type offer struct {
 }
 
 func (r *replica) take(o *Offer) {
-	if r.stopping || slices.ContainsFunc(r.tasks, func(t *task) bool { return !t.loop && t.subject == o.Job }) {
-		return
+	if !r.stopping && !slices.ContainsFunc(r.tasks, func(t *task) bool { return !t.m.Loop() && t.subject == o.Job }) {
+		r.begin(r.w.locks[o.Lock], o.Key, o.Job, *o)
 	}
-	t := r.w.tasks.Get()
-	*t = task{r: r, lock: r.w.locks[o.Lock], key: o.Key, subject: o.Job, job: *o, state: seeking}
-	r.tasks = append(r.tasks, t)
-	t.seek()
 }
 
-// acknowledge answers the offer. A job whose end is not known, or that was given up, has no answer.
-func (t *task) acknowledge() {
-	answer := ""
-	switch {
-	case t.why == exitDone:
-		answer = history.AckDone
-	case t.why == exitSkipped:
-		answer = history.AckSkipped
-	case t.why == "" && t.busy:
-		answer = history.AckBusy
-	}
+func (t *task) acknowledge(answer string) {
 	w := t.r.w
-	if answer == "" || !w.recording() {
+	if !w.recording() {
 		return
 	}
 	e := t.r.event(history.JobAck)
@@ -70,41 +57,28 @@ type write struct {
 	receipt lockcore.Receipt
 }
 
-// effect makes one effect, until it is answered.
-func (t *task) effect(state string) {
+// effect makes an effect that is not sent yet.
+func (t *task) effect(of work.Effect) {
 	fence := t.lease.fence
 	if t.lock.Variant.LateFence {
 		fence = max(fence, t.r.w.table.Fence(t.key))
 	}
 	t.write = t.r.w.writes.Get()
 	*t.write = write{t: t, token: t.lease.token, Effect: lockcore.Effect{
-		Key: t.key, Subject: t.subject, Loop: t.loop, State: state, Terminal: state == stateDone,
+		Key: t.key, Subject: t.subject, Loop: t.m.Loop(), State: of.State, Terminal: of.Terminal,
 		Epoch: t.r.w.epochOf(t.lease.token), Fence: fence, Op: t.r.effectOp(), Writer: t.r.Incarnation,
 		Unfenced: t.lock.Unfenced || t.lock.Variant.Unfenced, Strict: t.lock.Strict,
 	}}
-	t.attempt()
 }
 
-// attempt sends the effect, unless the lock is lost. The classes that promise safety also ask the clock.
-func (t *task) attempt() {
+func (t *task) send() {
 	w, e := t.r.w, t.write
-	class := t.lock.Policy.Class
-	switch safe := class == lockcore.Standard || class == lockcore.Critical; {
-	case t.lease.over:
-		t.halt(exitFenced)
-		return
-	case safe && !t.lease.held():
-		t.wait(noticing, int64(noticeLimit))
-		return
-	}
 	e.sent, e.over = w.now, false
 	if w.recording() {
 		i := t.event(history.WriteInvoke, e.Op)
 		i.Write = w.bodies.writes.New(history.Write{Subject: e.Subject, State: e.State, Terminal: e.Terminal})
 		w.emit(i)
 	}
-	t.state = writing
-	t.gen++
 	w.plan(moment{at: w.now + w.flight(), kind: atLedger, write: e})
 }
 
@@ -144,23 +118,9 @@ func (e *write) report(o history.Outcome, text string) {
 
 // written is the ledger's answer at the writer.
 func (t *task) written(e *write) {
-	if e.over || t.write != e || t.state != writing {
+	if e.over || t.write != e {
 		return
 	}
 	e.report(history.OK, "")
-	switch {
-	case !e.receipt.Accepted:
-		t.finish(exitRefused)
-	case e.State == history.StateBegin && t.loop:
-		t.begun = true
-		t.effect(history.StateTick)
-	case e.State == history.StateBegin && e.receipt.Before.Terminal && !t.lock.NoLook:
-		t.finish(exitSkipped)
-	case e.State == history.StateBegin:
-		t.labour(t.job.Hold)
-	case e.State == history.StateTick:
-		t.labour(t.lock.Policy.Loop.Tick)
-	default:
-		t.finish(exitDone)
-	}
+	t.step(work.Input{Kind: work.Written, Receipt: e.receipt})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore/work"
 )
 
 // replica is one life of a replica.
@@ -36,11 +37,7 @@ func (w *World) Start(name, incarnation string) {
 	w.order = append(w.order, r)
 	for i := range w.cfg.Locks {
 		if l := &w.cfg.Locks[i]; l.Policy.Loop != nil {
-			t := w.tasks.Get()
-			*t = task{r: r, lock: l, key: l.Key, subject: l.Name, loop: true}
-			r.tasks = append(r.tasks, t)
-			t.next = w.now + int64(w.rng.share()*float64(l.Policy.Loop.Poll))
-			t.rest()
+			r.begin(l, l.Key, l.Name, Offer{})
 		}
 	}
 }
@@ -131,7 +128,7 @@ func (w *World) Stop(incarnation string, gone func()) bool {
 	}
 	r.stopping = true
 	for _, t := range slices.Clone(r.tasks) {
-		t.cancel()
+		t.step(work.Input{Kind: work.Quit})
 	}
 	w.After(stopWithin, r.leave)
 	r.left()

@@ -63,7 +63,9 @@ type World struct {
 	seq      uint32
 	queue    queue
 	rng      rng
+	draw     func() float64 // rng.share, bound once
 	acts     []lockcore.Action
+	said     []history.Event // of one action
 	calls    arena.Of[call]
 	leases   arena.Of[lease]
 	tasks    arena.Of[task]
@@ -100,6 +102,7 @@ type name struct{ token, epoch string }
 // New returns a world at time 0 in which nothing runs yet.
 func New(c Config) *World {
 	w := &World{table: lockcore.NewTable()}
+	w.draw = w.rng.share
 	w.Reset(c)
 	return w
 }

@@ -5,154 +5,123 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/work"
 )
 
-// task is what one goroutine of a worker does: one job, or the running of one loop. It follows package worker step by step.
+// task drives one piece of work, as package worker does: it makes its effects, keeps its time, and has its lease sought and given back.
 type task struct {
 	r       *replica
 	lock    *Lock
 	key     string
 	subject string
-	loop    bool
 	job     Offer
-	lease   *lease // sought or held; nil = none
-	state   phase
-	gen     uint32 // of what it waits for
-	next    int64  // loops: the next poll
-	begun   bool   // loops: this epoch has written its begin
-	again   bool   // loops: a poll is under way, and resigned first
-	stopped bool   // the replica is told to stop
-	work    string // operation of the stretch of work
-	busy    bool   // the acquire was refused because another holds
-	stretch int    // number of the truth's record of the work under way
+	m       work.Machine
+	lease   *lease    // sought or held; nil = none
+	waits   work.Then // for the answer to this
+	gen     uint32    // of what it waits for
+	work    string    // operation of the stretch of work
+	stretch int       // number of the truth's record of the work under way
 	write   *write
-	why     string // the work ended
 }
 
-// phase of a task.
-type phase uint8
+// haltWithin is how long a goroutine takes to notice that its context has ended.
+const haltWithin = 60 * time.Microsecond
 
-const (
-	resting   phase = iota // loops: until the next poll, holding or not
-	seeking                //
-	writing                // an effect is on its way
-	retrying               // before an effect is tried again
-	labouring              // the work itself
-	halting                // it has to stop, and does
-	noticing               // the clock says that the lock is lost, the lock has not noticed yet
-	releasing              //
-	over                   //
-)
+// begin makes the task of a lock: a loop's, or a job's.
+func (r *replica) begin(l *Lock, key, subject string, o Offer) {
+	t := r.w.tasks.Get()
+	*t = task{r: r, lock: l, key: key, subject: subject, job: o, m: work.New(work.Spec{
+		Policy: &l.Policy, Hold: o.Hold, NoLook: l.NoLook, NoBegin: l.Variant.NoBegin}, r.w.draw)}
+	r.tasks = append(r.tasks, t)
+	t.step(work.Input{Kind: work.Start})
+}
 
-// Limits of a worker, as in package worker.
-const (
-	noticeLimit = 500 * time.Millisecond
-	haltWithin  = 60 * time.Microsecond // for a goroutine to notice that its context has ended
-)
+// step tells the work of something, and does what it asks for.
+func (t *task) step(in work.Input) {
+	w := t.r.w
+	if l := t.lease; l != nil {
+		in.Over, in.Held = l.over, l.held()
+	}
+	do := t.m.Step(time.Duration(w.now), in)
+	if do.Cancel {
+		t.write.cancel()
+	}
+	if do.Exit != "" {
+		t.exit(string(do.Exit))
+	}
+	if do.Leave {
+		l := t.lease
+		t.lease, l.task = nil, nil
+		l.stop(lockcore.Leave)
+	}
+	if do.Enter {
+		t.enter()
+	}
+	if do.Answer != "" {
+		t.acknowledge(do.Answer)
+	}
+	if do.Effect != (work.Effect{}) {
+		t.effect(do.Effect)
+	}
+	if do.Then != work.Nothing {
+		t.waits = do.Then
+		t.gen++
+	}
+	switch do.Then {
+	case work.Seek:
+		t.seek()
+	case work.GiveUp:
+		t.lease.giveUp()
+	case work.Write:
+		t.send()
+	case work.Rest:
+		t.wait(max(0, int64(do.At)-w.now) + w.late())
+	case work.Labour:
+		t.wait(int64(do.For) + w.late())
+	case work.Pause:
+		t.wait(int64(do.For))
+	case work.Halt:
+		t.wait(w.rng.within(time.Microsecond, haltWithin))
+	case work.Release:
+		t.lease.stop(lockcore.Stop) // tells of it, now or later
+	case work.End:
+		t.end()
+	}
+}
 
-// Why work ended: Work.Why.
-const (
-	exitDone    = "done"
-	exitSkipped = "skipped"
-	exitFenced  = "fenced"
-	exitRefused = "refused"
-	exitError   = "error"
-	exitStopped = "stopped"
-)
-
-// wait plans what the task waits for.
-func (t *task) wait(p phase, d int64) {
-	t.state = p
-	t.gen++
+func (t *task) wait(d int64) {
 	t.r.w.plan(moment{at: t.r.w.now + d, kind: atTask, gen: t.gen, task: t})
 }
 
 // due is the coming of what the task has waited for.
 func (t *task) due(gen uint32) {
-	if gen != t.gen {
-		return
-	}
-	switch t.state {
-	case resting:
-		t.poll()
-	case retrying:
-		t.attempt()
-	case labouring:
-		t.laboured()
-	case halting:
-		t.finish(t.why)
-	case noticing:
-		t.finish(exitFenced)
-	}
-}
-
-// rest waits for the next poll of a loop.
-func (t *task) rest() {
-	if t.stopped {
-		t.end()
-		return
-	}
-	t.wait(resting, max(0, t.next-t.r.w.now)+t.r.w.late())
-}
-
-// poll is one turn of a loop: whoever gets the key, or has it, does a tick.
-func (t *task) poll() {
-	p, w := t.lock.Policy.Loop, t.r.w
-	t.next += int64(float64(p.Poll) * (1 + p.Jitter*(2*w.rng.share()-1)))
-	t.next = max(t.next, w.now)
 	switch {
-	case t.lease != nil && t.lease.over:
-		t.again = true
-		t.release()
-	case t.lease == nil:
-		t.state = seeking
-		t.seek()
+	case gen != t.gen:
+	case t.waits == work.Halt:
+		t.step(work.Input{Kind: work.Halted})
 	default:
-		t.enter()
+		t.step(work.Input{Kind: work.Timer})
 	}
 }
 
-// told takes what a step of the lease means for the task.
+// told takes what a step of the lease means for the work.
 func (t *task) told(h heard, why lockcore.Result) {
+	l := t.lease
 	switch {
-	case h.granted && t.state == seeking:
-		t.begun = false
-		t.enter()
-	case h.refused && t.state == seeking:
-		t.busy = why == lockcore.Held
-		t.lease.task, t.lease = nil, nil
-		if t.loop {
-			t.rest()
-			return
-		}
-		t.end()
-	case t.state == releasing && (h.done || t.lease.m.State() == lockcore.Left):
-		t.released()
+	case h.granted:
+		t.step(work.Input{Kind: work.Granted})
+	case h.refused:
+		t.lease, l.task = nil, nil
+		t.step(work.Input{Kind: work.Refusal, Busy: why == lockcore.Held})
+	case t.waits == work.Release && (h.done || l.m.State() == lockcore.Left):
+		t.lease, l.task = nil, nil
+		t.step(work.Input{Kind: work.Released})
 	case h.fenced:
-		t.fenced()
+		t.step(work.Input{Kind: work.Lost})
 	}
 }
 
-// fenced is the end of the lock under the work, or under a loop that rests.
-func (t *task) fenced() {
-	switch t.state {
-	case resting:
-		t.gen++
-		t.release()
-	case writing:
-		t.write.cancel()
-		t.halt(exitFenced)
-	case retrying, labouring, noticing:
-		t.halt(exitFenced)
-	}
-}
-
-func (t *task) halt(why string) {
-	t.why = why
-	t.wait(halting, t.r.w.rng.within(time.Microsecond, haltWithin))
-}
-
-// enter begins a stretch of work, with the effect that says so.
+// enter says that a stretch of work begins.
 func (t *task) enter() {
 	w := t.r.w
 	t.stretch = w.truth.entered(t)
@@ -162,46 +131,11 @@ func (t *task) enter() {
 		e.Work = w.bodies.works.New(history.Work{Subject: t.subject})
 		w.emit(e)
 	}
-	switch none := t.lock.Variant.NoBegin; {
-	case t.begun || none && t.loop:
-		t.effect(history.StateTick)
-	case none:
-		t.labour(t.job.Hold)
-	default:
-		t.effect(history.StateBegin)
-	}
 }
 
-func (t *task) event(k history.Kind, op string) history.Event {
-	e := t.lease.event(k, t.lease.fence)
-	e.Op = op
-	return e
-}
-
-// labour is the work itself.
-func (t *task) labour(d time.Duration) {
-	if t.stopped {
-		t.halt(exitStopped)
-		return
-	}
-	t.wait(labouring, int64(d)+t.r.w.late())
-}
-
-func (t *task) laboured() {
-	if t.loop {
-		t.finish(exitDone)
-		return
-	}
-	t.effect(stateDone)
-}
-
-// stateDone is the terminal state of a job.
-const stateDone = "done"
-
-// finish ends the stretch of work, and does with the lock what is due then.
-func (t *task) finish(why string) {
+// exit says that it has ended.
+func (t *task) exit(why string) {
 	w, l := t.r.w, t.lease
-	t.why = why
 	w.truth.exited(t)
 	if w.recording() {
 		e := t.event(history.WorkExit, t.work)
@@ -209,86 +143,24 @@ func (t *task) finish(why string) {
 		e.Work = w.bodies.works.New(history.Work{Subject: t.subject, Why: why, Valid: valid - w.now, HasValid: true})
 		w.emit(e)
 	}
-	mode := lockcore.LoopMode("")
-	if t.loop {
-		mode = t.lock.Policy.Loop.Mode
-	}
-	switch {
-	case !t.loop, why == exitFenced, why == exitRefused, why == exitStopped, mode == lockcore.LoopExplicit:
-		t.release()
-	case mode == lockcore.LoopTTLHold:
-		t.lease, l.task = nil, nil
-		l.stop(lockcore.Leave)
-		t.rest()
-	case t.stopped:
-		t.release()
-	default: // kept; it may have been lost at this very moment
-		if l.over {
-			t.release()
-			return
-		}
-		t.rest()
-	}
 }
 
-// release gives the lock back as its policy says.
-func (t *task) release() {
-	t.state = releasing
-	t.gen++
-	t.lease.stop(lockcore.Stop) // tells released, now or later
-}
-
-func (t *task) released() {
-	l := t.lease
-	t.lease, l.task = nil, nil
-	switch {
-	case !t.loop:
-		t.end()
-	case t.again && !t.stopped:
-		t.again = false
-		t.state = seeking
-		t.seek()
-	default:
-		t.rest()
-	}
-}
-
-// cancel tells the task that the replica stops.
-func (t *task) cancel() {
-	t.stopped = true
-	switch t.state {
-	case resting:
-		t.gen++
-		if t.lease != nil {
-			t.release()
-			return
-		}
-		t.end()
-	case seeking:
-		t.lease.giveUp()
-	case labouring:
-		t.halt(exitStopped)
-	}
+func (t *task) event(k history.Kind, op string) history.Event {
+	h := t.lease.holder(t.lease.epoch, t.lease.fence)
+	e := h.Event(k, history.At(t.r.w.now))
+	e.Op = op
+	return e
 }
 
 func (l *lease) giveUp() { l.step(lockcore.Input{Kind: lockcore.GiveUp}) }
 
-// end is the end of the task: a job is answered.
 func (t *task) end() {
-	if t.state == over {
-		return
-	}
-	t.state = over
-	t.gen++
 	r := t.r
 	for i := range r.tasks {
 		if r.tasks[i] == t {
 			r.tasks = append(r.tasks[:i], r.tasks[i+1:]...)
 			break
 		}
-	}
-	if !t.loop {
-		t.acknowledge()
 	}
 	r.left()
 }

@@ -2,11 +2,9 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"net"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,91 +13,8 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/client"
 	"github.com/lockdrill/lockdrill/lockcore/memstore"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
+	"github.com/lockdrill/lockdrill/lockcore/work"
 )
-
-func TestRunRefusesWhatItDoesNotUnderstand(t *testing.T) {
-	for _, tt := range []struct{ in, want string }{
-		{`{"v":1,"cmd":"offer"}`, "first command"},
-		{`{"v":1,"cmd":"configure"}`, "first command"},
-		{`{"v":2,"cmd":"configure","configure":{}}`, "version 2"},
-		{`configure`, "read command"},
-		{`{"v":1,"cmd":"stop","new":1}`, ""},
-		{``, ""},
-	} {
-		err := Run(t.Context(), strings.NewReader(tt.in+"\n"), io.Discard, Options{})
-		if tt.in == "" {
-			err = Run(t.Context(), strings.NewReader(""), io.Discard, Options{})
-		}
-		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
-			t.Errorf("Run of %q = %v, want %q", tt.in, err, tt.want)
-		}
-	}
-}
-
-func TestRunRefusesCommandsThatMakeNoSense(t *testing.T) {
-	c := startRedis(t)
-	for _, tt := range []struct {
-		c    protocol.Command
-		want string
-	}{
-		{protocol.Command{Cmd: "dance"}, "dance"},
-		{protocol.Command{Cmd: protocol.CmdOffer}, "lacks its body"},
-		{protocol.Command{Cmd: protocol.CmdOffer, Offer: &protocol.Offer{Lock: "none", Job: "a"}}, `lock "none" is not configured`},
-	} {
-		r := launch(t, c, "r1.1", jobLock())
-		r.send(tt.c)
-		if err := r.end(); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("Run after %+v = %v, want %q", tt.c, err, tt.want)
-		}
-	}
-}
-
-func TestRunWithoutStoresEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	mute, err := net.Listen("tcp", "127.0.0.1:0") // is no store, and shows that one is looked for
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer mute.Close()
-	go func() {
-		if conn, err := mute.Accept(); err == nil {
-			cancel()
-			_ = conn.Close()
-		}
-	}()
-	in, feed := io.Pipe()
-	defer feed.Close()
-	go func() {
-		_, _ = fmt.Fprintf(feed, `{"v":1,"cmd":"configure","configure":{"incarnation":"r1.1","store":{"addr":"%s"},"ledger":{"addr":"%[1]s"}}}`+"\n", mute.Addr())
-	}()
-	if err := Run(ctx, in, io.Discard, Options{}); err == nil || !strings.Contains(err.Error(), "connect to the store of the locks") {
-		t.Errorf("Run = %v, want that it cannot connect", err)
-	}
-}
-
-// A worker that cannot be heard stops: it would be a holder that nobody accounts for.
-func TestRunEndsWhenItCannotBeHeard(t *testing.T) {
-	c := startRedis(t)
-	in, feed := io.Pipe()
-	defer feed.Close()
-	out, deaf := io.Pipe()
-	_ = out.CloseWithError(errors.New("nobody listens"))
-	done := make(chan error, 1)
-	go func() { done <- Run(t.Context(), in, deaf, Options{}) }()
-	r := &rig{t: t, in: feed, done: done}
-	addr := c.Options().Addr
-	r.send(protocol.Command{Cmd: protocol.CmdConfigure, Configure: &protocol.Configure{
-		Incarnation: "r1.1", Store: protocol.Endpoint{Addr: addr}, Ledger: protocol.Endpoint{Addr: addr},
-		Locks: []protocol.Lock{loopLock(lockcore.LoopRenewed)},
-	}})
-	if err := r.end(); err == nil || !strings.Contains(err.Error(), "nobody listens") {
-		t.Errorf("Run = %v, want the error of the writer", err)
-	}
-	if v, _ := c.Exists(t.Context(), "loop:leader").Result(); v != 0 {
-		t.Error("the key is still held")
-	}
-}
 
 // shakyLedger loses replies: what it does with a write is the test's choice.
 type shakyLedger struct {
@@ -125,75 +40,103 @@ func (l *shakyLedger) Write(ctx context.Context, e lockcore.Effect) (lockcore.Re
 	return r, err
 }
 
-// newWorkItem holds a lock in memory, and writes to ledger.
-func newWorkItem(t *testing.T, ledger lockcore.Ledger) (*workItem, *[]history.Event) {
+// newTask is a job on a lock in memory, with its effects in ledger; it ends the lock where the test says so.
+func newTask(t *testing.T, ledger lockcore.Ledger) (k *task, events *[]history.Event, endLock func()) {
 	t.Helper()
-	var events []history.Event
-	w := &worker{who: protocol.Configure{Incarnation: "r1.1"}, ledger: ledger, fail: func(err error) { t.Error(err) }}
-	w.out = writerFunc(func(line []byte) (int, error) {
-		events = append(events, decode(t, line))
+	events = new([]history.Event)
+	out := writerFunc(func(line []byte) (int, error) {
+		var e history.Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Errorf("line %s: %v", line, err)
+		}
+		*events = append(*events, e)
 		return len(line), nil
 	})
-	l := &lock{Lock: jobLock(), validity: newValidity(time.Second)}
+	who := protocol.Configure{Incarnation: "r1.1", Locks: []protocol.Lock{jobLock()}}
+	w := newWorker(who, newTeller(who, out, func(err error) { t.Error(err) }, nil))
+	l := w.locks["job"]
 	c, err := client.New(client.Options{Store: memstore.NewStore(nil), Policy: l.Policy})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
-	l.client = c
-	h, err := c.Acquire(t.Context(), "job:a")
-	if err != nil {
-		t.Fatal(err)
+	endLock = func() { _ = c.Close(context.Background()) }
+	t.Cleanup(endLock)
+	w.locker, w.ledger = inMemory{c}, ledger
+	return &task{w: w, lock: l, key: "job:a", subject: "a", m: work.New(work.Spec{Policy: &l.Policy}, nil)}, events, endLock
+}
+
+// inMemory takes keys of one client.
+type inMemory struct{ c *client.Client }
+
+func (m inMemory) Acquire(ctx context.Context, w Want) (Held, error) { return m.c.Acquire(ctx, w.Key) }
+
+func jobLock() protocol.Lock {
+	return protocol.Lock{Name: "job", Policy: lockcore.Policy{
+		TTL: time.Second, RenewEvery: 300 * time.Millisecond, Class: lockcore.Standard, OpTimeout: 200 * time.Millisecond,
+		Acquire: lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: 200 * time.Millisecond},
+		Release: lockcore.Release{Mode: lockcore.ReleaseSingle, Timeout: 200 * time.Millisecond, AfterAbandon: lockcore.AfterAbandonSkip},
+	}}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// returns are the outcomes of the effects, in their order.
+func returns(events []history.Event) (outcomes []history.Outcome) {
+	for _, e := range events {
+		if e.Kind == history.WriteReturn {
+			outcomes = append(outcomes, e.Outcome)
+		}
 	}
-	return &workItem{w: w, lock: l, h: h, key: "job:a", subject: "a", op: "work"}, &events
+	return outcomes
 }
 
 func TestWriteSurvivesLostReplies(t *testing.T) {
-	always := func(int) bool { return true }
+	const ok, lost, never = history.OK, history.Unknown, history.Fail
+	end := func(n int) bool { return n > 1 } // the begin is call 1
 	for _, tt := range []struct {
-		name    string
-		ledger  shakyLedger
-		why     string
-		calls   int
-		entries int
-		outcome history.Outcome // of the first return
+		name     string
+		ledger   shakyLedger
+		answer   string
+		outcomes []history.Outcome
+		entries  int
 	}{
-		{"no loss", shakyLedger{}, "", 1, 1, history.OK},
-		{"one reply lost: the repetition is a replay", shakyLedger{lose: func(n int) bool { return n == 1 }}, "", 2, 1, history.Unknown},
-		{"all replies lost: the state is read", shakyLedger{lose: always}, "", ledgerTries, 1, history.Unknown},
-		{"never sent", shakyLedger{refuse: always}, exitError, ledgerTries, 0, history.Fail},
+		{"no loss", shakyLedger{}, history.AckDone, []history.Outcome{ok, ok}, 2},
+		{"one reply lost: the repetition is a replay", shakyLedger{lose: func(n int) bool { return n == 2 }}, history.AckDone, []history.Outcome{ok, lost, ok}, 2},
+		{"all replies lost: the state is read", shakyLedger{lose: end}, history.AckDone, []history.Outcome{ok, lost, lost, lost}, 2},
+		{"never sent", shakyLedger{refuse: end}, "", []history.Outcome{ok, never, never, never}, 1},
+		{"a begin without an answer is no leave to work", shakyLedger{lose: func(int) bool { return true }}, "", []history.Outcome{lost, lost, lost}, 1},
 	} {
 		mem := memstore.NewLedger()
 		tt.ledger.Ledger = mem
-		s, events := newWorkItem(t, &tt.ledger)
-		_, why := s.write(effect{state: stateDone, terminal: true})
-		if entries := mem.Entries(0); why != tt.why || tt.ledger.calls != tt.calls || len(entries) != tt.entries {
-			t.Errorf("%s: why %q after %d calls, %d entries; want %q, %d, %d", tt.name, why, tt.ledger.calls, len(entries), tt.why, tt.calls, tt.entries)
+		k, events, _ := newTask(t, &tt.ledger)
+		answer := k.run(t.Context())
+		if got, entries := returns(*events), mem.Entries(0); answer != tt.answer || !slices.Equal(got, tt.outcomes) || len(entries) != tt.entries {
+			t.Errorf("%s: answer %q, outcomes %v, %d entries; want %q, %v, %d", tt.name, answer, got, len(entries), tt.answer, tt.outcomes, tt.entries)
 		}
-		for _, op := range tt.ledger.ops {
-			if op != tt.ledger.ops[0] {
-				t.Errorf("%s: operation ids %v: a retry must keep its own", tt.name, tt.ledger.ops)
+		for i, op := range tt.ledger.ops {
+			if i > 0 && (op == tt.ledger.ops[i-1]) != (tt.outcomes[i-1] != ok) {
+				t.Errorf("%s: operation ids %v: a repetition keeps its own, another effect has another", tt.name, tt.ledger.ops)
 			}
 		}
-		if len(*events) != 2*tt.calls || (*events)[1].Outcome != tt.outcome {
-			t.Errorf("%s: %d events, the first return is %q; want a pair a call, %q", tt.name, len(*events), (*events)[1].Outcome, tt.outcome)
+		if len(*events) != 2*len(tt.outcomes)+2 {
+			t.Errorf("%s: %d events, want a pair a call, and work", tt.name, len(*events))
 		}
 	}
 }
 
-// Where the lock is gone nothing more is written, and a begin whose fate is unknown is no permission to work.
+// Where the lock is gone nothing more is written, and the work says why it ended.
 func TestWriteEndsWithTheLock(t *testing.T) {
 	mem := memstore.NewLedger()
-	s, _ := newWorkItem(t, mem)
-	if err := s.h.Release(t.Context()); err != nil {
-		t.Fatal(err)
+	ledger := &shakyLedger{Ledger: mem}
+	k, events, endLock := newTask(t, ledger)
+	ledger.lose = func(int) bool { endLock(); return false } // behind the begin
+	if answer := k.run(t.Context()); answer != "" || len(mem.Entries(0)) != 1 {
+		t.Errorf("after the lock's end: answer %q, %d entries; want none, and the begin", answer, len(mem.Entries(0)))
 	}
-	if _, why := s.write(effect{state: stateDone, terminal: true}); why != exitFenced || len(mem.Entries(0)) != 0 {
-		t.Errorf("write after the lock's end: why %q, %d entries", why, len(mem.Entries(0)))
-	}
-	s, _ = newWorkItem(t, &shakyLedger{Ledger: memstore.NewLedger(), lose: func(int) bool { return true }})
-	if _, why := s.write(effect{state: history.StateBegin}); why != exitError {
-		t.Errorf("begin without an answer: why %q, want %q", why, exitError)
+	if last := (*events)[len(*events)-1]; last.Kind != history.WorkExit || last.Work.Why != string(work.Fenced) {
+		t.Errorf("the last event is %s, %+v; want work.exit, fenced", last.Kind, last.Work)
 	}
 }
 

@@ -134,8 +134,13 @@ func (c *Client) Ask(ctx context.Context, q Question) Answer {
 
 // changed says why a connection is not, or may not be, what it was; "" = it is.
 func (c *Client) changed(ctx context.Context, h *carries) string {
-	if client := c.listed(ctx, h.addr); h.id != "" && client["id"] != h.id {
-		return "the connection that carried its token is closed"
+	if h.id != "" {
+		switch client, err := c.listed(ctx, h.addr); {
+		case err != nil:
+			return "it is not known whether the connection that carried its token is still open: CLIENT LIST: " + oneLine(err.Error())
+		case client["id"] != h.id:
+			return "the connection that carried its token is closed"
+		}
 	}
 	if h.Inode == "" { // a pod's, or one that goes by its name
 		return ""
@@ -150,11 +155,11 @@ func (c *Client) changed(ctx context.Context, h *carries) string {
 	return ""
 }
 
-// listed is what CLIENT LIST says of the connection from addr; nil = nothing.
-func (c *Client) listed(ctx context.Context, addr string) map[string]string {
+// listed is what CLIENT LIST says of the connection from addr; nil = nothing. It may not be allowed.
+func (c *Client) listed(ctx context.Context, addr string) (map[string]string, error) {
 	text, err := c.admin.ClientList(ctx).Result()
 	if err != nil {
-		return nil // it may not be allowed
+		return nil, err
 	}
 	for line := range strings.Lines(text) {
 		fields := map[string]string{}
@@ -163,10 +168,10 @@ func (c *Client) listed(ctx context.Context, addr string) map[string]string {
 			fields[name] = value
 		}
 		if fields["addr"] == addr {
-			return fields
+			return fields, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // Want asks for windows until a connection has carried the key's present token, or its renewals have not come. now = at once, else when
@@ -299,7 +304,7 @@ func (c *Client) standing(ctx context.Context, all []*want) (left []*want) {
 
 // took takes a command of a connection that carried a wanted token; done = that leads to a replica.
 func (c *Client) took(ctx context.Context, w *want, addr string) (done bool) {
-	client := c.listed(ctx, addr)
+	client, _ := c.listed(ctx, addr) // the connection's end is asked of this host as well
 	end, err := c.ends.Of(addr, c.port)
 	if err != nil && c.o.Is != nil && client["name"] != "" {
 		if a := named(c.o.Lives(), c.o.Is, client["name"]); len(a.Holders) == 1 {

@@ -134,6 +134,28 @@ func TestAGaugeNamesItsHolder(t *testing.T) {
 	}
 }
 
+// A gauge that could not be read is not one that is 0.
+func TestAGaugeThatCannotBeReadIsNotZero(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "leader 0\n") }))
+	defer server.Close()
+	secured := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer secured.Close()
+	none := func(Life, Question) map[string]string { return nil }
+	why := func(urls map[string]string) string {
+		m := &Metric{Lives: two.lives, Series: "leader", URL: func(l Life) string { return urls[l.Name] }, Labels: none}
+		return m.Ask(t.Context(), Question{Key: "k", Value: "t"}).Why
+	}
+	for want, urls := range map[string]map[string]string{
+		"leader is above 0 of none of 2 replicas":                                          {"sched-a": server.URL, "sched-b": server.URL},
+		"leader could not be read of any of 2 replicas (unreadable)":                       {"sched-a": secured.URL, "sched-b": secured.URL},
+		"leader is above 0 of none of 1 replicas, and could not be read of 1 (unreadable)": {"sched-a": server.URL, "sched-b": secured.URL},
+	} {
+		if got := why(urls); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 func TestACommandNamesTheHolder(t *testing.T) {
 	for script, want := range map[string]string{
 		"echo sched-b": "[r2.1]", "echo 101": "[r1.1]", "echo sched-a 102": "[r1.1 r2.1]", "echo nobody": "[]", "true": "[]", "exit 3": "[]", "sleep 60": "[]",
@@ -303,6 +325,23 @@ func TestTheConnectionThatRenewsLeadsToItsProcess(t *testing.T) {
 	lives = []Life{b}
 	if got := s.Recall(Question{Lock: "l", Key: "lock:a", Value: "tok-a"}); len(got.Holders) != 0 {
 		t.Errorf("a dead one holds: %v", got.Holders)
+	}
+}
+
+// Whoever may not list connections does not know that one is closed.
+func TestAConnectionThatCannotBeListedIsNotCalledClosed(t *testing.T) {
+	c := startRedis(t)
+	a := replica(t, c, "r1.1", "lock:a", "tok-a")
+	s, _ := watcher(t, c, 20*time.Second, func() []Life { return []Life{a} })
+	q := Question{Lock: "l", Key: "lock:a", Value: "tok-a"}
+	if got := s.Ask(t.Context(), q); fmt.Sprint(got.Holders) != "[r1.1]" {
+		t.Fatalf("%v (%s)", got.Holders, got.Why)
+	}
+	if err := c.Do(t.Context(), "ACL", "SETUSER", "default", "-client|list").Err(); err != nil {
+		t.Skip("LOUD SKIP: a server that cannot forbid a single command: ", err)
+	}
+	if got := s.Ask(t.Context(), q); len(got.Holders) > 0 || strings.Contains(got.Why, "is closed") || !strings.Contains(got.Why, "NOPERM") {
+		t.Errorf("%v (%s)", got.Holders, got.Why)
 	}
 }
 

@@ -1,6 +1,7 @@
 package holders
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -50,11 +51,11 @@ func (m *Metric) Ask(ctx context.Context, q Question) Answer {
 	}
 	wg.Wait()
 	var a Answer
-	gone := 0
+	gone, why := 0, ""
 	for _, l := range lives {
 		s, asked := samples[m.URL(l)]
 		if s.Gone != "" || !asked {
-			gone++
+			gone, why = gone+1, cmp.Or(s.Gone, history.GoneNoMetrics)
 		}
 		want := m.Labels(l, q)
 		if slices.ContainsFunc(s.Values, func(v history.Value) bool { return v.Value > 0 && labelled(v.Labels, want) }) {
@@ -62,9 +63,13 @@ func (m *Metric) Ask(ctx context.Context, q Question) Answer {
 		}
 	}
 	if len(a.Holders) == 0 {
-		a.Why = fmt.Sprintf("%s is above 0 of none of %d replicas", m.Series, len(lives))
-		if gone > 0 {
-			a.Why += fmt.Sprintf("; %d did not answer", gone)
+		switch answered := len(lives) - gone; {
+		case gone == 0:
+			a.Why = fmt.Sprintf("%s is above 0 of none of %d replicas", m.Series, answered)
+		case answered == 0:
+			a.Why = fmt.Sprintf("%s could not be read of any of %d replicas (%s)", m.Series, gone, why)
+		default:
+			a.Why = fmt.Sprintf("%s is above 0 of none of %d replicas, and could not be read of %d (%s)", m.Series, answered, gone, why)
 		}
 	}
 	return a

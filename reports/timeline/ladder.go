@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/sweep"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Sweep draws each row of a sweep's steps against its limit: one line a value of the dial, the lowest on top. value writes a value of the
 // dial. A row that no step measured has no picture.
-func Sweep(s *verdict.Sweep, value func(float64) string) []Picture {
+func Sweep(s *sweep.Document, value func(float64) string) []Picture {
 	var out []Picture
 	if len(s.Steps) == 0 {
 		return nil
@@ -42,10 +44,10 @@ const mostRungs = 60
 
 // Archive draws each row of an experiment's runs against its limit: one line a run, the earliest on top. id sets its pictures apart from
 // those of other experiments. level names the rows without a picture: they were kept at 0 in every run.
-func Archive(e *verdict.ArchivedExperiment, id string) (out []Picture, level []string) {
+func Archive(e *compare.ArchivedExperiment, id string) (out []Picture, level []string) {
 	for i := range e.Rows {
 		row := &e.Rows[i]
-		if len(row.Values) == len(e.Runs) && !slices.ContainsFunc(row.Values, func(v verdict.ArchivedValue) bool {
+		if len(row.Values) == len(e.Runs) && !slices.ContainsFunc(row.Values, func(v compare.ArchivedValue) bool {
 			return v.Verdict != verdict.Pass || v.Lo != 0 || v.Hi == nil || *v.Hi != 0
 		}) {
 			level = append(level, verdict.MeasureWords(row.Measure)+" of lock "+row.Lock)
@@ -53,7 +55,7 @@ func Archive(e *verdict.ArchivedExperiment, id string) (out []Picture, level []s
 		}
 		l := ladder{measure: row.Measure, unit: row.Unit, column: "Started", title: verdict.MeasureWords(row.Measure) + " of lock " + row.Lock,
 			desc: fmt.Sprintf("%s, the earliest on top, each with what was measured, beside its limit.", figures.Plural(len(e.Runs), "run"))}
-		values := map[int]*verdict.ArchivedValue{}
+		values := map[int]*compare.ArchivedValue{}
 		for k := range row.Values {
 			values[row.Values[k].Run] = &row.Values[k]
 		}

@@ -177,8 +177,9 @@ func (d dice) judgement(l *verdict.Lanes) *verdict.Judgement {
 	}
 	for _, lock := range l.Locks {
 		j.Bands = append(j.Bands, verdict.Band{Lock: lock.Lock, Lo: d.Float64() * d.length, Hi: d.Float64() * d.length})
-		for _, name := range []string{"max", "p95", "p50"}[:d.IntN(4)] {
-			j.SLOs = append(j.SLOs, verdict.SLOResult{Lock: lock.Lock, Measure: "takeover." + name, Limit: d.Float64() * d.length})
+		for _, quantile := range []float64{0, 0.95, 0.5}[:d.IntN(4)] {
+			q := experiments.Limit{Measure: "takeover", Trials: true, Quantile: quantile}
+			j.SLOs = append(j.SLOs, verdict.SLOResult{Lock: lock.Lock, Question: &q, Limit: d.Float64() * d.length})
 		}
 	}
 	return j

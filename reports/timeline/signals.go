@@ -1,9 +1,11 @@
 package timeline
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
@@ -140,11 +142,12 @@ func faultTime(l *verdict.Lanes) (from, to float64) {
 	return from, to
 }
 
-// around says what the values were before, during and after the faults: the range of values, or "none".
+// around says what the values were before, during and after the faults: the range of values and what is no number, or "none".
 func around(t *verdict.SignalTarget, from, to float64) []string {
 	var spans [3][]float64
+	var odd [3][]string
 	for i, p := range t.Points {
-		if p.Absent {
+		if p.Absent && p.Odd == "" {
 			continue
 		}
 		begin, end := p.At.To, t.Last
@@ -152,26 +155,26 @@ func around(t *verdict.SignalTarget, from, to float64) []string {
 			end = t.Points[i+1].At.To
 		}
 		for k, w := range [][2]float64{{math.Inf(-1), from}, {from, to}, {to, math.Inf(1)}} {
-			if begin < w[1] && end >= w[0] {
+			switch {
+			case begin >= w[1] || end < w[0]:
+			case p.Odd == "":
 				spans[k] = append(spans[k], p.Value)
+			case !slices.Contains(odd[k], p.Odd):
+				odd[k] = append(odd[k], p.Odd)
 			}
 		}
 	}
 	var out []string
-	for _, vs := range spans {
-		if len(vs) == 0 {
-			out = append(out, "none")
-			continue
+	for k, vs := range spans {
+		texts := odd[k]
+		if len(vs) > 0 {
+			text := value(slices.Min(vs))
+			if lo, hi := slices.Min(vs), slices.Max(vs); hi != lo {
+				text += " to " + value(hi)
+			}
+			texts = append([]string{text}, texts...)
 		}
-		lo, hi := vs[0], vs[0]
-		for _, v := range vs {
-			lo, hi = min(lo, v), max(hi, v)
-		}
-		text := value(lo)
-		if hi != lo {
-			text += " to " + value(hi)
-		}
-		out = append(out, text)
+		out = append(out, cmp.Or(strings.Join(texts, ", "), "none"))
 	}
 	return out
 }

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -70,14 +68,11 @@ func bandsOf(j *verdict.Judgement, lock string) []band {
 func limitsOf(j *verdict.Judgement, lock string) []limit {
 	var out []limit
 	for _, s := range j.SLOs {
-		name, is := strings.CutPrefix(s.Measure, "takeover.")
-		if s.Lock != lock || !is || s.Ask != verdict.AtMost {
+		q := s.Question
+		if s.Lock != lock || q == nil || q.Measure != "takeover" || s.Ask != verdict.AtMost {
 			continue
 		}
-		l := limit{name: name, share: 1, value: s.Limit}
-		if p, err := strconv.ParseFloat(strings.TrimPrefix(name, "p"), 64); err == nil { // else it is the max
-			l.share = p / 100
-		}
+		l := limit{name: q.Bound(), share: cmp.Or(q.Quantile, 1), value: s.Limit}
 		out = append(out, l)
 	}
 	return out

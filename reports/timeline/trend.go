@@ -5,13 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // trended is one run of a trend.
 type trended struct {
-	verdict.ComparedValue
+	compare.ComparedValue
 	head bool
 }
 
@@ -23,7 +24,7 @@ const leastTrend = 3
 
 // Trends draws each row that several runs have values of, by start time: the earliest on top. A row that is the same everywhere has
 // no picture.
-func Trends(c *verdict.Comparison) []Picture {
+func Trends(c *compare.Comparison) []Picture {
 	var out []Picture
 	for i := range c.Rows {
 		r := &c.Rows[i]
@@ -49,7 +50,7 @@ func level(runs []trended) bool {
 	return !slices.ContainsFunc(runs, func(r trended) bool { return !same(r.Median.Lo, first.Lo) || !same(r.Median.Hi, first.Lo) })
 }
 
-func trend(id string, r *verdict.ComparedRow, runs []trended) Picture {
+func trend(id string, r *compare.ComparedRow, runs []trended) Picture {
 	c := newCanvas(id)
 	measure := verdict.MeasureWords(r.Measure)
 	pic := Picture{Title: "Trend of " + measure + " of lock " + r.Lock, Columns: []string{"Started", "Side", "Run", "Median", "From"}}
@@ -85,9 +86,9 @@ type trendPlot struct {
 }
 
 // scaleOf takes in all runs and the base's interval, and 0 where that is not far.
-func scaleOf(r *verdict.ComparedRow, runs []trended) scale {
+func scaleOf(r *compare.ComparedRow, runs []trended) scale {
 	var all []float64
-	add := func(i *verdict.Interval) {
+	add := func(i *compare.Interval) {
 		if i == nil {
 			return
 		}
@@ -125,7 +126,7 @@ func (t *trendPlot) run(r trended) {
 }
 
 // band is where the base's median lies.
-func (t *trendPlot) band(r *verdict.ComparedRow, top float64) {
+func (t *trendPlot) band(r *compare.ComparedRow, top float64) {
 	w := r.Base.Within
 	if w == nil || w.Lo == nil || w.Hi == nil {
 		return
@@ -165,7 +166,7 @@ func axisText(unit string) func(t, step, largest float64) string {
 }
 
 // endsText is an interval for a table.
-func endsText(i verdict.Interval, unit string) string {
+func endsText(i compare.Interval, unit string) string {
 	figure := figureOf(unit)
 	switch {
 	case i.Lo != nil && unit == verdict.UnitSeconds:

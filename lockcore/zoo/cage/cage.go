@@ -17,13 +17,13 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
-	"github.com/lockdrill/lockdrill/lockcore/worker"
+	"github.com/lockdrill/lockdrill/lockcore/worker/embedded"
 	"github.com/lockdrill/lockdrill/lockcore/zoo"
 )
 
 // Of is where a worker of the animal departs from the core.
-func Of(a zoo.Animal) worker.Wrong {
-	w := worker.Wrong{Attempt: a.Variant.Attempt}
+func Of(a zoo.Animal) embedded.Wrong {
+	w := embedded.Wrong{Attempt: a.Variant.Attempt}
 	if a.Variant.OneToken {
 		token := newToken()
 		w.Token = func() string { return token }

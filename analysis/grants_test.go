@@ -1,0 +1,108 @@
+package analysis
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// A short lock may come and go between two looks. Whoever wrote while nobody was seen to hold the key is not known to have had none; while
+// another's value was there, it is.
+func TestAnEffectThatMayBeOfAHiddenGrantIsNotUnowned(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		taken bool // by another, while r1.1 writes again
+		token string
+		want  int // unowned effects
+	}{
+		{"while the key was free", false, "", 0},
+		{"while another held it", true, "", 1},
+		{"while the key was free, with its token", false, "c1", 1},
+	} {
+		_, j := scheduled(t, experiments.SLO{Stranded: count(0)}, func(tp foreignTape) {
+			tp.holds(6, 7, jobKey("7"), "c1", "r1.1")
+			tp.effect(6.5, jobKey("7"), said{job: "7", state: "RUNNING", who: "r1.1"})
+			if c.taken {
+				tp.holds(7.5, 9, jobKey("7"), "c2", "r2.1")
+			}
+			tp.effect(8, jobKey("7"), said{job: "7", state: "DONE", who: "r1.1", token: c.token})
+		})
+		if j.Counts.UnownedEffects != c.want {
+			t.Errorf("%s: %d unowned effects, want %d", c.name, j.Counts.UnownedEffects, c.want)
+		}
+	}
+}
+
+// judgedAs judges a tape.
+func judgedAs(t *testing.T, e *experiments.Experiment, tp *tape) *verdict.Judgement {
+	t.Helper()
+	h, err := history.Read(bytes.NewReader(tp.lines("judged", "sha256:0")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Judge(e, h)
+}
+
+// A fence that an earlier holder has too tells a resource nothing.
+func TestAFenceThatTwoHoldersHave(t *testing.T) {
+	for _, second := range []int64{7, 8} {
+		tp := newTape("a superseded holder writes")
+		tp.start(0.1, "r1.1", "r2.1")
+		tp.grant(10, "r1.1", jobs(1), "a1", 7)
+		tp.begin(10.002, "a1", "j1")
+		tp.grant(75, "r2.1", jobs(1), "b1", second)
+		tp.begin(75.002, "b1", "j1")
+		tp.write(80, "a1", "j1", "succeeded", "")
+		tp.write(81, "a1", "j1", "succeeded", "")
+		e, _ := load(t, "pause-90s-unfenced")
+		found := 0
+		for _, f := range judgedAs(t, e, tp).Findings {
+			if f.Code == verdict.FindingEqualFence {
+				found++
+			}
+		}
+		if want := b2i(second == 7); found != want {
+			t.Errorf("fences 7 and %d: %d findings, want %d", second, found, want)
+		}
+	}
+}
+
+// A machine that is late makes somebody's own replicas late as well, where they run on it; elsewhere it makes nobody late.
+func TestALateMachineMakesObservedReplicasLate(t *testing.T) {
+	for fleet, want := range map[string]verdict.Verdict{history.FleetObservedProcesses: verdict.Inconclusive, history.FleetObservedPods: verdict.Fail} {
+		e, h := load(t, "names-come-back")
+		e.SLOs = []experiments.SLO{{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtMost(3 * time.Second)}}}
+		h.Events[0].Environment.Fleet = fleet
+		for _, at := range []int64{ns(12.9), ns(28.1)} {
+			late := history.Late{Stall: 10e6, Waits: map[string]int64{"r1.2": 300e6, "r2.1": 300e6}}
+			h.Events = append(h.Events, history.Event{Kind: history.MachineLate, Span: history.Span{From: at, To: at + 400e6}, Source: "runner", Late: &late})
+		}
+		r := row(t, Judge(e, h), "leader", "takeover.max")
+		late := slices.ContainsFunc(r.Missing, func(m verdict.Missing) bool { return m.Code == verdict.MissingLateMachine })
+		if r.Verdict != want || late != (want == verdict.Inconclusive) {
+			t.Errorf("%s: %s, late %v: %s", fleet, r.Verdict, late, r.Why)
+		}
+	}
+}
+
+// The clock of a takeover begins when its job is due.
+func TestAJobThatIsNotDueIsNotAskedFor(t *testing.T) {
+	for _, due := range []float64{0, 15} {
+		_, j := scheduled(t, experiments.SLO{Takeover: atMostSeconds(60)}, func(tp foreignTape) {
+			taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})(tp)
+			if due > 0 {
+				tp.schema = history.SchemaNumbered
+				tp.effect(8.2, jobKey("1"), said{job: "1", state: "RUNNING", token: "a1"})
+				tp.events[len(tp.events)-1].Entry.Due = &history.Span{From: ns(due), To: ns(due + 0.1)}
+			}
+		})
+		if v := j.Takeovers[0]; v.Hi == nil || v.Lo > 21-max(due, 10) || *v.Hi < 21-max(due, 10)-0.1 || *v.Hi-v.Lo > 0.3 {
+			t.Errorf("due at %g: [%g, %v]", due, v.Lo, v.Hi)
+		}
+	}
+}

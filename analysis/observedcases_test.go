@@ -1,0 +1,122 @@
+package analysis
+
+import (
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Recorded histories of systems of somebody's own, whose replicas are processes of this host and whose keys are looked at every 5 ms.
+
+// watched begins such a run.
+func watched(says string) foreignTape {
+	t := foreignTape{newTape(says)}
+	env := t.events[0].Environment
+	env.Fleet, env.Store, env.Ledger = history.FleetObservedProcesses, history.StoreInfo{Kind: "external", Version: "7.0.15"}, history.StoreInfo{}
+	t.start(0.1, "r1.1", "r2.1")
+	t.phase(0.3, history.PhaseSteady)
+	t.phase(5, history.PhaseFaults)
+	return t
+}
+
+// over ends it: the last fault is over at revert, and the final reads are at end.
+func (t foreignTape) over(revert, end float64, probes ...string) *tape {
+	t.phase(revert, history.PhaseRevert)
+	t.phase(revert+ms, history.PhaseSettle)
+	t.phase(end, history.PhaseFinal)
+	for _, p := range probes {
+		t.cover(p, end)
+	}
+	t.add(end+0.3, end+0.3, history.Event{Kind: history.RunCleanup, Note: &history.Note{What: "connections", OK: true}})
+	t.add(end+0.4, end+0.4, history.Event{Kind: history.RunEnd, Note: &history.Note{What: "completed", OK: true}})
+	return t.tape
+}
+
+// reign is a key that its holder renews every second, from its grant to its last renewal at to.
+func (t foreignTape) reign(from, to float64, w want, value, holder string) {
+	for at := from; at <= to; at++ {
+		l := history.Look{Present: true, PTTL: ns(w.ttl), Prev: &history.Span{From: ns(at - 5*ms), To: ns(at - 4*ms)}, Holder: holder}
+		t.add(at, at+ms, history.Event{Kind: history.LookKind, Source: "probe:lock_keys", Lock: w.lock, Key: w.key, Epoch: value, Look: &l})
+	}
+	t.epochs[value] = &taped{lock: w.lock, key: w.key, id: value, rep: holder, ttl: w.ttl}
+}
+
+// namesComeBack: the value of the key is its holder's name. The holder is killed twice; the second takeover is by the next life of the first
+// victim, whose name comes back, so long after the kill.
+func namesComeBack(second float64) *tape {
+	t := watched("the value of the key is its holder's name, and comes back")
+	w := want{"leader", "svc:leader", 3}
+	t.reign(1, 10, w, "s1", "r1.1")
+	t.kill(10.05, "kill-leader#1", "after_renew", "s1")
+	t.start(10.6, "r1.2")
+	t.look(13, w, "", 0)
+	t.reign(13.25, 25.25, w, "s2", "r2.1")
+	t.kill(25.3, "kill-leader#2", "after_renew", "s2")
+	t.start(25.9, "r2.2")
+	t.look(28.25, w, "", 0)
+	t.reign(25.3+second, 70, w, "s1", "r1.2")
+	return t.over(26, 72, probeKeys)
+}
+
+// comesBack: r1.1 has finished job 1 and released its lock at 9. At 9.8 the key carries that token again: because the store is a standby by
+// then that had not seen the release, or because it was asked for with the same token.
+func comesBack(rolledBack, again bool) *tape {
+	t := watched("a token that had been released is in its key again")
+	t.holds(8, 9, jobKey("1"), "a1", "r1.1")
+	t.effect(8.05, jobKey("1"), said{job: "1", state: "RUNNING", token: "a1", op: "o1"})
+	t.effect(8.9, jobKey("1"), said{job: "1", state: "DONE", token: "a1", op: "o2"})
+	l := history.Look{Present: true, PTTL: ns(10), Prev: &history.Span{From: ns(9.3), To: ns(9.301)}, Holder: "r1.1"}
+	if rolledBack {
+		t.add(9.31, 9.9, history.Event{Kind: history.StoreIncarnation, Incarnation: &history.Incarnation{Store: "locks", RunID: "b", Life: 2, Why: "run_id_changed"}})
+		l.PTTL = ns(8.2) // the same end
+	}
+	t.add(9.8, 9.801, history.Event{Kind: history.LookKind, Source: "probe:lock_keys", Lock: "job", Key: "j:1", Epoch: "a1", Look: &l})
+	t.look(18, jobKey("1"), "", 0)
+	if again { // and nothing keeps the next holder from finishing the job again
+		t.holds(18.2, 18.5, jobKey("1"), "a2", "r2.1")
+		t.effect(18.25, jobKey("1"), said{job: "1", state: "RUNNING", token: "a2", op: "o3"})
+		t.effect(18.4, jobKey("1"), said{job: "1", state: "DONE", token: "a2", op: "o4"})
+	}
+	t.holds(19, 29.002, jobKey("2"), "b1", "r1.1")
+	t.effect(19.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b1", op: "o5"})
+	t.kill(20, "kill-job#1", "random", "b1")
+	t.start(20.6, "r1.2")
+	t.holds(31, 33, jobKey("2"), "b2", "r2.1")
+	t.effect(31.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b2", op: "o6"})
+	t.effect(32.9, jobKey("2"), said{job: "2", state: "DONE", token: "b2", op: "o7"})
+	return t.over(21, 120, probeKeys, "effects:jobs")
+}
+
+// goneEarly: the key of job 1 is gone at 11, 7 s before its lease ends. Its holder has just finished; or it works on.
+func goneEarly(worksOn bool) *tape {
+	t := watched("a key is gone before its lease ends")
+	t.holds(8, 11, jobKey("1"), "a1", "r1.1")
+	t.effect(8.05, jobKey("1"), said{job: "1", state: "RUNNING", token: "a1", op: "o1"})
+	done := 10.9
+	if worksOn {
+		done = 14
+	}
+	t.effect(done, jobKey("1"), said{job: "1", state: "DONE", token: "a1", op: "o2"})
+	t.holds(19, 29.002, jobKey("2"), "b1", "r1.1")
+	t.effect(19.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b1", op: "o5"})
+	t.kill(20, "kill-job#1", "random", "b1")
+	t.start(20.6, "r1.2")
+	t.holds(31, 33, jobKey("2"), "b2", "r2.1")
+	t.effect(31.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b2", op: "o6"})
+	t.effect(32.9, jobKey("2"), said{job: "2", state: "DONE", token: "b2", op: "o7"})
+	return t.over(21, 120, probeKeys, "effects:jobs")
+}
+
+// delayed: a job is put off until due while another's holder is killed.
+func delayed(due float64) *tape {
+	t := watched("a job is due so much later")
+	t.schema = history.SchemaNumbered
+	t.effect(6, jobKey("9"), said{job: "9", state: "RUNNING", op: "o1"})
+	t.events[len(t.events)-1].Entry.Due = &history.Span{From: ns(due - 5*ms), To: ns(due + 5*ms)}
+	t.holds(19, 29.002, jobKey("2"), "b1", "r1.1")
+	t.effect(19.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b1", op: "o5"})
+	t.kill(20, "kill-job#1", "random", "b1")
+	t.start(20.6, "r1.2")
+	t.holds(31, 33, jobKey("2"), "b2", "r2.1")
+	t.effect(31.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b2", op: "o6"})
+	t.effect(32.9, jobKey("2"), said{job: "2", state: "DONE", token: "b2", op: "o7"})
+	return t.over(21, 120, probeKeys, "effects:jobs")
+}

@@ -1,0 +1,225 @@
+package analysis
+
+import (
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/stats"
+)
+
+// word holds a range against a limit, which is a range itself where it is a share of what another lock had. Nothing else does.
+func word(side experiments.Side, v, limit dur) verdict.Verdict {
+	over, under := v.lo > limit.hi, v.hi < limit.lo // surely
+	failed, passed := over, v.hi != open && v.hi <= limit.lo
+	switch side {
+	case experiments.SideLeast:
+		failed, passed = under, v.lo >= limit.hi
+	case experiments.SideExact:
+		failed, passed = over || under, v == limit
+	}
+	switch {
+	case failed:
+		return verdict.Fail
+	case passed:
+		return verdict.Pass
+	}
+	return verdict.Inconclusive
+}
+
+// answer is what a limit says of a figure.
+type answer struct {
+	l *experiments.Limit
+	m *measure
+	figure
+	held    value // what is held against the limit: all of it, the least of it, or a quantile
+	limit   dur   // in the figure's unit
+	against *verdict.Against
+	word    verdict.Verdict
+	lacks   []verdict.Missing // what keeps a pass from being one, beside what the whole run lacks
+}
+
+// answer holds a figure against l.
+func (j *judging) answer(l *experiments.Limit) *answer {
+	m := j.measureOf(l)
+	a := &answer{l: l, m: m, figure: j.figureOf(l, m)}
+	a.limit = dur{l.At, l.At}
+	if l.Number != 0 {
+		at := scaled(a.unit, l.Number)
+		a.limit = dur{at, at}
+	}
+	a.lacks = j.needsOf(l, m, &a.figure)
+	if l.Share > 0 {
+		a.beside(j)
+	}
+	a.hold()
+	switch {
+	case a.broken != "":
+		a.word = verdict.Fail
+	case a.unfit != "":
+		a.word = verdict.Inconclusive
+	case a.word == verdict.Inconclusive:
+		a.lacks = append(a.lacks, a.undecided()...)
+	}
+	return a
+}
+
+// beside makes the limit a share of what another lock had.
+func (a *answer) beside(j *judging) {
+	of := *a.l
+	of.Lock = a.l.Of
+	other := j.figureOf(&of, a.m)
+	a.limit = dur{portion(a.l.Share, other.inTime().lo), portion(a.l.Share, other.hi)}
+	a.against = &verdict.Against{Lock: of.Lock, Share: a.l.Share, Lo: a.number(other.lo), Hi: unlessOpen(other.hi, a.number)}
+	a.lacks = slices.Concat(a.lacks, j.missingOf(of.Lock), j.needsOf(&of, a.m, &other))
+	if other.lo <= 0 {
+		a.lacks = append(a.lacks, verdict.Lacking(verdict.MissingReference, of.Lock))
+	}
+	if a.unfit == "" {
+		a.unfit = other.unfit
+	}
+}
+
+func portion(share float64, x int64) int64 {
+	if x == open {
+		return open
+	}
+	return int64(share * float64(x))
+}
+
+// hold sets what is held against the limit, and what comes of it. Of several trials a lower bound is for the least.
+func (a *answer) hold() {
+	a.held = a.value
+	switch {
+	case a.l.Quantile > 0:
+		a.held, a.word = quantile(a.each, a.l.Quantile), a.share()
+		return
+	case a.l.Share > 0 || a.least == nil:
+	case a.l.Side == experiments.SideLeast:
+		a.held = *a.least
+	case a.l.Side == experiments.SideExact:
+		a.held.lo, a.held.late = a.least.lo, max(a.held.late, a.least.late)
+		a.word = verdict.Worst(word(experiments.SideMost, a.inTime(), a.limit), word(experiments.SideLeast, a.least.inTime(), a.limit))
+		return
+	}
+	a.word = word(a.l.Side, a.held.inTime(), a.limit)
+}
+
+// share says whether at least the share of the quantile of all trials surely keeps the limit, at 95 % confidence.
+func (a *answer) share() verdict.Verdict {
+	missed := over(a.each, a.limit.lo)
+	if a.growing {
+		return a.question(missed).Answer()
+	}
+	return shareVerdict(a.l.Quantile, missed, a.n)
+}
+
+// question is the promised percentile of a series whose length was decided while it was looked at.
+func (a *answer) question(missed tally) *forecast.Question {
+	return &forecast.Question{Limit: a.l, N: a.n, Surely: missed.lo, Maybe: missed.hi}
+}
+
+// undecided is what keeps an answer away that lies in the figure itself: a machine that was late, or too few trials.
+func (a *answer) undecided() []verdict.Missing {
+	if a.l.Quantile > 0 && (a.n > 0 || a.m.kills) {
+		if late := belatedAny(a.each, a.limit.lo); late != nil {
+			return late
+		}
+		return []verdict.Missing{a.tooFew()}
+	}
+	return a.madeLate()
+}
+
+// madeLate is what the figure lacks where it is the machine that keeps it from an answer.
+func (a *answer) madeLate() []verdict.Missing {
+	v := a.held
+	decides := word(a.l.Side, v.dur, a.limit) != verdict.Inconclusive ||
+		a.l.Side == experiments.SideMost && v.hi != open && word(a.l.Side, dur{v.lo, v.hi - v.late}, a.limit) == verdict.Pass
+	if v.late == 0 || a.unit != verdict.UnitSeconds || !decides {
+		return nil
+	}
+	return lateMachine(v.dur, v.late, a.sure())
+}
+
+// sure is the limit that keeps the promise whatever the other lock really had.
+func (a *answer) sure() int64 {
+	if a.l.Side == experiments.SideLeast && a.limit.hi != open {
+		return a.limit.hi
+	}
+	return a.limit.lo
+}
+
+// tooLittle reports a figure that is surely below what was asked for.
+func (a *answer) tooLittle() bool {
+	return a.broken == "" && a.l.Side != experiments.SideMost && a.held.hi < a.limit.lo
+}
+
+// byAbsence reports a Fail that rests on what was not seen: it stands only where it would have been.
+func (a *answer) byAbsence() bool {
+	unread := func(l verdict.Missing) bool { return l.Code == verdict.MissingUnread }
+	return a.broken == "" && (a.l.Share > 0 || a.tooLittle() || a.m.ends && slices.ContainsFunc(a.lacks, unread))
+}
+
+// none reports that nothing was over the limit, or may have been.
+func (a *answer) none() bool {
+	return a.held.hi <= a.sure() && (a.unit == verdict.UnitSeconds || a.held.hi == 0)
+}
+
+// row judges one limit. A Pass without the evidence for it is none, and so is a Fail for want of something that was not looked for.
+func (j *judging) row(l *experiments.Limit) (verdict.SLOResult, verdict.Sample) {
+	a := j.answer(l)
+	lacks := slices.Concat(j.missingOf(l.Lock), a.lacks)
+	r := a.rowOf(j)
+	r.N, r.Of, r.Evidence = a.n, a.of, cite(a.evidence...)
+	r.Lo, r.Hi = a.number(a.held.lo), unlessOpen(a.held.hi, a.number)
+	r.Unfit, r.Against, r.Lateness = a.unfit != "", a.against, seconds(max(a.held.late, a.shown))
+	if a.faults > 0 && l.Side != experiments.SideLeast && l.Share == 0 && a.none() {
+		b := stats.UpperBound(0, a.faults)
+		r.Bound, r.BoundN = &b, a.faults
+	}
+	r.Verdict = a.word
+	switch {
+	case a.word == verdict.Fail && a.byAbsence() && unreached(lacks):
+		r.Verdict = verdict.Inconclusive
+	case a.word == verdict.Fail, a.unfit != "":
+		lacks = nil
+	case len(lacks) > 0:
+		r.Verdict = verdict.Inconclusive
+	case a.word == verdict.Inconclusive:
+		lacks = a.unsure
+	}
+	r.Missing = append(r.Missing, lacks...)
+	r.Why, r.Next = a.says(&r)
+	return r, a.sample(&r)
+}
+
+// rowOf is the row with what it asks.
+func (a *answer) rowOf(j *judging) verdict.SLOResult {
+	r := verdict.SLOResult{Question: a.l, Lock: a.l.Lock, Measure: a.l.Name(), Unit: a.unit, Ask: a.l.Side, Limit: a.number(a.sure()),
+		Missing: []verdict.Missing{}, Evidence: []int64{}}
+	r.Declared = r.Limit
+	if a.unit == verdict.UnitSeconds && a.l.Subject == "" { // what an alert's rules say is not scaled
+		r.Declared = seconds(forecast.Unscaled(a.sure(), j.scale()))
+	}
+	return r
+}
+
+// unreached reports that something is missing beside a live system.
+func unreached(missing []verdict.Missing) bool {
+	return slices.ContainsFunc(missing, func(l verdict.Missing) bool { return l.Code != verdict.MissingLiveSystem })
+}
+
+// number is a quantity in the figure's unit.
+func (f *figure) number(x int64) float64 {
+	switch x {
+	case open:
+		return verdict.Infinite
+	case -open:
+		return -verdict.Infinite
+	}
+	if f.unit == verdict.UnitCount {
+		return float64(x)
+	}
+	return float64(x) / 1e9
+}

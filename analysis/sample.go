@@ -1,0 +1,48 @@
+package analysis
+
+import (
+	"math"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+)
+
+// Measure is Judge with the samples that the rows stand on, each beside its row.
+func (ix *Facts) Measure() (*verdict.Judgement, []verdict.Sample) {
+	j := ix.judging()
+	told := j.judgement()
+	return told, j.samples
+}
+
+func (a *answer) sample(r *verdict.SLOResult) verdict.Sample {
+	s := verdict.Sample{Question: a.l, Unit: a.unit, Of: verdict.OfRun, Limit: r.Limit, Broken: a.broken != ""}
+	switch {
+	case a.m.kills:
+		missed := over(a.each, a.limit.lo)
+		s.Of, s.N, s.Surely, s.Maybe = a.of, a.n, missed.lo, missed.hi
+		for _, l := range r.Missing {
+			if s.Open == "" && !countsAllTheSame(l.Code) {
+				s.Open = l.Why
+			}
+		}
+		for _, v := range a.each {
+			s.Values = append(s.Values, v.Range())
+		}
+	case r.N == 0 && r.Hi == nil: // nothing was measured
+	case !a.l.Trials && len(r.Missing) > 0: // not reached; a quantile may only be too few to claim
+	case math.Abs(r.Lo) == verdict.Infinite: // nothing can be reckoned with it
+	case r.Unfit: // a pause lets any two believe; a series that nobody has shown is not 0
+	default:
+		s.Values = []verdict.Range{{Lo: r.Lo, Hi: r.Hi}}
+	}
+	return s
+}
+
+// countsAllTheSame reports what keeps a row of one run from an answer, and not its kills from being counted.
+func countsAllTheSame(c verdict.MissingCode) bool {
+	switch c {
+	case verdict.MissingCleanTrials, verdict.MissingMoreTrials, verdict.MissingMoreRepeats, verdict.MissingLateMachine, verdict.MissingTrials, verdict.MissingConfirmations,
+		verdict.MissingTakeovers, verdict.MissingCompletion, verdict.MissingEnd, verdict.MissingHorizon, verdict.MissingLiveSystem:
+		return true
+	}
+	return false
+}

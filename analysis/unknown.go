@@ -1,0 +1,57 @@
+package analysis
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// unknown lists what this run cannot say that there was none of, or no more than was seen: of the measures of which a report says how
+// often they were seen, whether a promise asks for them or not. A row lacks the same where a promise asks.
+func (j *judging) unknown() []verdict.Unknown {
+	counted := []struct {
+		measure, part string
+		ofJobs        bool
+	}{
+		{"lock_debt", "total", false}, {"overlap", verdict.LevelEffect, false}, {"abandonments", "", false},
+		{"duplicate_terminal_states", "", true}, {"re_executed", "", true}, {"stranded", "", true},
+	}
+	var all []verdict.Unknown
+	ofRun := slices.DeleteFunc(j.runMissing(), func(l verdict.Missing) bool { return !l.Code.OfRecord() })
+	for _, lock := range j.lockNames() {
+		l := j.ix.exp.Lock(lock)
+		for _, c := range counted {
+			if c.ofJobs && l != nil && l.Loop() {
+				continue
+			}
+			lacks := ofRun
+			if why, _ := j.ix.exp.Untold(lock, c.measure); why != "" {
+				lacks = []verdict.Missing{verdict.Lacking(verdict.MissingTeller, capital(why))}
+			} else if len(lacks) == 0 {
+				lacks = j.unwitnessed(&experiments.Limit{SLO: &experiments.SLO{Lock: lock}, Lock: lock, Measure: c.measure, Part: c.part})
+			}
+			if len(lacks) > 0 {
+				all = append(all, verdict.Unknown{Lock: lock, Measure: c.measure, Missing: lacks[0]})
+			}
+		}
+	}
+	return all
+}
+
+// unwitnessed is why there may have been more of what l is about than was seen.
+func (j *judging) unwitnessed(l *experiments.Limit) []verdict.Missing {
+	m := j.measureOf(l)
+	lacks := j.unmet(l, m.needs&needWatched)
+	if m.needs&needSighted != 0 { // a signal knows by itself whether it said everything
+		seen := m.sees(j, l)
+		lacks = append(lacks, slices.DeleteFunc(slices.Clone(seen.lacks), func(l verdict.Missing) bool { return !l.Code.OfWatching() })...)
+	}
+	return lacks
+}
+
+// capital makes a sentence of what begins and ends inside one.
+func capital(clause string) string {
+	return verdict.Sentences(strings.ToUpper(clause[:1]) + clause[1:])
+}

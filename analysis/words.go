@@ -1,0 +1,207 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/stats"
+)
+
+const (
+	adviceOnFences    = "Mint fences that survive a flush and a failover: max(last + 1, the store's clock)."
+	adviceOnFailures  = "Repair the connection to the store. A second try with a fresh timeout frees the key where the failure is short."
+	adviceOnTrials    = "Look at residual, pickup and warm-up of the slowest trial."
+	adviceOnRefusals  = "Wait longer than the ttl, or shorten the ttl. After a crash, a caller that waits for less than the lease is refused until it ends."
+	adviceOnForeigner = "Compare the token in the same script that changes the key. What the client believes may be out of date."
+	adviceOnOverlap   = "Stop the work before the lease ends, and fence its effects at the resource."
+	adviceOnRolling   = "Release the lock on SIGTERM, once the work has stopped. A leader that keeps it costs a TTL at each restart."
+	adviceOnSamples   = "See the samples of the metric, and what its owner did then."
+)
+
+// phrase is what a row of a measure says it saw, of a figure (1) and of how many things (2), and what to do where it fails. "" = each figure of
+// the measure says that for itself.
+type phrase struct{ saw, next string }
+
+// phrases are those of all measures. Nothing is decided by them.
+func phrases() map[string]phrase {
+	return map[string]phrase{
+		"takeover":                  {"", adviceOnTrials},
+		"tick_gap":                  {"", adviceOnTrials},
+		"duplicate_terminal_states": {"", ""},
+		"re_executed":               {"", "Make the work idempotent, or write its result sooner."},
+		"stranded":                  {"%[1]s of %[2]s were still unfinished at the horizon", "Redeliver unfinished work, and let more than one replica want it."},
+		"abandonments":              {"%[1]s of %[2]s that worked were given up", "See which of them were needed. An abandonment SLO tells a safe policy from a hasty one."},
+		measureSignalled:            {"", "See which of them were needed: the signal tells how often the lock was given up, not why."},
+		"abandonment.missed": {"",
+			"Use a policy with a deadline (class standard or critical), so that the holder stops by itself before its lease ends."},
+		"abandonment.late": {"",
+			"Give the work a larger stop budget, or count fewer failures: N * interval + op timeout must stay below the ttl."},
+		"abandonment.needless":     {"", "Allow more failures before the lock is given up. With class standard only the deadline decides."},
+		"overlap.belief":           {"More than one holder for %[1]s in all, in %[2]s", adviceOnOverlap},
+		"overlap.work":             {"More than one at work for %[1]s in all, in %[2]s", adviceOnOverlap},
+		"overlap.effect":           {"", "Let the resource compare fences (fenced: true)."},
+		"fence_lag":                {"Work went on past the validity end in %[2]s, at worst for %[1]s", "Stop the work earlier: set the deadline to validity end - stop budget, with a stop budget that the work keeps."},
+		"unowned_work":             {"Work went on for %[1]s after the lease had ended, in %[2]s", "Stop the work before the lease ends: use a policy with a deadline."},
+		"loss_to_fence":            {"Holders relied on a lost key for up to %[1]s, in %[2]s", "Give the lock up at once when the store answers \"not yours\", and renew more often: a loss is noticed at the next renewal."},
+		"blocked":                  {"Workers took up to %[1]s to give a key back, in %[2]s", "Bound the release (release: {mode: bounded_retry, attempts: 2}), and leave the rest to the ttl."},
+		"busy.count":               {"", adviceOnRefusals},
+		"busy.time":                {"", adviceOnRefusals},
+		"busy.each":                {"", "See acquire in the policy: its timeout, and the budget of waiters."},
+		"lock_debt.max":            {},
+		"lock_debt.effective":      {},
+		"lock_debt.total":          {},
+		"lock_debt.waiter_seconds": {},
+		"orphan_acquires":          {},
+		"not_owned.renew":          {"", "Renew sooner, and stop relying on the lock before its lease ends: the key was lost or deleted while it was held."},
+		"not_owned.release":        {"", "Stop the work before the lease ends: the key no longer belonged to the holder when it was released."},
+		"failed_releases.calls":    {"", adviceOnFailures},
+		"failed_releases.given_up": {"", adviceOnFailures},
+		"foreign_releases":         {"%[1]s of %[2]s succeeded although the key belonged to another epoch", adviceOnForeigner},
+		"foreign_renewals":         {"%[1]s of %[2]s succeeded although the key belonged to another epoch", adviceOnForeigner},
+		"duplicate_epochs":         {"%[1]s of %[2]s carried a token that had been granted before", "Make a new token for each acquire, not one for each process."},
+		"fence_regressions":        {"", adviceOnFences},
+		"held":                     {"%[2]s, the longest %[1]s", "Shorten the work under the lock, or raise the limit."},
+		"wait":                     {"%[2]s, the longest %[1]s", "Shorten the holds, or free keys sooner that nobody needs: see debts."},
+		"rolling.handovers":        {"", "Restart the leader last: each restart of a leader is a hand-over."},
+		"rolling.without_leader":   {"%[2]s, at worst %[1]s without a leader", adviceOnRolling},
+		"rolling.longest":          {"%[2]s, at worst %[1]s without a leader at a stretch", adviceOnRolling},
+		"metric.delta":             {"", adviceOnSamples},
+		"metric.rate":              {"", adviceOnSamples},
+		"metric.max":               {"", adviceOnSamples},
+		"logs":                     {"", "Read the lines: each is an event logmatch of the history."},
+		"alert.fires":              {"", "See whether the fault raised what the rule counts (docs/alerts.md). Then compare within with the rule's window, its `for`, and its evaluation interval."},
+		"alert.goes_away":          {"", "Compare resolves_within with the window of the rule, which looks back."},
+		"alert.fired":              {"", "See what the alert says, and the fault at that time: the fault does more than it should, or the rule is too sensitive."},
+	}
+}
+
+// says words a row: the only place where its sentences are put together.
+func (a *answer) says(r *verdict.SLOResult) (why, next string) {
+	saw := a.sees()
+	switch {
+	case a.word == verdict.Fail && r.Verdict == verdict.Inconclusive:
+		return verdict.Reasons(r.Missing)
+	case a.word == verdict.Fail && a.tooLittle():
+		return verdict.Sentences(saw, a.asks()), cmp.Or(a.few, "Check that the faults struck this lock as intended, or ask for less.")
+	case a.word == verdict.Fail:
+		return verdict.Sentences(saw, a.why, a.broken), a.advises()
+	case a.unfit != "":
+		return a.unfit, a.advises()
+	case len(r.Missing) > 0 && a.word == verdict.Inconclusive && len(a.unsure) == len(r.Missing) && len(a.lacks) == 0:
+		why, next = verdict.Reasons(r.Missing)
+		return verdict.Sentences(saw, why), next
+	case len(r.Missing) > 0:
+		return verdict.Reasons(r.Missing)
+	case a.word == verdict.Pass:
+		return saw, ""
+	case a.held.hi == open:
+		return verdict.Sentences(saw, "The end was not seen, so the figure may be larger"), cmp.Or(a.unended, "Let the run go on to its final reads, and keep the probes within max_gap.")
+	case a.against != nil:
+		return verdict.Sentences(saw, fmt.Sprintf("%s may be more or less than %g of what lock %s had", a.text(a.held.dur), a.against.Share, a.against.Lock)),
+			cmp.Or(a.closer, "Measure closer (a shorter probe period, a larger time_scale), or choose another share.")
+	}
+	return verdict.Sentences(saw, fmt.Sprintf("The limit %s lies within the measured range %s", a.exact(a.sure()), a.text(a.held.dur))),
+		cmp.Or(a.closer, "Measure closer (a shorter probe period, a larger time_scale), or choose a limit outside that range.")
+}
+
+// sees is what was seen.
+func (a *answer) sees() string {
+	if a.saw != "" {
+		return a.saw
+	}
+	return fmt.Sprintf(a.m.phrase.saw, a.text(a.held.dur), figures.Plural(a.n, a.of))
+}
+
+// advises is what to do about a breach.
+func (a *answer) advises() string { return cmp.Or(a.next, a.m.phrase.next) }
+
+// asks says what was asked, where there was less of it.
+func (a *answer) asks() string {
+	if a.against != nil {
+		return fmt.Sprintf("The SLO asks for at least %g of what lock %s had, %s", a.against.Share, a.against.Lock, a.exact(a.limit.lo))
+	}
+	return "The SLO asks for " + map[experiments.Side]string{experiments.SideLeast: "at least ", experiments.SideExact: "exactly "}[a.l.Side] + a.exact(a.limit.lo)
+}
+
+// bound says what is expected of a fault.
+func (a *answer) bound() string {
+	side := map[experiments.Side]string{experiments.SideMost: "at most", experiments.SideLeast: "at least", experiments.SideExact: "exactly"}[a.l.Side]
+	return fmt.Sprintf("%s of lock %s of %s %s", verdict.MeasureWords(a.l.Name()), a.l.Lock, side, a.exact(a.sure()))
+}
+
+// exact is a limit.
+func (f *figure) exact(x int64) string {
+	if f.unit == verdict.UnitSeconds {
+		return figures.Exact(x)
+	}
+	return fmt.Sprint(f.number(x))
+}
+
+// text is a range.
+func (f *figure) text(d dur) string {
+	switch {
+	case f.unit == verdict.UnitSeconds:
+		return d.String()
+	case f.unit == verdict.UnitRatio:
+		return percent(d)
+	case d.lo == d.hi:
+		return figures.Count(d.lo)
+	case d.hi == open:
+		return "at least " + figures.Count(d.lo)
+	}
+	return fmt.Sprintf("%s to %s", figures.Count(d.lo), figures.Count(d.hi))
+}
+
+// percent is a range of billionths.
+func percent(d dur) string {
+	lo := fmt.Sprintf("%.3g%%", float64(d.lo)/1e7)
+	switch {
+	case d.lo == d.hi:
+		return lo
+	case d.hi == open:
+		return "at least " + lo
+	}
+	return strings.TrimSuffix(lo, "%") + fmt.Sprintf(" to %.3g%%", float64(d.hi)/1e7)
+}
+
+// of words a count of n things: those that surely did it, and those that only may have.
+func (t tally) of(n int, thing, did, may string) string {
+	switch {
+	case t.lo == t.hi:
+		return fmt.Sprintf("%s of %s %s", figures.Count(t.hi), figures.Plural(n, thing), did)
+	case t.lo == 0:
+		return fmt.Sprintf("%s of %s %s", figures.Count(t.hi), figures.Plural(n, thing), may)
+	}
+	return fmt.Sprintf("%s of %s %s and %s more %s", figures.Count(t.lo), figures.Plural(n, thing), did, figures.Count(t.hi-t.lo), may)
+}
+
+// epochTook names an epoch and how long it took.
+func epochTook(e *epoch, d dur) string {
+	return fmt.Sprintf("Key %s, epoch %s, granted at %s: %s", e.key, e.id, figures.Clock(e.granted.To), d)
+}
+
+// tooFew says how many trials it takes to claim the quantile, when so many of them missed it.
+func (a *answer) tooFew() verdict.Missing {
+	missed, name := over(a.each, a.limit.lo), a.l.Bound()
+	if a.growing {
+		q := a.question(missed)
+		return verdict.Lacking(verdict.MissingMoreRepeats, q.Says(a.of), a.n+q.More())
+	}
+	need, things := stats.TrialsNeeded(a.l.Quantile, missed.hi), figures.Plural(a.n, a.of)
+	next := fmt.Sprintf("Set repeat: {count: %d}, or promise a max.", need)
+	switch {
+	case !a.m.kills:
+		return verdict.Lacking(verdict.MissingMoreValues, figures.Count(missed.hi), things, name, need)
+	case missed.hi == 0:
+		return verdict.Lacking(verdict.MissingCleanTrials, things, name, need, next)
+	case missed.lo == a.n:
+		next = "Raise the limit or shorten the lease: every " + a.of + " missed the limit."
+	case missed.hi == a.n:
+		next = "Raise the limit or shorten the lease: every " + a.of + " may have missed the limit."
+	}
+	return verdict.Lacking(verdict.MissingMoreTrials, missed.of(a.n, a.of, "missed the limit", "may have missed it"), name, need, stats.TrialsNeeded(a.l.Quantile, 0), next)
+}

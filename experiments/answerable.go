@@ -1,0 +1,113 @@
+package experiments
+
+import (
+	"slices"
+	"strings"
+)
+
+// teller says why nothing tells a measure of a lock of an observed system, and what would ("": nothing); both are "" where something does.
+type teller func(*Experiment, *Lock) (why, next string)
+
+// told is a measure of an observed lock that something may tell.
+type told struct {
+	measure     string // as in a file
+	loops, jobs bool   // for which locks it is named as one that can be asked instead
+	lacks       teller
+}
+
+// tellers are the measures of an observed system that something may tell, in the order in which refusals name them. All others only the
+// replicas could tell, by events that an observed system does not send. validate refuses by this table, and a judgement says by it what
+// it does not know: nothing else says what can be asked of a system that is somebody's own.
+func tellers() []told {
+	return []told{
+		{"takeover", true, true, always},
+		{"rolling", false, false, always}, // whoever restarts replicas in turn knows
+		{"abandonments", true, true, bySignal},
+		{"duplicate_epochs", true, true, byKeys},
+		{"tick_gap", true, false, byEffects},
+		{"stranded", false, true, byEffects},
+		{"duplicate_terminal_states", false, true, byEveryEnd},
+		{"re_executed", false, true, byEveryEnd},
+		{"metric", true, true, always},
+		{"logs", true, true, always},
+	}
+}
+
+const saysNothing = "an observed system does not tell lockdrill when it works, asks and gives up"
+
+// Untold is why nothing tells the measure of a lock, whatever a drill shows, and what would; "" where something may. measure is its name
+// in a file, such as lock_debt.
+func (e *Experiment) Untold(lock, measure string) (why, next string) {
+	if !e.Observed() {
+		return "", ""
+	}
+	all := tellers()
+	at := slices.IndexFunc(all, func(t told) bool { return t.measure == measure })
+	if at < 0 {
+		return saysNothing, e.canTell(lock)
+	}
+	l := e.Lock(lock)
+	if l == nil { // that its name is wrong is said elsewhere
+		l = &Lock{Name: lock}
+	}
+	if why, next = all[at].lacks(e, l); why != "" && next == "" {
+		next = e.canTell(lock)
+	}
+	return why, next
+}
+
+// canTell names the measures that something tells of an observed lock.
+func (e *Experiment) canTell(lock string) string {
+	l := e.Lock(lock)
+	if l == nil {
+		return "takeover, metric and logs can"
+	}
+	var can []string
+	for _, t := range tellers() {
+		if l.Loop() && !t.loops || !l.Loop() && !t.jobs {
+			continue
+		}
+		if why, _ := t.lacks(e, l); why == "" {
+			can = append(can, t.measure)
+		}
+	}
+	return strings.Join(can[:len(can)-1], ", ") + " and " + can[len(can)-1] + " can"
+}
+
+func always(*Experiment, *Lock) (why, next string) { return "", "" }
+
+func bySignal(_ *Experiment, l *Lock) (why, next string) {
+	if l.AbandonedBy != nil {
+		return "", ""
+	}
+	return saysNothing, "say in the lock which counter or log line tells what it gives up: abandoned_by: {metric: NAME} or {log: PATTERN}"
+}
+
+// byKeys is of what looks at keys tell: a Lease object carries no token, and a value that is a name comes back by right.
+func byKeys(e *Experiment, l *Lock) (why, next string) {
+	switch {
+	case l.Lease != "":
+		return saysNothing, ""
+	case !e.FreshTokens(l.Name):
+		return "nothing says that the values of its keys are tokens, new for each grant; a name comes back by right",
+			"say where the tokens are told: in a log (system.holder, log), or in the effects (map.token)"
+	}
+	return "", ""
+}
+
+func byEffects(e *Experiment, l *Lock) (why, next string) {
+	if e.EffectsOf(l.Name) != nil {
+		return "", ""
+	}
+	return "nobody says where effects under lock " + l.Name + " are read (system.effects)", ""
+}
+
+func byEveryEnd(e *Experiment, l *Lock) (why, next string) {
+	if why, next = byEffects(e, l); why != "" {
+		return why, next
+	}
+	if x := e.EffectsOf(l.Name); x.LastOnly() {
+		return "the " + x.Source() + " keeps the last state of a job alone, so a second end looks like the first", "a stream, a table or a log that is appended to tells"
+	}
+	return "", ""
+}

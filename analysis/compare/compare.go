@@ -29,19 +29,24 @@ type CompareOptions struct {
 func Compare(base, head []*Observed, o CompareOptions) (*Comparison, error) {
 	base, head = byStart(base), byStart(head)
 	contest(slices.Concat(base, head))
+	asked, err := askedRows(base, head, o.SLOs)
+	if err != nil {
+		return nil, err
+	}
+	return comparisonOf(base, head, asked, o), nil
+}
+
+// comparisonOf compares rows of two sides, whose runs are by their start.
+func comparisonOf(base, head []*Observed, asked []pairing, o CompareOptions) *Comparison {
 	c := comparing{&Comparison{
 		SchemaVersion: ComparisonVersion, Experiment: base[0].Experiment, Rehearsal: base[0].Rehearsal,
 		Alpha: o.Alpha, Tolerance: o.Tolerance, Confidence: 1 - o.Alpha,
 		Base: runsOf(base), Head: runsOf(head), Differences: append([]Difference{}, differencesAmong(base, head, o.Allow)...),
 		Reasons: []string{}, Notes: []Note{}, Correctness: []ComparedFailure{}, Rows: []ComparedRow{},
 	}}
-	asked, err := askedRows(base, head, o.SLOs)
-	if err != nil {
-		return nil, err
-	}
 	if slices.ContainsFunc(c.Differences, func(d Difference) bool { return !d.Allowed }) {
 		c.refuse()
-		return c.Comparison, nil
+		return c.Comparison
 	}
 	c.correctness(base, head)
 	for _, s := range asked {
@@ -53,7 +58,7 @@ func Compare(base, head []*Observed, o CompareOptions) (*Comparison, error) {
 	}
 	c.note()
 	c.decide()
-	return c.Comparison, nil
+	return c.Comparison
 }
 
 // comparing is a comparison in the making.
@@ -93,7 +98,6 @@ type sample struct {
 
 func (s *sample) add(run ComparedRun, values []verdict.Range) {
 	s.values = append(s.values, values...)
-	s.Sample = sampleOf(s.values)
 	if len(values) > 0 {
 		s.runs = append(s.runs, ComparedValue{Run: run.ID, Started: run.Started, N: len(values), Median: *intervalOf(sampleOf(values).Median(), true)})
 	}
@@ -125,9 +129,8 @@ func intervalOf(r stats.Range, known bool) *Interval {
 	return &i
 }
 
-// askedRows pairs the rows of both sides, in the order of their first appearance, as far as they are asked for.
-func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
-	var all []pairing
+// pairingsOf pairs the rows of both sides, in the order of their first appearance.
+func pairingsOf(base, head []*Observed) (all []pairing) {
 	for side, runs := range [][]*Observed{base, head} {
 		for _, o := range runs {
 			for _, s := range o.Rows {
@@ -140,6 +143,16 @@ func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
 			}
 		}
 	}
+	for i := range all {
+		p := &all[i]
+		p.base.Sample, p.head.Sample = sampleOf(p.base.values), sampleOf(p.head.values)
+	}
+	return all
+}
+
+// askedRows are the rows of both sides, as far as a user asks for them.
+func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
+	all := pairingsOf(base, head)
 	known := []string{}
 	for _, p := range all {
 		known = append(known, p.Lock+"/"+p.Measure)

@@ -78,12 +78,12 @@ func (r compareRow) atLeast(by float64, more string) string {
 // flawless reports a row of correctness without a breach in the base: a limit other than 0 makes none of it right.
 func (p *pairing) flawless() bool {
 	rows := []string{"duplicate_terminal_states", "overlap.belief", "overlap.work", "overlap.effect", "abandonment.missed", "fence_regressions", "stranded"}
-	return slices.Contains(rows, p.Measure) && p.base.sum() == 0 && (p.head.sum() > 0 || !slices.ContainsFunc(slices.Concat(p.base.values, p.head.values), unsure))
+	return slices.Contains(rows, p.Question.Figure()) && p.base.sum() == 0 && (p.head.sum() > 0 || !slices.ContainsFunc(slices.Concat(p.base.values, p.head.values), unsure))
 }
 
 // none reports that the head has nothing of what the row measures, which is the least that there can be.
 func (p *pairing) none() bool {
-	return p.Unit != verdict.UnitValue && p.Measure != "fence_lag" && !slices.ContainsFunc(p.head.values, func(r verdict.Range) bool { return r.Lo != 0 || unsure(r) })
+	return p.Unit != verdict.UnitValue && p.Question.Measure != "fence_lag" && !slices.ContainsFunc(p.head.values, func(r verdict.Range) bool { return r.Lo != 0 || unsure(r) })
 }
 
 func unsure(r verdict.Range) bool { return r.Hi == nil || *r.Hi > 0 }

@@ -127,7 +127,7 @@ func otherLimits(runs []*Observed) (ds []Difference) {
 	return ds
 }
 
-// sameQuestion reports a sample of the row with that name.
+// sameQuestion reports a sample of the row with that name in a verdict.
 func sameQuestion(x *verdict.Sample, lock, row string) bool {
 	return x.Question.Lock == lock && x.Question.Name() == row
 }
@@ -176,9 +176,10 @@ func recentlyWorse(runs []*Observed, q verdict.Sample, o CompareOptions) string 
 		return ""
 	}
 	before, recent := runs[:len(runs)-last], runs[len(runs)-last:]
-	o.SLOs, o.Allow = []string{q.Question.Lock + "/" + q.Question.Figure()}, []string{"all"}
-	c, err := Compare(before, recent, o)
-	if err != nil || len(c.Rows) == 0 || c.Rows[0].Word != Worse {
+	rows := slices.DeleteFunc(pairingsOf(before, recent), func(p pairing) bool { return p.Lock != q.Question.Lock || p.Measure != q.Name() })
+	o.Allow = []string{"all"}
+	c := comparisonOf(before, recent, rows, o)
+	if len(c.Rows) == 0 || c.Rows[0].Word != Worse {
 		return ""
 	}
 	return fmt.Sprintf("the last %s are worse than those before: %s", figures.Plural(last, "run"), c.Rows[0].Why)

@@ -23,3 +23,10 @@ const (
 	FindingEqualFence       FindingCode = "equal_fence"        // a superseded holder's write that was accepted for a fence equal to the present one's
 	FindingDisputedHolder   FindingCode = "disputed_holder"    // sources name several replicas as the holder of one epoch
 )
+
+// Finding is a contradiction between two ways to know the same thing.
+type Finding struct {
+	Code     FindingCode `json:"code,omitempty"` // what is decided by; "" = nothing is
+	What     string      `json:"what"`
+	Evidence []int64     `json:"evidence"`
+}

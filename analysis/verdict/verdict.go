@@ -319,55 +319,6 @@ type Abandonment struct {
 	Evidence []int64 `json:"evidence"`
 }
 
-// Duplicate is one job with more than one accepted terminal state.
-type Duplicate struct {
-	Lock        string    `json:"lock"`
-	Job         string    `json:"job"`
-	Extra       int       `json:"extra"`
-	Kinds       []string  `json:"kinds"` // stale, repeated, unattributed; conflicting
-	Resurrected bool      `json:"resurrected,omitempty"`
-	Epochs      []string  `json:"epochs"`
-	At          []float64 `json:"at"`
-	// Writes are what happened at each of them, in their order; none in a verdict.json of an earlier lockdrill.
-	Writes   []TerminalWrite `json:"writes,omitempty"`
-	Evidence []int64         `json:"evidence"`
-}
-
-// Writers are who wrote, in their order: lives of replicas as their owner calls them, or as the run does.
-func (d *Duplicate) Writers() []string {
-	if len(d.Writes) == 0 {
-		return d.Epochs
-	}
-	var by []string
-	for i := range d.Writes {
-		by = append(by, d.Writes[i].Writer())
-	}
-	return by
-}
-
-// Writer is who wrote, in words.
-func (w *TerminalWrite) Writer() string {
-	switch {
-	case w.Called != "":
-		return w.Called + " (" + w.Replica + ")"
-	case w.Replica != "":
-		return w.Replica
-	}
-	return "nobody known"
-}
-
-// TerminalWrite is one terminal state of a job that was applied, and what its writer had of the lock then. Times are seconds of the run.
-type TerminalWrite struct {
-	At        float64 `json:"at"`
-	State     string  `json:"state"`
-	Replica   string  `json:"replica,omitempty"`   // the writer's life; "" = not known
-	Called    string  `json:"called,omitempty"`    // its owner's word for it
-	Held      bool    `json:"held"`                // it surely held the key
-	AfterEnd  *Range  `json:"afterEnd,omitempty"`  // how long after the end of its lease; nil = surely not after it, or not known
-	Fault     string  `json:"fault,omitempty"`     // the shot that struck it under that lease
-	Meanwhile string  `json:"meanwhile,omitempty"` // who surely held the key then, in words
-}
-
 // Debt is one key that stayed taken after nobody needed it any more. Unseen grants, of which nobody knows whether they were, have
 // lo 0.
 type Debt struct {
@@ -431,52 +382,6 @@ type Predicted struct {
 	Hi      *float64 `json:"hi"`      // null: in some seed the end was not seen
 	Margin  float64  `json:"margin"`  // what either end is uncertain by: seconds
 	Outside int      `json:"outside"` // of the values of this run: surely not within the band and its margin
-}
-
-// ProbeSummary is how well a probe watched.
-type ProbeSummary struct {
-	ID         string   `json:"id"`
-	Samples    int64    `json:"samples"`
-	LargestGap *float64 `json:"largestGap"` // seconds; null = it never looked
-	Gaps       int      `json:"gaps"`       // stretches above max_gap
-	// Failed counts the gaps in which looks failed, and Why is what the last of those got: then it is not known what was there.
-	Failed int    `json:"failed,omitempty"`
-	Why    string `json:"why,omitempty"`
-
-	Cost *WatchCost `json:"cost,omitempty"` // of observed lock keys
-}
-
-// WatchCost is what watching has cost the store of the locks.
-type WatchCost struct {
-	Way      string   `json:"way"` // events, polling
-	Why      string   `json:"why,omitempty"`
-	Commands int64    `json:"commands"`
-	Events   int64    `json:"events"`
-	Core     *float64 `json:"core"`  // share of a core that the store spent on it, about; null = the store does not tell
-	Store    *float64 `json:"store"` // share of a core that the store used in all
-}
-
-// MonitorCost is what windows of MONITOR, in which holders are found, came to.
-type MonitorCost struct {
-	Windows  int     `json:"windows"`
-	Seconds  float64 `json:"seconds"`  // all of them together
-	Commands int64   `json:"commands"` // that the server told in them
-	Server   float64 `json:"server"`   // seconds of processor time that it used meanwhile, for all its clients
-}
-
-// LateMachine is how late the runner's machine was, by a timer that waits for nobody.
-type LateMachine struct {
-	Stretches int     `json:"stretches"` // of about 200 ms each
-	Late      float64 `json:"late"`      // seconds, in all of them together
-	Worst     float64 `json:"worst"`     // seconds, in one of them
-	Judges    bool    `json:"judges"`    // false: the replicas were not on that machine, so nothing was taken off
-}
-
-// Finding is a contradiction between two ways to know the same thing.
-type Finding struct {
-	Code     FindingCode `json:"code,omitempty"` // what is decided by; "" = nothing is
-	What     string      `json:"what"`
-	Evidence []int64     `json:"evidence"`
 }
 
 // Marshal gives verdict.json: deterministic bytes that end in a newline.

@@ -90,3 +90,47 @@ func TestWhoCannotLookDoesNotSayThatNobodyHolds(t *testing.T) {
 		t.Errorf("another probe's looks fail: %q", steady)
 	}
 }
+
+// A value is no epoch: two keys may carry the same one, as a replica's name does, and one that comes back was granted anew, here to the
+// next life of the replica.
+func TestAValueThatComesBackIsAnotherEpoch(t *testing.T) {
+	e := loopDrill(1)
+	e.Kubernetes, e.System.Mode, e.System.Replicas = &experiments.Kubernetes{}, experiments.ModeObserve, 1
+	second := e.System.Locks[0]
+	second.Name = "second"
+	e.System.Locks = append(e.System.Locks, second)
+	c := New(e, 1)
+	live := func(inc string) {
+		c.Observe(history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: inc[:2], Incarnation: inc, Pod: podIn(inc)}})
+		c.Observe(history.Event{Kind: history.ReplicaReady, Replica: &history.Replica{Name: inc[:2], Incarnation: inc}})
+	}
+	look := func(at int64, lock, value, holder string) {
+		c.Observe(history.Event{Kind: history.LookKind, Span: history.At(at), Lock: lock, Key: "key-" + lock, Epoch: value, Look: &history.Look{Present: value != "", PTTL: 1e9, Holder: holder}})
+	}
+	owns := func(lock, want string) {
+		t.Helper()
+		if inc, alive := c.owner("key-"+lock, "name"); inc != want || alive != (want != "") || c.world.isHeld(lock, 0) != (want != "") {
+			t.Errorf("%s is held by %q, alive %v; want %q", lock, inc, alive, want)
+		}
+	}
+	live("r1.1")
+	look(1e9, "loop", "name", "r1.1")
+	look(1e9, "second", "name", "r1.1")
+	owns("loop", "r1.1")
+	owns("second", "r1.1")
+	victim := c.world.shown["key-loop"]
+	s := c.series[0]
+	s.fired, s.exposed = 2e9, []*exposure{{epoch: victim}}
+	c.Observe(history.Event{Kind: history.ReplicaExit, Span: history.At(2e9), Replica: &history.Replica{Name: "r1", Incarnation: "r1.1"}})
+	live("r1.2")
+	look(3e9, "loop", "", "")
+	owns("loop", "")
+	if s.exposed[0].closed {
+		t.Error("a key that is free ended the trial")
+	}
+	look(4e9, "loop", "name", "r1.2")
+	owns("loop", "r1.2")
+	if !s.exposed[0].closed {
+		t.Error("the next grant did not end the trial: it has the victim's name")
+	}
+}

@@ -3,7 +3,9 @@ package analysis
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // row finds the row of a measure.
@@ -119,13 +122,22 @@ func TestWhyIsRoundedOutwards(t *testing.T) {
 
 // What a row says is missing can be followed.
 func TestNextForVoid(t *testing.T) {
-	burst, kill := &experiments.Fault{}, &experiments.Fault{Spec: &fault.Kill{}}
+	burst, kill := &experiments.Fault{ID: "burst"}, &experiments.Fault{Spec: &fault.Kill{}}
+	alone, beside := advice{&experiments.Experiment{}}, advice{&experiments.Experiment{AllowOverlap: [][2]string{{"kill", "burst"}}}}
 	moved := []verdict.Void{{Code: verdict.VoidMoved, Detail: "r1.1 died"}}
-	if got := nextForVoid(burst, moved, 0); strings.Contains(got, "phase") || !strings.Contains(got, "allow_overlap") {
+	if got := beside.forVoid(burst, moved, 0); strings.Contains(got, "phase") || !strings.Contains(got, "allow_overlap") {
 		t.Errorf("a burst has no phase: %q", got)
 	}
-	if got := nextForVoid(kill, moved, 0); !strings.Contains(got, "after_grant") {
-		t.Errorf("kill: %q", got)
+	if got := alone.forVoid(burst, moved, 0); strings.Contains(got, "allow_overlap") {
+		t.Errorf("the file has no allow_overlap: %q", got)
+	}
+	for _, c := range []struct {
+		kill *fault.Kill
+		says string
+	}{{&fault.Kill{HolderOf: "job"}, "phase: after_grant, or on: acquired"}, {&fault.Kill{HolderOf: "job", Phase: fault.AfterGrant}, "held: on: acquired"}, {&fault.Kill{HolderOf: "job", On: fault.Acquired}, "held for longer"}} {
+		if kill.Spec = c.kill; !strings.Contains(alone.forVoid(kill, moved, 0), c.says) {
+			t.Errorf("%+v: %q", c.kill, alone.forVoid(kill, moved, 0))
+		}
 	}
 	if got := abortText(&history.Note{What: "limit", Why: "limits.max_run of 1m0s is over"}); got != "limits.max_run of 1m0s is over" {
 		t.Error(got)
@@ -223,5 +235,89 @@ func TestDeclaredLimit(t *testing.T) {
 	e.TimeScale = 0.05
 	if r := rowOf(t, Judge(e, h), "takeover.max"); r.Declared != 12 || r.Limit != 0.6 {
 		t.Errorf("declared %g, held against %g", r.Declared, r.Limit)
+	}
+}
+
+// No advice names what the file has: over all recorded runs, as they are and with each shot void for each reason, as long as fewer shots,
+// longer faults and other moments could be advised.
+func TestNoAdviceNamesWhatTheFileHas(t *testing.T) {
+	count := regexp.MustCompile(`(?:repeat: \{count: |at_most to )(\d+)`)
+	check := func(of string, e *experiments.Experiment, j *verdict.Judgement) (n int) {
+		has := advice{e}
+		tell := func(lock, next string) {
+			n++
+			if m := count.FindStringSubmatch(next); m != nil {
+				if want, _ := strconv.Atoi(m[1]); want <= has.declared(lock) {
+					t.Errorf("%s: %q, and the file declares %d", of, next, has.declared(lock))
+				}
+			}
+			for _, f := range e.Faults {
+				outlasts := f.For > has.ttl(lock) && has.ttl(lock) > 0 && has.strikes(&f, lock)
+				if outlasts && f.Traits().Class == verdict.ClassPause && strings.Contains(next, "Let the fault outlast") ||
+					outlasts && f.Traits().Fails == lockcore.OpRenew && strings.Contains(next, "Add a fault that outlasts") {
+					t.Errorf("%s: %q, and %s lasts %s", of, next, f.ID, f.For)
+				}
+				if len(e.Faults) == 1 && (f.Moment() == fault.AfterGrant && strings.Contains(next, "phase: after_grant") ||
+					f.Moment() == fault.Acquired && strings.Contains(next, "on: acquired")) {
+					t.Errorf("%s: %q, and %s has it", of, next, f.ID)
+				}
+			}
+			if strings.Contains(next, "allow_overlap") && len(e.AllowOverlap) == 0 {
+				t.Errorf("%s: %q, and the file has none", of, next)
+			}
+		}
+		for _, m := range j.Missing {
+			tell("", m.Next)
+		}
+		for _, r := range j.Rows() {
+			tell(r.Lock, r.Next)
+			for _, m := range r.Missing {
+				tell(r.Lock, m.Next)
+			}
+		}
+		return n
+	}
+	told := 0
+	for name := range cases {
+		e, h := load(t, name)
+		told += check(name, e, Judge(e, h))
+		for _, why := range []history.VoidReason{history.Moved, history.NoTarget, history.Unconfirmed, history.FaultFailed, history.HolderUnknown} {
+			e, h := load(t, name)
+			for _, ev := range h.Events {
+				if ev.Kind == history.FaultConfirmed {
+					voided(h, ev.Op, why)
+				}
+			}
+			told += check(name+", "+string(why), e, Judge(e, h))
+		}
+	}
+	if told < 1000 {
+		t.Errorf("%d pieces of advice: this test looks in the wrong place", told)
+	}
+}
+
+// A pause that outlasted the lease, after which every holder went on, is not advised to do so.
+func TestAdviceOnAFaultThatOutlasts(t *testing.T) {
+	e, h := load(t, "pause-recovery")
+	tk := experiments.Within(time.Hour)
+	lock := e.Faults[0].Lock()
+	e.SLOs = []experiments.SLO{{Lock: lock, Takeover: tk}, {Lock: lock, Abandonment: &experiments.AbandonmentLimits{Missed: experiments.AtMost(0)}}}
+	ttl := e.Lock(lock).Policy.TTL
+	for _, c := range []struct {
+		lasts time.Duration
+		says  string
+	}{{ttl / 2, "Let the fault outlast the lease (`for` above the ttl of "}, {ttl, "Let the fault outlast"}, {2 * ttl, "Let at least two replicas want the lock"}} {
+		e.Faults[0].For = c.lasts
+		if r := rowOf(t, Judge(e, h), "takeover.max"); !strings.HasPrefix(r.Next, c.says) {
+			t.Errorf("a fault of %s: %s: %q (%s)", c.lasts, r.Verdict, r.Next, r.Why)
+		}
+	}
+	burst := experiments.Fault{ID: "burst", For: 2 * ttl, Spec: &fault.Failures{Of: lockcore.OpRenew}}
+	if got := (advice{e}).jeopardy(lock); !strings.HasPrefix(got, "Add a fault") {
+		t.Error(got)
+	}
+	e.Faults = append(e.Faults, burst)
+	if got := (advice{e}).jeopardy(lock); !strings.HasPrefix(got, "Let the work outlast the lease") {
+		t.Error(got)
 	}
 }

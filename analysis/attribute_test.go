@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -112,7 +113,7 @@ func struckAsWatched(t *testing.T, file string, slo experiments.SLO, body func(f
 			x.Pos = last[h.Events[i].Source]
 		}
 	}
-	slo.Lock = map[bool]string{true: "loop", false: "job"}[slo.TickGap != nil]
+	slo.Lock = cmp.Or(slo.Lock, map[bool]string{true: "loop", false: "job"}[slo.TickGap != nil])
 	e.SLOs = []experiments.SLO{slo}
 	j := Judge(e, h)
 	if len(j.SLOs) == 0 {

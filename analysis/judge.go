@@ -361,7 +361,7 @@ func (r *Judger) Read(h history.Source) (*Facts, error) {
 		keys: map[string]*keyIndex{}, byLock: map[string][]*keyIndex{}, jobs: map[string]*job{}, replicas: map[string][]*epoch{},
 		writes: map[opKey]*claim{}, deaths: map[string]death{}, claims: map[string]int64{}, pauses: map[string][]pause{},
 		ready: map[string]int64{}, heard: map[string]bool{}, called: map[string]string{}, probes: map[string]*coverage{}, samples: signals.Samples{},
-		ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, told: history.Numbers{}, unread: map[string]unread{}, vanishings: map[string][]vanishing{}, phases: map[string]*history.Event{},
+		ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, told: history.Numbers{}, unread: map[string]unread{}, vanishings: map[*epoch]vanishing{}, beliefs: map[string][]*history.Event{}, phases: map[string]*history.Event{},
 	}
 	if err := ix.read(h); err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func (j *judging) answer(l *experiments.Limit) *answer {
 	case a.unfit != "":
 		a.word = verdict.Inconclusive
 	case a.word == verdict.Inconclusive:
-		a.lacks = append(a.lacks, a.undecided()...)
+		a.lacks = append(a.lacks, a.undecided(j.advice())...)
 	}
 	return a
 }
@@ -121,12 +121,12 @@ func (a *answer) question(missed tally) *forecast.Question {
 }
 
 // undecided is what keeps an answer away that lies in the figure itself: a machine that was late, or too few trials.
-func (a *answer) undecided() []verdict.Missing {
+func (a *answer) undecided(file advice) []verdict.Missing {
 	if a.l.Quantile > 0 && (a.n > 0 || a.m.kills) {
 		if late := belatedAny(a.each, a.limit.lo); late != nil {
 			return late
 		}
-		return []verdict.Missing{a.tooFew()}
+		return []verdict.Missing{a.tooFew(file)}
 	}
 	return a.madeLate()
 }

@@ -93,6 +93,7 @@ func measures() map[string]*measure {
 		"foreign_releases":          {unit: num, of: "release", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("released", func(e *epoch) []*call { return e.releases })},
 		"foreign_renewals":          {unit: num, of: "renewal", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("renewed", func(e *epoch) []*call { return e.renewals })},
 		"duplicate_epochs":          {unit: num, of: "grant", needs: run | said, none: verdict.MissingHolders, sees: grantedAgain},
+		"vanished":                  {unit: num, of: "grant", needs: needLate | needKeys | said, none: verdict.MissingHolders, sees: keysVanished},
 		"fence_regressions":         {unit: num, of: "grant", needs: run, sees: regressed},
 		"held":                      {unit: sec, of: "hold", needs: needLate | needHeard, sees: spread, facing: facingSpread},
 		"wait":                      {unit: sec, of: "wait", needs: needLate | needHeard, sees: spread, facing: facingSpread},
@@ -156,8 +157,11 @@ func (f *figure) complete(j *judging, l *experiments.Limit, m *measure) {
 	}
 	if f.n == 0 && m.none != "" {
 		parameters := []any{l.Lock}
-		if m.none == verdict.MissingAnswers {
+		switch m.none {
+		case verdict.MissingAnswers:
 			parameters = []any{m.of, l.Lock}
+		case verdict.MissingJeopardy:
+			parameters = append(parameters, j.advice().jeopardy(l.Lock))
 		}
 		f.lacks = append(f.lacks, verdict.Lacking(m.none, parameters...))
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -28,7 +30,7 @@ func (ix *Facts) findVanished() {
 			if !ok {
 				continue
 			}
-			if ix.vanishings[k.lock] = append(ix.vanishings[k.lock], v); v.by == "" {
+			if ix.vanishings[e] = v; v.by == "" {
 				continue
 			}
 			if next := k.following(i); next != nil && next.unexplained && ix.robbed(e, next) { // told already, with who took it
@@ -50,7 +52,9 @@ func (ix *Facts) vanishing(k *keyIndex, e *epoch) (v vanishing, ok bool) {
 		return v, false
 	}
 	v = vanishing{e: e, left: between(l.end, l.due)}
-	v.by, v.n = ix.actsAfter(e, l.end.To)
+	if v.by, v.n = ix.actsAfter(e, l.end.To); v.by == "" {
+		v.by, v.n = ix.believesAfter(k, e)
+	}
 	return v, true
 }
 
@@ -75,15 +79,81 @@ func (ix *Facts) actsAfter(e *epoch, t int64) (what string, n int64) {
 	return "", 0
 }
 
+// believesAfter is what the holder of e of somebody's own said of itself when its key had gone, "" = nothing that tells. A belief that was
+// there when the key ended, and for longer afterwards than a release may be on its way, is no holder's who has just given the key back; one
+// that may be about a later grant, or another key, tells nothing of this one.
+func (ix *Facts) believesAfter(k *keyIndex, e *epoch) (what string, n int64) {
+	gone := plus(e.life.end.To, ix.flight(ix.policy(k.lock).OpTimeout))
+	until := int64(open)
+	for _, o := range k.epochs { // it may lead again by then
+		if o != e && o.granted.To > e.granted.To && (o.replica == "" || o.replica == e.replica) {
+			until = min(until, o.granted.From)
+		}
+	}
+	looker := ix.looker(k.lock)
+	if _, blind := ix.probes[looker].blind(history.Span{From: e.life.end.From, To: gone}, ix.maxGap(looker)); blind {
+		return "", 0
+	}
+	var last *history.Event // of what the replica said, as long as it says that it leads
+	for _, ev := range ix.beliefs[k.lock] {
+		b := ev.Belief
+		if e.replica == "" || b.Incarnation != e.replica || ev.Key != k.name && (ev.Key != "" || !k.loop) {
+			continue
+		}
+		if last != nil && last.To <= e.life.end.From && min(until, lastSaid(ev)) > gone {
+			return "said that it led", last.N
+		}
+		switch {
+		case !b.Holds:
+			last = nil
+		case last == nil:
+			last = ev
+		}
+	}
+	return "", 0
+}
+
+// lastSaid is the latest instant at which what was said before ev surely still was.
+func lastSaid(ev *history.Event) int64 {
+	switch b := ev.Belief; {
+	case b.Direct, b.Holds:
+		return ev.From
+	case b.Prev != nil:
+		return b.Prev.From
+	}
+	return never
+}
+
 // vanishedOf counts the keys of the lock that vanished: for sure, and those that may have been released.
 func (ix *Facts) vanishedOf(lock string) (t tally, evidence []int64) {
-	for _, v := range ix.vanishings[lock] {
+	for _, e := range ix.epochsOf(lock) {
+		v, ok := ix.vanishings[e]
+		if !ok {
+			continue
+		}
 		if t.hi++; v.by != "" {
 			t.lo++
 		}
 		evidence = append(evidence, v.e.n, v.n)
 	}
 	return t, evidence
+}
+
+// keysVanished counts grants whose key ended before its lease, by nobody's release and no fault.
+func keysVanished(j *judging, l *experiments.Limit) figure {
+	t, evidence := j.ix.vanishedOf(l.Lock)
+	f := figure{value: t.value(), evidence: evidence, lacks: fewJobs(j.dups[l.Lock].finished, l.MinJobs)}
+	for _, e := range j.ix.epochsOf(l.Lock) {
+		if !e.ghost && !e.stranger {
+			f.n++
+		}
+	}
+	f.saw = t.of(f.n, "grant", "lost its key before its lease was over", "may have lost its key before its lease was over")
+	f.closer = "Let the holder's acts be seen: what it does under the lock after its key has gone tells a loss from a release. Effects tell it that carry the token (map.token)."
+	if why, next := j.ix.exp.Untold(l.Lock, l.Measure); why != "" { // a stored run may ask what is refused
+		f.unfit, f.next = capital(why), capital(next)
+	}
+	return f
 }
 
 // writer is how texts call an incarnation; "" = it has no name.

@@ -63,6 +63,7 @@ func phrases() map[string]phrase {
 		"foreign_releases":         {"%[1]s of %[2]s succeeded although the key belonged to another epoch", adviceOnForeigner},
 		"foreign_renewals":         {"%[1]s of %[2]s succeeded although the key belonged to another epoch", adviceOnForeigner},
 		"duplicate_epochs":         {"%[1]s of %[2]s carried a token that had been granted before", "Make a new token for each acquire, not one for each process."},
+		"vanished":                 {"", "Find out who deleted the key, or what the store evicted: its slow log, its eviction policy, a script that deletes by pattern. Let the holder look at its key before each effect."},
 		"fence_regressions":        {"", adviceOnFences},
 		"held":                     {"%[2]s, the longest %[1]s", "Shorten the work under the lock, or raise the limit."},
 		"wait":                     {"%[2]s, the longest %[1]s", "Shorten the holds, or free keys sooner that nobody needs: see debts."},
@@ -185,14 +186,14 @@ func epochTook(e *epoch, d dur) string {
 }
 
 // tooFew says how many trials it takes to claim the quantile, when so many of them missed it.
-func (a *answer) tooFew() verdict.Missing {
+func (a *answer) tooFew(file advice) verdict.Missing {
 	missed, name := over(a.each, a.limit.lo), a.l.Bound()
 	if a.growing {
 		q := a.question(missed)
-		return verdict.Lacking(verdict.MissingMoreRepeats, q.Says(a.of), a.n+q.More())
+		return verdict.Lacking(verdict.MissingMoreRepeats, q.Says(a.of), file.repeats(a.l.Lock, a.n+q.More()))
 	}
 	need, things := stats.TrialsNeeded(a.l.Quantile, missed.hi), figures.Plural(a.n, a.of)
-	next := fmt.Sprintf("Set repeat: {count: %d}, or promise a max.", need)
+	next := file.trials(a.l.Lock, need)
 	switch {
 	case !a.m.kills:
 		return verdict.Lacking(verdict.MissingMoreValues, figures.Count(missed.hi), things, name, need)

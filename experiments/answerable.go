@@ -23,7 +23,8 @@ func tellers() []told {
 		{"takeover", true, true, always},
 		{"rolling", false, false, always}, // whoever restarts replicas in turn knows
 		{"abandonments", true, true, bySignal},
-		{"duplicate_epochs", true, true, byKeys},
+		{"duplicate_epochs", true, true, byTokens},
+		{"vanished", true, true, byKeys},
 		{"tick_gap", true, false, byEffects},
 		{"stranded", false, true, byEffects},
 		{"duplicate_terminal_states", false, true, byEveryEnd},
@@ -39,7 +40,7 @@ const saysNothing = "an observed system does not tell lockdrill when it works, a
 // in a file, such as lock_debt.
 func (e *Experiment) Untold(lock, measure string) (why, next string) {
 	if !e.Observed() {
-		return "", ""
+		return e.unleased(lock, measure)
 	}
 	all := tellers()
 	at := slices.IndexFunc(all, func(t told) bool { return t.measure == measure })
@@ -50,10 +51,27 @@ func (e *Experiment) Untold(lock, measure string) (why, next string) {
 	if l == nil { // that its name is wrong is said elsewhere
 		l = &Lock{Name: lock}
 	}
+	if why, _ = e.unleased(lock, measure); why != "" {
+		return why, e.canTell(lock)
+	}
 	if why, next = all[at].lacks(e, l); why != "" && next == "" {
 		next = e.canTell(lock)
 	}
 	return why, next
+}
+
+// unleased is why a lock cannot end before its lease does, where the measure asks for that: it has no lease, or it is an object that stays.
+func (e *Experiment) unleased(lock, measure string) (why, next string) {
+	l := e.Lock(lock)
+	switch {
+	case measure != "vanished":
+		return "", ""
+	case !e.Leases():
+		return "a lock of this store is its holder's for as long as the session lasts, and has no lease to end before", "loss_to_fence can"
+	case l != nil && e.OnLease(l):
+		return "a Lease object stays when its lease is over, and goes on naming its last holder", "loss_to_fence can"
+	}
+	return "", ""
 }
 
 // canTell names the measures that something tells of an observed lock.
@@ -83,8 +101,16 @@ func bySignal(_ *Experiment, l *Lock) (why, next string) {
 	return saysNothing, "say in the lock which counter or log line tells what it gives up: abandoned_by: {metric: NAME} or {log: PATTERN}"
 }
 
-// byKeys is of what looks at keys tell: a Lease object carries no token, and a value that is a name comes back by right.
+// byKeys is of what looks at keys tell: a Lease object is none, and goes on naming its last holder when the lease is over.
 func byKeys(e *Experiment, l *Lock) (why, next string) {
+	if l.Lease != "" {
+		return saysNothing, ""
+	}
+	return "", ""
+}
+
+// byTokens is of what the tokens in keys tell: a value that is a name comes back by right.
+func byTokens(e *Experiment, l *Lock) (why, next string) {
 	switch {
 	case l.Lease != "":
 		return saysNothing, ""

@@ -109,7 +109,7 @@ func named[T int | float64 | time.Duration](ps []part, name string, b *Bound[T])
 func (s *SLO) counts() []*CountLimit {
 	var out []*CountLimit
 	for _, n := range []*CountLimit{s.DuplicateTerminalStates, s.Abandonments, s.Stranded, s.FenceRegressions, s.ReExecuted, s.OrphanAcquires,
-		s.ForeignReleases, s.ForeignRenewals, s.DuplicateEpochs} {
+		s.ForeignReleases, s.ForeignRenewals, s.DuplicateEpochs, s.Vanished} {
 		if n != nil {
 			out = append(out, n)
 		}

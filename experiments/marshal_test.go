@@ -332,6 +332,9 @@ func (g generator) slo(e *Experiment) SLO {
 		s.ForeignRenewals = &CountLimit{Bound: g.bound()}
 	case 17:
 		s.DuplicateEpochs = &CountLimit{Bound: g.bound()}
+		if g.IntN(2) == 0 {
+			s.DuplicateEpochs, s.Vanished = nil, s.DuplicateEpochs
+		}
 	case 18:
 		s.Blocked = AtMost(g.duration())
 	case 14:

@@ -27,6 +27,7 @@ type SLO struct {
 	ForeignReleases         *CountLimit           // releases of a key that had been granted to another
 	ForeignRenewals         *CountLimit           // renewals of a key that had been granted to another
 	DuplicateEpochs         *CountLimit           // grants whose token had been granted before
+	Vanished                *CountLimit           // keys that ended before their lease did, though nobody gave them back
 	LossToFence             *Bound[time.Duration] // how long a holder relied on a key that had been taken from it
 	Blocked                 *Bound[time.Duration] // how long after its work a worker was still giving its key back
 	Held                    *ClassLimits          // how long the lock was held
@@ -84,6 +85,8 @@ func (s *SLO) Measure() string {
 		return "foreign_renewals"
 	case s.DuplicateEpochs != nil:
 		return "duplicate_epochs"
+	case s.Vanished != nil:
+		return "vanished"
 	case s.LossToFence != nil:
 		return "loss_to_fence"
 	case s.Blocked != nil:

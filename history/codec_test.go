@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -42,6 +43,22 @@ func recordedLines(t testing.TB) [][]byte {
 	return lines
 }
 
+// withoutNaN is e with a number in place of each NaN, which is equal to nothing, not even to itself.
+func withoutNaN(e Event) Event {
+	if e.Sample == nil {
+		return e
+	}
+	sample := *e.Sample
+	sample.Values = slices.Clone(sample.Values)
+	for i := range sample.Values {
+		if math.IsNaN(float64(sample.Values[i].Value)) {
+			sample.Values[i].Value = Number(math.MaxFloat64)
+		}
+	}
+	e.Sample = &sample
+	return e
+}
+
 // bothWays reads a line by the walk and by encoding/json, and writes what came of it in both ways: they must agree.
 func bothWays(line []byte) (walked bool, err error) {
 	var want Event
@@ -54,7 +71,7 @@ func bothWays(line []byte) (walked bool, err error) {
 		case !walked:
 		case derr != nil || rest:
 			return walked, fmt.Errorf("read what is no event (%v)", derr)
-		case !reflect.DeepEqual(got, want):
+		case !reflect.DeepEqual(withoutNaN(got), withoutNaN(want)):
 			return walked, fmt.Errorf("read %+v\nwant %+v", got, want)
 		}
 	}
@@ -219,7 +236,7 @@ func TestTheReaderGivesWhatReadGives(t *testing.T) {
 			if err == io.EOF {
 				break
 			}
-			if err != nil || !reflect.DeepEqual(*e, h.Events[n]) {
+			if err != nil || !reflect.DeepEqual(withoutNaN(*e), withoutNaN(h.Events[n])) {
 				t.Fatalf("event %d: %+v, %v", n, e, err)
 			}
 			n++
@@ -228,7 +245,7 @@ func TestTheReaderGivesWhatReadGives(t *testing.T) {
 			numbers := []int64{int64(n), 1, int64(i*7%n) + 1, int64(i*13%n) + 1, 2, int64(i*7%n) + 1}
 			want := slices.Compact(slices.Sorted(slices.Values(numbers)))
 			err := s.Marks().Events(bytes.NewReader(buf.Bytes()[:cut]), numbers, func(e *Event) {
-				if e.N != want[0] || !reflect.DeepEqual(*e, h.Events[e.N-1]) {
+				if e.N != want[0] || !reflect.DeepEqual(withoutNaN(*e), withoutNaN(h.Events[e.N-1])) {
 					t.Fatalf("again: %+v, want %d", e, want[0])
 				}
 				want = want[1:]

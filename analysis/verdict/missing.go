@@ -83,14 +83,14 @@ const (
 	MissingRolls        MissingCode = "rolls"          // lock
 	MissingRolled       MissingCode = "rolled"         // fault, replicas restarted, of how many, one that was not
 	MissingReturn       MissingCode = "return"         // which replica did not come back, and for how long, what to do
-	MissingJeopardy     MissingCode = "jeopardy"       // lock
+	MissingJeopardy     MissingCode = "jeopardy"       // lock, what to do
 	MissingLosses       MissingCode = "losses"         // lock
 	MissingWorkEnds     MissingCode = "work_ends"      // lock
 	MissingDoneHolders  MissingCode = "done_holders"   // lock
 	MissingAnswers      MissingCode = "answers"        // operation, lock
 	MissingValues       MissingCode = "values"         // what of, whose
 	MissingCleanTrials  MissingCode = "clean_trials"   // trials, quantile, how many it takes, what to do
-	MissingMoreRepeats  MissingCode = "more_repeats"   // what was seen and needed, how many in all
+	MissingMoreRepeats  MissingCode = "more_repeats"   // what was seen and needed, what to do
 	MissingMoreTrials   MissingCode = "more_trials"    // trials that missed, quantile, how many it takes, how many clean, what to do
 	MissingMoreValues   MissingCode = "more_values"    // values that missed, of, quantile, how many it takes
 	MissingProvoked     MissingCode = "provoked"       // what, in how many shots, what to do

@@ -1,0 +1,99 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// advice is what to change in a file, with what the file has at hand: nobody is told to write what stands there already.
+type advice struct{ file *experiments.Experiment } // as loaded, in the numbers that its reader sees
+
+func (j *judging) advice() advice { return advice{j.ix.judger.file} }
+
+// apart keeps a fault away from others.
+func (a advice) apart(f *experiments.Fault) string {
+	if slices.ContainsFunc(a.file.AllowOverlap, func(pair [2]string) bool { return slices.Contains(pair[:], f.ID) }) {
+		return "give another `at`, or no allow_overlap"
+	}
+	return "give another `at`"
+}
+
+// heldSurely is how a kill meets a holder.
+func (a advice) heldSurely(f *experiments.Fault) string {
+	switch f.Moment() {
+	case fault.Acquired:
+		return "Let the lock be held for longer, so that its holder still has it when the fault strikes."
+	case fault.AfterGrant:
+		return "Fire while the lock is surely held: on: acquired."
+	}
+	return "Fire while the lock is surely held: phase: after_grant, or on: acquired."
+}
+
+// outlast is how a fault costs its holder the lease, where every holder went on; does says which faults of the lock are meant.
+func (a advice) outlast(lock string, does func(*experiments.Fault) bool) string {
+	ttl, longest, any := a.ttl(lock), time.Duration(0), false
+	for i := range a.file.Faults {
+		if f := &a.file.Faults[i]; a.strikes(f, lock) && does(f) {
+			longest, any = max(longest, f.For), true
+		}
+	}
+	if any && longest > ttl {
+		return fmt.Sprintf("Let at least two replicas want the lock, or promise no takeover: the fault lasted for longer than the ttl of %s, and every holder went on after it.", figures.Exact(int64(ttl)))
+	}
+	return fmt.Sprintf("Let the fault outlast the lease (`for` above the ttl of %s), or promise no takeover: every holder went on after the fault.", figures.Exact(int64(ttl)))
+}
+
+// jeopardy is how the work of a lock gets into it.
+func (a advice) jeopardy(lock string) string {
+	ttl := a.ttl(lock)
+	for i := range a.file.Faults {
+		if f := &a.file.Faults[i]; f.Traits().Fails == lockcore.OpRenew && a.strikes(f, lock) && f.For > ttl {
+			return fmt.Sprintf("Let the work outlast the lease: the fault %s lasts for longer than the ttl of %s, and no work surely did.", f.ID, figures.Exact(int64(ttl)))
+		}
+	}
+	return fmt.Sprintf("Add a fault that outlasts the lease: renew_failures for longer than the ttl of %s.", figures.Exact(int64(ttl)))
+}
+
+// trials is how a quantile gets as many trials of the lock as it needs.
+func (a advice) trials(lock string, need int) string {
+	if n := a.declared(lock); n >= need {
+		return fmt.Sprintf("Let each of the %d shots that the file declares give a trial: see the faults of this run. Or promise a max.", n)
+	}
+	return fmt.Sprintf("Set repeat: {count: %d}, or promise a max.", need)
+}
+
+// repeats is the same where kills go on until the quantile is answered.
+func (a advice) repeats(lock string, need int) string {
+	if a.declared(lock) >= need {
+		return "Run again and judge the runs together: lockdrill judge --pool."
+	}
+	return fmt.Sprintf("Set at_most to %d or more, or run again and judge the runs together: lockdrill judge --pool.", need)
+}
+
+// declared is how many shots the file has at most of one fault at the lock.
+func (a advice) declared(lock string) (n int) {
+	for i := range a.file.Faults {
+		if f := &a.file.Faults[i]; a.strikes(f, lock) {
+			n = max(n, f.Repeat.Count)
+		}
+	}
+	return n
+}
+
+// strikes reports a fault that is aimed at the lock's holder, or at nobody's in particular.
+func (a advice) strikes(f *experiments.Fault, lock string) bool {
+	return f.Lock() == lock || f.Lock() == "" && (f.Traits().Lock == "" || f.Traits().Lock == lock)
+}
+
+func (a advice) ttl(lock string) time.Duration {
+	if l := a.file.Lock(lock); l != nil {
+		return l.Policy.TTL
+	}
+	return 0
+}

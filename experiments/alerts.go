@@ -5,15 +5,13 @@ import (
 	"regexp"
 	"slices"
 	"time"
-
-	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Alerts says who is asked which alerts fire.
 type Alerts struct {
 	PromServer
-	API   string        `rule:"words=prometheus|alertmanager" file:"api"` // prometheus: its rules; alertmanager: what was sent to it, which does not tell whether rules are evaluated
-	Every time.Duration `rule:"positive" scale:"no"`                      // at most so long between two looks
+	API   string        `rule:"words=prometheus|alertmanager,default=prometheus" file:"api"` // prometheus: its rules; alertmanager: what was sent to it, silenced and inhibited alerts too, which does not tell whether rules are evaluated; name one Alertmanager, not what balances between several
+	Every time.Duration `rule:"positive,default=1s,least=50ms" scale:"no"`                   // at most so long between two looks, a quarter of the interval of the rules where that is less; not scaled
 }
 
 // Words of Alerts.API.
@@ -22,14 +20,12 @@ const (
 	APIAlertmanager = "alertmanager"
 )
 
-func (a *Alerts) setDefaults() { a.API, a.Every = APIPrometheus, time.Second }
-
 // AlertLimit is what stands beside SLO.Alert. Times are those of the server's rules, and are not scaled.
 type AlertLimit struct {
-	Labels         map[string]string // of alerts: only those with these labels
-	Within         time.Duration     `rule:"quiet" scale:"no"` // of alerts: it fires at most so long after the fault took effect; of silent: so long after the last fault it is watched
-	ResolvesWithin time.Duration     `rule:"quiet" scale:"no"` // of alerts: it goes away at most so long after the fault was over; default: within
-	Silent         bool              `rule:"quiet"`            // of alerts: none of that name fires in the whole run
+	Labels         map[string]string `rule:"for=alert"`                 // of alerts: only those with these labels
+	Within         time.Duration     `rule:"omit,for=alert" scale:"no"` // of alerts: it fires at most so long after the fault took effect; of silent: so long after the last fault it is watched
+	ResolvesWithin time.Duration     `rule:"omit,for=alert" scale:"no"` // of alerts: it goes away at most so long after the fault was over; default: within
+	Silent         bool              `rule:"omit,for=alert"`            // of alerts: none of that name fires in the whole run
 }
 
 // Fires reports whether an alert with these labels is one of the row.
@@ -76,59 +72,33 @@ func (s *SLO) AlertWait(fired, firing bool) time.Duration {
 	return s.Within + alertsLate
 }
 
-const minAlertEvery = 50 * time.Millisecond
-
-// alerts checks who is asked for alerts.
-func (c *checker) alerts() {
-	a := c.e.Probes.Alerts
-	if a == nil || c.touched("probes.alerts") {
-		return
-	}
-	c.promServer("probes.alerts", &a.PromServer)
-	if a.Every < minAlertEvery {
-		c.check("probes.alerts.every", "%s is under %s: a look at all rules is no small request", figures.Spell(a.Every), figures.Spell(minAlertEvery))
-	}
-}
-
 // alert checks a row about alerts; expected: it stands under expect.
 func (c *checker) alert(path string, s *SLO, expected bool) {
 	a := c.e.Probes.Alerts
 	if a == nil {
-		c.check(path+".alert", "nobody is asked for alerts: say where, probes.alerts: {url: \"http://prometheus:9090\"}")
+		c.Check(path+".alert", "nobody is asked for alerts: say where, probes.alerts: {url: \"http://prometheus:9090\"}")
 	}
 	if s.Lock != "" {
 		c.lock(path+".lock", s.Lock)
 	}
 	if *s.Alert == "" {
-		c.check(path+".alert", "missing: the name of an alert")
+		c.Check(path+".alert", "missing: the name of an alert")
 	}
 	switch {
 	case !s.Silent && s.Within == 0:
-		c.check(path, "alert %s fires how long after the fault at most? Say within", *s.Alert)
+		c.Check(path, "alert %s fires how long after the fault at most? Say within", *s.Alert)
 	case !s.Silent:
 		c.faultNamed(path, s.Fault, "fires after which fault?")
 		return
 	case expected:
-		c.check(path+".silent", "nothing is provoked by silence: it belongs under slos")
+		c.Check(path+".silent", "nothing is provoked by silence: it belongs under slos")
 	case s.Fault != "" || s.ResolvesWithin != 0:
-		c.check(path, "silent is about the whole run: leave fault and resolves_within out")
+		c.Check(path, "silent is about the whole run: leave fault and resolves_within out")
 	case a != nil && a.API == APIAlertmanager:
-		c.check(path+".silent", "an Alertmanager does not tell whether rules are evaluated, so its silence says nothing: ask the Prometheus (probes.alerts)")
+		c.Check(path+".silent", "an Alertmanager does not tell whether rules are evaluated, so its silence says nothing: ask the Prometheus (probes.alerts)")
 	}
 	if _, err := regexp.Compile(*s.Alert); err != nil {
-		c.check(path+".alert", "%s", err)
-	}
-}
-
-// beside refuses what is said of alerts where there is none.
-func (c *checker) beside(path string, s *SLO) {
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{{"labels", len(s.Labels) > 0}, {"within", s.Within != 0}, {"resolves_within", s.ResolvesWithin != 0}, {"silent", s.Silent}} {
-		if f.set {
-			c.check(path+"."+f.name, "is of alerts: beside it stands alert")
-		}
+		c.Check(path+".alert", "%s", err)
 	}
 }
 

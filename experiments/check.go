@@ -1,25 +1,47 @@
 package experiments
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 
-	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // checker finds what is wrong with values that are right one by one. It names values by their path in the file.
 type checker struct {
-	*collector
+	*vocab.File
 	e        *Experiment
-	recorded bool // the file is that of a run
+	sheet    *sheet // the policy sheet, where the file names one
+	recorded bool   // the file is that of a run
+}
+
+// ask answers what rules ask of the file as a whole, and which names there are.
+func (c *checker) ask() {
+	c.Facts = map[string]bool{"observed": c.e.Observed(), "embedded": !c.e.Observed()}
+	c.Refs = func(list string) (names []string, known bool) {
+		switch list {
+		case "lock":
+			return c.lockNames()
+		case "metric":
+			return c.metricNames(), true
+		case "pattern":
+			return c.patternNames(), true
+		case "processes":
+			p := c.e.System.Processes
+			return c.e.replicaWords(), p != nil && noPattern(p.Match, "") == ""
+		case "replicas":
+			return c.e.replicaWords(), true
+		}
+		return nil, false
+	}
 }
 
 func (c *checker) all() {
+	c.ask()
 	c.redis()
 	c.store()
 	c.ledger()
@@ -29,6 +51,7 @@ func (c *checker) all() {
 	c.calendar()
 	c.locks()
 	c.sheet.withdraw(c.e)
+	c.CheckRules("", c.e)
 	c.work()
 	c.holders()
 	c.effects()
@@ -38,43 +61,42 @@ func (c *checker) all() {
 	c.timing()
 	c.metrics()
 	c.logs()
-	c.signals()
-	c.alerts()
+	if a := c.e.Probes.Alerts; a != nil {
+		c.Refuse(a.tls("probes.alerts"))
+	}
 	for i := range c.e.SLOs {
-		c.slo(at("slos", i), &c.e.SLOs[i])
+		c.slo(vocab.At("slos", i), &c.e.SLOs[i])
 		if s := &c.e.SLOs[i]; s.Fault != "" && s.Alert == nil {
-			c.check(at("slos", i)+".fault", "a promise is of the whole run: what one fault brings about belongs under expect")
+			c.Check(vocab.At("slos", i)+".fault", "a promise is of the whole run: what one fault brings about belongs under expect")
 		}
 	}
 	for i := range c.e.Expect {
-		c.expectation(at("expect", i), &c.e.Expect[i])
+		c.expectation(vocab.At("expect", i), &c.e.Expect[i])
 	}
 	c.together()
 }
 
-func at(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
-
 func (c *checker) locks() {
 	names, keys := map[string]int{}, map[string]string{}
 	for i := range c.e.System.Locks {
-		l, path := &c.e.System.Locks[i], at("system.locks", i)
+		l, path := &c.e.System.Locks[i], vocab.At("system.locks", i)
 		if first, ok := names[l.Name]; ok && l.Name != "" {
-			c.check(path+".name", "a second lock called %q: the first is system.locks[%d]", l.Name, first)
+			c.Check(path+".name", "a second lock called %q: the first is system.locks[%d]", l.Name, first)
 			continue
 		}
 		names[l.Name] = i
-		if c.touched(path) {
+		if c.Invalid(path) {
 			continue
 		}
 		c.key(path, l)
 		key := l.Key + l.KeyPrefix
 		if other, ok := keys[key]; ok {
-			c.check(path, "has the same key %q as lock %s: they would shut each other out", key, other)
+			c.Check(path, "has the same key %q as lock %s: they would shut each other out", key, other)
 		}
 		keys[key] = l.Name
 		c.policy(path, l)
 		if !l.Loop() && !c.e.Observed() && !c.served(l.Name) {
-			c.check(path, "lock %s is taken per job, and system.work has no jobs for it", l.Name)
+			c.Check(path, "lock %s is taken per job, and system.work has no jobs for it", l.Name)
 		}
 	}
 }
@@ -82,18 +104,24 @@ func (c *checker) locks() {
 // key refuses what would not be one Redis key under one hash tag.
 func (c *checker) key(path string, l *Lock) {
 	if strings.ContainsFunc(l.Key, inNoKey) {
-		c.check(path+".key", "%q is no lock key: no spaces, stars or braces, no control characters", l.Key)
+		c.Check(path+".key", "%q is no lock key: no spaces, stars or braces, no control characters", l.Key)
 	}
 	if strings.ContainsFunc(l.KeyPrefix, inNoKey) {
-		c.check(path+".key_prefix", "%q is no key prefix: no spaces, stars or braces, no control characters", l.KeyPrefix)
+		c.Check(path+".key_prefix", "%q is no key prefix: no spaces, stars or braces, no control characters", l.KeyPrefix)
 	}
 }
 
 // given refuses an empty text that stands in the file: whoever wrote the line meant something by it.
-func (c *collector) given(path, value string) {
-	if n := c.places[path]; n != nil && value == "" && !c.touched(path) {
-		c.add(path, n, "is empty: write a value, or leave the line out")
+func given(f *vocab.File, path, value string) {
+	if n := f.Node(path); n != nil && value == "" && !f.Invalid(path) {
+		f.Add(path, n, "is empty: write a value, or leave the line out")
 	}
+}
+
+// placeOf is where the value at path stands.
+func placeOf(f *vocab.File, path string) Place {
+	n := f.Place(path)
+	return Place{File: f.Name, Line: n.Line, Column: n.Column}
 }
 
 func inNoKey(r rune) bool {
@@ -101,17 +129,11 @@ func inNoKey(r rune) bool {
 }
 
 func (c *checker) work() {
-	served := map[string]int{}
 	for i := range c.e.System.Work {
-		w, path := &c.e.System.Work[i], at("system.work", i)
-		l := c.lock(path+".lock", w.Lock)
-		if l != nil && l.Loop() {
-			c.check(path+".lock", "%s is a leader loop: its work is its ticks, it takes no jobs", w.Lock)
+		w, path := &c.e.System.Work[i], vocab.At("system.work", i)
+		if l := c.e.Lock(w.Lock); l != nil && l.Loop() {
+			c.Check(path+".lock", "%s is a leader loop: its work is its ticks, it takes no jobs", w.Lock)
 		}
-		if first, ok := served[w.Lock]; ok && w.Lock != "" {
-			c.check(path+".lock", "a second stream of jobs for lock %s: the first is system.work[%d]", w.Lock, first)
-		}
-		served[w.Lock] = i
 		c.hold(path+".hold", &w.Hold)
 		c.classes(path+".classes", w.Classes)
 	}
@@ -119,7 +141,7 @@ func (c *checker) work() {
 
 func (c *checker) hold(path string, h *Hold) {
 	if h != nil && h.P99 < h.P50 {
-		c.check(path, "p99 %s is under p50 %s", figures.Spell(h.P99), figures.Spell(h.P50))
+		c.Check(path, "p99 %s is under p50 %s", figures.Spell(h.P99), figures.Spell(h.P50))
 	}
 }
 
@@ -129,20 +151,20 @@ func (c *checker) classes(path string, classes []JobClass) {
 	for j := range classes {
 		class := &classes[j]
 		if seen[class.Name] {
-			c.check(at(path, j), "class %q is given twice", class.Name)
+			c.Check(vocab.At(path, j), "class %q is given twice", class.Name)
 		}
 		seen[class.Name] = true
-		c.hold(at(path, j)+".hold", class.Hold)
+		c.hold(vocab.At(path, j)+".hold", class.Hold)
 		if sum += class.Share; class.Share > 0 {
 			shares++
 		}
 	}
 	switch {
-	case shares == 0 || c.touched(path):
+	case shares == 0 || c.Invalid(path):
 	case shares < len(classes):
-		c.check(path, "%d of %d classes have a share: give each of them one, or none of them", shares, len(classes))
+		c.Check(path, "%d of %d classes have a share: give each of them one, or none of them", shares, len(classes))
 	case math.Abs(sum-1) > 1e-6:
-		c.check(path, "the shares come to %g: together they are 1", math.Round(sum*1e6)/1e6)
+		c.Check(path, "the shares come to %g: together they are 1", math.Round(sum*1e6)/1e6)
 	}
 }
 
@@ -153,20 +175,22 @@ func (c *checker) served(name string) bool {
 	})
 }
 
-// lock finds a lock by name, or says at path that there is none. It is silent where a name may have been lost to another problem.
-func (c *checker) lock(path, name string) *Lock {
-	if l := c.e.Lock(name); l != nil {
-		return l
-	}
-	var names []string
+// lockNames are the names of the locks; not known where one may have been lost to another problem.
+func (c *checker) lockNames() (names []string, known bool) {
 	for _, l := range c.e.System.Locks {
 		names = append(names, l.Name)
 	}
-	if len(names) == 0 || slices.Contains(names, "") || c.e.System.PolicySheet.File != "" || c.touched("system.policy_sheet") { // a sheet that is not right
-		return nil
+	lost := slices.Contains(names, "") || c.e.System.PolicySheet.File != "" || c.Invalid("system.policy_sheet") // a sheet that is not right
+	return names, len(names) > 0 && !lost
+}
+
+// lock finds a lock by name, or says at path that there is none.
+func (c *checker) lock(path, name string) *Lock {
+	l := c.e.Lock(name)
+	if names, known := c.lockNames(); l == nil && known {
+		c.Check(path, "no lock is called %s", vocab.UnknownWord(name, names))
 	}
-	c.check(path, "no lock is called %s", unknownWord(name, names))
-	return nil
+	return l
 }
 
 // sound is lock for checks that need the lock's policy: nil where that did not decode.
@@ -183,17 +207,14 @@ const shortest = time.Millisecond
 
 func (c *checker) timing() {
 	e := c.e
-	c.given("limits.kill_switch", e.Limits.KillSwitch)
+	given(c.File, "limits.kill_switch", e.Limits.KillSwitch)
 	for i := range e.Faults {
 		if every := e.Faults[i].Repeat.Every; every > 0 && every < shortest {
-			c.check(at("faults", i)+".repeat.every", "%s is too short: at least %s", figures.Spell(every), figures.Spell(shortest))
+			c.Check(vocab.At("faults", i)+".repeat.every", "%s is too short: at least %s", figures.Spell(every), figures.Spell(shortest))
 		}
 	}
-	if r := e.System.Restart; r > 0 && r < shortest {
-		c.check("system.restart", "%s is too short: at least %s, or 0s for at once", figures.Spell(r), figures.Spell(shortest))
-	}
 	if s := e.SteadyState; s.Timeout < s.For {
-		c.check("steady_state", "timeout %s is under for %s: it could never be reached", figures.Spell(s.Timeout), figures.Spell(s.For))
+		c.Check("steady_state", "timeout %s is under for %s: it could never be reached", figures.Spell(s.Timeout), figures.Spell(s.For))
 	}
 	type looks struct {
 		path     string
@@ -201,31 +222,23 @@ func (c *checker) timing() {
 	}
 	all := []looks{{"probes.lock_keys", e.Probes.LockKeys}, {"probes.ledger", e.Probes.Ledger}, {"probes.leases", e.Probes.Leases}}
 	for i := range e.System.Effects {
-		all = append(all, looks{at("system.effects", i), e.System.Effects[i].ProbeSettings})
+		all = append(all, looks{vocab.At("system.effects", i), e.System.Effects[i].ProbeSettings})
 	}
 	for _, p := range all {
-		if p.settings.Every > 0 && p.settings.Every < shortest {
-			c.check(p.path+".every", "%s is too short: at least %s", figures.Spell(p.settings.Every), figures.Spell(shortest))
-		}
 		if p.settings.MaxGap <= p.settings.Every {
-			c.check(p.path, "max_gap %s is not above every %s: every look would be a gap", figures.Spell(p.settings.MaxGap), figures.Spell(p.settings.Every))
+			c.Check(p.path, "max_gap %s is not above every %s: every look would be a gap", figures.Spell(p.settings.MaxGap), figures.Spell(p.settings.Every))
 		}
 	}
 	for i := range e.Faults {
 		f, most := &e.Faults[i], figures.Spell(e.Limits.MaxRun)
-		start, lasts := fault.Scaled(f.At, c.e.TimeScale), fault.Scaled(f.For, c.e.TimeScale)
+		start, lasts := vocab.Scaled(f.At, c.e.TimeScale), vocab.Scaled(f.For, c.e.TimeScale)
 		switch {
 		case e.Limits.MaxRun == 0: // has a problem of its own
 		case start >= e.Limits.MaxRun:
-			c.check(at("faults", i)+".at", "%s is after the end of the run (limits.max_run %s)", figures.Spell(start), most)
+			c.Check(vocab.At("faults", i)+".at", "%s is after the end of the run (limits.max_run %s)", figures.Spell(start), most)
 		case start+lasts >= e.Limits.MaxRun:
-			c.check(at("faults", i)+".for", "%s from %s on ends after the run (limits.max_run %s): shorten it, or raise limits.max_run",
+			c.Check(vocab.At("faults", i)+".for", "%s from %s on ends after the run (limits.max_run %s): shorten it, or raise limits.max_run",
 				figures.Spell(lasts), figures.Spell(start), most)
-		}
-	}
-	for i, a := range e.AbortWhen {
-		if a == (AbortCondition{}) {
-			c.check(at("abort_when", i), "no condition: duplicate_terminal_states_above or abandonments_above")
 		}
 	}
 }

@@ -198,22 +198,22 @@ func (c *checker) bound(measure string, s *SLO, p *part) {
 	asked := p.asked()
 	if len(asked) == 0 {
 		if len(p.quantiles) == 0 && p.of == "" {
-			c.check(at, "no limit: %s", s.words())
+			c.Check(at, "no limit: %s", s.words())
 		}
 		if p.of != "" {
-			c.check(at+".of", "compares nothing: say at_most or at_least, as a share of what lock %s measured", p.of)
+			c.Check(at+".of", "compares nothing: say at_most or at_least, as a share of what lock %s measured", p.of)
 		}
 		return
 	}
 	if p.exactly != nil && (p.max != nil || p.min != nil) {
-		c.check(at+".exactly", "is max and min in one: leave those out")
+		c.Check(at+".exactly", "is max and min in one: leave those out")
 	}
 	if len(p.quantiles) > 0 && (len(asked) > 1 || p.max == nil) {
-		c.check(at, "%s beside %s: it holds for single trials and not for a quantile, so it needs a row of its own", last(asked), p.quantiles[0].name)
+		c.Check(at, "%s beside %s: it holds for single trials and not for a quantile, so it needs a row of its own", last(asked), p.quantiles[0].name)
 	}
 	c.figures(at, s, p)
 	if p.of == "" && (p.atMost != nil || p.atLeast != nil) {
-		c.check(at+"."+last(asked), "a share of what? Say of: and the name of another lock")
+		c.Check(at+"."+last(asked), "a share of what? Say of: and the name of another lock")
 	}
 }
 
@@ -224,17 +224,17 @@ func (c *checker) figures(at string, s *SLO, p *part) {
 		v    *float64
 	}{{"max", p.max}, {"min", p.min}, {"exactly", p.exactly}} {
 		place := at + "." + x.word
-		if c.places[place] == nil {
+		if c.Node(place) == nil {
 			place = at
 		}
 		switch {
 		case x.v == nil:
 		case *x.v < 0 && s.FenceLag == nil:
-			c.check(place, "%s is negative", p.spell(*x.v))
+			c.Check(place, "%s is negative", p.spell(*x.v))
 		case *x.v > 1 && (s.NotOwned != nil || s.FailedReleases != nil):
-			c.check(place, "%s is out of range: from 0 up to 1", p.spell(*x.v))
+			c.Check(place, "%s is out of range: from 0 up to 1", p.spell(*x.v))
 		case x.word == "min" && *x.v == 0 && s.FenceLag == nil:
-			c.check(place, "nothing is less than %s: leave it out, or ask for more", p.spell(0))
+			c.Check(place, "nothing is less than %s: leave it out, or ask for more", p.spell(0))
 		}
 	}
 }
@@ -247,14 +247,14 @@ func (c *checker) reference(measure string, s *SLO, own *Lock) {
 		case p.of == "":
 			continue
 		case s.Metric != nil || s.Logs != nil:
-			c.check(at+".of", "%s is of the whole drill, not of one lock: there is nothing to compare", s.Measure())
+			c.Check(at+".of", "%s is of the whole drill, not of one lock: there is nothing to compare", s.Measure())
 		case s.FenceLag != nil:
-			c.check(at+".of", "fence_lag may be negative: a share of it says nothing")
+			c.Check(at+".of", "fence_lag may be negative: a share of it says nothing")
 		case p.of == own.Name:
-			c.check(at+".of", "is the row's own lock")
+			c.Check(at+".of", "is the row's own lock")
 		default:
 			if other := c.sound(at+".of", p.of); other != nil && other.Loop() != own.Loop() {
-				c.check(at+".of", "one of %s and %s is a leader loop and the other is taken per job: they cannot be compared", own.Name, other.Name)
+				c.Check(at+".of", "one of %s and %s is a leader loop and the other is taken per job: they cannot be compared", own.Name, other.Name)
 			}
 		}
 	}

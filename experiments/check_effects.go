@@ -1,83 +1,48 @@
 package experiments
 
 import (
-	"net/url"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // effects checks where the effects of an observed system are read.
 func (c *checker) effects() {
-	names, locks := map[string]int{}, map[string]int{}
 	for i := range c.e.System.Effects {
-		x, path := &c.e.System.Effects[i], at("system.effects", i)
-		if !c.e.Observed() {
-			c.check(path, "is of mode observe: lockdrill's own workers write to the ledger")
-			continue
+		if x, path := &c.e.System.Effects[i], vocab.At("system.effects", i); c.e.Observed() {
+			c.source(path, x)
+			c.mapped(path, x, c.sound(path+".lock", x.Lock))
 		}
-		if first, twice := names[x.Name]; twice && x.Name != "" {
-			c.check(path+".name", "a second source called %q: the first is system.effects[%d]", x.Name, first)
-		}
-		names[x.Name] = i
-		l := c.lock(path+".lock", x.Lock)
-		if first, twice := locks[x.Lock]; twice && l != nil {
-			c.check(path+".lock", "system.effects[%d] tells of lock %s already: one source a lock, so that its effects have one order", first, x.Lock)
-		}
-		locks[x.Lock] = i
-		c.source(path, x)
-		c.mapped(path, x, c.sound(path+".lock", x.Lock))
 	}
 }
 
+// sources are the fields that say where effects are read, of which one is set.
+var sources = []string{"stream", "list", "hash", "sql", "http", "file", "command", "log"}
+
 // source checks what is read.
 func (c *checker) source(path string, x *Effects) {
-	var given []string
-	for _, s := range []struct {
-		name string
-		set  bool
-	}{{"stream", x.Stream != ""}, {"list", x.List != ""}, {"hash", x.Hash != ""}, {"sql", x.SQL != nil}, {"http", x.HTTP != nil},
-		{"file", x.File != ""}, {"command", len(x.Command) > 0}, {"log", x.Log != ""}} {
-		if s.set {
-			given = append(given, s.name)
-		}
-	}
-	switch {
-	case c.touched(path):
-		return
-	case len(given) == 0:
-		c.check(path, "says nowhere to read: one of stream, list, hash, sql, http, file, command and log")
-		return
-	case len(given) > 1:
-		c.check(path, "has %s: exactly one source", strings.Join(given, " and "))
+	given := slices.DeleteFunc(slices.Clone(sources), func(name string) bool { return c.Node(vocab.Join(path, name)) == nil })
+	if c.Invalid(path) || len(given) != 1 {
 		return
 	}
-	own := x.Redis != (LedgerStore{})
-	switch {
-	case own && !x.InRedis():
-		c.check(path+".redis", "is for stream, list and hash")
-	case own && x.Redis.URL == "":
-		c.check(path+".redis", "needs the url of the Redis")
-	case own:
-		c.address(path+".redis", &x.Redis)
-	case x.InRedis() && c.e.Redis.Mode != RedisExternal:
-		c.check(path+"."+given[0], "is a key of which Redis? Say redis: {url: ...} here, or redis: {mode: external, url: ...} where it is that of the locks")
-	}
-	if x.Overwrites && x.SQL == nil && x.HTTP == nil {
-		c.check(path+".overwrites", "is for sql and http: a hash always keeps the last state alone, the others never")
-	}
-	if e := c.e; x.Log != "" && !c.inPods() && (e.System.Processes == nil || e.System.Processes.Log == "") {
-		c.check(path+".log", "replicas have logs that nobody knows: say where they are, under system.processes.log")
-	}
+	own, at := x.Redis != (LedgerStore{}), vocab.Join(path, given[0])
+	c.Refuse([]vocab.Constraint{
+		{At: path + ".redis", Says: "is for stream, list and hash", Broken: own && !x.InRedis()},
+		{At: path + ".redis", Says: "needs the url of the Redis", Broken: own && x.InRedis() && x.Redis.URL == ""},
+		{At: path + ".redis.ca", Says: plainRedis, Broken: own && x.InRedis() && x.Redis.plain()},
+		{At: at, Says: "is a key of which Redis? Say redis: {url: ...} here, or redis: {mode: external, url: ...} where it is that of the locks",
+			Broken: !own && x.InRedis() && c.e.Redis.Mode != RedisExternal},
+		{At: path + ".overwrites", Says: "is for sql and http: a hash always keeps the last state alone, the others never", Broken: x.Overwrites && x.SQL == nil && x.HTTP == nil},
+		{At: at, Says: "replicas have logs that nobody knows: say where they are, under system.processes.log",
+			Broken: x.Log != "" && !c.inPods() && (c.e.System.Processes == nil || c.e.System.Processes.Log == "")},
+	}...)
 	if x.SQL != nil {
 		c.query(path+".sql", x.SQL)
 	}
-	if x.HTTP != nil {
-		c.httpSource(path+".http", x.HTTP)
-	}
-	if _, err := filepath.Match(x.File, ""); err != nil {
-		c.check(path+".file", "%q is no pattern of paths", x.File)
+	if h := x.HTTP; h != nil && (h.Param == "") != (h.Cursor == "") {
+		c.Check(path+".http", "param and cursor go together: the parameter that takes the cursor, and the field that it is read from")
 	}
 	c.columns(path, x)
 }
@@ -86,42 +51,23 @@ func (c *checker) source(path string, x *Effects) {
 func (c *checker) query(path string, q *SQLEffects) {
 	parameter := map[string]string{Postgres: "$1", MySQL: "?"}[q.Driver]
 	switch {
-	case c.touched(path):
-	case !environmentName.MatchString(q.DSNEnv):
-		c.check(path+".dsn_env", "not the name of an environment variable: capital letters, digits and underscores; the data source name does not stand in a file")
+	case c.Invalid(path):
 	case !strings.Contains(q.Query, parameter):
-		c.check(path+".query", "has no %s: the cursor goes there, as in WHERE id > %s ORDER BY id", parameter, parameter)
+		c.Check(path+".query", "has no %s: the cursor goes there, as in WHERE id > %s ORDER BY id", parameter, parameter)
 	case q.Driver == MySQL && strings.Count(q.Query, parameter) > 1:
-		c.check(path+".query", "has more than one ?: the cursor alone is put in")
+		c.Check(path+".query", "has more than one ?: the cursor alone is put in")
 	case !orderBy.MatchString(q.Query):
-		c.check(path+".query", "has no ORDER BY: rows come in the order of the cursor, as in ORDER BY %s", q.Cursor)
+		c.Check(path+".query", "has no ORDER BY: rows come in the order of the cursor, as in ORDER BY %s", q.Cursor)
 	}
 }
 
 var orderBy = regexp.MustCompile(`(?i)\border\s+by\b`)
 
-func (c *checker) httpSource(path string, h *HTTPEffects) {
-	u, err := url.Parse(h.URL)
-	switch {
-	case c.touched(path):
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		c.check(path+".url", "no address: write it like http://127.0.0.1:8080/jobs")
-	case u.User != nil:
-		c.check(path+".url", "user and password do not stand in a file: token_env names a variable with a bearer token")
-	case Redact(h.URL) != h.URL:
-		c.check(path+".url", "has what looks like a secret in it, and is written down with the run: token_env names a variable with a bearer token")
-	case (h.Param == "") != (h.Cursor == ""):
-		c.check(path, "param and cursor go together: the parameter that takes the cursor, and the field that it is read from")
-	case h.TokenEnv != "" && !environmentName.MatchString(h.TokenEnv):
-		c.check(path+".token_env", "not the name of an environment variable: capital letters, digits and underscores")
-	}
-}
-
 // columns checks what lines are made into columns by.
 func (c *checker) columns(path string, x *Effects) {
 	if !x.Lines() {
 		if x.Pattern != "" {
-			c.check(path+".pattern", "is of lines: file, command and log")
+			c.Check(path+".pattern", "is of lines: file, command and log")
 		}
 		return
 	}
@@ -130,19 +76,18 @@ func (c *checker) columns(path string, x *Effects) {
 	}
 	re, err := regexp.Compile(x.Pattern)
 	if err != nil {
-		c.check(path+".pattern", "no regular expression: %v", err)
 		return
 	}
 	groups := slices.DeleteFunc(re.SubexpNames(), func(s string) bool { return s == "" })
 	l := c.e.Lock(x.Lock)
 	unsure := l != nil && c.sound(path+".lock", x.Lock) == nil
 	if len(groups) == 0 && !unsure && !(l != nil && l.Loop()) { // of a loop, that the line is there is all
-		c.check(path+".pattern", "has no named group, such as (?P<job>\\S+): nothing of a line would be known")
+		c.Check(path+".pattern", "has no named group, such as (?P<job>\\S+): nothing of a line would be known")
 		return
 	}
 	for _, column := range x.Map.Columns() {
 		if head, _, _ := strings.Cut(column, "."); !slices.Contains(groups, column) && !slices.Contains(groups, head) {
-			c.check(path+".map", "no group of the pattern is called %s", unknownWord(column, groups))
+			c.Check(path+".map", "no group of the pattern is called %s", vocab.UnknownWord(column, groups))
 		}
 	}
 }
@@ -152,10 +97,10 @@ func (c *checker) mapped(path string, x *Effects, l *Lock) {
 	m := &x.Map
 	for i, s := range m.Begin {
 		if m.Ends(s) {
-			c.check(at(path+".map.begin", i), "%q ends a job by terminal: it cannot begin one", s)
+			c.Check(vocab.At(path+".map.begin", i), "%q ends a job by terminal: it cannot begin one", s)
 		}
 	}
-	if l == nil || c.touched(path) {
+	if l == nil || c.Invalid(path) {
 		return
 	}
 	if !l.Loop() {
@@ -168,7 +113,7 @@ func (c *checker) mapped(path string, x *Effects, l *Lock) {
 			{"terminal", "the states that end a job", len(m.Terminal) > 0},
 		} {
 			if !f.set {
-				c.check(path+".map."+f.name, "missing: %s", f.why)
+				c.Check(path+".map."+f.name, "missing: %s", f.why)
 			}
 		}
 		return
@@ -178,7 +123,7 @@ func (c *checker) mapped(path string, x *Effects, l *Lock) {
 		set  bool
 	}{{"job", m.Job != ""}, {"state", m.State != ""}, {"terminal", len(m.Terminal) > 0}, {"begin", len(m.Begin) > 0}, {"key", m.Key != ""}} {
 		if f.set {
-			c.check(path+".map."+f.name, "is of jobs; lock %s is a leader loop: each entry is a tick of it", l.Name)
+			c.Check(path+".map."+f.name, "is of jobs; lock %s is a leader loop: each entry is a tick of it", l.Name)
 		}
 	}
 }

@@ -1,36 +1,31 @@
 package experiments
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 func (c *checker) faults() {
-	ids := map[string]int{}
 	for i := range c.e.Faults {
-		f, path := &c.e.Faults[i], at("faults", i)
-		if first, ok := ids[f.ID]; ok && f.ID != "" {
-			c.check(path+".id", "a second fault called %q: the first is faults[%d]", f.ID, first)
-		}
-		ids[f.ID] = i
+		f, path := &c.e.Faults[i], vocab.At("faults", i)
 		switch kinds := c.kindsIn(path); len(kinds) {
 		case 0:
-			c.check(path, "does nothing: a fault has one of %s", strings.Join(fault.Kinds(), ", "))
+			c.Check(path, "does nothing: a fault has one of %s", strings.Join(fault.Kinds(), ", "))
 			continue
 		case 1:
 		default:
-			c.check(path, "has %s: a fault has exactly one kind", strings.Join(kinds, " and "))
+			c.Check(path, "has %s: a fault has exactly one kind", strings.Join(kinds, " and "))
 			continue
 		}
 		c.fault(path, f)
 		c.answered(path+".repeat", f)
 		if r := f.Repeat; r.Every > 0 && r.Every < f.For {
-			c.check(path+".repeat.every", "%s is under for %s: the fault would overlap itself", figures.Spell(r.Every), figures.Spell(f.For))
+			c.Check(path+".repeat.every", "%s is under for %s: the fault would overlap itself", figures.Spell(r.Every), figures.Spell(f.For))
 		}
 	}
 }
@@ -38,55 +33,55 @@ func (c *checker) faults() {
 // kindsIn are the kinds that the fault at path has, in the order of the table.
 func (c *checker) kindsIn(path string) []string {
 	return slices.DeleteFunc(fault.Kinds(), func(word string) bool {
-		n := c.places[path+"."+word]
-		return n == nil || isNull(n)
+		n := c.Node(path + "." + word)
+		return n == nil || vocab.Null(n)
 	})
 }
 
 // fault checks one fault of one kind: whether it can be done at all, how long it lasts, and what is particular to the kind.
 func (c *checker) fault(path string, f *Fault) {
 	section := section{c, path + "." + f.Kind(), f}
-	if why := f.Spec.Barred(section.Around()); why != "" {
-		c.check(section.path, "%s", why)
+	if why := fault.Of(f.Spec).Unsupported(section.Around()); why != "" {
+		c.Check(section.path, "%s", why)
 		return
 	}
 	if why := c.outsideRedis(f); why != "" {
-		c.check(section.path, "%s", why)
+		c.Check(section.path, "%s", why)
 		return
 	}
 	c.lasts(path, f)
 	c.rolls(path+".repeat", f)
 	c.commands(section.path, f)
-	f.Spec.Check(section)
+	fault.Of(f.Spec).Check(section)
 }
 
 // answered checks a fault that repeats until the percentiles of its lock are answered: it is known while the run goes on of kills, whose
 // takeovers show in the effects.
 func (c *checker) answered(path string, f *Fault) {
-	if !f.Repeat.Answered || c.touched(path) {
+	if !f.Repeat.Answered || c.Invalid(path) {
 		return
 	}
 	t := f.Traits()
 	switch {
 	case !t.Kills || t.Rolls || f.Lock() == "":
-		c.check(path+".until", "%s cannot repeat until answered, only a kill of a lock's holder can: give count", f.Kind())
+		c.Check(path+".until", "%s cannot repeat until answered, only a kill of a lock's holder can: give count", f.Kind())
 		return
 	case !f.Repeat.Settled:
-		c.check(path+".every", "until: answered looks at each takeover before the next kill: leave every out")
+		c.Check(path+".every", "until: answered looks at each takeover before the next kill: leave every out")
 		return
 	}
 	for i := range c.e.Faults {
 		if o := &c.e.Faults[i]; o.Spec != nil && o.Lock() == f.Lock() && o.Traits().Class != t.Class {
-			c.check(path+".until", "%s strikes the holder of %s in another way, and a percentile is of one kind of fault: give count, or take %[1]s out", o.ID, f.Lock())
+			c.Check(path+".until", "%s strikes the holder of %s in another way, and a percentile is of one kind of fault: give count, or take %[1]s out", o.ID, f.Lock())
 			return
 		}
 	}
 	need, name := c.percentile(f.Lock())
 	switch {
 	case need == 0:
-		c.check(path+".until", "no percentile is promised of the takeover or tick_gap of %s, so nothing is to be answered: promise p95, or give count", f.Lock())
+		c.Check(path+".until", "no percentile is promised of the takeover or tick_gap of %s, so nothing is to be answered: promise p95, or give count", f.Lock())
 	case f.Repeat.Count < need:
-		c.check(path+".at_most", "%d is too few: a %s takes %d kills even if none misses the limit", f.Repeat.Count, name, need)
+		c.Check(path+".at_most", "%d is too few: a %s takes %d kills even if none misses the limit", f.Repeat.Count, name, need)
 	}
 }
 
@@ -109,10 +104,10 @@ func (c *checker) percentile(lock string) (need int, name string) {
 }
 
 // rolls gives a rolling restart as many shots as there are replicas, unless the file says more.
-func (d *decoder) rolls(e *Experiment) {
+func rolls(file *vocab.File, e *Experiment) {
 	for i := range e.Faults {
 		f := &e.Faults[i]
-		if f.eachInTurn() && d.places[at("faults", i)+".repeat"] == nil {
+		if f.eachInTurn() && file.Node(vocab.At("faults", i)+".repeat") == nil {
 			f.Repeat.Count = max(1, e.System.Replicas)
 		}
 	}
@@ -120,14 +115,14 @@ func (d *decoder) rolls(e *Experiment) {
 
 // rolls refuses a rolling restart that would leave replicas out.
 func (c *checker) rolls(path string, f *Fault) {
-	if !f.eachInTurn() || c.touched(path) {
+	if !f.eachInTurn() || c.Invalid(path) {
 		return
 	}
 	if n := c.e.System.Replicas; n > 0 && f.Repeat.Count%n != 0 {
-		c.check(path+".count", "%d is no multiple of the %d replicas: each shot restarts one of them; leave repeat out to restart each once", f.Repeat.Count, n)
+		c.Check(path+".count", "%d is no multiple of the %d replicas: each shot restarts one of them; leave repeat out to restart each once", f.Repeat.Count, n)
 	}
 	if !f.Repeat.Settled {
-		c.check(path+".every", "a rolling restart goes on when all replicas are ready again: leave every out; pause waits for longer")
+		c.Check(path+".every", "a rolling restart goes on when all replicas are ready again: leave every out; pause waits for longer")
 	}
 }
 
@@ -138,8 +133,8 @@ func (c *checker) commands(path string, f *Fault) {
 		return
 	}
 	for _, word := range []string{"do", "undo", "confirm"} {
-		if words := runs.Runs().Lists()[word]; slices.ContainsFunc(words, func(w string) bool { return Redact(w) != w }) {
-			c.check(path+"."+word, "has what looks like a secret, and is written down with the run: let the command take it from its environment")
+		if words := runs.Runs().Lists()[word]; slices.ContainsFunc(words, func(w string) bool { return vocab.Redact(w) != w }) {
+			c.Check(path+"."+word, "has what looks like a secret, and is written down with the run: let the command take it from its environment")
 		}
 	}
 }
@@ -148,10 +143,10 @@ func (c *checker) commands(path string, f *Fault) {
 func (c *checker) lasts(path string, f *Fault) {
 	t := f.Traits()
 	switch {
-	case f.For == 0 && t.GoesOn != "" && !c.touched(path+"."+f.Kind()+".count"):
-		c.check(path+".for", "missing: %s", t.GoesOn)
+	case f.For == 0 && t.GoesOn != "" && !c.Invalid(path+"."+f.Kind()+".count"):
+		c.Check(path+".for", "missing: %s", t.GoesOn)
 	case f.For != 0 && t.Instant != "":
-		c.check(path+".for", "%s is an instant: it has no duration", t.Instant)
+		c.Check(path+".for", "%s is an instant: it has no duration", t.Instant)
 	}
 }
 
@@ -180,15 +175,15 @@ func (s section) Around() fault.Around {
 	if !e.InRedis() {
 		a.Redis, a.Servers = "", e.Store.Servers()
 	}
-	if !s.c.touched("system.replicas") {
+	if !s.c.Invalid("system.replicas") {
 		a.Replicas = e.ReplicaNames()
 	}
 	return a
 }
 
-func (s section) Given(field string) bool { return s.c.places[s.at(field)] != nil }
+func (s section) Given(field string) bool { return s.c.Node(s.at(field)) != nil }
 
-func (s section) Check(field, format string, args ...any) { s.c.check(s.at(field), format, args...) }
+func (s section) Check(field, format string, args ...any) { s.c.Check(s.at(field), format, args...) }
 
 func (s section) CheckLabels(field string, labels map[string]string) { s.c.labels(s.at(field), labels) }
 
@@ -213,16 +208,4 @@ func (s section) Locks() []*fault.Lock {
 
 func (s section) lock(l *Lock) *fault.Lock {
 	return &fault.Lock{Name: l.Name, Policy: &l.Policy, Unrenewed: s.c.neverRenewed(l), Lease: l.Lease != ""}
-}
-
-// setPointers names the pointer fields of a union that are set, as a file spells them.
-func setPointers(union any) []string {
-	v := reflect.ValueOf(union).Elem()
-	var names []string
-	for _, f := range fieldsOf(v.Type(), nil) {
-		if f.typ.Kind() == reflect.Pointer && !v.FieldByIndex(f.index).IsNil() {
-			names = append(names, f.name)
-		}
-	}
-	return names
 }

@@ -1,38 +1,32 @@
 package experiments
 
+import "github.com/lockdrill/lockdrill/internal/vocab"
+
 // observed checks what can be asked of a system that is somebody's own.
 func (c *checker) observed() {
-	e, here := c.e, c.places["system.processes"] != nil
-	switch {
-	case !e.Observed() && here:
-		c.check("system.processes", "is for mode observe: replicas of mode embedded are started by the run, which knows them")
+	e, here := c.e, c.Node("system.processes") != nil
+	if !e.Observed() {
 		return
-	case !e.Observed() && e.Limits.LastReplica:
-		c.check("limits.last_replica", "is for mode observe: replicas of mode embedded are the run's own, and all of them may be struck")
-		return
-	case !e.Observed():
-		return
-	case c.inPods() && here:
-		c.check("system.processes", "the replicas are pods, by the kubernetes section: exactly one of the two")
-	case !c.inPods() && !here:
-		c.check("system.mode", "observe watches replicas that are somebody's: say where they are, under system.processes or in a kubernetes section")
 	}
-	if e.Kubernetes != nil {
-		c.observedPods(e.Kubernetes)
+	c.Refuse([]vocab.Constraint{
+		{At: "system.processes", Says: "the replicas are pods, by the kubernetes section: exactly one of the two", Broken: c.inPods() && here},
+		{At: "system.mode", Says: "observe watches replicas that are somebody's: say where they are, under system.processes or in a kubernetes section", Broken: !c.inPods() && !here},
+		{At: "time_scale", Says: "observed replicas run at their own pace: 1", Broken: e.TimeScale != 1},
+	}...)
+	if k := e.Kubernetes; k != nil {
+		c.Refuse([]vocab.Constraint{
+			{At: "kubernetes.pods", Says: "apply makes workers of lockdrill's; an observed system is there: pods: use", Broken: k.Pods == PodsApply},
+			{At: "kubernetes.selector", Says: "missing: the labels of the observed pods", Broken: len(k.Selector) == 0},
+		}...)
 	}
 	if e.System.Processes != nil && !c.inPods() {
-		c.observedProcesses(e.System.Processes)
+		c.processes(e.System.Processes)
+		c.Refuse([]vocab.Constraint{
+			{At: "system.worker", Says: "is a command that the runner starts: observed processes are there", Broken: len(e.System.Worker) > 0},
+			{At: "system.restart", Says: "is for processes that the runner starts: an observed one is started again by its supervisor, when that sees fit", Broken: e.System.Restart > 0 && c.Node("system.restart") != nil},
+		}...)
 	}
-	for _, f := range []ours{
-		{"ledger", "nobody writes to it: observed replicas know of no ledger", e.Ledger.URL != ""},
-		{"system.work", "nobody takes it: observed replicas have work of their own", len(e.System.Work) > 0},
-		{"system.policy_sheet", "makes locks of a Redis that lockdrill's workers take: write the observed locks out", c.places["system.policy_sheet"] != nil},
-		{"time_scale", "observed replicas run at their own pace: 1", e.TimeScale != 1},
-		{"abort_when", "counts what lockdrill's workers report: observed replicas report nothing", len(e.AbortWhen) > 0},
-	} {
-		c.refuse(f)
-	}
-	if c.places["system.policy_sheet"] == nil {
+	if c.Node("system.policy_sheet") == nil {
 		c.observedLocks()
 	}
 	c.lastReplica()
@@ -45,50 +39,8 @@ func (c *checker) lastReplica() {
 	}
 	for i := range c.e.Faults {
 		if f := &c.e.Faults[i]; f.Spec != nil && (f.Traits().Kills || f.Traits().Rolls || f.Traits().InVictim && f.Traits().Stands > 0) {
-			c.check(at("faults", i), "strikes the only replica that there is, and nobody would be left: say limits: {last_replica: true} where that is meant")
+			c.Check(vocab.At("faults", i), "strikes the only replica that there is, and nobody would be left: say limits: {last_replica: true} where that is meant")
 		}
-	}
-}
-
-// ours is a field that is for replicas of lockdrill's.
-type ours struct {
-	path, why string
-	set       bool
-}
-
-func (c *checker) refuse(f ours) {
-	if f.set {
-		c.check(f.path, "%s", f.why)
-	}
-}
-
-// observedPods checks what is said of pods that are somebody's own.
-func (c *checker) observedPods(k *Kubernetes) {
-	if k.Pods == PodsApply {
-		c.check("kubernetes.pods", "apply makes workers of lockdrill's; an observed system is there: pods: use")
-	}
-	if len(k.Selector) == 0 {
-		c.check("kubernetes.selector", "missing: the labels of the observed pods")
-	}
-	for _, f := range []ours{
-		{"kubernetes.image", "is of lockdrill's workers: observed pods have their own", k.Image != ""},
-		{"kubernetes.workers", "is of lockdrill's workers: observed pods have their own controller", c.places["kubernetes.workers"] != nil},
-		{"kubernetes.grace", "is of lockdrill's workers: observed pods declare their own", c.places["kubernetes.grace"] != nil},
-		{"kubernetes.redis", "is for lockdrill's workers: nobody tells observed pods where their Redis is", k.Redis != ""},
-		{"kubernetes.ledger", "is for lockdrill's workers: observed pods write to no ledger", k.Ledger != ""},
-	} {
-		c.refuse(f)
-	}
-}
-
-// observedProcesses checks what is said of processes that are somebody's own.
-func (c *checker) observedProcesses(p *Processes) {
-	c.processes(p)
-	for _, f := range []ours{
-		{"system.worker", "is a command that the runner starts: observed processes are there", len(c.e.System.Worker) > 0},
-		{"system.restart", "is for processes that the runner starts: an observed one is started again by its supervisor, when that sees fit", c.e.System.Restart > 0 && c.places["system.restart"] != nil},
-	} {
-		c.refuse(f)
 	}
 }
 
@@ -96,23 +48,23 @@ func (c *checker) observedProcesses(p *Processes) {
 func (c *checker) observedLocks() {
 	e, keys := c.e, 0
 	for i := range e.System.Locks {
-		l, path := &e.System.Locks[i], at("system.locks", i)
+		l, path := &e.System.Locks[i], vocab.At("system.locks", i)
 		if l.Lease == "" {
 			keys++
 		}
 		switch {
-		case c.touched(path):
+		case c.Invalid(path):
 		case !l.Loop() && e.EffectsOf(l.Name) == nil && len(e.System.Effects) == 0:
-			c.check(path, "lock %s is taken per job, and nobody says where its jobs are read: system.effects", l.Name)
+			c.Check(path, "lock %s is taken per job, and nobody says where its jobs are read: system.effects", l.Name)
 		case l.Lease == "" && e.Redis.Mode != RedisExternal && c.inPods():
-			c.check(path, "lock %s is neither a lease (lease: the name of the object) nor in a Redis that can be looked at (redis: {mode: external, url: ...})", l.Name)
+			c.Check(path, "lock %s is neither a lease (lease: the name of the object) nor in a Redis that can be looked at (redis: {mode: external, url: ...})", l.Name)
 		case l.Lease == "" && e.Redis.Mode != RedisExternal:
-			c.check(path, "lock %s is in no Redis that can be looked at (redis: {mode: external, url: ...})", l.Name)
+			c.Check(path, "lock %s is in no Redis that can be looked at (redis: {mode: external, url: ...})", l.Name)
 		case l.Lease != "" && !c.inPods():
-			c.check(path+".lease", "a Lease object is looked at in the cluster of a kubernetes section, and there is none")
+			c.Check(path+".lease", "a Lease object is looked at in the cluster of a kubernetes section, and there is none")
 		}
 	}
 	if keys == 0 && e.Redis.Mode == RedisExternal && len(e.System.Locks) > 0 {
-		c.check("redis", "every lock is a Lease object: no Redis is looked at")
+		c.Check("redis", "every lock is a Lease object: no Redis is looked at")
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // overlaps refuses faults that may be in effect together, unless the file allows that pair; two faults of the network on one way
@@ -16,7 +17,7 @@ func (c *checker) overlaps() {
 	for j := range c.e.Faults {
 		for i := range j {
 			a, b := &c.e.Faults[i], &c.e.Faults[j]
-			if a.ID == b.ID || c.touched(at("faults", i)) || a.Kind() == "" || b.Kind() == "" {
+			if a.ID == b.ID || c.Invalid(vocab.At("faults", i)) || a.Kind() == "" || b.Kind() == "" {
 				continue
 			}
 			wa, wb := c.window(a), c.window(b)
@@ -24,9 +25,9 @@ func (c *checker) overlaps() {
 				continue
 			}
 			if why := fault.Collide(a.Spec, b.Spec); why != "" {
-				c.check(at("faults", j), "%s (%s) overlaps %s (%s): %s; move it", b.ID, wb, a.ID, wa, why)
+				c.Check(vocab.At("faults", j), "%s (%s) overlaps %s (%s): %s; move it", b.ID, wb, a.ID, wa, why)
 			} else if !slices.Contains(allowed, pair(a.ID, b.ID)) {
-				c.check(at("faults", j), "%s (%s) overlaps %s (%s): move it, or say allow_overlap: [[%s, %s]]", b.ID, wb, a.ID, wa, a.ID, b.ID)
+				c.Check(vocab.At("faults", j), "%s (%s) overlaps %s (%s): move it, or say allow_overlap: [[%s, %s]]", b.ID, wb, a.ID, wa, a.ID, b.ID)
 			}
 		}
 	}
@@ -48,11 +49,11 @@ func (c *checker) allowed() [][2]string {
 	for i, p := range c.e.AllowOverlap {
 		for j, id := range p {
 			if len(ids) > 0 && !slices.Contains(ids, id) && !slices.Contains(ids, "") {
-				c.check(at(at("allow_overlap", i), j), "no fault is called %s", unknownWord(id, ids))
+				c.Check(vocab.At(vocab.At("allow_overlap", i), j), "no fault is called %s", vocab.UnknownWord(id, ids))
 			}
 		}
 		if p[0] == p[1] {
-			c.check(at("allow_overlap", i), "a fault with itself: two different faults are wanted")
+			c.Check(vocab.At("allow_overlap", i), "a fault with itself: two different faults are wanted")
 		}
 		out = append(out, pair(p[0], p[1]))
 	}

@@ -1,73 +1,48 @@
 package experiments
 
 import (
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // inPods reports whether the file has a kubernetes section, be it a wrong one.
-func (c *checker) inPods() bool { return c.places["kubernetes"] != nil }
+func (c *checker) inPods() bool { return c.Node("kubernetes") != nil }
 
 // pods checks where replicas are pods, and what else goes with that.
 func (c *checker) pods() {
 	e, k := c.e, c.e.Kubernetes
 	c.leases()
 	if !c.inPods() && e.StoreKind() != StoreLease && len(e.Limits.Namespaces) > 0 {
-		c.check("limits.namespaces", "is a cap on a cluster, and the run works in none: there is no kubernetes section")
-	}
-	for i, n := range e.Limits.Namespaces {
-		if !dnsLabel().MatchString(n) {
-			c.check(at("limits.namespaces", i), "%q is no name of a namespace", n)
-		}
+		c.Check("limits.namespaces", "is a cap on a cluster, and the run works in none: there is no kubernetes section")
 	}
 	if k == nil {
 		return
 	}
 	c.section(k)
-	if e.System.Restart > 0 && c.places["system.restart"] != nil {
-		c.check("system.restart", "is for processes: a pod is replaced by its controller, when that sees fit")
+	if e.System.Restart > 0 && c.Node("system.restart") != nil {
+		c.Check("system.restart", "is for processes: a pod is replaced by its controller, when that sees fit")
 	}
 	if e.System.Worker != nil {
-		c.check("system.worker", "is a command that the runner starts on its own host: in a pod the image says what runs; leave it out")
+		c.Check("system.worker", "is a command that the runner starts on its own host: in a pod the image says what runs; leave it out")
 	}
 	if e.System.Mode == ModeEmbedded {
 		c.workerPods(k)
 	}
 }
 
-// section checks the values of the section by themselves.
+// section checks the values of the section together.
 func (c *checker) section(k *Kubernetes) {
-	if k.Namespace != "" && !dnsLabel().MatchString(k.Namespace) {
-		c.check("kubernetes.namespace", "%q is no name of a namespace", k.Namespace)
-	} else if k.Namespace != "" && !c.e.Limits.NamespaceAllowed(k.Namespace) {
-		c.check("kubernetes.namespace", "%s is none of limits.namespaces", k.Namespace)
+	if k.Namespace != "" && noNamespace(nil, k.Namespace, "") == "" && !c.e.Limits.NamespaceAllowed(k.Namespace) {
+		c.Check("kubernetes.namespace", "%s is none of limits.namespaces", k.Namespace)
 	}
 	c.furtherNamespaces(k)
-	if k.Container != "" && !dnsLabel().MatchString(k.Container) {
-		c.check("kubernetes.container", "%q is no name of a container", k.Container)
-	}
-	if k.Secret != "" && !dnsName().MatchString(k.Secret) {
-		c.check("kubernetes.secret", "%q is no name of a Secret", k.Secret)
-	}
-	if k.Controller != "" && !controller().MatchString(k.Controller) {
-		c.check("kubernetes.controller", "%q names no controller of pods: write it like deployment/web", k.Controller)
-	}
 	c.labels("kubernetes.selector", k.Selector)
-	if c.proxyAPI("kubernetes.api_proxy", k.APIProxy); k.APIProxy != "" && !c.e.Observed() {
-		c.check("kubernetes.api_proxy", "is for mode observe: lockdrill's workers ask nothing of the API server")
-	}
 	if k.Grace%time.Second != 0 {
-		c.check("kubernetes.grace", "%s is not in whole seconds, and a pod's grace is", figures.Spell(k.Grace))
-	}
-	for _, f := range []struct{ name, value string }{{"redis", k.Redis}, {"ledger", k.Ledger}} {
-		if f.value != "" && !hostPort(f.value) {
-			c.check("kubernetes."+f.name, "%q is no address: write it like redis.staging.svc:6379", f.value)
-		}
+		c.Check("kubernetes.grace", "%s is not in whole seconds, and a pod's grace is", figures.Spell(k.Grace))
 	}
 	if k.Holder != nil {
 		c.holder(k.Holder)
@@ -77,60 +52,46 @@ func (c *checker) section(k *Kubernetes) {
 // furtherNamespaces checks those beside the one of kubernetes.namespace.
 func (c *checker) furtherNamespaces(k *Kubernetes) {
 	for i, n := range k.Namespaces {
-		switch path := at("kubernetes.namespaces", i); {
-		case !dnsLabel().MatchString(n):
-			c.check(path, "%q is no name of a namespace", n)
+		switch path := vocab.At("kubernetes.namespaces", i); {
 		case n == k.Namespace || slices.Contains(k.Namespaces[:i], n):
-			c.check(path, "%s is there twice", n)
-		case !c.e.Limits.NamespaceAllowed(n):
-			c.check(path, "%s is none of limits.namespaces", n)
+			c.Check(path, "%s is there twice", n)
+		case noNamespace(nil, n, "") == "" && !c.e.Limits.NamespaceAllowed(n):
+			c.Check(path, "%s is none of limits.namespaces", n)
 		}
 	}
 	if len(k.Namespaces) == 0 {
 		return
 	}
-	if !c.e.Observed() {
-		c.check("kubernetes.namespaces", "is for mode observe: lockdrill's workers are all in kubernetes.namespace")
-	}
 	for i := range c.e.Faults {
 		if f := &c.e.Faults[i]; f.Spec != nil && f.Traits().Owner != "" {
-			c.check(at("faults", i)+"."+f.Kind()+".rollout", "is for pods of one namespace: leave it out, and the run restarts them one by one")
+			c.Check(vocab.At("faults", i)+"."+f.Kind()+".rollout", "is for pods of one namespace: leave it out, and the run restarts them one by one")
 		}
 	}
-}
-
-func hostPort(address string) bool {
-	host, port, err := net.SplitHostPort(address)
-	n, errPort := strconv.ParseUint(port, 10, 16)
-	return err == nil && errPort == nil && host != "" && n > 0
 }
 
 // workerPods checks what lockdrill's own workers need in pods.
 func (c *checker) workerPods(k *Kubernetes) {
 	if k.Pods == PodsApply {
 		if k.Image == "" {
-			c.check("kubernetes.image", "missing: pods: apply makes workers of an image (make image builds one); pods: use takes those that are there")
+			c.Check("kubernetes.image", "missing: pods: apply makes workers of an image (make image builds one); pods: use takes those that are there")
 		}
 		if k.Controller != "" {
-			c.check("kubernetes.controller", "is for pods: use; with apply the run makes the controller, and knows its pods by a label of its own")
+			c.Check("kubernetes.controller", "is for pods: use; with apply the run makes the controller, and knows its pods by a label of its own")
 		}
 		if len(k.Selector) > 0 {
-			c.check("kubernetes.selector", "is for pods: use; with apply the run labels its own pods, and knows them by that")
+			c.Check("kubernetes.selector", "is for pods: use; with apply the run labels its own pods, and knows them by that")
 		}
 	}
 	for i := range c.e.Faults {
 		if f := &c.e.Faults[i]; k.Pods == PodsApply && f.Traits().Owner != "" {
-			c.check(at("faults", i)+"."+f.Kind()+".rollout", "is for pods that are there (pods: use): leave it out, and the run restarts its own workers one by one")
+			c.Check(vocab.At("faults", i)+"."+f.Kind()+".rollout", "is for pods that are there (pods: use): leave it out, and the run restarts its own workers one by one")
 		}
 	}
-	if k.Holder != nil {
-		c.check("kubernetes.holder", "is for mode observe: lockdrill's workers say which pod they are in")
-	}
 	if c.e.Redis.Mode != RedisExternal {
-		c.check("redis", "workers in pods do not reach a store of the runner's own: mode external, with the url of a Redis that runner and pods reach (kubernetes.redis, where they reach it by another name)")
+		c.Check("redis", "workers in pods do not reach a store of the runner's own: mode external, with the url of a Redis that runner and pods reach (kubernetes.redis, where they reach it by another name)")
 	}
 	if c.e.Ledger.URL == "" {
-		c.check("ledger", "missing: workers in pods need a ledger that they reach: ledger: {url: redis://host:6379}, on another server than the locks")
+		c.Check("ledger", "missing: workers in pods need a ledger that they reach: ledger: {url: redis://host:6379}, on another server than the locks")
 	}
 }
 
@@ -138,23 +99,23 @@ func (c *checker) workerPods(k *Kubernetes) {
 func (c *checker) leases() {
 	leases := 0
 	for i := range c.e.System.Locks {
-		l, path := &c.e.System.Locks[i], at("system.locks", i)+".lease"
+		l, path := &c.e.System.Locks[i], vocab.At("system.locks", i)+".lease"
 		switch {
 		case l.Lease == "":
 			continue
 		case !c.isLease(l.Lease):
-			c.check(path, "%q is no name of a Lease object; one of kubernetes.namespaces is called NAMESPACE/NAME", l.Lease)
+			c.Check(path, "%q is no name of a Lease object; one of kubernetes.namespaces is called NAMESPACE/NAME", l.Lease)
 		case c.e.System.Mode == ModeEmbedded:
-			c.check(path, "is for mode observe: lockdrill's workers take their locks in the Redis")
+			c.Check(path, "is for mode observe: lockdrill's workers take their locks in the Redis")
 		}
 		leases++
 	}
 	switch p := c.e.Probes.Leases; {
-	case c.places["probes.leases"] == nil:
+	case c.Node("probes.leases") == nil:
 	case leases == 0:
-		c.check("probes.leases", "no lock is a Lease object")
+		c.Check("probes.leases", "no lock is a Lease object")
 	case p.Every < minLeaseEvery:
-		c.check("probes.leases.every", "%s is under %s: each look is a request to the API server", figures.Spell(p.Every), figures.Spell(minLeaseEvery))
+		c.Check("probes.leases.every", "%s is under %s: each look is a request to the API server", figures.Spell(p.Every), figures.Spell(minLeaseEvery))
 	}
 }
 

@@ -1,10 +1,11 @@
 package experiments
 
 import (
+	"fmt"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -15,11 +16,11 @@ type policyCheck struct {
 }
 
 func (c policyCheck) wrong(name, format string, args ...any) {
-	if short := c.path + "." + name; c.places[short] != nil {
-		c.check(short, format, args...)
+	if short := c.path + "." + name; c.Node(short) != nil {
+		c.Check(short, format, args...)
 		return
 	}
-	c.check(c.path+".policy."+name, format, args...)
+	c.Check(c.path+".policy."+name, format, args...)
 }
 
 // minTTL is the shortest lease, as run: Redis counts expiry in milliseconds.
@@ -27,11 +28,11 @@ const minTTL = 10 * time.Millisecond
 
 // policy checks that a lock's timings make sense together. What they cost is not asked here: bad policies are what drills are for.
 func (c *checker) policy(path string, l *Lock) {
-	pc, known := policyCheck{c, path}, len(c.list)
-	if ttl := fault.Scaled(l.Policy.TTL, c.e.TimeScale); ttl < minTTL {
+	pc, known := policyCheck{c, path}, c.Problems()
+	if ttl := vocab.Scaled(l.Policy.TTL, c.e.TimeScale); ttl < minTTL {
 		pc.wrong("ttl", "%s at time_scale %g is under %dms: too short for a lease", figures.Spell(l.Policy.TTL), c.e.TimeScale, minTTL.Milliseconds())
 	}
-	if len(c.list) == known { // else the scale is wrong
+	if c.Problems() == known { // else the scale is wrong
 		pc.paces(&l.Policy)
 	}
 	pc.renewal(&l.Policy)
@@ -41,8 +42,8 @@ func (c *checker) policy(path string, l *Lock) {
 		pc.loop(&l.Policy)
 	}
 	// The lock core has the last word; above is what can be said better, at its line.
-	if err := l.Policy.Validate(); err != nil && len(c.list) == known {
-		c.check(path, "%v", err)
+	if err := l.Policy.Validate(); err != nil && c.Problems() == known {
+		c.Check(path, "%v", err)
 	}
 }
 
@@ -56,14 +57,14 @@ func (c policyCheck) paces(p *lockcore.Policy) {
 		{"acquire.backoff.every", p.Acquire.Backoff.Every}, {"release.timeout", p.Release.Timeout}}
 	if p.Loop != nil {
 		poll := "loop.poll"
-		if c.places[c.path+".poll"] != nil {
+		if c.Node(c.path+".poll") != nil {
 			poll = "poll"
 		}
 		paces = append(paces, pace{poll, p.Loop.Poll})
 	}
 	for _, x := range paces {
 		switch {
-		case x.time == 0 || fault.Scaled(x.time, c.e.TimeScale) >= shortest:
+		case x.time == 0 || vocab.Scaled(x.time, c.e.TimeScale) >= shortest:
 		case x.time < shortest:
 			c.wrong(x.name, "%s is too short: at least %dms", figures.Spell(x.time), shortest.Milliseconds())
 		default:
@@ -132,4 +133,27 @@ func (c policyCheck) loop(p *lockcore.Policy) {
 	case p.Loop.Mode == lockcore.LoopExplicit && p.Release.Mode == lockcore.ReleaseNone:
 		c.wrong("release.mode", "explicit releases after every tick: release single or bounded_retry")
 	}
+}
+
+// neverRenewed says why no holder of the lock ever renews it, or "".
+func (c *checker) neverRenewed(l *Lock) string {
+	p := &l.Policy
+	first := time.Duration(float64(p.RenewEvery) * (1 - p.RenewJitter))
+	if p.RenewEvery == 0 {
+		return fmt.Sprintf("lock %s is not renewed (renew_every 0s)", l.Name)
+	}
+	if l.Loop() {
+		if p.Loop.Mode != lockcore.LoopRenewed && p.Loop.Tick <= first {
+			return fmt.Sprintf("lock %s is renewed only during a tick, and a tick of %s ends before the first renewal after %s",
+				l.Name, figures.Spell(p.Loop.Tick), figures.Spell(first))
+		}
+		return ""
+	}
+	if w := c.e.WorkUnder(l.Name); w != nil {
+		if constant, longest := w.constant(), w.Longest(); constant && longest > 0 && longest <= first {
+			return fmt.Sprintf("work of %s under lock %s ends before the first renewal after %s",
+				figures.Spell(longest), l.Name, figures.Spell(first))
+		}
+	}
+	return ""
 }

@@ -6,28 +6,28 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/internal/vocab"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 func (c *checker) slo(path string, s *SLO) {
-	measures := setPointers(s)
+	measures := vocabulary.Given(s)
 	switch len(measures) {
 	case 0:
-		c.check(path, "asks nothing: a row has one measure, such as takeover: {max: 30s}")
+		c.Check(path, "asks nothing: a row has one measure, such as takeover: {max: 30s}")
 		return
 	case 1:
 	default:
-		c.check(path, "has %s: a row has exactly one measure", strings.Join(measures, " and "))
+		c.Check(path, "has %s: a row has exactly one measure", strings.Join(measures, " and "))
 		return
 	}
 	if s.Alert != nil {
 		c.alert(path, s, strings.HasPrefix(path, "expect"))
 		return
 	}
-	c.beside(path, s)
 	at := path + "." + s.Measure()
 	if why, next := c.e.Untold(s.Lock, s.Measure()); why != "" && !c.recorded {
-		c.check(at, "cannot be answered: %s; %s", why, next)
+		c.Check(at, "cannot be answered: %s; %s", why, next)
 		return
 	}
 	c.limits(at, s)
@@ -37,10 +37,10 @@ func (c *checker) slo(path string, s *SLO) {
 	}
 	loops, jobs := s.TickGap != nil, s.DuplicateTerminalStates != nil || s.ReExecuted != nil || s.Stranded != nil || s.Wait != nil
 	if loops && !l.Loop() {
-		c.check(at, "is of leader loops; lock %s is taken per job", l.Name)
+		c.Check(at, "is of leader loops; lock %s is taken per job", l.Name)
 	}
 	if jobs && l.Loop() {
-		c.check(at, "is of jobs; lock %s is a leader loop", l.Name)
+		c.Check(at, "is of jobs; lock %s is a leader loop", l.Name)
 	}
 	if s.Rolling != nil {
 		c.rollingLimits(at, l)
@@ -49,7 +49,7 @@ func (c *checker) slo(path string, s *SLO) {
 	c.reference(at, s, l)
 	for _, d := range []*ClassLimits{s.Held, s.Wait} {
 		if d != nil && d.Class != "" && !c.dealt(l, d.Class) {
-			c.check(at+".class", "no job of lock %s is of class %q: see classes under work", l.Name, d.Class)
+			c.Check(at+".class", "no job of lock %s is of class %q: see classes under work", l.Name, d.Class)
 		}
 	}
 }
@@ -57,10 +57,10 @@ func (c *checker) slo(path string, s *SLO) {
 // rollingLimits refuses a lock that has no leader between its ticks, and a drill without a rolling restart.
 func (c *checker) rollingLimits(at string, l *Lock) {
 	if !l.Loop() || l.Policy.Loop.Mode != lockcore.LoopRenewed {
-		c.check(at, "is of leader loops that hold their lock from tick to tick (loop: {mode: renewed}); lock %s does not", l.Name)
+		c.Check(at, "is of leader loops that hold their lock from tick to tick (loop: {mode: renewed}); lock %s does not", l.Name)
 	}
 	if !slices.ContainsFunc(c.e.Faults, func(f Fault) bool { return f.Traits().Rolls }) {
-		c.check(at, "is of rolling restarts, and there is none: add a fault with rolling_restart: {}")
+		c.Check(at, "is of rolling restarts, and there is none: add a fault with rolling_restart: {}")
 	}
 }
 
@@ -78,13 +78,12 @@ func (c *checker) limits(at string, s *SLO) {
 	}
 	if len(parts) == 0 && s.Metric == nil {
 		var names []string
-		for _, f := range fieldsOf(reflect.TypeOf(s.limits()).Elem(), nil) {
-			names = append(names, f.name)
+		for _, f := range vocabulary.Fields(reflect.TypeOf(s.limits()).Elem()) {
+			names = append(names, f.Name)
 		}
-		c.check(at, "no limit: %s", either(names))
+		c.Check(at, "no limit: %s", either(names))
 	}
 	c.metricLimit(at, s.Metric)
-	c.logLimit(at, s.Logs)
 }
 
 // together checks what all rows say of one figure. A limit that two of them give is refused: the looser one would promise nothing, and
@@ -92,20 +91,20 @@ func (c *checker) limits(at string, s *SLO) {
 func (c *checker) together() {
 	first, all := map[string]string{}, map[string][]limit{}
 	row := func(path, fault string, s *SLO) {
-		if c.touched(path) || len(setPointers(s)) != 1 {
+		if c.Invalid(path) || len(vocabulary.Given(s)) != 1 {
 			return
 		}
 		if s.Alert != nil {
 			key := fault + s.Fault + s.alertSubject()
 			if other, ok := first[key]; ok {
-				c.check(path+".alert", "%s limits the same: keep the one that counts", other)
+				c.Check(path+".alert", "%s limits the same: keep the one that counts", other)
 			}
 			first[key] = path
 		}
 		for _, l := range s.promised() {
 			key := fault + " " + s.subject() + " " + l.what
 			if other, ok := first[key]; ok && other != path {
-				c.check(path+"."+s.Measure()+"."+l.path, "%s limits the same: keep the one that counts", other)
+				c.Check(path+"."+s.Measure()+"."+l.path, "%s limits the same: keep the one that counts", other)
 				continue
 			}
 			first[key] = path
@@ -116,10 +115,10 @@ func (c *checker) together() {
 		}
 	}
 	for i := range c.e.SLOs {
-		row(at("slos", i), "", &c.e.SLOs[i])
+		row(vocab.At("slos", i), "", &c.e.SLOs[i])
 	}
 	for i := range c.e.Expect {
-		row(at("expect", i), "of "+c.e.Expect[i].Fault, &c.e.Expect[i])
+		row(vocab.At("expect", i), "of "+c.e.Expect[i].Fault, &c.e.Expect[i])
 	}
 	for _, limits := range all {
 		c.ordered(limits)
@@ -147,7 +146,7 @@ func (c *checker) ordered(limits []limit) {
 		if low.word == "min" {
 			why = ": nothing keeps both"
 		}
-		c.check(low.row+"."+low.measure+"."+low.path, "%s is above %s%s", low.part.spell(low.limit), there, why)
+		c.Check(low.row+"."+low.measure+"."+low.path, "%s is above %s%s", low.part.spell(low.limit), there, why)
 	}
 }
 
@@ -160,19 +159,19 @@ func besides(low, high said) bool {
 // expectation checks a row that is counted for each shot of a fault.
 func (c *checker) expectation(path string, x *SLO) {
 	c.slo(path, x)
-	if len(setPointers(x)) != 1 {
+	if len(vocabulary.Given(x)) != 1 {
 		return
 	}
 	measure := path + "." + x.Measure()
 	if x.Metric != nil || x.Logs != nil || x.Rolling != nil {
-		c.check(measure, "cannot be counted for each shot of a fault: it belongs under slos")
+		c.Check(measure, "cannot be counted for each shot of a fault: it belongs under slos")
 	}
 	for _, p := range x.parts() {
 		switch at := strings.TrimSuffix(measure+"."+p.name, "."); {
 		case len(p.quantiles) > 0:
-			c.check(at+"."+p.quantiles[0].name, "a quantile is of the whole run: it belongs under slos")
+			c.Check(at+"."+p.quantiles[0].name, "a quantile is of the whole run: it belongs under slos")
 		case p.of != "":
-			c.check(at+".of", "locks are compared over the whole run: it belongs under slos")
+			c.Check(at+".of", "locks are compared over the whole run: it belongs under slos")
 		}
 	}
 	if x.Alert == nil {
@@ -189,9 +188,9 @@ func (c *checker) faultNamed(path, name, which string) {
 	switch {
 	case slices.Contains(ids, name), len(ids) == 0, name == "" && len(ids) == 1, slices.Contains(ids, ""):
 	case name == "":
-		c.check(path, "%s Say fault: and one of %s", which, strings.Join(ids, ", "))
+		c.Check(path, "%s Say fault: and one of %s", which, strings.Join(ids, ", "))
 	default:
-		c.check(path+".fault", "no fault is called %s", unknownWord(name, ids))
+		c.Check(path+".fault", "no fault is called %s", vocab.UnknownWord(name, ids))
 	}
 }
 
@@ -219,10 +218,10 @@ func (c *checker) minJobs(at string, s *SLO, l *Lock) {
 			continue
 		}
 		if l.Loop() {
-			c.check(at+".min_jobs", "lock %s is a leader loop: it has no jobs", l.Name)
+			c.Check(at+".min_jobs", "lock %s is a leader loop: it has no jobs", l.Name)
 		}
 		if w := c.e.WorkUnder(l.Name); w != nil && n.MinJobs > w.Jobs {
-			c.check(at+".min_jobs", "%d finished jobs are asked for, and only %d are offered", n.MinJobs, w.Jobs)
+			c.Check(at+".min_jobs", "%d finished jobs are asked for, and only %d are offered", n.MinJobs, w.Jobs)
 		}
 	}
 }

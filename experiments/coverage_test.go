@@ -59,7 +59,7 @@ func allFields(t reflect.Type, all map[string]bool) {
 		allFields(t.Elem(), all)
 	case reflect.Struct:
 		for i := range t.NumField() {
-			if f := t.Field(i); f.Tag.Get("file") != "-" {
+			if f := t.Field(i); f.Name != "_" && f.Tag.Get("file") != "-" {
 				all[t.Name()+"."+f.Name] = true
 				allFields(f.Type, all)
 			}

@@ -14,7 +14,7 @@ func TestDescriptions(t *testing.T) {
 			f := &e.Faults[i]
 			says := e.Describe(f)
 			if says.Does == "" || says.Confirmed == "" || says.Undone == "" || f.Aim().InWords() == "" {
-				t.Errorf("%s (%s %s) is described as %+v", f.ID, f.Kind(), f.Spec.Form(), says)
+				t.Errorf("%s (%s %s) is described as %+v", f.ID, f.Kind(), f.Form(), says)
 			}
 			if other, ok := does[says.Does]; ok && f.Kind() != "pause" {
 				t.Errorf("%s does the same as %s: %s", f.ID, other, says.Does)

@@ -8,20 +8,21 @@ import (
 
 // Effects says where the jobs of an observed system, and their ends, or the ticks of its loop, are read. Exactly one source is set.
 type Effects struct {
-	Name    string       `rule:"required,ident"` // of the probe
-	Lock    string       `rule:"required"`       // under which they come about
+	_       struct{}     `rule:"for=@observed,one=stream|list|hash|sql|http|file|command|log"`
+	Name    string       `rule:"required,ident,unique"`    // of the probe
+	Lock    string       `rule:"required,ref=lock,unique"` // under which they come about
 	Stream  string       // key of a Redis stream
 	List    string       // key of a Redis list that is appended to
 	Hash    string       // key of a Redis hash: field by field the last state
 	Redis   LedgerStore  // of stream, list and hash; left out: that of the locks
 	SQL     *SQLEffects  // rows of a database
 	HTTP    *HTTPEffects // elements of a JSON array behind an address
-	File    string       // pattern of paths, as filepath.Glob has them
+	File    string       `rule:"format=glob"` // pattern of paths, as filepath.Glob has them
 	Command []string     // prints all lines that there are, and ends
-	Log     string       `rule:"words=replicas"` // the logs of the replicas
-	Pattern string       `rule:"pattern"`        // of lines: RE2 whose named groups are the columns; left out: each line is a JSON object
+	Log     string       `rule:"words=replicas"`        // the logs of the replicas
+	Pattern string       `rule:"pattern,format=regexp"` // of lines: RE2 whose named groups are the columns; left out: each line is a JSON object
 	// Overwrites: the source keeps the last state of a job alone, so what was written twice is seen once.
-	Overwrites bool      `rule:"quiet"`
+	Overwrites bool      `rule:"omit"`
 	Map        EffectMap // which column of an entry means what
 	ProbeSettings
 }
@@ -29,7 +30,7 @@ type Effects struct {
 // SQLEffects are the rows of a query.
 type SQLEffects struct {
 	Driver string `rule:"required,words=postgres|mysql"` // whose database it is
-	DSNEnv string `rule:"required"`                      // environment variable with the data source name
+	DSNEnv string `rule:"required,format=env"`           // environment variable with the data source name
 	Query  string `rule:"required"`                      // with one parameter, the cursor, and in its order
 	Cursor string `rule:"required"`                      // column that the rows are ordered by
 	Start  string // query of one value: where the cursor begins; left out: the greatest there is, of a cursor that is a whole number
@@ -37,10 +38,10 @@ type SQLEffects struct {
 
 // HTTPEffects are the elements of a JSON array, or of the array "items" of an object.
 type HTTPEffects struct {
-	URL      string `rule:"required"` // address of the list
+	URL      string `rule:"required,format=address"` // address of the list
 	Param    string // of the URL's query: takes the cursor; left out: each answer has all there is
 	Cursor   string // field of an element whose last value is the cursor
-	TokenEnv string // environment variable with a bearer token
+	TokenEnv string `rule:"format=env"` // environment variable with a bearer token
 }
 
 // EffectMap says which column of an entry means what. In a column that holds a JSON object, a.b is its field b.
@@ -56,7 +57,7 @@ type EffectMap struct {
 	Key      string   // the lock's key; left out: its key_prefix and the job
 }
 
-func (x *Effects) setDefaults() {
+func (x *Effects) SetDefaults() {
 	x.ProbeSettings = ProbeSettings{Every: 20 * time.Millisecond, MaxGap: 500 * time.Millisecond}
 }
 

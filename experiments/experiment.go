@@ -23,19 +23,19 @@ import (
 type Experiment struct {
 	Name         string           `rule:"required,ident"` // names the run's folder
 	Description  string           // for people
-	Environment  string           `rule:"ident"` // what the target must call itself; local is what the run started itself
+	Environment  string           `rule:"ident,default=local"` // what the target must call itself; local is what the run started itself
 	Redis        Redis            // where the locks live
 	Store        *Store           // where the locks live instead, in a store of another kind: etcd, PostgreSQL, Lease objects
-	Ledger       LedgerStore      // where the ledger lives; left out: a store of the run's own
+	Ledger       LedgerStore      `rule:"for=@embedded"` // where the ledger lives; left out: a store of the run's own
 	Proxy        Proxy            // the Toxiproxy between replicas and store, where a fault needs one
 	Kubernetes   *Kubernetes      // replicas are pods; left out: processes of this host
-	System       System           `rule:"required"`       // what is drilled: replicas, locks, work
-	TimeScale    float64          `rule:"positive,max=1"` // multiplies the timings of locks, work, faults and SLOs; 1 is real time
+	System       System           `rule:"required"`                 // what is drilled: replicas, locks, work
+	TimeScale    float64          `rule:"positive,max=1,default=1"` // multiplies the timings of locks, work, faults and SLOs; 1 is real time
 	SteadyState  SteadyState      // what must hold before the first fault
 	Faults       Faults           `rule:"required"` // the timeline: what is broken, and when; or what it is made from
 	AllowOverlap [][2]string      // pairs of ids: faults that may be in effect together
 	Probes       Probes           // how evidence is gathered
-	AbortWhen    []AbortCondition // conditions that end a run early; they are no promises
+	AbortWhen    []AbortCondition `rule:"for=@embedded"` // conditions that end a run early; they are no promises
 	Limits       RunLimits        // caps that hold whatever the faults ask for
 	Windows      []Window         // a run may be in progress only within one of them; none: always
 	Blackouts    []Window         // a run may be in progress within none of them
@@ -48,21 +48,21 @@ type Experiment struct {
 
 // Redis says where the locks live. All but Mode is for mode external.
 type Redis struct {
-	Mode        RedisMode `rule:"words=auto|embedded|spawn|external"` // auto: a redis-server on the PATH, else embedded; embedded: inside the runner; spawn: started by the run; external: yours
-	URL         string    `file:"url"`                                // external: redis:// or rediss:// (TLS), without a password
-	UsernameEnv string    // name of the environment variable that holds the user name
-	PasswordEnv string    // name of the environment variable that holds the password: it never stands in a file
-	CA          string    `file:"ca"`     // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
-	Allow       []string  `rule:"faults"` // what may be done to it: faults of the store itself (pause, flush, delete_key), and monitor
-	Cluster     bool      `rule:"quiet"`  // observed: url is a server of a Redis Cluster, and keys are on all of its masters
-	Sentinel    *Sentinel // observed: Sentinels that say which server is the primary, in place of url
-	Replica     string    `rule:"quiet"` // observed: URL of a read-only replica that is looked at in place of the primary
+	Mode        RedisMode `rule:"words=auto|embedded|spawn|external,default=auto"`                           // auto: a redis-server on the PATH, else embedded; embedded: inside the runner; spawn: started by the run; external: yours
+	URL         string    `file:"url" rule:"for=mode:external,need=mode:external,not=sentinel,format=redis"` // external: redis:// or rediss:// (TLS), without a password
+	UsernameEnv string    `rule:"for=mode:external,format=env"`                                              // name of the environment variable that holds the user name
+	PasswordEnv string    `rule:"for=mode:external,format=env"`                                              // name of the environment variable that holds the password: it never stands in a file
+	CA          string    `file:"ca" rule:"for=mode:external"`                                               // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
+	Allow       []string  `rule:"words=@faults,for=mode:external"`                                           // what may be done to it: faults of the store itself (pause, flush, delete_key), and monitor
+	Cluster     bool      `rule:"omit,for=mode:external,for=@observed"`                                      // observed: url is a server of a Redis Cluster, and keys are on all of its masters
+	Sentinel    *Sentinel `rule:"for=mode:external,for=@observed,not=cluster"`                               // observed: Sentinels that say which server is the primary, in place of url
+	Replica     string    `rule:"omit,for=mode:external,for=@observed,not=cluster,format=redis"`             // observed: URL of a read-only replica that is looked at in place of the primary
 }
 
 // Sentinel says which Sentinels know the primary of the locks. User, password and authority are those of the Redis section.
 type Sentinel struct {
-	Master string   `rule:"required"`             // name of the primary, as the Sentinels are configured
-	URLs   []string `file:"urls" rule:"required"` // redis:// or rediss:// (TLS), one of each Sentinel
+	Master string   `rule:"required"`                          // name of the primary, as the Sentinels are configured
+	URLs   []string `file:"urls" rule:"required,format=redis"` // redis:// or rediss:// (TLS), one of each Sentinel
 }
 
 // Target names the Redis for a person.
@@ -76,10 +76,10 @@ func (r *Redis) Target() string {
 // LedgerStore says where the ledger lives. By default it is a store of the run's own, on loopback; replicas in pods need one that they
 // can reach, which no fault may reach: another server than that of the locks.
 type LedgerStore struct {
-	URL         string `file:"url"` // redis:// or rediss:// (TLS), without a password; another server than that of the locks
-	UsernameEnv string // name of the environment variable that holds the user name
-	PasswordEnv string // name of the environment variable that holds the password: it never stands in a file
-	CA          string `file:"ca"` // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
+	URL         string `file:"url" rule:"format=redis"` // redis:// or rediss:// (TLS), without a password; another server than that of the locks
+	UsernameEnv string `rule:"format=env"`              // name of the environment variable that holds the user name
+	PasswordEnv string `rule:"format=env"`              // name of the environment variable that holds the password: it never stands in a file
+	CA          string `file:"ca"`                      // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
 }
 
 // AsRedis is the ledger's store as a Redis that the run does not start; the zero Redis where the run starts one of its own.
@@ -93,10 +93,10 @@ func (l *LedgerStore) AsRedis() Redis {
 // Proxy says which Toxiproxy stands between the replicas and the locks' store where a fault needs one: embedded in the runner, or
 // a server that exists, by its API.
 type Proxy struct {
-	Mode  ProxyMode `rule:"words=embedded|external"` // embedded: inside the runner; external: a Toxiproxy that exists
-	URL   string    `file:"url"`                     // external: its API, http://host:8474
-	Route string    // observed: name of the proxy there that the replicas' traffic passes; with {name}, one for each replica
-	API   string    `file:"api"` // observed: API of the lockdrill proxy that the replicas' traffic passes, http://127.0.0.1:6381 or unix:PATH
+	Mode  ProxyMode `rule:"words=embedded|external,default=embedded"`                         // embedded: inside the runner; external: a Toxiproxy that exists
+	URL   string    `file:"url" rule:"for=mode:external,need=mode:external,format=toxiproxy"` // external: its API, http://host:8474
+	Route string    `rule:"for=mode:external,for=@observed,format=template:processes"`        // observed: name of the proxy there that the replicas' traffic passes; with {name}, one for each replica
+	API   string    `file:"api" rule:"for=@observed,format=proxy"`                            // observed: API of the lockdrill proxy that the replicas' traffic passes, http://127.0.0.1:6381 or unix:PATH
 }
 
 // Shared reports one proxy of somebody's own on the way of all replicas.
@@ -125,12 +125,12 @@ type System struct {
 	Mode        string         `rule:"required,words=embedded|observe"` // embedded: lockdrill starts the replicas; observe: they are somebody's own, only watched and struck
 	Replicas    int            `rule:"required,min=1,max=1000"`         // how many processes or pods; observed: so many are there in the steady state
 	Worker      []string       // command of a worker that speaks the worker protocol, where lockdrill stands for this program; left out: lockdrill's own
-	Restart     time.Duration  `scale:"no"`        // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
-	PolicySheet PolicySheet    `rule:"brief=File"` // a leader_election section, or the file beside the experiment's that has it: its loops become locks, with SLOs
-	Processes   *Processes     // observed replicas that are processes of this host
-	Holder      []HolderSource // observed: how to find out who holds a key of the Redis; tried in this order
+	Restart     time.Duration  `rule:"default=500ms,least=1ms" scale:"no"`  // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
+	PolicySheet PolicySheet    `rule:"shorthand=File,for=@embedded"`        // a leader_election section, or the file beside the experiment's that has it: its loops become locks, with SLOs
+	Processes   *Processes     `rule:"for=@observed"`                       // observed replicas that are processes of this host
+	Holder      []HolderSource `rule:"for=@observed"`                       // observed: how to find out who holds a key of the Redis; tried in this order
 	Locks       []Lock         `rule:"required,unless=system.policy_sheet"` // the locks that are drilled
-	Work        []Work         // streams of jobs under the job locks
+	Work        []Work         `rule:"for=@embedded"`                       // streams of jobs under the job locks
 	Effects     []Effects      // of an observed system: where its jobs, and their ends, are read
 }
 
@@ -207,8 +207,9 @@ type Lock struct {
 
 // Signal is a count that others keep: exactly one of Metric and Log is set.
 type Signal struct {
-	Metric string // a counter, by its name under probes
-	Log    string // a pattern, by its name under probes.logs
+	_      struct{} `rule:"one=metric|log"`
+	Metric string   `rule:"ref=metric"`  // a counter, by its name under probes
+	Log    string   `rule:"ref=pattern"` // a pattern, by its name under probes.logs
 }
 
 // Place is where something stands in a file. Line and Column count from 1; 0 = nowhere.
@@ -222,15 +223,15 @@ func (l *Lock) Loop() bool { return l.Policy.Loop != nil }
 
 // Work is a stream of jobs under a job lock.
 type Work struct {
-	Lock      string        `rule:"required"`                   // the job lock; one stream a lock
-	Jobs      int           `rule:"required,min=1,max=1000000"` // how many are offered
-	Rate      float64       `rule:"required,rate"`              // jobs a second offered, such as 20/s; time_scale divides it
-	Hold      Hold          `rule:"required"`                   // length of a job's work
-	Redeliver time.Duration `rule:"required" scale:"yes"`       // every job that is not finished is offered again so often; 0s: never
-	Fenced    bool          // the ledger compares fences
+	Lock      string        `rule:"required,ref=lock,unique"`      // the job lock; one stream a lock
+	Jobs      int           `rule:"required,min=1,max=1000000"`    // how many are offered
+	Rate      float64       `rule:"required,rate" scale:"inverse"` // jobs a second offered, such as 20/s; time_scale divides it
+	Hold      Hold          `rule:"required"`                      // length of the work, by two percentiles, {p50: 4s, p99: 18s}: log-normal; with p50 alone every job takes as long
+	Redeliver time.Duration `rule:"required" scale:"yes"`          // every job that is not finished is offered again so often; 0s: never, and then nobody takes over a job
+	Fenced    bool          `rule:"default=true"`                  // the ledger compares fences
 	Strict    bool          // the ledger refuses a second terminal state
-	Look      bool          // a worker skips jobs that are already terminal
-	Classes   []JobClass    `rule:"ident,brief=Name"` // classes of jobs
+	Look      bool          `rule:"default=true"`         // a worker skips jobs that are already terminal
+	Classes   []JobClass    `rule:"ident,shorthand=Name"` // classes of jobs: names, dealt in turn, or sections with shares and work of their own; held and wait promise per class
 }
 
 // JobClass is one class of a stream's jobs. Classes without shares are dealt in turn.
@@ -282,8 +283,8 @@ type Hold struct {
 // SteadyState must hold before the first fault: a holder for each loop, renewals, jobs finishing, for For; else the run ends
 // after Timeout as inconclusive.
 type SteadyState struct {
-	For     time.Duration `scale:"no"`                 // it must hold for so long; real time, not scaled
-	Timeout time.Duration `rule:"positive" scale:"no"` // not reached within this: the run is inconclusive; not scaled
+	For     time.Duration `rule:"default=2s" scale:"no"`           // it must hold for so long; real time, not scaled
+	Timeout time.Duration `rule:"positive,default=30s" scale:"no"` // not reached within this: the run is inconclusive; not scaled
 }
 
 // Probes says how evidence is gathered.
@@ -299,30 +300,31 @@ type Probes struct {
 
 // ProbeSettings is a probe's period and the longest tolerated stretch without a look. Neither is scaled.
 type ProbeSettings struct {
-	Every  time.Duration `rule:"positive" scale:"no"` // between two looks; not scaled
-	MaxGap time.Duration `rule:"positive" scale:"no"` // longest tolerated stretch without a good look; not scaled
+	Every  time.Duration `rule:"positive,least=1ms" scale:"no"` // between two looks; not scaled
+	MaxGap time.Duration `rule:"positive" scale:"no"`           // longest tolerated stretch without a good look; not scaled
 }
 
 // AbortCondition ends a run early; it is no SLO.
 type AbortCondition struct {
-	DuplicateTerminalStatesAbove *int // end the run at more second terminal states than this
-	AbandonmentsAbove            *int // end the run at more abandoned locks than this
+	_                            struct{} `rule:"any=duplicate_terminal_states_above|abandonments_above"`
+	DuplicateTerminalStatesAbove *int     // end the run at more second terminal states than this
+	AbandonmentsAbove            *int     // end the run at more abandoned locks than this
 }
 
 // RunLimits are caps that hold whatever the faults ask for. Neither is scaled.
 type RunLimits struct {
-	MaxKills    int           `rule:"min=1"`               // kills in all; default: twice what the faults declare
-	MaxTargets  int           `rule:"min=1"`               // replicas that faults other than kills may strike in all, each life counted; left out: no cap
-	LastReplica bool          `rule:"quiet"`               // observed replicas: the last one that lives may be struck
-	MaxRun      time.Duration `rule:"positive" scale:"no"` // then the run is aborted
-	Namespaces  []string      // the only ones whose pods may be struck; left out: the one that the run is told
+	MaxKills    int           `rule:"min=1"`                           // kills in all; default: twice what the faults declare
+	MaxTargets  int           `rule:"min=1"`                           // replicas that faults other than kills may strike in all, each life counted; left out: no cap
+	LastReplica bool          `rule:"omit,for=@observed"`              // observed replicas: the last one that lives may be struck
+	MaxRun      time.Duration `rule:"positive,default=10m" scale:"no"` // then the run is aborted
+	Namespaces  []string      `rule:"format=namespace"`                // the only ones whose pods may be struck; left out: the one that the run is told
 	KillSwitch  string        // a file: where it exists nothing starts, and a run that goes on is aborted within a second
 }
 
 // Window is a stretch of the week in a time zone.
 type Window struct {
 	Days []string `rule:"words=mon|tue|wed|thu|fri|sat|sun"` // left out: every day
-	From string   // "09:00"; left out with to: the whole day
-	To   string   // "17:30"; one that is not after from is on the next day
-	Zone string   `rule:"required"` // as in the tz database, such as Europe/Berlin
+	From string   `rule:"format=clock"`                      // "09:00"; left out with to: the whole day
+	To   string   `rule:"format=clock"`                      // "17:30"; one that is not after from is on the next day
+	Zone string   `rule:"required,format=zone"`              // as in the tz database, such as Europe/Berlin
 }

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // Fault is one fault of the timeline. In a file its kind stands as a section beside the other fields, and exactly one does.
 type Fault struct {
-	ID     string        `rule:"required,ident"`       // names the fault
-	At     time.Duration `scale:"yes"`                 // so long after the steady state
-	For    time.Duration `rule:"positive" scale:"yes"` // how long it lasts; an instant has none, and a fault that would go on by itself needs one
+	ID     string        `rule:"required,ident,unique"` // names the fault
+	At     time.Duration `scale:"yes"`                  // so long after the steady state
+	For    time.Duration `rule:"positive" scale:"yes"`  // how long it lasts; an instant has none, and a fault that would go on by itself needs one
 	Repeat Repeat        // how many shots the fault has, and when the next one is
 	Spec   fault.Spec    // of an experiment that Load returned: never nil
 }
@@ -36,8 +37,14 @@ func (f *Fault) Traits() fault.Traits {
 	if f.Spec == nil {
 		return fault.Traits{}
 	}
-	return f.Spec.Traits()
+	return fault.Of(f.Spec).Traits()
 }
+
+// Form is the fault's variant within its kind, as events carry it; "" where there is only one.
+func (f *Fault) Form() string { return fault.Of(f.Spec).Form() }
+
+// Magnitude is what is configured of the fault, in a person's words; "" where kind and form say all.
+func (f *Fault) Magnitude() string { return fault.Of(f.Spec).Magnitude() }
 
 // Lock is the name of the lock whose holder the fault is aimed at; "" = it is aimed at no holder.
 func (f *Fault) Lock() string { return f.Aim().HolderOf }
@@ -72,8 +79,8 @@ func (f *Fault) everybody() bool { return f.Aim().All || f.Net() && f.Aim() == f
 
 // Describe says what a fault of e does, for whoever plans it.
 func (e *Experiment) Describe(f *Fault) fault.Description {
-	d := f.Spec.Describe(e.Kubernetes != nil)
-	d.Does = Redact(d.Does)
+	d := fault.Of(f.Spec).Describe(e.Kubernetes != nil)
+	d.Does = vocab.Redact(d.Does)
 	return d
 }
 

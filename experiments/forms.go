@@ -3,25 +3,24 @@ package experiments
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-// The defaults, as docs/experiment-file.md lists them.
+// The defaults that no single field can declare.
 
-func (e *Experiment) setDefaults() {
-	e.Environment = "local"
-	e.Redis.Mode = RedisAuto
-	e.Proxy.Mode = ProxyEmbedded
-	e.System.Restart = 500 * time.Millisecond
-	e.TimeScale = 1
-	e.SteadyState = SteadyState{For: 2 * time.Second, Timeout: 30 * time.Second}
-	e.Probes.LockKeys = keyLooks
-	e.Probes.Ledger = ProbeSettings{Every: 10 * time.Millisecond, MaxGap: 50 * time.Millisecond}
-	e.Probes.Leases = leaseLooks
-	e.Limits.MaxRun = 10 * time.Minute
+// SetDefaults sets how often a run looks.
+func (p *Probes) SetDefaults() {
+	p.LockKeys = keyLooks
+	p.Ledger = ProbeSettings{Every: 10 * time.Millisecond, MaxGap: 50 * time.Millisecond}
+	p.Leases = leaseLooks
 }
 
 // How often a store of keys is looked at, and an API server.
@@ -30,8 +29,8 @@ var (
 	leaseLooks = ProbeSettings{Every: 100 * time.Millisecond, MaxGap: time.Second}
 )
 
-func (w *Work) setDefaults()  { w.Fenced, w.Look = true, true }
-func (f *Fault) setDefaults() { f.Repeat = Repeat{Count: 1, Settled: true} }
+// SetDefaults makes a fault strike once.
+func (r *Repeat) SetDefaults() { *r = Repeat{Count: 1, Settled: true} }
 
 // The types whose spelling in a file is not their fields, one by one.
 
@@ -40,11 +39,11 @@ type holdForm struct {
 	P99 time.Duration `rule:"positive"`          // 99 of 100 jobs take at most this; left out: every job takes p50
 }
 
-func (h *Hold) form() any { return (*holdForm)(h) }
+func (h *Hold) Spelling() any { return (*holdForm)(h) }
 
 // setForm makes work constant where only its median is given.
-func (h *Hold) setForm(_ *decoder, _ string, form any) {
-	*h = Hold(*form.(*holdForm))
+func (h *Hold) SetSpelling(_ *vocab.File, _ string, spelling any) {
+	*h = Hold(*spelling.(*holdForm))
 	if h.P99 == 0 {
 		h.P99 = h.P50
 	}
@@ -57,7 +56,7 @@ type repeatForm struct {
 	AtMost int     `rule:"min=1,max=10000"` // until answered: shots, at most
 }
 
-func (r *Repeat) form() any {
+func (r *Repeat) Spelling() any {
 	f := &repeatForm{Count: r.Count, Every: cadence{settled: r.Settled, every: r.Every}}
 	if r.Answered {
 		f.Count, f.AtMost, f.Until = 0, r.Count, untilAnswered
@@ -67,22 +66,22 @@ func (r *Repeat) form() any {
 
 const untilAnswered = "answered"
 
-func (r *Repeat) setForm(d *decoder, path string, form any) {
-	f := form.(*repeatForm)
-	*r = Repeat{Count: f.Count, Answered: f.Until == untilAnswered, Settled: f.Every.settled, Every: f.Every.every}
-	count, most := d.places[path+".count"], d.places[path+".at_most"]
+func (r *Repeat) SetSpelling(f *vocab.File, path string, spelling any) {
+	in := spelling.(*repeatForm)
+	*r = Repeat{Count: in.Count, Answered: in.Until == untilAnswered, Settled: in.Every.settled, Every: in.Every.every}
+	count, most := f.Node(path+".count"), f.Node(path+".at_most")
 	switch {
 	case !r.Answered:
-		if most != nil && d.places[path+".until"] == nil {
-			d.add(path+".at_most", most, "goes with until: answered; a fixed number of shots is count")
+		if most != nil && f.Node(path+".until") == nil {
+			f.Add(path+".at_most", most, "goes with until: answered; a fixed number of shots is count")
 		}
 		return
 	case count != nil:
-		d.add(path+".count", count, "a fixed number of shots is judged as one: leave count out, or until")
+		f.Add(path+".count", count, "a fixed number of shots is judged as one: leave count out, or until")
 	case most == nil:
-		d.add(path, d.place(path), "until: answered needs at_most: the shots after which it ends without an answer")
+		f.Add(path, f.Place(path), "until: answered needs at_most: the shots after which it ends without an answer")
 	}
-	r.Count = max(1, f.AtMost)
+	r.Count = max(1, in.AtMost)
 }
 
 type overlapForm struct {
@@ -95,7 +94,7 @@ type overlapForm struct {
 	Of      string   // the lock that at_most and at_least compare with
 }
 
-func (o *OverlapLimit) form() any {
+func (o *OverlapLimit) Spelling() any {
 	if o.Level == "effect" {
 		b := &o.Count
 		f := &overlapForm{Level: o.Level, AtMost: b.AtMost, AtLeast: b.AtLeast, Of: b.Of}
@@ -116,32 +115,32 @@ func (o *OverlapLimit) form() any {
 	return f
 }
 
-func (o *OverlapLimit) setForm(d *decoder, path string, form any) {
-	f := form.(*overlapForm)
-	*o = OverlapLimit{Level: f.Level}
-	if f.Level == "effect" {
-		o.Count = Bound[int]{AtMost: f.AtMost, AtLeast: f.AtLeast, Of: f.Of}
+func (o *OverlapLimit) SetSpelling(f *vocab.File, path string, spelling any) {
+	in := spelling.(*overlapForm)
+	*o = OverlapLimit{Level: in.Level}
+	if in.Level == "effect" {
+		o.Count = Bound[int]{AtMost: in.AtMost, AtLeast: in.AtLeast, Of: in.Of}
 	} else {
-		o.Time = Bound[time.Duration]{AtMost: f.AtMost, AtLeast: f.AtLeast, Of: f.Of}
+		o.Time = Bound[time.Duration]{AtMost: in.AtMost, AtLeast: in.AtLeast, Of: in.Of}
 	}
 	for _, x := range []struct {
 		name  string
 		from  *amount
 		count **int
 		time  **time.Duration
-	}{{"max", f.Max, &o.Count.Max, &o.Time.Max}, {"min", f.Min, &o.Count.Min, &o.Time.Min}, {"exactly", f.Exactly, &o.Count.Exactly, &o.Time.Exactly}} {
+	}{{"max", in.Max, &o.Count.Max, &o.Time.Max}, {"min", in.Min, &o.Count.Min, &o.Time.Min}, {"exactly", in.Exactly, &o.Count.Exactly, &o.Time.Exactly}} {
 		at := path + "." + x.name
 		switch {
 		case x.from == nil:
-		case f.Level == "effect":
+		case in.Level == "effect":
 			*x.count = &x.from.count
-			if !x.from.isCount && !d.touched(path) {
-				d.add(at, d.place(at), "overlap of effects is a count, not a time: write %s: 0", x.name)
+			if !x.from.isCount && !f.Invalid(path) {
+				f.Add(at, f.Place(at), "overlap of effects is a count, not a time: write %s: 0", x.name)
 			}
 		default:
 			*x.time = &x.from.time
-			if x.from.isCount && !d.touched(path) {
-				d.add(at, d.place(at), "overlap of %s is a time: %ds?", f.Level, x.from.count)
+			if x.from.isCount && !f.Invalid(path) {
+				f.Add(at, f.Place(at), "overlap of %s is a time: %ds?", in.Level, x.from.count)
 			}
 		}
 	}
@@ -149,32 +148,32 @@ func (o *OverlapLimit) setForm(d *decoder, path string, form any) {
 
 // busyForm takes max_count and max_time for the maxima of count and time.
 type busyForm struct {
-	Count    *Bound[int]           `rule:"brief"` // refusals
-	Time     *Bound[time.Duration] `rule:"brief"` // how long there were refusals, in all
-	Each     *Bound[time.Duration] `rule:"brief"` // how long every refused acquire waited
+	Count    *Bound[int]           `rule:"shorthand"` // refusals
+	Time     *Bound[time.Duration] `rule:"shorthand"` // how long there were refusals, in all
+	Each     *Bound[time.Duration] `rule:"shorthand"` // how long every refused acquire waited
 	MaxCount *int                  // the max of count
 	MaxTime  *time.Duration        // the max of time
 }
 
-func (b *BusyLimit) form() any { return &busyForm{Count: b.Count, Time: b.Time, Each: b.Each} }
+func (b *BusyLimit) Spelling() any { return &busyForm{Count: b.Count, Time: b.Time, Each: b.Each} }
 
-func (b *BusyLimit) setForm(d *decoder, path string, form any) {
-	f := form.(*busyForm)
-	*b = BusyLimit{Count: f.Count, Time: f.Time, Each: f.Each}
+func (b *BusyLimit) SetSpelling(f *vocab.File, path string, spelling any) {
+	in := spelling.(*busyForm)
+	*b = BusyLimit{Count: in.Count, Time: in.Time, Each: in.Each}
 	both := func(name, old string) {
-		d.add(path+"."+old, d.place(path+"."+old), "is the max of %s, which is given too: write it there", name)
+		f.Add(path+"."+old, f.Place(path+"."+old), "is the max of %s, which is given too: write it there", name)
 	}
-	if f.MaxCount != nil {
+	if in.MaxCount != nil {
 		if b.Count != nil {
 			both("count", "max_count")
 		}
-		b.Count = AtMost(*f.MaxCount)
+		b.Count = AtMost(*in.MaxCount)
 	}
-	if f.MaxTime != nil {
+	if in.MaxTime != nil {
 		if b.Time != nil {
 			both("time", "max_time")
 		}
-		b.Time = AtMost(*f.MaxTime)
+		b.Time = AtMost(*in.MaxTime)
 	}
 }
 
@@ -188,7 +187,7 @@ type lockForm struct {
 	Lease     string // observed loops: the lock is the Lease object of this name; it has no key
 	overrides
 	Policy      *lockcore.Policy // a complete policy of your own, instead of a profile's
-	AbandonedBy *Signal          // observed: what tells how often the lock was given up, which nobody claims
+	AbandonedBy *Signal          `rule:"for=@observed"` // observed: what tells how often the lock was given up, which nobody claims
 }
 
 // overrides change single values of a profile's policy, or are all that a lock says of its own.
@@ -205,7 +204,7 @@ type overrides struct {
 	Tick        *time.Duration  // instead of the tick of the profile's loop
 }
 
-func (l *Lock) form() any {
+func (l *Lock) Spelling() any {
 	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, Lease: l.Lease, AbandonedBy: l.AbandonedBy}
 	if l.Policy != (lockcore.Policy{}) {
 		f.Policy = &l.Policy
@@ -213,53 +212,53 @@ func (l *Lock) form() any {
 	return f
 }
 
-func (l *Lock) setForm(d *decoder, path string, form any) {
-	f := form.(*lockForm)
-	d.given(path+".profile", f.Profile)
-	d.given(path+".key", f.Key)
-	d.given(path+".key_prefix", f.KeyPrefix)
-	d.given(path+".lease", f.Lease)
-	*l = Lock{Name: f.Name, Profile: f.Profile, Key: f.Key, KeyPrefix: f.KeyPrefix, Lease: f.Lease, AbandonedBy: f.AbandonedBy, Place: d.where(path)}
+func (l *Lock) SetSpelling(f *vocab.File, path string, spelling any) {
+	in := spelling.(*lockForm)
+	given(f, path+".profile", in.Profile)
+	given(f, path+".key", in.Key)
+	given(f, path+".key_prefix", in.KeyPrefix)
+	given(f, path+".lease", in.Lease)
+	*l = Lock{Name: in.Name, Profile: in.Profile, Key: in.Key, KeyPrefix: in.KeyPrefix, Lease: in.Lease, AbandonedBy: in.AbandonedBy, Place: placeOf(f, path)}
 	switch {
-	case d.touched(path):
+	case f.Invalid(path):
 		return
-	case f.Policy != nil:
-		whole := assumed{Policy: f.Policy}
+	case in.Policy != nil:
+		whole := assumed{Policy: in.Policy}
 		whole.fill()
-		l.Policy, l.Assumed = *f.Policy, whole.said
-		d.refuseOverrides(path)
-		d.label(path+".profile", f.Profile)
-	case f.Profile == "" && f.TTL == nil:
-		d.add(path, d.place(path), "a lock needs a ttl, a profile or a policy: {name: leader, ttl: 12s, poll: 2s} is a leader loop, without poll it is taken per job")
+		l.Policy, l.Assumed = *in.Policy, whole.said
+		refuseOverrides(f, path)
+		label(f, path+".profile", in.Profile)
+	case in.Profile == "" && in.TTL == nil:
+		f.Add(path, f.Place(path), "a lock needs a ttl, a profile or a policy: {name: leader, ttl: 12s, poll: 2s} is a leader loop, without poll it is taken per job")
 		return
-	case f.Profile == "":
-		short := shortPolicy(&f.overrides)
+	case in.Profile == "":
+		short := shortPolicy(&in.overrides)
 		l.Policy, l.Assumed = *short.Policy, short.said
-	case !l.expand(d, path, f):
+	case !l.expand(f, path, in):
 		return
 	}
 	if l.Lease != "" {
-		l.nameLease(d, path, f)
+		l.nameLease(f, path, in)
 		return
 	}
-	l.nameKeys(d, path)
+	l.nameKeys(f, path)
 }
 
 // nameLease takes the object's name for the lock's key.
-func (l *Lock) nameLease(d *decoder, path string, f *lockForm) {
-	for name, given := range map[string]string{"key": f.Key, "key_prefix": f.KeyPrefix} {
+func (l *Lock) nameLease(f *vocab.File, path string, in *lockForm) {
+	for name, given := range map[string]string{"key": in.Key, "key_prefix": in.KeyPrefix} {
 		if given != "" && given != l.Lease {
-			d.add(path+"."+name, d.place(path+"."+name), "the lock is Lease %s: it has no key of its own", l.Lease)
+			f.Add(path+"."+name, f.Place(path+"."+name), "the lock is Lease %s: it has no key of its own", l.Lease)
 		}
 	}
 	l.Key, l.KeyPrefix = l.Lease, ""
 }
 
 // expand takes policy and keys from the profile, as far as the file does not give its own.
-func (l *Lock) expand(d *decoder, path string, f *lockForm) bool {
-	base, err := Profile(f.Profile)
+func (l *Lock) expand(f *vocab.File, path string, in *lockForm) bool {
+	base, err := Profile(in.Profile)
 	if err != nil {
-		d.add(path+".profile", d.place(path+".profile"), "%s", err)
+		f.Add(path+".profile", f.Place(path+".profile"), "%s", err)
 		return false
 	}
 	l.Policy = base.Policy
@@ -269,13 +268,13 @@ func (l *Lock) expand(d *decoder, path string, f *lockForm) bool {
 	if l.KeyPrefix == "" {
 		l.KeyPrefix = base.KeyPrefix
 	}
-	o, p := &f.overrides, &l.Policy
+	o, p := &in.overrides, &l.Policy
 	o.apply(p)
 	if p.Loop != nil {
 		override(&p.Loop.Poll, o.Poll)
 		override(&p.Loop.Tick, o.Tick)
 	} else if o.Poll != nil || o.Tick != nil {
-		d.add(path, d.place(path), "poll and tick are of leader loops; %s is taken per job", f.Profile)
+		f.Add(path, f.Place(path), "poll and tick are of leader loops; %s is taken per job", in.Profile)
 		return false
 	}
 	return true
@@ -299,30 +298,30 @@ func override[T any](to *T, from *T) {
 	}
 }
 
-func (d *decoder) refuseOverrides(path string) {
+func refuseOverrides(f *vocab.File, path string) {
 	for _, name := range overrideNames() {
-		at := join(path, name)
-		if n := d.places[at]; n != nil {
-			d.add(at, n, "changes a profile's policy: with a policy section, write it there")
+		at := vocab.Join(path, name)
+		if n := f.Node(at); n != nil {
+			f.Add(at, n, "changes a profile's policy: with a policy section, write it there")
 		}
 	}
 }
 
 // label refuses a profile beside a policy that is no name of one, such as a path: no file is read for it.
-func (d *decoder) label(path, name string) {
+func label(f *vocab.File, path, name string) {
 	family, rest, parted := strings.Cut(name, "/")
-	if name != "" && (!identifier().MatchString(family) || parted && !identifier().MatchString(rest)) {
-		d.add(path, d.place(path), "%q is no name of a profile: beside a policy it is only a label, such as acme/scheduler", name)
+	if name != "" && (!vocab.Identifier().MatchString(family) || parted && !vocab.Identifier().MatchString(rest)) {
+		f.Add(path, f.Place(path), "%q is no name of a profile: beside a policy it is only a label, such as acme/scheduler", name)
 	}
 }
 
 // nameKeys gives a lock without a key of its own one that is made of its name.
-func (l *Lock) nameKeys(d *decoder, path string) {
+func (l *Lock) nameKeys(f *vocab.File, path string) {
 	switch {
 	case l.Loop() && l.KeyPrefix != "":
-		d.add(path+".key_prefix", d.place(path+".key_prefix"), "a leader loop has one key: give key, not key_prefix")
+		f.Add(path+".key_prefix", f.Place(path+".key_prefix"), "a leader loop has one key: give key, not key_prefix")
 	case !l.Loop() && l.Key != "":
-		d.add(path+".key", d.place(path+".key"), "the lock is taken per job: give key_prefix, not key; a leader loop has a poll")
+		f.Add(path+".key", f.Place(path+".key"), "the lock is taken per job: give key_prefix, not key; a leader loop has a poll")
 	case l.Loop() && l.Key == "":
 		l.Key = l.Name
 	case !l.Loop() && l.KeyPrefix == "":
@@ -330,4 +329,70 @@ func (l *Lock) nameKeys(d *decoder, path string) {
 	}
 }
 
-func overrideNames() []string { return fieldNames(reflect.TypeFor[overrides]()) }
+func overrideNames() (names []string) {
+	for _, d := range vocabulary.Fields(reflect.TypeFor[overrides]()) {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// cadence is the spelling of Repeat's `every`: the word settled, or a duration.
+type cadence struct {
+	settled bool
+	every   time.Duration
+}
+
+func (c *cadence) ParseNode(n *yaml.Node) string {
+	if n.Value == "settled" {
+		c.settled = true
+		return ""
+	}
+	d, problem := vocab.ParseDuration(n)
+	if problem != "" {
+		return problem + " (or the word settled)"
+	}
+	if d == 0 {
+		return "must be above 0 (or the word settled)"
+	}
+	*c = cadence{every: d}
+	return ""
+}
+
+func (c *cadence) Format() string {
+	if c.settled {
+		return "settled"
+	}
+	return figures.Spell(c.every)
+}
+
+// amount is a limit that is a count or a duration.
+type amount struct {
+	isCount bool
+	count   int
+	time    time.Duration
+}
+
+func (a *amount) ParseNode(n *yaml.Node) string {
+	if n.Tag == "!!int" {
+		a.isCount = true
+		return vocab.ParseValue(n, &a.count)
+	}
+	var problem string
+	a.time, problem = vocab.ParseDuration(n)
+	return problem
+}
+
+func (a *amount) Format() string {
+	if a.isCount {
+		return strconv.Itoa(a.count)
+	}
+	return figures.Spell(a.time)
+}
+
+func (*cadence) Schema() *vocab.JSONSchema {
+	return &vocab.JSONSchema{AnyOf: []*vocab.JSONSchema{{Enum: []string{"settled"}}, vocab.ScalarSchema(reflect.TypeFor[time.Duration](), vocab.Rule{Positive: true})}}
+}
+
+func (*amount) Schema() *vocab.JSONSchema {
+	return &vocab.JSONSchema{AnyOf: []*vocab.JSONSchema{vocab.ScalarSchema(reflect.TypeFor[int](), vocab.Rule{}), vocab.ScalarSchema(reflect.TypeFor[time.Duration](), vocab.Rule{})}}
+}

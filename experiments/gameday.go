@@ -32,21 +32,25 @@ type StopWhen struct {
 
 // GameDayStep is one step. Exactly one of Drill and Manual is set.
 type GameDayStep struct {
-	Name     string `rule:"ident"` // of the step in log and report; left out: step-1 and so on
-	Drill    string // an experiment file, beside the sheet, or the name of a shipped scenario
-	Manual   string // what people do: they press enter when it is done
-	Optional bool   // of a manual step: skipped, and noted, where there is no terminal
+	_        struct{} `rule:"any=drill|manual"`
+	Name     string   `rule:"ident,unique"` // of the step in log and report; left out: step-1 and so on
+	Drill    string   // an experiment file, beside the sheet, or the name of a shipped scenario
+	Manual   string   `rule:"not=drill"`  // what people do: they press enter when it is done
+	Optional bool     `rule:"for=manual"` // of a manual step: skipped, and noted, where there is no terminal
 }
 
 // ParseGameDay reads and checks the sheet of a game day. The error is always of type Problems.
 func ParseGameDay(name string, data []byte) (*GameDay, error) {
 	doc := gameDayFile{}
-	c := newCollector(name, data)
-	if root := c.read(data); root != nil {
-		(&decoder{collector: c}).value("", nil, root, settable(&doc), rule{})
-		(&checker{collector: c, e: &Experiment{}}).steps(doc.Steps)
+	f := vocabulary.Open(name, data, false)
+	if f.Root != nil {
+		f.Decode(&doc)
+		f.CheckRules("", &doc)
+		if len(doc.Steps) > 0 && !slices.ContainsFunc(doc.Steps, func(s GameDayStep) bool { return strings.TrimSpace(s.Drill) != "" }) {
+			f.Check("steps", "no step is a drill: nothing would be measured")
+		}
 	}
-	if err := c.problems(); err != nil {
+	if err := f.Err(); err != nil {
 		return nil, err
 	}
 	return &doc.GameDay, nil
@@ -54,30 +58,7 @@ func ParseGameDay(name string, data []byte) (*GameDay, error) {
 
 // GameDaySchema is the JSON Schema of the sheet of a game day, as Schema is that of an experiment.
 func GameDaySchema() ([]byte, error) {
-	return schemaOf("lockdrill game day", settable(&gameDayFile{}))
-}
-
-func (c *checker) steps(all []GameDayStep) {
-	seen := map[string]int{}
-	for i, s := range all {
-		path := at("steps", i)
-		switch {
-		case c.touched(path):
-		case s.Drill == "" && s.Manual == "":
-			c.check(path, "needs exactly one of drill and manual")
-		case s.Drill != "" && s.Manual != "":
-			c.check(path+".manual", "stands beside drill: a step is one of the two")
-		case s.Optional && s.Drill != "":
-			c.check(path+".optional", "is for manual steps: a drill is run")
-		}
-		if first, ok := seen[s.Name]; ok && s.Name != "" {
-			c.check(path+".name", "a second step called %q: the first is steps[%d]", s.Name, first)
-		}
-		seen[s.Name] = i
-	}
-	if len(all) > 0 && !slices.ContainsFunc(all, func(s GameDayStep) bool { return strings.TrimSpace(s.Drill) != "" }) {
-		c.check("steps", "no step is a drill: nothing would be measured")
-	}
+	return schemaOf("lockdrill game day", &gameDayFile{})
 }
 
 // KillsEachLoop reports whether an experiment file kills the holder of each loop of a policy sheet.

@@ -1,17 +1,15 @@
 package experiments
 
 import (
-	"net/url"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // HolderSource is one way to find out which replica holds a key of an observed system. Exactly one field is set.
 type HolderSource struct {
+	_       struct{}       `rule:"one=value|client|proxy|log|metric|command"`
 	Value   *HolderValue   // what stands in the key
 	Client  *HolderClient  // the connection that renews the key
 	Proxy   *HolderProxy   // a lockdrill proxy that the replicas' route goes through
@@ -23,43 +21,40 @@ type HolderSource struct {
 // HolderValue finds a replica's name in the value of the key: the whole value, or a part of it.
 type HolderValue struct {
 	Field   string // of a value that is a JSON object; a.b is field b of its field a
-	Pattern string `rule:"pattern"` // RE2 whose group holder is the name
-	Is      string // template of the name, with * for anything; left out: the name begins with what the replica is called
+	Pattern string `rule:"pattern,format=regexp:holder"` // RE2 whose group holder is the name
+	Is      string `rule:"format=name"`                  // template of the name, with * for anything; left out: the name begins with what the replica is called
 }
 
 // HolderClient finds the connection that renews a key in windows of MONITOR, and the process, or the pod, at its other end.
 type HolderClient struct {
-	Window   time.Duration `rule:"positive" scale:"no"`   // the longest one
-	Commands int           `rule:"min=1000,max=10000000"` // that the server may tell in one window
-	Is       string        // template of the connection's name in CLIENT LIST, for connections from elsewhere
+	Window   time.Duration `rule:"positive,default=2s,most=10s" scale:"no"` // the longest one
+	Commands int           `rule:"min=1000,max=10000000,default=50000"`     // that the server may tell in one window
+	Is       string        `rule:"format=name"`                             // template of the connection's name in CLIENT LIST, for connections from elsewhere
 }
 
 // HolderProxy asks a lockdrill proxy, by its API, which connection carried the token.
 type HolderProxy struct {
-	API string `file:"api" rule:"required"` // http://127.0.0.1:PORT, or unix:PATH
-	Is  string // template of the name that it listens under for that replica; left out: the process or pod that has the connection
+	API string `file:"api" rule:"required,format=proxy"` // http://127.0.0.1:PORT, or unix:PATH
+	Is  string `rule:"format=name"`                      // template of the name that it listens under for that replica; left out: the process or pod that has the connection
 }
 
 // HolderLog finds a line in a replica's log that says that it acquired the key with its present token.
 type HolderLog struct {
-	Pattern string `rule:"required,pattern"` // RE2 with the groups key and token
+	Pattern string `rule:"required,pattern,format=regexp:key+token"` // RE2 with the groups key and token
 }
 
 // HolderMetric finds the replica of which a gauge is above 0.
 type HolderMetric struct {
-	URL    string            `file:"url"`      // address of the exposition, a template; left out: that of system.processes.metrics
-	Series string            `rule:"required"` // name of the series
+	URL    string            `file:"url" rule:"format=exposition"` // address of the exposition, a template; left out: that of system.processes.metrics
+	Series string            `rule:"required,format=series"`       // name of the series
 	Labels map[string]string // only series that carry these; templates, of the replica and of {key} and {lock}
 }
 
 // HolderCommand runs a command that prints the holder's name or pid.
 type HolderCommand struct {
-	Run    []string      `rule:"required"`            // program and arguments; templates of {key}, {lock} and {epoch}
-	Within time.Duration `rule:"positive" scale:"no"` // it is ended after so long
+	Run    []string      `rule:"required,format=template:about"`         // program and arguments; templates of {key}, {lock} and {epoch}
+	Within time.Duration `rule:"positive,default=2s,most=4s" scale:"no"` // it is ended after so long
 }
-
-func (h *HolderClient) setDefaults()  { h.Window, h.Commands = 2*time.Second, 50_000 }
-func (h *HolderCommand) setDefaults() { h.Within = 2 * time.Second }
 
 // Words of sources, as looks and reports have them.
 const (
@@ -104,12 +99,6 @@ const (
 	AboutEpoch = "epoch" // the fingerprint of its token
 )
 
-// The longest that a source may take: a shot waits for it.
-const (
-	longestWindow  = 10 * time.Second
-	longestCommand = 4 * time.Second
-)
-
 // replicaWords are the words that templates about an observed replica may use.
 func (e *Experiment) replicaWords() []string {
 	if e.System.Processes != nil {
@@ -122,22 +111,18 @@ func (e *Experiment) replicaWords() []string {
 func (c *checker) holders() {
 	const path = "system.holder"
 	e := c.e
-	if len(e.System.Holder) > 0 && !e.Observed() {
-		c.check(path, "is for mode observe: lockdrill's workers say what they hold")
-		return
-	}
 	if !e.Observed() {
 		return
 	}
 	if e.Kubernetes != nil && e.Kubernetes.Holder != nil && len(e.System.Holder) > 0 && !e.hasLease() {
-		c.check("kubernetes.holder", "leads from a name to its pod, and system.holder says that too: leave one out")
+		c.Check("kubernetes.holder", "leads from a name to its pod, and system.holder says that too: leave one out")
 	}
 	for i := range e.System.Holder {
-		if h := &e.System.Holder[i]; !c.touched(at(path, i)) {
-			c.holderSource(at(path, i), h)
+		if at, h := vocab.At(path, i), &e.System.Holder[i]; !c.Invalid(at) && len(vocabulary.Given(h)) == 1 {
+			c.holderSource(at, h)
 		}
 	}
-	if len(e.System.Holder) > 0 && !c.touched(path) {
+	if len(e.System.Holder) > 0 && !c.Invalid(path) {
 		c.holderKnown()
 	}
 }
@@ -145,7 +130,7 @@ func (c *checker) holders() {
 // nameless checks that something leads from a key to the process that holds it.
 func (c *checker) nameless(p *Processes) {
 	if len(c.e.System.Holder) == 0 && !slices.Contains(p.Known(), KnownName) {
-		c.check("system.processes", "nothing leads from a key to the process that holds it: say {name} (match: a group called name) where the values of keys begin with that name, else how to find out, under system.holder")
+		c.Check("system.processes", "nothing leads from a key to the process that holds it: say {name} (match: a group called name) where the values of keys begin with that name, else how to find out, under system.holder")
 	}
 }
 
@@ -162,155 +147,54 @@ func (c *checker) holderKnown() {
 	}
 	for i := range c.e.System.Locks {
 		if l := &c.e.System.Locks[i]; l.Lease == "" && l.Policy.RenewEvery == 0 {
-			c.check(at("system.locks", i), "no source of system.holder can say who holds lock %s: client finds the connection that renews, and this lock is not renewed; add another source, such as log or value", l.Name)
+			c.Check(vocab.At("system.locks", i), "no source of system.holder can say who holds lock %s: client finds the connection that renews, and this lock is not renewed; add another source, such as log or value", l.Name)
 		}
 	}
 }
 
-// holderSource checks one of them.
+// holderSource checks what one of them needs of the rest of the file.
 func (c *checker) holderSource(path string, h *HolderSource) {
-	var given []string
-	for _, s := range []struct {
-		word string
-		set  bool
-	}{{HolderByValue, h.Value != nil}, {HolderByClient, h.Client != nil}, {HolderByProxy, h.Proxy != nil}, {HolderByLog, h.Log != nil},
-		{HolderByMetric, h.Metric != nil}, {HolderByCommand, h.Command != nil}} {
-		if s.set {
-			given = append(given, s.word)
-		}
-	}
 	switch {
-	case len(given) == 0:
-		c.check(path, "is no source: one of value, client, proxy, log, metric and command")
-	case len(given) > 1:
-		c.check(path, "has %s: one source an entry, in the order in which they are tried", strings.Join(given, " and "))
 	case h.Value != nil:
-		c.holderValue(path+".value", h.Value)
+		if h.Value.Field != "" && h.Value.Pattern != "" {
+			c.Check(path+".value", "has field and pattern: exactly one of them, or neither, where the whole value is the name")
+		}
+		if words := c.e.replicaWords(); h.Value.Is == "" && !slices.Contains(words, KnownName) {
+			c.Check(path+".value", "can name no replica: none has a {name}. Say what differs with is, such as is: \"{%s}\"", words[0])
+		}
 	case h.Client != nil:
-		c.holderClient(path+".client", h.Client)
-	case h.Proxy != nil:
-		c.holderProxy(path+".proxy", h.Proxy)
+		c.Refuse([]vocab.Constraint{
+			{At: path + ".client", Says: "needs redis: {allow: [monitor]}: MONITOR shows every value to whoever can read the runner's memory, and costs the server up to a fifth of its throughput while it lasts",
+				Broken: !slices.Contains(c.e.Redis.Allow, AllowMonitor)},
+			{At: path + ".client", Says: "watches one server, by redis.url: in a cluster keys are on several, and behind Sentinels the server changes. Take another source",
+				Broken: c.e.Redis.Cluster || c.e.Redis.Sentinel != nil},
+		}...)
 	case h.Log != nil:
-		c.holderLog(path+".log", h.Log)
+		if p := c.e.System.Processes; p != nil && p.Log == "" {
+			c.Check(path+".log", "reads the logs of the replicas, and system.processes.log does not say where they are")
+		}
 	case h.Metric != nil:
 		c.holderMetric(path+".metric", h.Metric)
-	default:
-		c.holderCommand(path+".command", h.Command)
-	}
-}
-
-func (c *checker) holderValue(path string, v *HolderValue) {
-	if v.Field != "" && v.Pattern != "" {
-		c.check(path, "has field and pattern: exactly one of them, or neither, where the whole value is the name")
-	}
-	c.groups(path+".pattern", v.Pattern, "holder")
-	c.nameTemplate(path, v.Is)
-}
-
-// nameTemplate checks how a name leads to a replica.
-func (c *checker) nameTemplate(path, is string) {
-	words := c.e.replicaWords()
-	switch {
-	case is == "" && !slices.Contains(words, KnownName):
-		c.check(path, "can name no replica: none has a {name}. Say what differs with is, such as is: \"{%s}\"", words[0])
-	case is != "" && len(Placeholders(is)) == 0:
-		c.check(path+".is", "%q is the same for every replica: say what differs, such as \"{%s}\"", is, words[0])
-	default:
-		c.template(path+".is", is, words)
-	}
-}
-
-func (c *checker) holderClient(path string, h *HolderClient) {
-	if !slices.Contains(c.e.Redis.Allow, AllowMonitor) {
-		c.check(path, "needs redis: {allow: [monitor]}: MONITOR shows every value to whoever can read the runner's memory, and costs the server up to a fifth of its throughput while it lasts")
-	}
-	if c.e.Redis.Cluster || c.e.Redis.Sentinel != nil {
-		c.check(path, "watches one server, by redis.url: in a cluster keys are on several, and behind Sentinels the server changes. Take another source")
-	}
-	if h.Window > longestWindow {
-		c.check(path+".window", "%s is over %s: a window is a burden to the server", figures.Spell(h.Window), figures.Spell(longestWindow))
-	}
-	if h.Is != "" {
-		c.nameTemplate(path, h.Is)
-	}
-}
-
-func (c *checker) holderProxy(path string, h *HolderProxy) {
-	c.proxyAPI(path+".api", h.API)
-	if h.Is != "" {
-		c.nameTemplate(path, h.Is)
-	}
-}
-
-func (c *checker) proxyAPI(path, api string) {
-	u, err := url.Parse(api)
-	switch {
-	case api == "" || strings.HasPrefix(api, "unix:"):
-	case err == nil && u.User != nil:
-		c.check(path, "has a user: the API of a lockdrill proxy asks for none")
-	case err != nil || u.Host == "" || u.Scheme != "http":
-		c.check(path, "%q is no address of a proxy's API: write it like http://127.0.0.1:6381, or unix:/run/lockdrill.sock, as lockdrill proxy --api has it", api)
-	}
-}
-
-func (c *checker) holderLog(path string, h *HolderLog) {
-	c.groups(path+".pattern", h.Pattern, "key", "token")
-	if p := c.e.System.Processes; p != nil && p.Log == "" {
-		c.check(path, "reads the logs of the replicas, and system.processes.log does not say where they are")
-	}
-}
-
-// groups checks a pattern and the groups that it needs.
-func (c *checker) groups(path, pattern string, needs ...string) {
-	if pattern == "" {
-		return
-	}
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		c.check(path, "no regular expression: %v", err)
-		return
-	}
-	for _, name := range needs {
-		if !slices.Contains(re.SubexpNames(), name) {
-			c.check(path, "has no group called %s: write (?P<%s>\\S+) where it stands", name, name)
-		}
 	}
 }
 
 func (c *checker) holderMetric(path string, h *HolderMetric) {
-	c.openAddress(path+".url", h.URL)
-	words, address, word := c.e.replicaWords(), h.URL, path+".url"
+	words, address := c.e.replicaWords(), h.URL
 	if p := c.e.System.Processes; address == "" && p != nil {
-		address, word = p.Metrics, "system.processes.metrics"
+		address = p.Metrics
 	}
 	if address == "" {
-		c.check(path+".url", "missing: the address of the exposition; or, of processes, system.processes.metrics")
+		c.Check(path+".url", "missing: the address of the exposition; or, of processes, system.processes.metrics")
 		return
-	}
-	if word == path+".url" {
-		c.template(word, address, words)
-		if u, err := url.Parse(placeholder.ReplaceAllString(address, "1")); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			c.check(word, "no address of an exposition: write it like http://127.0.0.1:9121/metrics")
-		}
-	}
-	if h.Series != "" && !seriesName.MatchString(h.Series) {
-		c.check(path+".series", "%q is no name of a series; labels go under labels", h.Series)
 	}
 	differs := len(Placeholders(address)) > 0
 	for name, value := range h.Labels {
-		c.template(join(path+".labels", name), value, slices.Concat(words, []string{AboutKey, AboutLock}))
+		if why := templateOf(value, slices.Concat(words, []string{AboutKey, AboutLock})); why != "" {
+			c.Check(vocab.Join(path+".labels", name), "%s", why)
+		}
 		differs = differs || slices.ContainsFunc(Placeholders(value), func(w string) bool { return slices.Contains(words, w) })
 	}
-	if !differs && !c.touched(path) {
-		c.check(path, "cannot tell one replica from another: neither its address nor a label says which, such as labels: {pod: \"{%s}\"}", words[0])
-	}
-}
-
-func (c *checker) holderCommand(path string, h *HolderCommand) {
-	for i, word := range h.Run {
-		c.template(at(path+".run", i), word, []string{AboutKey, AboutLock, AboutEpoch})
-	}
-	if h.Within > longestCommand {
-		c.check(path+".within", "%s is over %s: each shot waits for it", figures.Spell(h.Within), figures.Spell(longestCommand))
+	if !differs && !c.Invalid(path) {
+		c.Check(path, "cannot tell one replica from another: neither its address nor a label says which, such as labels: {pod: \"{%s}\"}", words[0])
 	}
 }

@@ -2,33 +2,33 @@ package experiments
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // Kubernetes says where replicas are pods, and which pods those are. Flags of the command line (--kubeconfig, --context, --namespace)
 // win over the file.
 type Kubernetes struct {
 	Context    string            // of the kubeconfig; default: its current one
-	Namespace  string            // of the pods; default: that of the context
-	Namespaces []string          // observed systems: further namespaces with pods of the same system; a pod or lease there is called NAMESPACE/NAME
-	Pods       PodsMode          `rule:"words=apply|use"`              // apply: the run makes the workers, and removes them; use: they are there
-	Workers    WorkersKind       `rule:"words=deployment|statefulset"` // what makes lockdrill's own workers: with statefulset a killed one comes back under its name, and r1 is the pod that ends in -0
+	Namespace  string            `rule:"format=namespace"`                                              // of the pods; default: that of the context
+	Namespaces []string          `rule:"for=@observed,format=namespace"`                                // observed systems: further namespaces with pods of the same system; a pod or lease there is called NAMESPACE/NAME
+	Pods       PodsMode          `rule:"words=apply|use,default=use"`                                   // apply: the run makes the workers, and removes them; use: they are there
+	Workers    WorkersKind       `rule:"words=deployment|statefulset,default=deployment,for=@embedded"` // what makes lockdrill's own workers: with statefulset a killed one comes back under its name, and r1 is the pod that ends in -0
 	Selector   map[string]string // labels of the pods; default: those of lockdrill's workers
-	Controller string            // of the pods, such as deployment/NAME or statefulset/NAME: pods of others with these labels are left alone; default: the one controller that there is
-	Container  string            // of the pod, which takes the locks; default: its first
+	Controller string            `rule:"format=controller"` // of the pods, such as deployment/NAME or statefulset/NAME: pods of others with these labels are left alone; default: the one controller that there is
+	Container  string            `rule:"format=label"`      // of the pod, which takes the locks; default: its first
 	Pod        PodPatch          // laid over each pod that lockdrill makes or exports: annotations, imagePullSecrets, nodeSelector, tolerations, affinity, priorityClassName, resources ...
-	Events     bool              `rule:"quiet"` // Kubernetes Events on each pod that is struck, and on the namespace when the drill begins and ends: which run, and how to stop it
-	Image      string            // of the workers that the run applies, and of exported manifests
-	Grace      time.Duration     `rule:"positive" scale:"no"` // terminationGracePeriodSeconds of the workers; whole seconds
-	Holder     *HolderNames      // observed systems: how the name that a lock gives its holder leads to a pod; left out: it begins with the pod's name
-	Redis      string            // host:port of the locks' store as pods reach it; default: as in redis.url
-	Secret     string            // holds the names and passwords of the stores, each under its variable's name; default: lockdrill
-	Ledger     string            // host:port of the ledger's store as pods reach it; default: as in ledger.url
-	APIProxy   string            `file:"api_proxy"` // observed: API of the lockdrill proxy that the electors reach their API server through, http://127.0.0.1:6381 or unix:PATH
+	Events     bool              `rule:"omit"`                                          // Kubernetes Events on each pod that is struck, and on the namespace when the drill begins and ends: which run, and how to stop it
+	Image      string            `rule:"for=@embedded"`                                 // of the workers that the run applies, and of exported manifests
+	Grace      time.Duration     `rule:"positive,default=30s,for=@embedded" scale:"no"` // terminationGracePeriodSeconds of the workers; whole seconds
+	Holder     *HolderNames      `rule:"for=@observed"`                                 // observed systems: how the name that a lock gives its holder leads to a pod; left out: it begins with the pod's name
+	Redis      string            `rule:"for=@embedded,format=hostport"`                 // host:port of the locks' store as pods reach it; default: as in redis.url
+	Secret     string            `rule:"format=object"`                                 // holds the names and passwords of the stores, each under its variable's name; default: lockdrill
+	Ledger     string            `rule:"for=@embedded,format=hostport"`                 // host:port of the ledger's store as pods reach it; default: as in ledger.url
+	APIProxy   string            `file:"api_proxy" rule:"for=@observed,format=proxy"`   // observed: API of the lockdrill proxy that the electors reach their API server through, http://127.0.0.1:6381 or unix:PATH
 }
 
 // PodsMode says who brings the pods.
@@ -49,9 +49,10 @@ const (
 
 // HolderNames says how the name of a holder leads to its pod. Exactly one field is set.
 type HolderNames struct {
-	Name       string // pattern of the whole name, with {pod} for the pod's name and * for anything: "{pod}_*"
-	Label      string // key of a label of the pod whose value is the name
-	Annotation string // key of an annotation of the pod whose value is the name
+	_          struct{} `rule:"one=name|label|annotation"`
+	Name       string   // pattern of the whole name, with {pod} for the pod's name and * for anything: "{pod}_*"
+	Label      string   `rule:"format=labelkey"` // key of a label of the pod whose value is the name
+	Annotation string   `rule:"format=labelkey"` // key of an annotation of the pod whose value is the name
 }
 
 const podInName = "{pod}"
@@ -98,57 +99,27 @@ func (l *RunLimits) NamespaceAllowed(namespace string) bool {
 	return len(l.Namespaces) == 0 || slices.Contains(l.Namespaces, namespace)
 }
 
-// The names of objects and labels, as the API server takes them.
+// The names of labels, as the API server takes them.
 var (
-	dnsLabel   = whenAsked(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	dnsName    = whenAsked(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
-	controller = whenAsked(`^[a-z]+/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
-	labelKey   = whenAsked(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-	labelValue = whenAsked(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
+	labelKey   = vocab.WhenAsked(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	labelValue = vocab.WhenAsked(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
+	dnsName    = vocab.WhenAsked(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 )
-
-// whenAsked is a pattern that is compiled when something is first held against it. A repetition with a count is laid out that many times:
-// these few were a tenth of what every command did before it began.
-func whenAsked(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}
 
 // labels checks names and values of labels.
 func (c *checker) labels(path string, labels map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if !labelKey().MatchString(key) {
-			c.check(join(path, key), "%q is no name of a label", key)
+			c.Check(vocab.Join(path, key), "%q is no name of a label", key)
 		} else if !labelValue().MatchString(labels[key]) {
-			c.check(join(path, key), "%q is no value of a label: letters, digits, dots, dashes and underscores, at most 63", labels[key])
+			c.Check(vocab.Join(path, key), "%q is no value of a label: letters, digits, dots, dashes and underscores, at most 63", labels[key])
 		}
 	}
 }
 
 // holder checks how the holder of an observed lock leads to a pod.
 func (c *checker) holder(h *HolderNames) {
-	const path = "kubernetes.holder"
-	given := 0
-	for _, s := range []string{h.Name, h.Label, h.Annotation} {
-		if s != "" {
-			given++
-		}
-	}
-	switch {
-	case given != 1:
-		c.check(path, "says %d ways that lead from a holder to its pod: exactly one of name, label and annotation", given)
-	case h.Name != "" && strings.Count(h.Name, podInName) != 1:
-		c.check(path+".name", "%q does not say where the pod's name stands: write it like \"{pod}_*\"", h.Name)
-	}
-	for _, k := range []struct{ name, key string }{{"label", h.Label}, {"annotation", h.Annotation}} {
-		if k.key != "" && !labelKey().MatchString(k.key) {
-			c.check(path+"."+k.name, "%q is no key of labels and annotations", k.key)
-		}
+	if h.Name != "" && h.Label+h.Annotation == "" && strings.Count(h.Name, podInName) != 1 {
+		c.Check("kubernetes.holder.name", "%q does not say where the pod's name stands: write it like \"{pod}_*\"", h.Name)
 	}
 }
-
-func (k *Kubernetes) setDefaults() {
-	k.Pods, k.Workers, k.Grace = PodsUse, WorkersDeployment, defaultGrace
-}
-
-// defaultGrace is what Kubernetes gives a pod that declares none.
-const defaultGrace = 30 * time.Second

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // Side says on which side of its limit a figure must stay.
@@ -85,7 +87,7 @@ func (s *SLO) Limits() []Limit {
 	v := reflect.ValueOf(s).Elem()
 	for i := range v.NumField() {
 		if f := v.Field(i); f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.Struct && !f.IsNil() {
-			return Limit{SLO: s, Lock: s.Lock, Measure: fieldName(v.Type().Field(i))}.under(f.Elem())
+			return Limit{SLO: s, Lock: s.Lock, Measure: vocab.FieldName(v.Type().Field(i))}.under(f.Elem())
 		}
 	}
 	return nil
@@ -150,7 +152,7 @@ func (l Limit) under(limits reflect.Value) (all []Limit) {
 	for i := range limits.NumField() { // parts, each with limits of its own
 		if f := limits.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
 			part := l
-			part.Part = fieldName(limits.Type().Field(i))
+			part.Part = vocab.FieldName(limits.Type().Field(i))
 			all = append(all, part.under(f.Elem())...)
 		}
 	}
@@ -201,14 +203,6 @@ func sidesOf[T int | float64 | time.Duration](l Limit, b *Bound[T]) (all []Limit
 		all = append(all, of)
 	}
 	return all
-}
-
-// fieldName is what a file calls a field.
-func fieldName(f reflect.StructField) string {
-	if name := f.Tag.Get("file"); name != "" {
-		return name
-	}
-	return snake(f.Name)
 }
 
 // Rows are the questions of all promises, in the order of their rows.

@@ -1,25 +1,19 @@
 package experiments
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // MaxFile bounds an experiment file: a bigger one is some other file.
-const MaxFile = 1 << 20
+const MaxFile = vocab.MaxFile
 
 // file is the document as it is spelled: two lines that say what it is, and the experiment.
 type file struct {
@@ -45,26 +39,30 @@ func Load(path string) (*Experiment, error) {
 // Parse is Load for a file that is already in memory; name is what its problems are called by, and a policy sheet is sought
 // beside it.
 // The error is always of type Problems.
-func Parse(name string, data []byte) (*Experiment, error) { return parse(name, data, false) }
+func Parse(name string, data []byte) (*Experiment, error) { return parse(name, data, nil, false) }
+
+// ParseWith is Parse for a file of which a command line overrides values, each given as PATH=VALUE: system.locks.leader.poll=2s. Problems
+// with these are those of a file --set, in which each has a line.
+func ParseWith(name string, data []byte, values []string) (*Experiment, error) {
+	return parse(name, data, values, false)
+}
 
 // ParseRun is Parse of the file of a recorded run. Promises that cannot be answered are read as they are: the judge says why of each, also
 // where the file is from before they were refused.
-func ParseRun(name string, data []byte) (*Experiment, error) { return parse(name, data, true) }
+func ParseRun(name string, data []byte) (*Experiment, error) { return parse(name, data, nil, true) }
 
-func parse(name string, data []byte, recorded bool) (*Experiment, error) {
+func parse(name string, data []byte, values []string, recorded bool) (*Experiment, error) {
 	doc := file{}
-	c := newCollector(name, data)
-	if root := c.read(data); root != nil {
-		d := &decoder{collector: c}
-		d.value("", nil, root, settable(&doc), rule{})
-		d.readSheet(&doc.Experiment)
-		d.rolls(&doc.Experiment)
-		(&checker{collector: c, e: &doc.Experiment, recorded: recorded}).all()
+	f := vocabulary.Open(name, data, false)
+	f.Override("--set", values)
+	if f.Root != nil {
+		f.Decode(&doc)
+		e := &doc.Experiment
+		s := readSheet(f, e)
+		rolls(f, e)
+		(&checker{File: f, e: e, sheet: s, recorded: recorded}).all()
 	}
-	if c.sheet != nil {
-		c.list = append(c.list, c.sheet.list...)
-	}
-	if err := c.problems(); err != nil {
+	if err := f.Err(); err != nil {
 		return nil, err
 	}
 	fill(&doc.Experiment)
@@ -127,92 +125,4 @@ func (e *Experiment) declaredKills() int {
 		}
 	}
 	return n
-}
-
-// read gives the root of the only document in data, or nil after adding what is wrong with its syntax.
-func (c *collector) read(data []byte) *yaml.Node {
-	if len(data) > MaxFile {
-		c.addAt("", 1, 1, "the file is over %d bytes: not an experiment", MaxFile)
-		return nil
-	}
-	var doc, second yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	err := dec.Decode(&doc)
-	if errors.Is(err, io.EOF) || err == nil && isNull(doc.Content[0]) {
-		c.addAt("", 1, 1, "the file is empty")
-		return nil
-	}
-	if err == nil {
-		if err2 := dec.Decode(&second); err2 == nil {
-			c.add("", &second, "a second document: an experiment is one document")
-		} else if !errors.Is(err2, io.EOF) {
-			err = err2
-		}
-	}
-	if err != nil {
-		c.syntax(err)
-		return nil
-	}
-	if !c.plain(doc.Content[0]) {
-		return nil
-	}
-	return doc.Content[0]
-}
-
-var parserErrors = []string{
-	"did not find expected key", "did not find expected '-' indicator", "did not find expected node content",
-	"did not find expected ',' or ']'", "did not find expected ',' or '}'", "did not find expected <document start>",
-}
-
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-
-var tabLed = regexp.MustCompile(`^ *\t`)
-
-func (c *collector) syntax(err error) {
-	text, line := err.Error(), 1
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
-		text = text[len(m[0]):]
-		line, _ = strconv.Atoi(m[1])
-	}
-	if slices.Contains(parserErrors, text) {
-		line++ // yaml.v3 counts the lines of these from 0
-	}
-	line = min(max(line, 1), len(c.lines))
-	if strings.Contains(text, "tab character") { // the line is where the value began that the tab ends
-		if at := slices.IndexFunc(c.lines[line-1:], tabLed.MatchString); at > 0 {
-			line += at
-		}
-	}
-	message := "no YAML from here on"
-	if !c.hidden { // the parser's words may quote the line
-		message += ": " + text
-	}
-	src := c.lines[line-1]
-	c.addAt("", line, 1+len(src)-len(strings.TrimLeft(src, " ")), "%s", message)
-}
-
-// plain refuses, everywhere in the document, what would make a value depend on another place than its own.
-func (c *collector) plain(n *yaml.Node) bool {
-	ok := true
-	switch {
-	case c.hidden && (n.Kind == yaml.AliasNode || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0):
-		c.add("", n, "aliases, anchors and tags are not read: write the values out")
-		return false
-	case n.Kind == yaml.AliasNode:
-		c.add("", n, "aliases (*%s) are not read: write the value out", n.Value)
-		return false
-	case n.Tag == "!!merge":
-		c.add("", n, "merge keys (<<) are not read: write the values out")
-		return false
-	case n.Anchor != "":
-		c.add("", n, "anchors (&%s) are not read: write the value out where it is needed", n.Anchor)
-		ok = false
-	case n.Style&yaml.TaggedStyle != 0:
-		c.add("", n, "tags (%s) are not read", n.Tag)
-		ok = false
-	}
-	for _, child := range n.Content {
-		ok = c.plain(child) && ok
-	}
-	return ok
 }

@@ -2,28 +2,25 @@ package experiments
 
 import (
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // Logs says what is looked for in the logs of observed replicas, and in files.
 type Logs struct {
-	Preset   string            `rule:"words=cordum|lockdrill"` // cordum: the eight lines that the articles on locks in Redis name; lockdrill is the older word for it
-	Patterns map[string]string `rule:"pattern"`                // regular expressions (RE2) by names of your own, matched against single lines
-	Files    []string          // more files that are read, as patterns of paths
-	MaxGap   time.Duration     `rule:"positive" scale:"no"` // longest tolerated stretch in which a log was not followed
+	Preset   string            `rule:"words=cordum|lockdrill"`                   // cordum: the eight lines that the articles on locks in Redis name; lockdrill is the older word for it
+	Patterns map[string]string `rule:"pattern"`                                  // regular expressions (RE2) by names of your own, matched against single lines
+	Files    []string          `rule:"format=glob"`                              // more files that are read, as patterns of paths
+	MaxGap   time.Duration     `rule:"positive,default=2s,least=1ms" scale:"no"` // longest tolerated stretch in which a log was not followed
 }
-
-func (l *Logs) setDefaults() { l.MaxGap = 2 * time.Second }
 
 // LogLimit bounds how many lines match, over all logs.
 type LogLimit struct {
-	Pattern string `rule:"required"` // its name under probes.logs
+	Pattern string `rule:"required,ref=pattern"` // its name under probes.logs
 	Bound[int]
 }
 
@@ -72,25 +69,22 @@ func (c *checker) logs() {
 	}
 	switch {
 	case len(l.Named()) == 0:
-		c.check(path, "looks for nothing: preset: cordum, or patterns by their names")
+		c.Check(path, "looks for nothing: preset: cordum, or patterns by their names")
 	case l.Preset != "" && c.e.Kubernetes != nil && c.e.Kubernetes.Pods == PodsApply: // a promise about such lines could not be broken
-		c.check(path+".preset", "the workers that the run makes write none of these lines: their events tell, by the SLOs not_owned, abandonment and lock_debt; the preset is for pods of your own")
-	}
-	if l.MaxGap < shortest && !c.touched(path) {
-		c.check(path+".max_gap", "%s is too short: at least %s", figures.Spell(l.MaxGap), figures.Spell(shortest))
+		c.Check(path+".preset", "the workers that the run makes write none of these lines: their events tell, by the SLOs not_owned, abandonment and lock_debt; the preset is for pods of your own")
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Patterns)) {
 		at := path + ".patterns." + name
-		if !identifier().MatchString(name) {
-			c.check(at, "%q is no name: letters, digits, dots, dashes and underscores, at most 63", name)
+		if !vocab.Identifier().MatchString(name) {
+			c.Check(at, "%q is no name: letters, digits, dots, dashes and underscores, at most 63", name)
 		}
 		if l.Preset != "" && slices.ContainsFunc(preset(), func(p LogPattern) bool { return p.Name == name }) {
-			c.check(at, "the preset has a pattern of that name: take another, or leave the preset out")
+			c.Check(at, "the preset has a pattern of that name: take another, or leave the preset out")
 		}
 		if l.Patterns[name] == "" {
-			c.check(at, "an empty pattern matches every line")
+			c.Check(at, "an empty pattern matches every line")
 		} else if _, err := regexp.Compile(l.Patterns[name]); err != nil {
-			c.check(at, "no regular expression: %v", err)
+			c.Check(at, "no regular expression: %v", err)
 		}
 	}
 }
@@ -98,58 +92,26 @@ func (c *checker) logs() {
 // logsAreThere checks that there are logs to be read; false = there are none.
 func (c *checker) logsAreThere(path string, l *Logs) bool {
 	for i, pattern := range l.Files {
-		if _, err := filepath.Match(pattern, ""); err != nil || pattern == "" {
-			c.check(at(path+".files", i), "%q is no pattern of paths: write it like /var/log/sched/*.log", pattern)
+		if pattern == "" {
+			c.Check(vocab.At(path+".files", i), "is empty: write a path, such as /var/log/sched/*.log")
 		}
 	}
 	p := c.e.System.Processes
 	switch {
-	case c.inPods(), len(l.Files) > 0, p != nil && p.Log != "", c.touched("system.processes"):
+	case c.inPods(), len(l.Files) > 0, p != nil && p.Log != "", c.Invalid("system.processes"):
 		return true
 	case p != nil:
-		c.check(path, "nobody says where the logs of the processes are: system.processes.log, or files here")
+		c.Check(path, "nobody says where the logs of the processes are: system.processes.log, or files here")
 	default:
-		c.check(path, "reads the logs of pods, of observed processes or of files, and there are none: a kubernetes section, system.processes.log, or files here")
+		c.Check(path, "reads the logs of pods, of observed processes or of files, and there are none: a kubernetes section, system.processes.log, or files here")
 	}
 	return false
 }
 
-// logLimit checks a promise about logs.
-func (c *checker) logLimit(path string, l *LogLimit) {
-	if l != nil {
-		c.patternName(path+".pattern", l.Pattern)
-	}
-}
-
-// patternName checks that a pattern of that name is looked for.
-func (c *checker) patternName(path, name string) {
-	var known []string
+// patternNames are the names of what is looked for.
+func (c *checker) patternNames() (known []string) {
 	for _, p := range c.e.Probes.Logs.Named() {
 		known = append(known, p.Name)
 	}
-	switch {
-	case name == "", slices.Contains(known, name): // a missing one is said already
-	case len(known) == 0:
-		c.check(path, "no log is read: declare patterns under probes.logs")
-	default:
-		c.check(path, "no pattern is called %s", unknownWord(name, known))
-	}
-}
-
-// signals checks what tells of abandonments that nobody claims.
-func (c *checker) signals() {
-	for i := range c.e.System.Locks {
-		by, path := c.e.System.Locks[i].AbandonedBy, at("system.locks", i)+".abandoned_by"
-		switch {
-		case by == nil || c.touched(path):
-		case !c.e.Observed():
-			c.check(path, "is for mode observe: lockdrill's workers tell themselves when they give a lock up")
-		case (by.Metric == "") == (by.Log == ""):
-			c.check(path, "is one of metric and log: the name of a counter under probes, or of a pattern under probes.logs")
-		case by.Metric != "":
-			c.metricName(path+".metric", by.Metric)
-		default:
-			c.patternName(path+".log", by.Log)
-		}
-	}
+	return known
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Each of the eight lines of the articles, as Go's slog writes it, is found by its own pattern, and a line of no lock by none.
@@ -44,10 +45,10 @@ func TestThePresetFindsTheLinesOfTheArticles(t *testing.T) {
 
 // The preset of metrics names what the articles do; stale jobs and replays are what a backlog is seen by.
 func TestThePresetNamesTheMetricsOfTheArticles(t *testing.T) {
-	p := Probes{Metrics: []Metric{{Name: "own", Scrape: "http://a/metrics", Series: "s"}, {Preset: "cordum", Scrape: "http://b/metrics", Every: minEvery}}}
+	p := Probes{Metrics: []Metric{{Name: "own", Scrape: "http://a/metrics", Series: "s"}, {Preset: "cordum", Scrape: "http://b/metrics", Every: 100 * time.Millisecond}}}
 	var names []string
 	for _, m := range p.Numbers() {
-		if m.Name != "own" && (m.Scrape != "http://b/metrics" || m.Every != minEvery) {
+		if m.Name != "own" && (m.Scrape != "http://b/metrics" || m.Every != 100*time.Millisecond) {
 			t.Errorf("%+v", m)
 		}
 		names = append(names, m.Name+"="+m.What())

@@ -368,7 +368,7 @@ func (g generator) bound() Bound[int] {
 }
 
 func (g generator) metric(i int) Metric {
-	m := Metric{Name: g.name(fmt.Sprint("m", i)), Scrape: pick(g, ScrapeReplicas, "http://127.0.0.1:9121/metrics"), Series: "x_total", Every: minEvery + g.duration()}
+	m := Metric{Name: g.name(fmt.Sprint("m", i)), Scrape: pick(g, ScrapeReplicas, "http://127.0.0.1:9121/metrics"), Series: "x_total", Every: 100*time.Millisecond + g.duration()}
 	if g.IntN(2) == 0 {
 		m.Labels = map[string]string{"reason": g.text() + "x", "le": "0.5"}
 	}

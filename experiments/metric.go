@@ -1,28 +1,24 @@
 package experiments
 
 import (
-	"maps"
-	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
-
-	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // Metric is a number that is read before, during and after the faults: a Prometheus series, or what a key of the locks' store tells.
 type Metric struct {
-	Name   string            `rule:"ident"`        // how SLOs name it
-	Preset string            `rule:"words=cordum"` // cordum: all metrics that the articles on locks in Redis name; beside it stand only scrape and every
-	Scrape string            `rule:"required"`     // replicas: their own metrics; locks: a key of the locks' store; or the URL of a Prometheus exposition
-	Series string            // of an exposition: name of the series; of a histogram its _sum, _count or _bucket
+	Name   string            `rule:"ident"`         // how SLOs name it
+	Preset string            `rule:"words=cordum"`  // cordum: all metrics that the articles on locks in Redis name; beside it stand only scrape and every
+	Scrape string            `rule:"required"`      // replicas: their own metrics; locks: a key of the locks' store; or the URL of a Prometheus exposition
+	Series string            `rule:"format=series"` // of an exposition: name of the series; of a histogram its _sum, _count or _bucket
 	Labels map[string]string // only series that carry these
 	Key    string            // of locks: the key that is looked at
-	Ask    string            `rule:"words=idle|length|exists"` // of locks: idle (seconds since the key was used), length (how much it holds) or exists (1 or 0)
-	Every  time.Duration     `rule:"positive" scale:"no"`      // between scrapes; not scaled
+	Ask    string            `rule:"words=idle|length|exists"`                   // of locks: idle (seconds since the key was used), length (how much it holds) or exists (1 or 0)
+	Every  time.Duration     `rule:"positive,default=1s,least=100ms" scale:"no"` // between scrapes; not scaled
 }
 
 // What is what is read, in a person's words.
@@ -90,11 +86,11 @@ const (
 
 // MetricLimit bounds a metric: exactly one of Delta, Rate and Max is set.
 type MetricLimit struct {
-	Name        string          `rule:"required"`   // of a metric under probes.metrics
-	Delta       *Bound[float64] `rule:"brief"`      // increase of a counter from the first fault to the end, over all targets
-	Rate        *Bound[float64] `rule:"brief"`      // increase a second; time_scale divides it
-	Max         *Bound[float64] `rule:"brief"`      // highest value that a scrape of one target showed
-	AbsentMeans string          `rule:"words=zero"` // zero: a series that does not exist is 0; left out: nothing is known of it
+	Name        string          `rule:"required,ref=metric"`       // of a metric under probes.metrics
+	Delta       *Bound[float64] `rule:"shorthand"`                 // increase of a counter from the first fault to the end, over all targets
+	Rate        *Bound[float64] `rule:"shorthand" scale:"inverse"` // increase a second; time_scale divides it
+	Max         *Bound[float64] `rule:"shorthand"`                 // highest value that a scrape of one target showed
+	AbsentMeans string          `rule:"words=zero"`                // zero: a series that does not exist is 0; left out: nothing is known of it
 }
 
 // Limit is the one that is set, and the word for it: delta, rate or max.
@@ -108,40 +104,30 @@ func (l *MetricLimit) Limit() (word string, limit *Bound[float64]) {
 	return "max", l.Max
 }
 
-func (m *Metric) setDefaults() { m.Every = time.Second }
-
-// minEvery keeps the scrapes from becoming the load.
-const minEvery = 100 * time.Millisecond
-
-var seriesName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
-
 // metrics checks what is scraped.
 func (c *checker) metrics() {
 	names := map[string]string{}
 	for i := range c.e.Probes.Metrics {
-		m, path := &c.e.Probes.Metrics[i], at("probes.metrics", i)
+		m, path := &c.e.Probes.Metrics[i], vocab.At("probes.metrics", i)
 		one := Probes{Metrics: []Metric{*m}}
 		for _, of := range one.Scraped() {
 			if !c.nameOnce(names, path, of.Name) {
 				break // a preset's others are there as well
 			}
 		}
-		if m.Every < minEvery {
-			c.check(path+".every", "%s is under %s: a scrape is no small request", figures.Spell(m.Every), figures.Spell(minEvery))
-		}
 		c.metric(path, m)
 	}
 	for i := range c.e.Probes.PromQL {
-		q, path := &c.e.Probes.PromQL[i], at("probes.promql", i)
+		q, path := &c.e.Probes.PromQL[i], vocab.At("probes.promql", i)
 		c.nameOnce(names, path, q.Name)
-		c.promql(path, q)
+		c.Refuse(q.tls(path))
 	}
 }
 
 // nameOnce refuses the name of a metric that another one has.
 func (c *checker) nameOnce(names map[string]string, path, name string) bool {
 	if first, ok := names[name]; ok && name != "" {
-		c.check(path+".name", "a second metric called %q: the first is %s", name, first)
+		c.Check(path+".name", "a second metric called %q: the first is %s", name, first)
 		return false
 	}
 	names[name] = path
@@ -152,19 +138,19 @@ func (c *checker) nameOnce(names map[string]string, path, name string) bool {
 func (c *checker) metric(path string, m *Metric) {
 	switch {
 	case m.Preset != "" && (m.Name != "" || m.Series != "" || len(m.Labels) > 0 || m.Key != "" || m.Ask != ""):
-		c.check(path, "preset brings names and series along: beside it stand only scrape and every")
+		c.Check(path, "preset brings names and series along: beside it stand only scrape and every")
 		return
 	case m.Preset != "" && m.Scrape == ScrapeLocks:
-		c.check(path+".scrape", "a preset is of expositions: replicas, or the address of one")
+		c.Check(path+".scrape", "a preset is of expositions: replicas, or the address of one")
 		return
-	case c.touched(path + ".preset"):
+	case c.Invalid(path + ".preset"):
 		return
-	case m.Preset == "" && m.Name == "" && !c.touched(path):
-		c.check(path+".name", "missing")
+	case m.Preset == "" && m.Name == "" && !c.Invalid(path):
+		c.Check(path+".name", "missing")
 	}
 	if m.Scrape == ScrapeLocks {
 		if !c.e.InRedis() {
-			c.check(path+".scrape", "locks asks a Redis, and the locks are in %s: scrape replicas, or an address", c.e.StoreKind())
+			c.Check(path+".scrape", "locks asks a Redis, and the locks are in %s: scrape replicas, or an address", c.e.StoreKind())
 			return
 		}
 		c.keyMetric(path, m)
@@ -173,39 +159,36 @@ func (c *checker) metric(path string, m *Metric) {
 	switch {
 	case m.Preset != "":
 	case m.Key != "" || m.Ask != "":
-		c.check(path, "key and ask are for scrape: locks")
+		c.Check(path, "key and ask are for scrape: locks")
 	case m.Series == "":
-		c.check(path+".series", "missing: the name of the series")
-	case !seriesName.MatchString(m.Series):
-		c.check(path+".series", "%q is no name of a series; labels go under labels", m.Series)
+		c.Check(path+".series", "missing: the name of the series")
 	}
 	p := c.e.System.Processes
 	switch {
 	case m.Scrape == ScrapeReplicas && c.e.Observed() && c.inPods():
-		c.check(path+".scrape", "nobody says where the observed pods serve metrics: the address of an exposition, or promql of the Prometheus that scrapes them")
+		c.Check(path+".scrape", "nobody says where the observed pods serve metrics: the address of an exposition, or promql of the Prometheus that scrapes them")
 	case m.Scrape == ScrapeReplicas && c.inPods():
-		c.check(path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's")
+		c.Check(path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's")
 	case m.Scrape == ScrapeReplicas && p != nil && p.Metrics == "":
-		c.check(path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
+		c.Check(path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
 	}
 	if m.Scrape != ScrapeReplicas {
-		c.httpAddress(path+".scrape", m.Scrape, "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
-		c.openAddress(path+".scrape", m.Scrape)
+		httpAddress(c.File, path+".scrape", m.Scrape, "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
+		openAddress(c.File, path+".scrape", m.Scrape)
 	}
 }
 
 // httpAddress checks an address. As with redis.url, the parser's own words might quote a password.
-func (c *checker) httpAddress(path, address, wrong string) {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		c.check(path, "%s", wrong)
+func httpAddress(f *vocab.File, path, address, wrong string) {
+	if !isHTTP(address) {
+		f.Check(path, "%s", wrong)
 	}
 }
 
 // openAddress refuses an address with what looks like a secret: it stands in the history and in messages.
-func (c *checker) openAddress(path, address string) {
-	if Redact(address) != address {
-		c.check(path, "has what looks like a user, a password or a token in it, and is written down with the run: only the address, of what can be read without")
+func openAddress(f *vocab.File, path, address string) {
+	if vocab.Redact(address) != address {
+		f.Check(path, secretInside)
 	}
 }
 
@@ -217,13 +200,13 @@ func (c *checker) keyMetric(path string, m *Metric) {
 	}
 	switch {
 	case leases:
-		c.check(path+".scrape", "the locks are Lease objects: there is no store of keys")
+		c.Check(path+".scrape", "the locks are Lease objects: there is no store of keys")
 	case m.Series != "" || len(m.Labels) > 0:
-		c.check(path, "series and labels are for expositions: of the locks' store say key and ask")
+		c.Check(path, "series and labels are for expositions: of the locks' store say key and ask")
 	case m.Key == "":
-		c.check(path+".key", "missing: the key that is looked at")
+		c.Check(path+".key", "missing: the key that is looked at")
 	case m.Ask == "":
-		c.check(path+".ask", "missing: idle, length or exists")
+		c.Check(path+".ask", "missing: idle, length or exists")
 	}
 }
 
@@ -232,11 +215,11 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 	if l == nil {
 		return
 	}
-	switch n := len(setPointers(l)); {
+	switch n := len(vocabulary.Given(l)); {
 	case n == 0:
-		c.check(path, "no limit: delta, rate or max")
+		c.Check(path, "no limit: delta, rate or max")
 	case n > 1:
-		c.check(path, "has more than one limit: an SLO has one of delta, rate and max")
+		c.Check(path, "has more than one limit: an SLO has one of delta, rate and max")
 	}
 	for _, b := range []*Bound[float64]{l.Delta, l.Rate, l.Max} {
 		if b == nil {
@@ -244,60 +227,66 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 		}
 		for _, v := range []*float64{b.Max, b.Min, b.Exactly} {
 			if v != nil && *v > maxMetric {
-				c.check(path, "a limit above %g is none", float64(maxMetric))
+				c.Check(path, "a limit above %g is none", float64(maxMetric))
 			}
 		}
 	}
-	c.metricName(path+".name", l.Name)
 }
 
-// metricName checks that a metric of that name is read.
-func (c *checker) metricName(path, name string) {
-	var known []string
+// metricNames are the names of what is read.
+func (c *checker) metricNames() (known []string) {
 	for _, m := range c.e.Probes.Numbers() {
 		if m.Name != "" && !slices.Contains(known, m.Name) {
 			known = append(known, m.Name)
 		}
 	}
-	switch {
-	case slices.Contains(known, name):
-	case len(known) == 0:
-		c.check(path, "nothing is scraped: declare the metric under probes.metrics")
-	default:
-		c.check(path, "no metric is called %s", unknownWord(name, known))
-	}
+	return known
 }
 
 // maxMetric bounds limits: what is measured is kept in billionths.
 const maxMetric = 9e9
 
-// mapping decodes a section of texts by free names.
-func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
-	if n.Kind != yaml.MappingNode {
-		d.add(path, n, "a section of names and texts is wanted, not %s", d.describe(n))
-		return
-	}
-	v.Set(reflect.MakeMap(v.Type()))
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		element := reflect.New(v.Type().Elem()).Elem()
-		if v.MapIndex(reflect.ValueOf(key.Value)).IsValid() {
-			d.add(join(path, key.Value), key, "given twice")
-		}
-		d.value(join(path, key.Value), key, value, element, rule{})
-		v.SetMapIndex(reflect.ValueOf(key.Value), element)
-	}
+// Query is what a Prometheus server has scraped of some series, sample by sample.
+type Query struct {
+	Name  string        `rule:"required,ident"`                                   // how SLOs name it
+	Query string        `rule:"required,format=selector"`                         // a selector: a name, matchers in braces, or both; no function, no range and no offset, because the SLO says delta, rate or max
+	Step  time.Duration `rule:"positive,default=15s,least=1s,most=5m" scale:"no"` // how often the server scrapes the series: part of the error of each sample; a run whose server scrapes more seldom is refused
+	PromServer
 }
 
-// encodeMap is its inverse, in the order of the names.
-func encodeMap(m map[string]string, r rule) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.MappingNode}
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		text := m[name]
-		if !r.pattern {
-			text = Redact(text)
-		}
-		n.Content = append(n.Content, textNode(name), textNode(text))
+// PromServer is a server of somebody's own that speaks HTTP, and who asks it.
+type PromServer struct {
+	URL         string `file:"url" rule:"required,format=server"`            // address of the server, without user and password
+	UsernameEnv string `rule:"format=env"`                                   // name of the environment variable that holds the user name
+	PasswordEnv string `rule:"format=env"`                                   // name of the environment variable that holds the password
+	BearerEnv   string `rule:"format=env,not=username_env,not=password_env"` // name of the environment variable that holds a bearer token
+	CA          string `file:"ca"`                                           // PEM file of the authority that signed the server's certificate, beside the experiment's file; default: the system's
+}
+
+// tls refuses an authority for a server that is not asked by TLS.
+func (q *PromServer) tls(path string) vocab.Constraint {
+	return vocab.Constraint{At: path + ".ca", Says: "is for https", Broken: q.CA != "" && !strings.HasPrefix(q.URL, "https://")}
+}
+
+var (
+	matcher  = `\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|` + "`[^`]*`" + `)\s*`
+	selector = regexp.MustCompile(`^(?:[a-zA-Z_:][a-zA-Z0-9_:]*)?\s*(?:\{(?:` + matcher + `(?:,` + matcher + `)*,?\s*)?\})?$`)
+	ranged   = regexp.MustCompile(`\[[^\]]*\]\s*$`)
+	modified = regexp.MustCompile(`\s(?:offset\s.*|@\s*\S+)$`)
+)
+
+// notSelector says why a query is no selector, or "".
+func notSelector(query string) string {
+	text := strings.TrimSpace(query)
+	switch {
+	case modified.MatchString(text):
+		return "an offset or a time of its own"
+	case ranged.MatchString(text):
+		return "the range is chosen by the run: leave [...] out"
+	case strings.ContainsAny(text, "()") && !selector.MatchString(text):
+		return "a function or an aggregation"
+	case !selector.MatchString(text) || strings.Trim(text, "{} ") == "":
+		return "no selector"
 	}
-	return flowed(n)
+	return ""
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // PodPatch is what is laid over each pod that lockdrill makes or exports, as JSON: annotations, resources of its container, and fields of a
@@ -26,21 +28,21 @@ func ParsePod(text string) (p PodPatch, err error) {
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 {
 		return "", err
 	}
-	if why := p.parse(doc.Content[0]); why != "" {
+	if why := p.ParseNode(doc.Content[0]); why != "" {
 		return "", errors.New(why)
 	}
 	return p, nil
 }
 
-func (p *PodPatch) parse(n *yaml.Node) string {
+func (p *PodPatch) ParseNode(n *yaml.Node) string {
 	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
-		return fmt.Sprintf("a section with fields is wanted (%s), not %s", strings.Join(podFields, ", "), describe(n))
+		return fmt.Sprintf("a section with fields is wanted (%s), not %s", strings.Join(podFields, ", "), vocab.Describe(n))
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		switch key := n.Content[i].Value; {
 		case slices.Contains(podFields, key):
-		case Nearest(key, podFields) != "":
-			return fmt.Sprintf("%s (line %d) is unknown: did you mean %q?", key, n.Content[i].Line, Nearest(key, podFields))
+		case vocab.Nearest(key, podFields) != "":
+			return fmt.Sprintf("%s (line %d) is unknown: did you mean %q?", key, n.Content[i].Line, vocab.Nearest(key, podFields))
 		default:
 			return fmt.Sprintf("%s (line %d) cannot be set: labels, owner and containers are lockdrill's own. There are %s", key, n.Content[i].Line, strings.Join(podFields, ", "))
 		}
@@ -58,21 +60,21 @@ func (p *PodPatch) parse(n *yaml.Node) string {
 	return ""
 }
 
-func (p *PodPatch) format() string { return string(*p) }
+func (p *PodPatch) Format() string { return string(*p) }
 
 // node is the patch as YAML.
-func (p *PodPatch) node() *yaml.Node {
+func (p *PodPatch) Node() *yaml.Node {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(*p), &doc); err != nil || len(doc.Content) == 0 {
-		return plainNode("{}") // parse made it
+		return vocab.Plain("{}") // parse made it
 	}
 	return doc.Content[0]
 }
 
-func (*PodPatch) schema() *jsonSchema {
-	properties := map[string]*jsonSchema{}
+func (*PodPatch) Schema() *vocab.JSONSchema {
+	properties := map[string]*vocab.JSONSchema{}
 	for _, f := range podFields {
-		properties[f] = &jsonSchema{}
+		properties[f] = &vocab.JSONSchema{}
 	}
-	return &jsonSchema{Type: "object", Properties: properties, Additional: false}
+	return &vocab.JSONSchema{Type: "object", Properties: properties, Additional: false}
 }

@@ -1,28 +1,29 @@
 package experiments
 
 import (
-	"net/url"
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // Processes says which processes of this host are the replicas of an observed system. Exactly one of Match, PIDFiles, Unit, Cgroup and
 // Command is set. What its pattern names in braces, or as a group, is known of each replica: {name} is what its owner calls it.
 type Processes struct {
-	Match    string        `rule:"pattern"`   // regular expression that the command line matches, its arguments joined by one space
-	PIDFiles string        `file:"pid_files"` // path of the files that hold the pids: /run/sched/{name}.pid
-	Unit     string        // name of the systemd unit: scheduler@{name}.service
-	Cgroup   string        // path of the cgroup, as it ends: sched/{name}
+	_        struct{}      `rule:"one=match|pid_files|unit|cgroup|command"`
+	Match    string        `rule:"pattern,format=regexp"`            // regular expression that the command line matches, its arguments joined by one space
+	PIDFiles string        `file:"pid_files" rule:"format=template"` // path of the files that hold the pids: /run/sched/{name}.pid
+	Unit     string        `rule:"format=template"`                  // name of the systemd unit: scheduler@{name}.service
+	Cgroup   string        `rule:"format=template"`                  // path of the cgroup, as it ends: sched/{name}
 	Command  []string      // that prints a line "pid name" for each replica
-	Log      string        // path of a replica's log file, as a template: /var/log/sched/{name}.log
-	Metrics  string        // address of a replica's exposition, as a template: http://127.0.0.1:{port}/metrics
-	Grace    time.Duration `rule:"positive" scale:"no"` // from SIGTERM to SIGKILL, as the supervisor grants it
+	Log      string        `rule:"format=template:processes"`       // path of a replica's log file, as a template: /var/log/sched/{name}.log
+	Metrics  string        `rule:"format=exposition"`               // address of a replica's exposition, as a template: http://127.0.0.1:{port}/metrics
+	Grace    time.Duration `rule:"positive,default=10s" scale:"no"` // from SIGTERM to SIGKILL, as the supervisor grants it
 }
-
-func (p *Processes) setDefaults() { p.Grace = 10 * time.Second }
 
 // Words of Processes.Known that are known of every process.
 const (
@@ -66,59 +67,26 @@ func (p *Processes) Where() string {
 // processes checks how the replicas are found.
 func (c *checker) processes(p *Processes) {
 	const at = "system.processes"
-	var given []string
-	for _, s := range []struct {
-		word string
-		set  bool
-	}{{"match", p.Match != ""}, {"pid_files", p.PIDFiles != ""}, {"unit", p.Unit != ""}, {"cgroup", p.Cgroup != ""}, {"command", len(p.Command) > 0}} {
-		if s.set {
-			given = append(given, s.word)
-		}
-	}
-	switch {
-	case c.touched(at):
-		return
-	case len(given) == 0:
-		c.check(at, "does not say how the processes are found: match, pid_files, unit, cgroup or command")
-		return
-	case len(given) > 1:
-		c.check(at, "has %s: exactly one says how the processes are found", strings.Join(given, " and "))
+	re, err := regexp.Compile(p.Match)
+	if c.Invalid(at) || len(p.given()) != 1 || err != nil {
 		return
 	}
-	if !c.match(at+".match", p.Match) {
-		return
+	one := func(text string) bool {
+		return text != "" && !strings.ContainsAny(text, "{*") && c.e.System.Replicas > 1
 	}
-	for _, t := range []struct{ word, text string }{{"pid_files", p.PIDFiles}, {"unit", p.Unit}, {"cgroup", p.Cgroup}} {
-		if t.text == "" {
-			continue
-		}
-		c.template(at+"."+t.word, t.text, nil)
-		if !strings.ContainsAny(t.text, "{*") && c.e.System.Replicas > 1 {
-			c.check(at+"."+t.word, "%q is one, and system.replicas is %d: say with {name} what differs", t.text, c.e.System.Replicas)
-		}
-	}
-	if p.Unit != "" && (strings.Contains(p.Unit, "/") || path.Ext(p.Unit) == "") {
-		c.check(at+".unit", "%q is no name of a unit: write it like scheduler@{name}.service", p.Unit)
-	}
-	if slices.Contains(p.Command, "") {
-		c.check(at+".command", "has an empty word")
-	}
-	c.template(at+".log", p.Log, p.Known())
-	c.template(at+".metrics", p.Metrics, p.Known())
-	if u, err := url.Parse(placeholder.ReplaceAllString(p.Metrics, "1")); p.Metrics != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		c.check(at+".metrics", "%q is no address of an exposition: write it like http://127.0.0.1:{port}/metrics", p.Metrics)
-	}
-	c.openAddress(at+".metrics", p.Metrics)
+	several := fmt.Sprintf("is one, and system.replicas is %d: say with {name} what differs", c.e.System.Replicas)
+	c.Refuse([]vocab.Constraint{
+		{At: at + ".match", Says: "matches every command line", Broken: p.Match != "" && re.MatchString("")},
+		{At: at + ".pid_files", Says: several, Broken: one(p.PIDFiles)},
+		{At: at + ".unit", Says: several, Broken: one(p.Unit)},
+		{At: at + ".cgroup", Says: several, Broken: one(p.Cgroup)},
+		{At: at + ".unit", Says: "is no name of a unit: write it like scheduler@{name}.service", Broken: p.Unit != "" && (strings.Contains(p.Unit, "/") || path.Ext(p.Unit) == "")},
+		{At: at + ".command", Says: "has an empty word", Broken: slices.Contains(p.Command, "")},
+	}...)
 	c.nameless(p)
 }
 
-// match checks a pattern of command lines; false = it can match nothing.
-func (c *checker) match(at, pattern string) bool {
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		c.check(at, "no regular expression: %v", err)
-	} else if pattern != "" && re.MatchString("") {
-		c.check(at, "%q matches every command line", pattern)
-	}
-	return err == nil
+// given are the ways in which the section says how processes are found: one, where it is right.
+func (p *Processes) given() []string {
+	return slices.DeleteFunc([]string{p.Match, p.PIDFiles, p.Unit, p.Cgroup, strings.Join(p.Command, " ")}, func(s string) bool { return s == "" })
 }

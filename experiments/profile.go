@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/internal/vocab"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -39,13 +40,11 @@ func Profile(name string) (*Lock, error) {
 func readProfile(name string) (p profileFile, err error) {
 	data, err := profileFiles.ReadFile("profiles/" + name + ".yaml") // embedded: the only error is that it is not there
 	if err != nil {
-		return p, fmt.Errorf("unknown profile %s", unknownWord(name, ProfileNames()))
+		return p, fmt.Errorf("unknown profile %s", vocab.UnknownWord(name, ProfileNames()))
 	}
-	c := newCollector(name, data)
-	if root := c.read(data); root != nil {
-		(&decoder{collector: c}).value("", nil, root, settable(&p), rule{})
-	}
-	if err := c.problems(); err != nil {
+	f := vocabulary.Open(name, data, false)
+	f.Decode(&p)
+	if err := f.Err(); err != nil {
 		return p, fmt.Errorf("profile %s: %w", name, err)
 	}
 	(&assumed{Policy: &p.Policy}).fill()

@@ -64,7 +64,7 @@ func TestProfilesMakeSense(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &checker{collector: newCollector(name, nil), e: &Experiment{}}
+		c := &checker{File: vocabulary.Blank(name), e: &Experiment{}}
 		pc := policyCheck{c, "profile"}
 		pc.renewal(&l.Policy)
 		pc.release(&l.Policy)
@@ -72,7 +72,7 @@ func TestProfilesMakeSense(t *testing.T) {
 		if l.Loop() {
 			pc.loop(&l.Policy)
 		}
-		if err := errors.Join(c.problems(), l.Policy.Validate()); err != nil {
+		if err := errors.Join(c.Err(), l.Policy.Validate()); err != nil {
 			t.Error(err)
 		}
 	}

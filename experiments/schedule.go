@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/calendar"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // scheduleFile is a schedule as it is spelled.
@@ -35,7 +36,7 @@ type Schedule struct {
 type Dates struct {
 	From string `rule:"required"` // first day: "2026-12-24"
 	To   string // last day; left out: the first
-	Zone string `rule:"required"` // as in the tz database, such as Europe/Berlin
+	Zone string `rule:"required,format=zone"` // as in the tz database, such as Europe/Berlin
 	Why  string // shown with each drill that does not run because of it
 }
 
@@ -44,22 +45,18 @@ type Planned struct {
 	Name        string            `rule:"required,ident"` // of the drill in the schedule
 	Experiment  string            `rule:"required"`       // its experiment file, in the server's folder of experiments
 	Cron        string            // minute, hour, day of the month, month, day of the week: "0 10 * * tue"
-	Zone        string            // time zone of cron, as in the tz database; left out: UTC
+	Zone        string            `rule:"format=zone"` // time zone of cron, as in the tz database; left out: UTC
 	Between     *Window           // once in each such stretch, at a time that nobody knows before
-	Wait        time.Duration     `scale:"no"`                 // a drill that is due waits at most so long for what keeps it from starting; then it is unrun
-	Overlap     string            `rule:"words=queue|skip"`    // while another run has the target: queue waits for it, skip leaves the drill out
-	Approval    string            `rule:"words=required"`      // required: another person must approve the very plan that is run
-	ApprovalFor time.Duration     `rule:"positive" scale:"no"` // an approval that is not used for so long is void
+	Wait        time.Duration     `rule:"default=10m" scale:"no"`          // a drill that is due waits at most so long for what keeps it from starting; then it is unrun
+	Overlap     string            `rule:"words=queue|skip,default=skip"`   // while another run has the target: queue waits for it, skip leaves the drill out
+	Approval    string            `rule:"words=required"`                  // required: another person must approve the very plan that is run
+	ApprovalFor time.Duration     `rule:"positive,default=24h" scale:"no"` // an approval that is not used for so long is void
 	BlockedBy   []Condition       // each must be quiet before the drill starts
 	Labels      map[string]string // of its runs, as run --label gives them
 	Confirm     string            // name of the experiment, where it touches what lockdrill does not start itself, as run --confirm
 	Environment string            `rule:"ident"` // as run --environment
 	Context     string            // of the kubeconfig, as run --context
 	Namespace   string            // of the pods, as run --namespace
-}
-
-func (p *Planned) setDefaults() {
-	p.Wait, p.Overlap, p.ApprovalFor = 10*time.Minute, OverlapSkip, 24*time.Hour
 }
 
 // Words of Planned.
@@ -118,12 +115,13 @@ type GrafanaNotice struct {
 // ParseSchedule reads and checks a schedule; its paths are made ones below the schedule's folder. The error is always of type Problems.
 func ParseSchedule(name string, data []byte) (*Schedule, error) {
 	doc := scheduleFile{}
-	c := newCollector(name, data)
-	if root := c.read(data); root != nil {
-		(&decoder{collector: c}).value("", nil, root, settable(&doc), rule{})
-		(&scheduleChecker{checker: &checker{collector: c, e: &Experiment{}}, s: &doc.Schedule}).all()
+	f := vocabulary.Open(name, data, false)
+	if f.Root != nil {
+		f.Decode(&doc)
+		f.CheckRules("", &doc)
+		(&scheduleChecker{checker: &checker{File: f, e: &Experiment{}}, s: &doc.Schedule}).all()
 	}
-	if err := c.problems(); err != nil {
+	if err := f.Err(); err != nil {
 		return nil, err
 	}
 	doc.place(filepath.Dir(name))
@@ -132,7 +130,7 @@ func ParseSchedule(name string, data []byte) (*Schedule, error) {
 
 // ScheduleSchema is the JSON Schema of a schedule, as Schema is that of an experiment.
 func ScheduleSchema() ([]byte, error) {
-	return schemaOf("lockdrill schedule", settable(&scheduleFile{}))
+	return schemaOf("lockdrill schedule", &scheduleFile{})
 }
 
 func (s *Schedule) place(dir string) {
@@ -173,33 +171,33 @@ type scheduleChecker struct {
 func (c *scheduleChecker) all() {
 	for name, list := range map[string][]Window{"windows": c.s.Windows, "blackouts": c.s.Blackouts} {
 		for i := range list {
-			c.stretch(at(name, i), &list[i])
+			c.stretch(vocab.At(name, i), &list[i])
 		}
 	}
 	for i := range c.s.BlackoutDates {
-		c.dates(at("blackout_dates", i), &c.s.BlackoutDates[i])
+		c.dates(vocab.At("blackout_dates", i), &c.s.BlackoutDates[i])
 	}
-	c.given("freeze_file", c.s.FreezeFile)
+	given(c.File, "freeze_file", c.s.FreezeFile)
 	seen := map[string]int{}
 	var names []string
 	for i := range c.s.Drills {
-		p, path := &c.s.Drills[i], at("drills", i)
+		p, path := &c.s.Drills[i], vocab.At("drills", i)
 		if first, ok := seen[p.Name]; ok && p.Name != "" {
-			c.check(path+".name", "a second drill called %q: the first is drills[%d]", p.Name, first)
+			c.Check(path+".name", "a second drill called %q: the first is drills[%d]", p.Name, first)
 		}
 		seen[p.Name], names = i, append(names, p.Name)
 		c.planned(path, p)
 	}
 	seen = map[string]int{}
 	for i := range c.s.Notices {
-		n, path := &c.s.Notices[i], at("notices", i)
+		n, path := &c.s.Notices[i], vocab.At("notices", i)
 		if first, ok := seen[n.Name]; ok && n.Name != "" {
-			c.check(path+".name", "a second notice called %q: the first is notices[%d]", n.Name, first)
+			c.Check(path+".name", "a second notice called %q: the first is notices[%d]", n.Name, first)
 		}
 		seen[n.Name] = i
 		for j, name := range n.Drills {
 			if !slices.Contains(names, name) {
-				c.check(at(path+".drills", j), "no drill is called %s", unknownWord(name, names))
+				c.Check(vocab.At(path+".drills", j), "no drill is called %s", vocab.UnknownWord(name, names))
 			}
 		}
 		c.notice(path, n)
@@ -209,64 +207,53 @@ func (c *scheduleChecker) all() {
 func (c *scheduleChecker) dates(path string, d *Dates) {
 	for _, f := range []struct{ name, value string }{{"from", d.From}, {"to", d.To}} {
 		if _, err := time.Parse(time.DateOnly, f.value); f.value != "" && err != nil {
-			c.check(path+"."+f.name, "%q is no date: write it like \"2026-12-24\"", f.value)
+			c.Check(path+"."+f.name, "%q is no date: write it like \"2026-12-24\"", f.value)
 		}
 	}
 	if d.To != "" && d.To < d.From {
-		c.check(path+".to", "%s is before %s", d.To, d.From)
-	}
-	c.zone(path+".zone", d.Zone)
-}
-
-func (c *checker) zone(path, zone string) {
-	if zone == "" || c.touched(path) {
-		return
-	}
-	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
-		c.check(path, "no time zone is called %q: write it like Europe/Berlin or UTC", zone)
+		c.Check(path+".to", "%s is before %s", d.To, d.From)
 	}
 }
 
 func (c *scheduleChecker) planned(path string, p *Planned) {
 	file := filepath.ToSlash(p.Experiment)
 	if p.Experiment != "" && (!filepath.IsLocal(file) || !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(file))) {
-		c.check(path+".experiment", "%q is no .yaml file within the server's folder of experiments", p.Experiment)
+		c.Check(path+".experiment", "%q is no .yaml file within the server's folder of experiments", p.Experiment)
 	}
-	c.zone(path+".zone", p.Zone)
 	switch {
 	case p.Cron != "" && p.Between != nil:
-		c.check(path+".between", "stands beside cron: a drill has one of the two")
+		c.Check(path+".between", "stands beside cron: a drill has one of the two")
 	case p.Cron == "" && p.Zone != "":
-		c.check(path+".zone", "is the time zone of cron, and there is no cron")
+		c.Check(path+".zone", "is the time zone of cron, and there is no cron")
 	case p.Cron != "":
 		c.cron(path+".cron", p.Cron)
 	case p.Between != nil:
 		c.stretch(path+".between", p.Between)
 	}
 	if p.Between != nil && p.Between.From == "" {
-		c.check(path+".between", "says no hours: it needs from and to")
+		c.Check(path+".between", "says no hours: it needs from and to")
 	}
 	if p.Overlap == OverlapQueue && p.Wait == 0 {
-		c.check(path+".overlap", "queue needs a wait above 0s")
+		c.Check(path+".overlap", "queue needs a wait above 0s")
 	}
-	if c.places[path+".approval_for"] != nil && p.Approval == "" {
-		c.check(path+".approval_for", "is for approval: required")
+	if c.Node(path+".approval_for") != nil && p.Approval == "" {
+		c.Check(path+".approval_for", "is for approval: required")
 	}
 	labels := history.Labels{}
 	for name, value := range p.Labels {
 		if err := labels.Add(name + "=" + value); err != nil {
-			c.check(path+".labels", "%v", err)
+			c.Check(path+".labels", "%v", err)
 		}
 	}
 	for i := range p.BlockedBy {
-		c.condition(at(path+".blocked_by", i), &p.BlockedBy[i])
+		c.condition(vocab.At(path+".blocked_by", i), &p.BlockedBy[i])
 	}
 }
 
 // cron takes what the CronJobs of Kubernetes take.
 func (c *scheduleChecker) cron(path, expr string) {
 	if err := calendar.CheckCron(expr); err != nil {
-		c.check(path, "%v", err)
+		c.Check(path, "%v", err)
 	}
 }
 
@@ -281,15 +268,15 @@ func (c *scheduleChecker) condition(path string, b *Condition) {
 		}
 	}
 	if len(set) != 1 {
-		c.check(path, "needs exactly one of file, url and promql%s", having(set))
+		c.Check(path, "needs exactly one of file, url and promql%s", having(set))
 		return
 	}
 	if b.URL != "" {
-		c.httpAddress(path+".url", b.URL, "no address: write it like http://deploys.internal/quiet")
-		c.openAddress(path+".url", b.URL)
+		httpAddress(c.File, path+".url", b.URL, "no address: write it like http://deploys.internal/quiet")
+		openAddress(c.File, path+".url", b.URL)
 	}
-	if b.PromQL != nil && !c.touched(path+".promql") {
-		c.promServer(path+".promql", &b.PromQL.PromServer)
+	if b.PromQL != nil && !c.Invalid(path+".promql") {
+		c.Refuse(b.PromQL.tls(path + ".promql"))
 	}
 }
 
@@ -312,25 +299,25 @@ func (c *scheduleChecker) notice(path string, n *Notice) {
 		set = append(set, "grafana")
 	}
 	switch {
-	case c.touched(path):
+	case c.Invalid(path):
 	case len(set) != 1:
-		c.check(path, "needs exactly one of webhook, slack and grafana%s", having(set))
+		c.Check(path, "needs exactly one of webhook, slack and grafana%s", having(set))
 	case n.Webhook != nil:
 		w := n.Webhook
 		c.oneOf(path+".webhook", map[string]string{"url": w.URL, "url_env": w.URLEnv, "url_file": w.URLFile})
 		c.oneOf(path+".webhook", map[string]string{"secret_env": w.SecretEnv, "secret_file": w.SecretFile})
 		if w.URL != "" {
-			c.httpAddress(path+".webhook.url", w.URL, "no address: write it like https://hooks.example.com/lockdrill")
-			if u, err := url.Parse(w.URL); err == nil && (u.User != nil || Redact(w.URL) != w.URL) {
-				c.check(path+".webhook.url", "has a secret in it: say url_env or url_file")
+			httpAddress(c.File, path+".webhook.url", w.URL, "no address: write it like https://hooks.example.com/lockdrill")
+			if u, err := url.Parse(w.URL); err == nil && (u.User != nil || vocab.Redact(w.URL) != w.URL) {
+				c.Check(path+".webhook.url", "has a secret in it: say url_env or url_file")
 			}
 		}
 	case n.Slack != nil:
 		c.oneOf(path+".slack", map[string]string{"url_env": n.Slack.URLEnv, "url_file": n.Slack.URLFile})
 	case n.Grafana != nil:
 		g := n.Grafana
-		c.httpAddress(path+".grafana.url", g.URL, "no address of a Grafana: write it like http://grafana:3000")
-		c.openAddress(path+".grafana.url", g.URL)
+		httpAddress(c.File, path+".grafana.url", g.URL, "no address of a Grafana: write it like http://grafana:3000")
+		openAddress(c.File, path+".grafana.url", g.URL)
 		c.oneOf(path+".grafana", map[string]string{"token_env": g.TokenEnv, "token_file": g.TokenFile})
 	}
 }
@@ -344,13 +331,13 @@ func (c *scheduleChecker) oneOf(path string, fields map[string]string) {
 			set = append(set, name)
 		}
 		if strings.HasSuffix(name, "_env") && value != "" && !environmentName.MatchString(value) {
-			c.check(path+"."+name, "not the name of an environment variable: capital letters, digits and underscores")
+			c.Check(path+"."+name, "not the name of an environment variable: capital letters, digits and underscores")
 		}
 	}
 	slices.Sort(names)
 	slices.Sort(set)
 	if len(set) != 1 {
-		c.check(path, "needs exactly one of %s%s", strings.Join(names, ", "), having(set))
+		c.Check(path, "needs exactly one of %s%s", strings.Join(names, ", "), having(set))
 	}
 }
 

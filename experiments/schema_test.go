@@ -18,6 +18,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // onlyTheDecoder refuses these bad files, value by value, and the schema cannot.
@@ -150,11 +151,9 @@ func TestSchemaRefusesWhatTheDecoderRefuses(t *testing.T) {
 
 // decoding is what is wrong with the values of a file one by one.
 func decoding(name string, data []byte) error {
-	c := newCollector(name, data)
-	if root := c.read(data); root != nil {
-		(&decoder{collector: c}).value("", nil, root, settable(&file{}), rule{})
-	}
-	return c.problems()
+	f := vocabulary.Open(name, data, false)
+	f.Decode(&file{})
+	return f.Err()
 }
 
 // One value at a time, for the borders that no file shows.
@@ -235,7 +234,7 @@ func fieldComments(t *testing.T) map[string]string {
 	}
 	out := map[string]string{}
 	for _, doc := range []reflect.Type{reflect.TypeFor[file](), reflect.TypeFor[scheduleFile](), reflect.TypeFor[gameDayFile]()} {
-		visitFields(doc, map[reflect.Type]bool{}, func(f field) { out[f.doc] = comments[f.doc] })
+		visitFields(doc, map[reflect.Type]bool{}, func(d vocab.Field) { out[d.Doc] = comments[d.Doc] })
 	}
 	return out
 }
@@ -254,11 +253,11 @@ func commentsOf(typed *ast.TypeSpec, prefix string, comments map[string]string) 
 }
 
 // visitFields shows every described field of the sections below t.
-func visitFields(t reflect.Type, seen map[reflect.Type]bool, visit func(field)) {
+func visitFields(t reflect.Type, seen map[reflect.Type]bool, visit func(vocab.Field)) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		if x, ok := reflect.New(t).Interface().(sectioned); ok {
-			visitFields(reflect.TypeOf(x.section()), seen, visit)
+		if x, ok := reflect.New(t).Interface().(vocab.Sectioned); ok {
+			visitFields(reflect.TypeOf(x.Section()), seen, visit)
 		}
 		visitFields(t.Elem(), seen, visit)
 		return
@@ -267,19 +266,19 @@ func visitFields(t reflect.Type, seen map[reflect.Type]bool, visit func(field)) 
 		return
 	}
 	p := reflect.New(t).Interface()
-	if _, ok := p.(scalar); ok || seen[t] {
+	if _, ok := p.(vocab.Scalar); ok || seen[t] {
 		return
 	}
 	seen[t] = true
-	if x, ok := p.(reshaped); ok {
-		visitFields(reflect.TypeOf(x.form()), seen, visit)
+	if x, ok := p.(vocab.Spelled); ok {
+		visitFields(reflect.TypeOf(x.Spelling()), seen, visit)
 		return
 	}
-	for _, f := range fieldsOf(t, nil) {
-		if f.kind == "" {
-			visit(f)
+	for _, d := range vocabulary.Fields(t) {
+		if d.Kind == "" {
+			visit(d)
 		}
-		visitFields(f.typ, seen, visit)
+		visitFields(d.Type, seen, visit)
 	}
 }
 
@@ -288,7 +287,7 @@ func TestSchemaDescribesFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s jsonSchema
+	var s vocab.JSONSchema
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatal(err)
 	}

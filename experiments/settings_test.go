@@ -34,7 +34,7 @@ slos:
 		"name": "a", "system.replicas": "2", "system.locks.job.policy.ttl": "1m", "system.work.job.hold.p99": "4s", "faults.kill-leader.at": "8s",
 		"allow_overlap.1": "kill-leader kill-worker", "slos.leader.takeover.max": "1m35s", "slos.leader#2.overlap.level": "effect",
 	} {
-		if !slices.Contains(all, Setting{path, value}) {
+		if !slices.Contains(all, Setting{Path: path, Value: value}) {
 			t.Errorf("no %s = %s", path, value)
 		}
 	}

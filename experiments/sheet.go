@@ -13,6 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -41,19 +42,18 @@ const (
 // sheet is a policy sheet that is being read. Its problems are told with its own places. One in a file of its own may be any file, named
 // by mistake or by somebody who wants to see it: nothing of it is shown but the schema's own words.
 type sheet struct {
-	*collector
-	nodes map[*yaml.Node]string // its path, by node: which places of the experiment stand in this file
-
+	*vocab.File
+	own         bool // it is a file of its own
 	locks, slos int  // of the experiment, without those of the sheet
 	made        bool // the faults are made from it
 }
 
 // withdraw takes what a wrong sheet has brought out of e again, so that no word of it gets into what is said of e.
 func (s *sheet) withdraw(e *Experiment) {
-	if s == nil || len(s.list) == 0 {
+	if s == nil || s.Problems() == 0 {
 		return
 	}
-	e.System.PolicySheet.File, e.System.Locks, e.SLOs = s.file, e.System.Locks[:s.locks], e.SLOs[:s.slos]
+	e.System.PolicySheet.File, e.System.Locks, e.SLOs = s.Name, e.System.Locks[:s.locks], e.SLOs[:s.slos]
 	if s.made {
 		e.Faults = nil
 	}
@@ -61,71 +61,72 @@ func (s *sheet) withdraw(e *Experiment) {
 
 const sheetSection = "leader_election"
 
-// readSheet turns the policy sheet of e into locks and takeover promises, after those of the file itself.
-func (d *decoder) readSheet(e *Experiment) {
+// readSheet turns the policy sheet of e into locks and takeover promises, after those of the file itself. It gives the sheet, where that
+// is a file of its own.
+func readSheet(f *vocab.File, e *Experiment) (s *sheet) {
 	const path = "system.policy_sheet"
 	var names []string
 	switch own := e.System.PolicySheet; {
-	case d.touched(path):
+	case f.Invalid(path):
 	case own.File != "":
-		names = d.sheetFile(e, path)
-	case d.places[path] != nil:
-		names = d.sheetLoops(e, &sheet{collector: d.collector}, d.places[path+"."+sheetSection], path+"."+sheetSection)
+		s, names = sheetFile(f, e, path)
+	case f.Node(path) != nil:
+		names = (&sheet{File: f}).makeLocks(f, e, f.Node(path+"."+sheetSection), path+"."+sheetSection)
 	}
-	d.killEach(e, names)
+	killEach(f, e, s, names)
+	return s
 }
 
 // sheetFile reads the sheet from the file that e names.
-func (d *decoder) sheetFile(e *Experiment, path string) []string {
+func sheetFile(f *vocab.File, e *Experiment, path string) (s *sheet, names []string) {
 	name := e.System.PolicySheet.File
 	if !filepath.IsAbs(name) {
-		name = filepath.Join(filepath.Dir(d.file), name)
+		name = filepath.Join(filepath.Dir(f.Name), name)
 	}
 	data, err := readRegular(name)
 	if err != nil {
-		d.add(path, d.place(path), "read the policy sheet: %v", err)
-		return nil
+		f.Add(path, f.Place(path), "read the policy sheet: %v", err)
+		return nil, nil
 	}
-	s := &sheet{collector: newCollector(name, data), nodes: map[*yaml.Node]string{}, locks: len(e.System.Locks), slos: len(e.SLOs)}
-	d.sheet = s
-	s.hidden = true
-	loops := s.loops(data)
+	s = &sheet{File: vocabulary.Open(name, data, true), own: true, locks: len(e.System.Locks), slos: len(e.SLOs)}
+	f.Attach(s.File)
+	loops := s.loops()
 	if loops == nil {
-		return nil
+		return s, nil
 	}
-	names := d.sheetLoops(e, s, loops, sheetSection)
-	if len(s.list) > 0 {
+	names = s.makeLocks(f, e, loops, sheetSection)
+	if s.Problems() > 0 {
 		s.withdraw(e)
-		return nil
+		return s, nil
 	}
-	return names
+	return s, names
 }
 
-// sheetLoops makes each loop of a sheet a lock, and gives their names.
-func (d *decoder) sheetLoops(e *Experiment, s *sheet, loops *yaml.Node, path string) (names []string) {
+// makeLocks makes each loop of the sheet a lock of the experiment that f is read from, and gives their names.
+func (s *sheet) makeLocks(f *vocab.File, e *Experiment, loops *yaml.Node, path string) (names []string) {
 	e.System.PolicySheet = PolicySheet{}
 	if len(loops.Content) == 0 {
-		s.add(path, loops, "a section with a loop under each name is wanted, not nothing")
+		s.Add(path, loops, "a section with a loop under each name is wanted, not nothing")
 	}
 	for i := 0; i+1 < len(loops.Content); i += 2 {
-		name := join(path, loops.Content[i].Value)
-		if s.hidden {
-			name = at(path, i/2)
+		name := vocab.Join(path, loops.Content[i].Value)
+		if s.own {
+			name = vocab.At(path, i/2)
 		}
-		d.sheetLock(e, s, name, loops.Content[i], loops.Content[i+1])
+		s.lock(f, e, name, loops.Content[i], loops.Content[i+1])
 		names = append(names, loops.Content[i].Value)
 	}
 	return names
 }
 
 // loops is the leader_election section, or nil after saying what is wrong.
-func (s *sheet) loops(data []byte) *yaml.Node {
-	root := s.read(data)
+func (s *sheet) loops() *yaml.Node {
+	root := s.Root
 	switch {
 	case root == nil:
 		return nil
 	case root.Kind != yaml.MappingNode || len(root.Content) == 0:
-		s.add("", root, "a policy sheet has a section %s, not %s", sheetSection, s.shape(root))
+		s.Add("", root, "a policy sheet has a section %s, not %s", sheetSection, s.shape(root))
 		return nil
 	}
 	var loops *yaml.Node
@@ -135,20 +136,20 @@ func (s *sheet) loops(data []byte) *yaml.Node {
 		case key.Value != sheetSection:
 			others = append(others, key)
 		case loops != nil:
-			s.add(sheetSection, key, "given twice")
+			s.Add(sheetSection, key, "given twice")
 		default:
 			loops = root.Content[i+1]
 		}
 	}
 	if loops == nil { // another file: said once, not for each of its lines
-		s.add("", root, "a policy sheet has a section %s, and this file has none", sheetSection)
+		s.Add("", root, "a policy sheet has a section %s, and this file has none", sheetSection)
 		return nil
 	}
 	for _, key := range others {
-		s.add("", key, "unknown section of a policy sheet: there is only %s", sheetSection)
+		s.Add("", key, "unknown section of a policy sheet: there is only %s", sheetSection)
 	}
 	if loops.Kind != yaml.MappingNode || len(loops.Content) == 0 {
-		s.add(sheetSection, loops, "a section with a loop under each name is wanted, not %s", s.shape(loops))
+		s.Add(sheetSection, loops, "a section with a loop under each name is wanted, not %s", s.shape(loops))
 		return nil
 	}
 	return loops
@@ -159,26 +160,26 @@ func (s *sheet) shape(n *yaml.Node) string {
 	if n.Kind == yaml.MappingNode {
 		return "nothing"
 	}
-	return s.describe(n)
+	return s.Describe(n)
 }
 
-// sheetLock makes the loop at path in its sheet a lock of the experiment, and promises its takeover unless the file does.
-func (d *decoder) sheetLock(e *Experiment, s *sheet, path string, key, n *yaml.Node) {
-	if !identifier().MatchString(key.Value) {
-		s.add(path, key, "a loop's name has letters, digits, dots, dashes and underscores, at most 63")
+// lock makes the loop at path in the sheet a lock of the experiment, and promises its takeover unless the file does.
+func (s *sheet) lock(f *vocab.File, e *Experiment, path string, key, n *yaml.Node) {
+	if !vocab.Identifier().MatchString(key.Value) {
+		s.Add(path, key, "a loop's name has letters, digits, dots, dashes and underscores, at most 63")
 		return
 	}
 	var loop sheetLoop
-	(&decoder{collector: s.collector}).value(path, key, n, settable(&loop), rule{})
-	lock := at("system.locks", len(e.System.Locks))
-	if s.touched(path) {
-		d.broken = append(d.broken, lock)
+	s.DecodeAt(path, key, n, &loop)
+	lock := vocab.At("system.locks", len(e.System.Locks))
+	if s.Invalid(path) {
+		f.Lose(lock)
 		e.System.Locks = append(e.System.Locks, Lock{Name: key.Value})
 		return
 	}
-	d.adopt(lock, s, path, key)
+	s.adopt(f, lock, path, key)
 	e.System.Locks = append(e.System.Locks, Lock{
-		Name: key.Value, Key: loop.LockKey, Policy: loop.policy(), Place: Place{File: s.file, Line: key.Line, Column: key.Column},
+		Name: key.Value, Key: loop.LockKey, Policy: loop.policy(), Place: Place{File: s.Name, Line: key.Line, Column: key.Column},
 	})
 	for i := range e.SLOs {
 		if e.SLOs[i].Lock == key.Value && e.SLOs[i].Takeover != nil {
@@ -189,21 +190,15 @@ func (d *decoder) sheetLock(e *Experiment, s *sheet, path string, key, n *yaml.N
 	e.SLOs = append(e.SLOs, SLO{Lock: key.Value, Takeover: Within(loopTakeover(&policy)), Line: key.Line})
 }
 
-// adopt lets checks of the lock at path find its values in the sheet.
-func (d *decoder) adopt(path string, s *sheet, inSheet string, key *yaml.Node) {
-	find := func(path, inSheet string, n *yaml.Node) {
-		d.places[path] = n
-		if s.nodes != nil {
-			s.nodes[n] = inSheet
-		}
-	}
-	find(path, inSheet, key)
+// adopt lets checks of the lock at path in f find its values in the sheet.
+func (s *sheet) adopt(f *vocab.File, path, inSheet string, key *yaml.Node) {
+	f.Adopt(path, key, s.File, inSheet)
 	for field, name := range map[string]string{
 		"key": "lock_key", "policy.ttl": "lock_ttl", "policy.renew_every": "renew_every",
 		"policy.loop.poll": "poll_interval", "policy.loop.mode": "release_mode", "policy.release.mode": "release_mode",
 	} {
-		if n := s.places[join(inSheet, name)]; n != nil {
-			find(join(path, field), join(inSheet, name), n)
+		if n := s.Node(vocab.Join(inSheet, name)); n != nil {
+			f.Adopt(vocab.Join(path, field), n, s.File, vocab.Join(inSheet, name))
 		}
 	}
 }
@@ -211,7 +206,8 @@ func (d *decoder) adopt(path string, s *sheet, inSheet string, key *yaml.Node) {
 // Faults is the timeline. A file may say what it is made from instead.
 type Faults []Fault
 
-func (*Faults) section() any { return &madeFaults{} }
+// Section is what a file may have in place of the list.
+func (*Faults) Section() any { return &madeFaults{} }
 
 // madeFaults is a timeline that is made from the policy sheet.
 type madeFaults struct {
@@ -222,16 +218,16 @@ type madeFaults struct {
 // killEach makes the faults of a file that wants them made from its sheet: each loop loses its holder while that leads, right after a
 // grant, which is the longest takeover of a loop that is left to its TTL. The next kill waits for the cycle in which this one finds its
 // moment, and until every loop that the victim led may have been taken over.
-func (d *decoder) killEach(e *Experiment, names []string) {
-	made := d.places["faults"]
-	if made == nil || made.Kind != yaml.MappingNode || d.touched("faults") {
+func killEach(file *vocab.File, e *Experiment, s *sheet, names []string) {
+	made := file.Node("faults")
+	if made == nil || made.Kind != yaml.MappingNode || file.Invalid("faults") {
 		return
 	}
-	if d.sheet != nil {
-		d.sheet.made = true
+	if s != nil {
+		s.made = true
 	}
-	if d.places["system.policy_sheet"] == nil {
-		d.add("faults.from", d.place("faults.from"), "there is no policy sheet: name its file, or write it, under system.policy_sheet")
+	if file.Node("system.policy_sheet") == nil {
+		file.Add("faults.from", file.Place("faults.from"), "there is no policy sheet: name its file, or write it, under system.policy_sheet")
 	}
 	var slowest, next time.Duration
 	for _, name := range names {
@@ -250,13 +246,14 @@ func (d *decoder) killEach(e *Experiment, names []string) {
 		}
 		kill.Fill()
 		f := Fault{At: next, Spec: kill}
-		settable(&f)
-		if f.ID = "kill-" + name; !identifier().MatchString(f.ID) {
-			lock := at("system.locks", slices.IndexFunc(e.System.Locks, func(l Lock) bool { return l.Name == name }))
-			d.add(lock, d.place(lock), "its fault would be called kill- and this name, which is longer than 63 characters: give the loop a shorter name")
+		f.Repeat.SetDefaults()
+		if f.ID = "kill-" + name; !vocab.Identifier().MatchString(f.ID) {
+			lock := vocab.At("system.locks", slices.IndexFunc(e.System.Locks, func(l Lock) bool { return l.Name == name }))
+			file.Add(lock, file.Place(lock), "its fault would be called kill- and this name, which is longer than 63 characters: give the loop a shorter name")
 		}
-		path := at("faults", len(e.Faults))
-		d.places[path], d.places[path+".kill"] = made, made
+		path := vocab.At("faults", len(e.Faults))
+		file.Set(path, made)
+		file.Set(path+".kill", made)
 		e.Faults = append(e.Faults, f)
 		next += l.Policy.TTL + l.Policy.Loop.Poll + slowest
 	}
@@ -298,5 +295,5 @@ func readRegular(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, MaxFile+1))
+	return io.ReadAll(io.LimitReader(f, vocab.MaxFile+1))
 }

@@ -41,6 +41,9 @@ type SLO struct {
 	Line int `file:"-"` // of the file, for messages
 }
 
+// StandsIn keeps the line of the row.
+func (s *SLO) StandsIn(line int) { s.Line = line }
+
 // Measure is the YAML name of the measure that the SLO bounds.
 func (s *SLO) Measure() string {
 	switch {
@@ -105,7 +108,7 @@ func (s *SLO) Measure() string {
 }
 
 // Bound is what one figure must be: each that is set is judged by itself. AtMost and AtLeast are shares of what lock Of of the same run
-// measured. A field with the rule "brief" may be a bare value in a file: that is its Max.
+// measured. A field with the rule "shorthand" may be a bare value in a file: that is its Max.
 type Bound[T int | float64 | time.Duration] struct {
 	Max     *T       `rule:"signed" scale:"yes"` // at most this
 	Min     *T       `rule:"signed" scale:"yes"` // at least this
@@ -138,9 +141,9 @@ type CountLimit struct {
 
 // AbandonmentLimits bounds how a lock was given up (measurement.md).
 type AbandonmentLimits struct {
-	Missed   *Bound[int] `rule:"brief"` // not given up, although that was due
-	Late     *Bound[int] `rule:"brief"` // given up after the end of the validity
-	Needless *Bound[int] `rule:"brief"` // given up, although the lease was still valid
+	Missed   *Bound[int] `rule:"shorthand"` // not given up, although that was due
+	Late     *Bound[int] `rule:"shorthand"` // given up after the end of the validity
+	Needless *Bound[int] `rule:"shorthand"` // given up, although the lease was still valid
 }
 
 // OverlapLimit bounds overlap at one level: belief and work are a time, effect is a count.
@@ -152,38 +155,38 @@ type OverlapLimit struct {
 
 // BusyLimit bounds refusals while the holder was dead or done: how many there were, over how long, and how long each of them waited.
 type BusyLimit struct {
-	Count *Bound[int]           `rule:"brief"`
-	Time  *Bound[time.Duration] `rule:"brief"`
-	Each  *Bound[time.Duration] `rule:"brief"`
+	Count *Bound[int]           `rule:"shorthand"`
+	Time  *Bound[time.Duration] `rule:"shorthand"`
+	Each  *Bound[time.Duration] `rule:"shorthand"`
 }
 
 // RollingLimits bounds what one rolling restart costs at a leader loop: the worst one counts.
 type RollingLimits struct {
-	Handovers     *Bound[int]           `rule:"brief"` // times that another replica became the leader
-	WithoutLeader *Bound[time.Duration] `rule:"brief"` // time without a leader, in all
-	Longest       *Bound[time.Duration] `rule:"brief"` // the longest stretch without a leader
+	Handovers     *Bound[int]           `rule:"shorthand"` // times that another replica became the leader
+	WithoutLeader *Bound[time.Duration] `rule:"shorthand"` // time without a leader, in all
+	Longest       *Bound[time.Duration] `rule:"shorthand"` // the longest stretch without a leader
 }
 
 // DebtLimits bounds for how long keys stay taken that nobody needs any more: the longest debt, all of them together, the longest stretch
 // of one in which somebody waited for the key, and the waiting for such keys in all (two who wait 3 s are 6 s).
 type DebtLimits struct {
-	Max       *Bound[time.Duration] `rule:"brief"`                       // the longest debt
-	Effective *Bound[time.Duration] `rule:"brief"`                       // the longest stretch of one in which somebody waited
-	Total     *Bound[time.Duration] `rule:"brief"`                       // all debts together
-	Waiting   *Bound[time.Duration] `file:"waiter_seconds" rule:"brief"` // waiting for such keys in all: two who wait 3s are 6s
+	Max       *Bound[time.Duration] `rule:"shorthand"`                       // the longest debt
+	Effective *Bound[time.Duration] `rule:"shorthand"`                       // the longest stretch of one in which somebody waited
+	Total     *Bound[time.Duration] `rule:"shorthand"`                       // all debts together
+	Waiting   *Bound[time.Duration] `file:"waiter_seconds" rule:"shorthand"` // waiting for such keys in all: two who wait 3s are 6s
 }
 
 // NotOwnedLimits bounds the share, 0 to 1, of answered renewals and releases that were told: not yours.
 type NotOwnedLimits struct {
-	Renew   *Bound[float64] `rule:"brief,max=1"` // share of answered renewals
-	Release *Bound[float64] `rule:"brief,max=1"` // share of answered releases
+	Renew   *Bound[float64] `rule:"shorthand,max=1"` // share of answered renewals
+	Release *Bound[float64] `rule:"shorthand,max=1"` // share of answered releases
 }
 
 // FailedReleasesLimits bounds the share, 0 to 1, of release calls that failed or were not answered, and that of leases of which no such
 // call succeeded: they are left to their TTL.
 type FailedReleasesLimits struct {
-	Calls   *Bound[float64] `rule:"brief,max=1"` // share of release calls that failed
-	GivenUp *Bound[float64] `rule:"brief,max=1"` // share of leases that no release call ended
+	Calls   *Bound[float64] `rule:"shorthand,max=1"` // share of release calls that failed
+	GivenUp *Bound[float64] `rule:"shorthand,max=1"` // share of leases that no release call ended
 }
 
 // ClassLimits bounds a distribution over the jobs of one class; "" = over all of the lock.

@@ -8,24 +8,23 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // Store says that the locks live in a store of another kind than a Redis, which has a section of its own. A file has one of both.
 type Store struct {
-	Kind            StoreKind `rule:"required,words=redis|etcd|postgres|lease"` // redis: as the redis section says, or its defaults
-	Mode            StoreMode `rule:"words=spawn|external"`                     // spawn: started by the run, on loopback; external: yours
-	Members         int       `rule:"min=1,max=5"`                              // etcd, spawn: servers of the cluster, 1, 3 or 5; default 1
-	Context         string    // lease: of the kubeconfig; default: its current one. The flags --kubeconfig, --context and --namespace win over the file
-	Namespace       string    // lease: of the Lease objects; default: that of the context
-	ReplicasContext string    // lease: of the kubeconfig, by which replicas reach the API server; {replica} is a replica's name; default: that of the run
-	URL             string    `file:"url"` // etcd and postgres, external: where it is, without a password: https://a:2379,https://b:2379, or postgres://host:5432/database
-	UsernameEnv     string    // external: name of the environment variable that holds the user name
-	PasswordEnv     string    // external: name of the environment variable that holds the password: it never stands in a file
-	CA              string    `file:"ca"` // external: PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
+	Kind            StoreKind `rule:"required,words=redis|etcd|postgres|lease"`                                                       // redis: as the redis section says, or its defaults
+	Mode            StoreMode `rule:"words=spawn|external,default=spawn,for=kind:etcd|postgres|lease"`                                // spawn: started by the run, on loopback; external: yours
+	Members         int       `rule:"min=1,max=5,for=kind:etcd,for=mode:spawn"`                                                       // etcd, spawn: servers of the cluster, 1, 3 or 5; default 1
+	Context         string    `rule:"for=kind:lease"`                                                                                 // lease: of the kubeconfig; default: its current one. The flags --kubeconfig, --context and --namespace win over the file
+	Namespace       string    `rule:"for=kind:lease"`                                                                                 // lease: of the Lease objects; default: that of the context
+	ReplicasContext string    `rule:"for=kind:lease"`                                                                                 // lease: of the kubeconfig, by which replicas reach the API server; {replica} is a replica's name; default: that of the run
+	URL             string    `file:"url" rule:"for=kind:etcd|postgres,for=mode:external,need=mode:external,need=kind:etcd|postgres"` // etcd and postgres, external: where it is, without a password: https://a:2379,https://b:2379, or postgres://host:5432/database
+	UsernameEnv     string    `rule:"for=kind:etcd|postgres,for=mode:external,format=env"`                                            // external: name of the environment variable that holds the user name
+	PasswordEnv     string    `rule:"for=kind:etcd|postgres,for=mode:external,format=env"`                                            // external: name of the environment variable that holds the password: it never stands in a file
+	CA              string    `file:"ca" rule:"for=kind:etcd|postgres,for=mode:external"`                                             // external: PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
 }
-
-func (s *Store) setDefaults() { s.Mode = StoreSpawn }
 
 // StoreKind is a kind of store that locks live in, as the worker protocol calls it.
 type StoreKind string
@@ -108,46 +107,25 @@ func (s *Store) Servers() int { return max(1, s.Members) }
 // store checks where locks live that are in no Redis.
 func (c *checker) store() {
 	s := c.e.Store
-	if s == nil || c.touched("store.kind") {
+	if s == nil || c.Invalid("store.kind") {
+		return
+	}
+	c.Refuse(vocab.Constraint{At: "store.members", Says: "write 1, 3 or 5: an even number of servers bears no more deaths than one less", Broken: s.Members%2 == 0 && s.Members != 0})
+	if s.Kind == StoreRedis {
 		return
 	}
 	rules := storeKinds[s.Kind]
-	for _, f := range []ours{
-		{"store.members", "is for mode spawn: the url names your servers", s.Members != 0 && s.Kind == StoreEtcd && s.Mode == StoreExternal},
-		{"store.members", "is for kind etcd", s.Members != 0 && s.Kind != StoreEtcd},
-		{"store.members", "write 1, 3 or 5: an even number of servers bears no more deaths than one less", s.Members%2 == 0 && s.Members != 0},
-		{"store.context", "is for kind lease", s.Context != "" && s.Kind != StoreLease},
-		{"store.namespace", "is for kind lease", s.Namespace != "" && s.Kind != StoreLease},
-		{"store.replicas_context", "is for kind lease", s.ReplicasContext != "" && s.Kind != StoreLease},
-		{"store.url", "is for mode external; mode spawn starts a store of its own", s.URL != "" && s.Mode != StoreExternal},
-		{"store.username_env", "is for mode external; mode spawn starts a store of its own", s.UsernameEnv != "" && s.Mode != StoreExternal},
-		{"store.ca", "is for mode external; mode spawn starts a store of its own", s.CA != "" && s.Mode != StoreExternal},
-		{"store.password_env", "is for mode external; mode spawn starts a store of its own", s.PasswordEnv != "" && s.Mode != StoreExternal},
-	} {
-		c.refuse(f)
+	c.Refuse([]vocab.Constraint{
+		{At: "redis", Says: fmt.Sprintf("the locks live in the %s of the store section: leave one of the two sections out", s.Kind), Broken: c.e.Redis.Mode != RedisAuto || c.e.Redis.URL != "" || c.e.Redis.Sentinel != nil},
+		{At: "store", Says: "is for mode embedded: of an observed system the redis section says where its locks are", Broken: c.e.Observed()},
+		{At: "store", Says: "is for replicas that are processes of this host: leave the kubernetes section out", Broken: c.inPods()},
+		{At: "store.mode", Says: fmt.Sprintf("%s is not possible for %s: choose %s", s.Mode, rules.name, wordsOf(rules.modes)), Broken: !slices.Contains(rules.modes, s.Mode)},
+		{At: "store.kind", Says: "lockdrill's own lock core takes no advisory locks: name a worker that does, system: {worker: [./worker]}",
+			Broken: s.Kind == StorePostgres && len(c.e.System.Worker) == 0 && !c.Invalid("system.worker")},
+	}...)
+	if s.Mode == StoreExternal && s.Kind != StoreLease && s.URL != "" {
+		c.guestStore(s)
 	}
-	if s.Kind == StoreRedis {
-		for _, name := range []string{"mode", "url", "username_env", "password_env", "ca"} {
-			if c.places["store."+name] != nil {
-				c.check("store."+name, "of a Redis the redis section says this: write redis: {%s: ...} and leave the store section out", name)
-			}
-		}
-		return
-	}
-	for _, f := range []ours{
-		{"redis", fmt.Sprintf("the locks live in the %s of the store section: leave one of the two sections out", s.Kind), c.e.Redis.Mode != RedisAuto || c.e.Redis.URL != "" || c.e.Redis.Sentinel != nil},
-		{"store", "is for mode embedded: of an observed system the redis section says where its locks are", c.e.Observed()},
-		{"store", "is for replicas that are processes of this host: leave the kubernetes section out", c.inPods()},
-	} {
-		c.refuse(f)
-	}
-	if !slices.Contains(rules.modes, s.Mode) {
-		c.check("store.mode", "%s is not possible for %s: choose %s", s.Mode, rules.name, wordsOf(rules.modes))
-	}
-	if s.Kind == StorePostgres && len(c.e.System.Worker) == 0 && !c.touched("system.worker") {
-		c.check("store.kind", "lockdrill's own lock core takes no advisory locks: name a worker that does, system: {worker: [./worker]}")
-	}
-	c.guestStore(s)
 	c.wholeLeases(rules)
 }
 
@@ -156,50 +134,38 @@ var schemes = map[StoreKind][]string{StoreEtcd: {"http", "https"}, StorePostgres
 
 // guestStore checks how a store is reached that is somebody's.
 func (c *checker) guestStore(s *Store) {
-	if s.Mode != StoreExternal {
-		return
-	}
-	if s.Kind == StoreLease {
-		for _, name := range []string{"url", "username_env", "password_env", "ca"} {
-			if c.places["store."+name] != nil {
-				c.check("store."+name, "the kubeconfig says how the API server is reached: leave it out")
-			}
-		}
-		return
-	}
-	c.credentials("store", s.UsernameEnv, s.PasswordEnv)
-	if s.URL == "" {
-		c.check("store", "mode external needs the url of the store")
-		return
-	}
 	for _, one := range strings.Split(s.URL, ",") {
 		u, err := url.Parse(one)
+		if strings.Contains(one, "$") {
+			c.Check("store.url", "%s", written(func(string) string { return "" })(nil, one, ""))
+			continue
+		}
 		switch { // the words of a parser are not repeated: they quote the URL, and with it the password
 		case err != nil || u.Hostname() == "" || !slices.Contains(schemes[s.Kind], u.Scheme) || u.RawQuery != "":
-			c.check("store.url", "not where your %s is: write it like https://a:2379,https://b:2379, or postgres://host:5432/database", storeKinds[s.Kind].name)
+			c.Check("store.url", "not where your %s is: write it like https://a:2379,https://b:2379, or postgres://host:5432/database", storeKinds[s.Kind].name)
 		case u.User != nil:
-			c.check("store.url", noUser)
+			c.Check("store.url", noUser)
 		case s.CA != "" && u.Scheme == "http":
-			c.check("store.ca", "is for TLS: write the url with https://")
+			c.Check("store.ca", "is for TLS: write the url with https://")
 		}
 	}
 }
 
 // wholeLeases refuses leases that the store cannot grant, as the time scale makes them.
 func (c *checker) wholeLeases(rules storeRules) {
-	if rules.unit == 0 || c.touched("time_scale") {
+	if rules.unit == 0 || c.Invalid("time_scale") {
 		return
 	}
 	for i := range c.e.System.Locks {
 		l := &c.e.System.Locks[i]
 		ttl := time.Duration(float64(l.Policy.TTL) * c.e.TimeScale).Round(time.Microsecond)
 		if least := c.e.Store.leastLease(); ttl%rules.unit == 0 && ttl > 0 && ttl < least {
-			c.check(at("system.locks", i), "several servers of %s grant no lease under %s, and ttl %s at time_scale %v is %s: choose another ttl or time_scale, or one server",
+			c.Check(vocab.At("system.locks", i), "several servers of %s grant no lease under %s, and ttl %s at time_scale %v is %s: choose another ttl or time_scale, or one server",
 				rules.name, least, l.Policy.TTL, c.e.TimeScale, ttl)
 			continue
 		}
 		if ttl%rules.unit != 0 || ttl < rules.unit {
-			c.check(at("system.locks", i), "a lease of %s is a whole number of seconds, and ttl %s at time_scale %v is %s: choose another ttl or time_scale",
+			c.Check(vocab.At("system.locks", i), "a lease of %s is a whole number of seconds, and ttl %s at time_scale %v is %s: choose another ttl or time_scale",
 				rules.name, l.Policy.TTL, c.e.TimeScale, ttl)
 		}
 	}
@@ -226,7 +192,7 @@ func (c *checker) outsideRedis(f *Fault) string {
 		return "via: proxy reads what clients say to a PostgreSQL of the run's own, without TLS: say via: worker, or store: {mode: spawn}"
 	case t.Via == fault.ViaProxy && kind == StorePostgres && t.Fails == lockcore.OpRenew:
 		return "an advisory lock has no renewals: its session keeps it"
-	case t.Via == fault.ViaProxy && kind == StorePostgres && f.Spec.Form() == string(fault.ModeError):
+	case t.Via == fault.ViaProxy && kind == StorePostgres && f.Form() == string(fault.ModeError):
 		return "on the way to a PostgreSQL calls can be lost or late, and not refused: say mode: lost_reply, timeout or delay, or via: worker"
 	case t.AtKey && !t.Session && kind == StorePostgres:
 		return "takes a key of a Redis from its holder, and the locks are in postgres: end the holder's session by the fault terminate"

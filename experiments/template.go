@@ -3,7 +3,6 @@ package experiments
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -56,22 +55,4 @@ func PatternOf(template string) *regexp.Regexp {
 	}
 	literal(rest)
 	return regexp.MustCompile(`^` + b.String() + `$`)
-}
-
-// template checks the words in braces of a template: those that it may have, or, where known is nil, that none stands there twice.
-func (c *checker) template(path, text string, known []string) {
-	if strings.ContainsAny(placeholder.ReplaceAllString(text, ""), "{}") {
-		c.check(path, "%q has a brace that belongs to no word: write a word in braces like {name}", text)
-		return
-	}
-	seen := map[string]bool{}
-	for _, word := range Placeholders(text) {
-		switch {
-		case known != nil && !slices.Contains(known, word):
-			c.check(path, "{%s} is not known of a replica: there is %s", word, "{"+strings.Join(known, "}, {")+"}")
-		case known == nil && seen[word]:
-			c.check(path, "{%s} stands there twice: each word once", word)
-		}
-		seen[word] = true
-	}
 }

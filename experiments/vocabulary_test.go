@@ -52,36 +52,14 @@ func TestUnions(t *testing.T) {
 			t.Errorf("kind %q of lock %q, want %q of %q", f.Kind(), f.Lock(), kind, lock)
 		}
 	}
-	for _, f := range fieldsOf(reflect.TypeFor[SLO](), nil) {
-		if f.typ.Kind() != reflect.Pointer {
+	for _, f := range vocabulary.Fields(reflect.TypeFor[SLO]()) {
+		if f.Type.Kind() != reflect.Pointer {
 			continue
 		}
 		var slo SLO
-		reflect.ValueOf(&slo).Elem().FieldByIndex(f.index).Set(reflect.New(f.typ.Elem()))
-		if slo.Measure() != f.name {
-			t.Errorf("measure %q, want %q", slo.Measure(), f.name)
-		}
-	}
-}
-
-func TestSnake(t *testing.T) {
-	for name, want := range map[string]string{
-		"HolderOf": "holder_of", "TTL": "ttl", "P50": "p50", "URL": "url", "ReExecuted": "re_executed", "KeyPrefix": "key_prefix",
-		"DuplicateTerminalStatesAbove": "duplicate_terminal_states_above", "MaxGap": "max_gap",
-	} {
-		if got := snake(name); got != want {
-			t.Errorf("snake(%s) is %s, want %s", name, got, want)
-		}
-	}
-}
-
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"kill", "kil", 1}, {"slos", "solS", 2}, {"ab", "ba", 1}, {"replicas", "replicsa", 1}, {"kill", "pause", 5}} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("distance(%q, %q) is %d, want %d", c.a, c.b, got, c.want)
+		reflect.ValueOf(&slo).Elem().FieldByIndex(f.Index).Set(reflect.New(f.Type.Elem()))
+		if slo.Measure() != f.Name {
+			t.Errorf("measure %q, want %q", slo.Measure(), f.Name)
 		}
 	}
 }
@@ -111,7 +89,7 @@ func TestLongLinesAreCut(t *testing.T) {
 		t.Fatal("a name of 500 letters was taken")
 	}
 	for line := range strings.Lines(err.Error()) {
-		if !strings.Contains(line, "is no name") && len(line) > maxExcerpt+20 {
+		if !strings.Contains(line, "is no name") && len(line) > 160+20 {
 			t.Errorf("a line of %d bytes: %s", len(line), line)
 		}
 	}

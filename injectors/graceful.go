@@ -25,7 +25,7 @@ func (k *Kill) Within(shot history.Event) time.Duration {
 
 // grace is from SIGTERM to SIGKILL: as the fault says, else as a supervisor grants it.
 func (k *Kill) grace(shot history.Event) time.Duration {
-	return cmp.Or(k.Fault(shot.Fault.ID).Traits().Grace, k.Grace)
+	return cmp.Or(fault.Of(k.Fault(shot.Fault.ID)).Traits().Grace, k.Grace)
 }
 
 // killWithin is from SIGKILL until its end was seen.

@@ -81,34 +81,42 @@ type Reach struct {
 	Cluster func(context.Context, undo.Record) (Network, error)
 }
 
-// rows is the list of injectors, by kind of fault.
-func rows() map[string]row {
-	network := row{make: (*Set).network, undone: onRoutes}
-	failures := row{make: (*Set).bursts, undone: atProxy, ends: "a replica disarms itself, a tap ends with the runner, and a fault of a lockdrill proxy with its time"}
-	return map[string]row{
-		"kill":             {make: (*Set).kill, ends: "a death is not undone"},
-		"rolling_restart":  {make: (*Set).roll, ends: "a restart is not undone"},
-		"pause":            {make: (*Set).pause, undone: continued},
-		"starve":           {make: (*Set).starve, undone: continued},
-		"renew_failures":   failures,
-		"acquire_failures": failures,
-		"release_failures": failures,
-		"latency":          network,
-		"jitter":           network,
-		"bandwidth":        network,
-		"black_hole":       network,
-		"reset":            network,
-		"slow_close":       network,
-		"down":             network,
-		"store":            {make: (*Set).store, undone: byStore},
-		"delete_key":       {make: (*Set).deleteKey, undone: byKey},
-		"terminate":        {make: (*Set).terminate, ends: "a session that was ended is not put back"},
-		"clock":            {make: (*Set).clock, ends: "a replica sets its clock right by itself"},
-		"network_policy":   {make: (*Set).networkPolicy, undone: byPolicy},
-		"api_server":       {make: (*Set).apiServer, undone: atProxy},
-		"node":             {make: (*Set).node, undone: byNode},
-		"hook":             {make: (*Set).hook, undone: byCommand},
+// mechanisms are the injectors of all faults that are made by one mechanism, and ways those of kinds that are made or undone like no
+// other.
+func mechanisms() map[fault.Mechanism]row {
+	return map[fault.Mechanism]row{
+		fault.Toxic: {make: (*Set).network, undone: onRoutes},
+		fault.Burst: {make: (*Set).bursts, undone: atProxy, ends: "a replica disarms itself, a tap ends with the runner, and a fault of a lockdrill proxy with its time"},
+		fault.Hooks: {make: (*Set).hook, undone: byCommand},
 	}
+}
+
+func ways() map[string]row {
+	return map[string]row{
+		"kill":            {make: (*Set).kill, ends: "a death is not undone"},
+		"rolling_restart": {make: (*Set).roll, ends: "a restart is not undone"},
+		"pause":           {make: (*Set).pause, undone: continued},
+		"starve":          {make: (*Set).starve, undone: continued},
+		"store":           {make: (*Set).store, undone: byStore},
+		"delete_key":      {make: (*Set).deleteKey, undone: byKey},
+		"terminate":       {make: (*Set).terminate, ends: "a session that was ended is not put back"},
+		"clock":           {make: (*Set).clock, ends: "a replica sets its clock right by itself"},
+		"network_policy":  {make: (*Set).networkPolicy, undone: byPolicy},
+		"api_server":      {make: (*Set).apiServer, undone: atProxy},
+		"node":            {make: (*Set).node, undone: byNode},
+	}
+}
+
+// rows is how faults of each kind are made and undone.
+func rows() map[string]row {
+	all := ways()
+	for _, kind := range fault.Kinds() {
+		r, made := mechanisms()[fault.Of(fault.New(kind)).By()]
+		if _, own := all[kind]; made && !own {
+			all[kind] = r
+		}
+	}
+	return all
 }
 
 // Kinds are the kinds of faults that have an injector here, and for each why its record need not be undone by others; "" = it is.

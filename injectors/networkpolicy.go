@@ -86,7 +86,7 @@ func (n *NetworkPolicy) reach(shot history.Event) []string {
 	if n.Fault == nil {
 		return nil
 	}
-	return n.Fault(shot.Fault.ID).Traits().Command
+	return fault.Of(n.Fault(shot.Fault.ID)).Traits().Command
 }
 
 // unreached tries the command until it fails. That it cannot be run, or does not end, shows nothing of the pod's network.

@@ -95,7 +95,7 @@ func (k *PodKill) Prepare(ctx context.Context, shot history.Event) (undo.Record,
 	if k.graces == nil {
 		k.graces = map[string]time.Duration{}
 	}
-	k.graces[shot.Op] = min(cmp.Or(k.Fault(shot.Fault.ID).Traits().Grace, p.Grace), gracesMost)
+	k.graces[shot.Op] = min(cmp.Or(fault.Of(k.Fault(shot.Fault.ID)).Traits().Grace, p.Grace), gracesMost)
 	return undo.Record{}, nil
 }
 
@@ -126,7 +126,7 @@ func (k *PodKill) means(shot history.Event) (means string, command []string) {
 	if shot.Fault.Form != fault.Crash {
 		return meansAPI, nil
 	}
-	if command := k.Fault(shot.Fault.ID).Traits().Command; len(command) > 0 {
+	if command := fault.Of(k.Fault(shot.Fault.ID)).Traits().Command; len(command) > 0 {
 		return meansExec, command
 	}
 	return meansWorker, nil
@@ -171,7 +171,7 @@ func (k *PodKill) delete(ctx context.Context, shot history.Event) error {
 	var grace *int64
 	if shot.Fault.Form == fault.ForceDelete {
 		grace = new(int64)
-	} else if own := k.Fault(shot.Fault.ID).Traits().Grace; own > 0 {
+	} else if own := fault.Of(k.Fault(shot.Fault.ID)).Traits().Grace; own > 0 {
 		seconds := int64(own / time.Second)
 		grace = &seconds
 	}

@@ -53,7 +53,9 @@ func (r *Rollout) Prepare(ctx context.Context, shot history.Event) (undo.Record,
 	return undo.Record{}, err
 }
 
-func (r *Rollout) owner(shot history.Event) string { return r.Fault(shot.Fault.ID).Traits().Owner }
+func (r *Rollout) owner(shot history.Event) string {
+	return fault.Of(r.Fault(shot.Fault.ID)).Traits().Owner
+}
 
 // Inject asks for the restart, as kubectl rollout restart does.
 func (r *Rollout) Inject(ctx context.Context, rec undo.Record) (history.Span, error) {

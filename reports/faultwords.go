@@ -36,10 +36,10 @@ func targets(does fault.Traits, victim string, victims []string) string {
 }
 
 // seen is the fault that an event tells of, as far as it does.
-func seen(f *history.Fault) fault.Spec { return fault.Seen(f.Kind, f.Form, f.Via) }
+func seen(f *history.Fault) fault.Fault { return fault.Seen(f.Kind, f.Form, f.Via) }
 
 // specOf is the fault of a judged shot, as far as its events told.
-func specOf(f verdict.FaultResult) fault.Spec { return fault.Seen(f.Kind, f.Form, f.Via) }
+func specOf(f verdict.FaultResult) fault.Fault { return fault.Seen(f.Kind, f.Form, f.Via) }
 
 // action is what a fault does, in the words of a story; victim carries its pid or its pod.
 func action(e *history.Event, declared *experiments.Fault, victim string, pod bool) string {

@@ -257,7 +257,7 @@ func shotName(s verdict.FaultResult) string { return fmt.Sprintf("%s#%d", s.ID, 
 
 // faultName is the kind of a fault, with its form and its magnitude.
 func faultName(s verdict.FaultResult) string {
-	if _, net := specOf(s).(fault.Network); net { // what is configured names the stream as well
+	if specOf(s).By() == fault.Toxic { // what is configured names the stream as well
 		return fault.Words(s.Kind, s.Configured)
 	}
 	return fault.Words(strings.TrimSpace(s.Kind+" "+s.Form), s.Configured)

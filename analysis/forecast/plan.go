@@ -164,9 +164,9 @@ func PlanOf(e *experiments.Experiment) *Plan {
 func plannedFault(e *experiments.Experiment, f *experiments.Fault) PlannedFault {
 	says := e.Describe(f)
 	p := PlannedFault{
-		ID: f.ID, Kind: f.Kind(), Form: f.Spec.Form(), Lock: f.Lock(), Whom: f.Aim().InWords(),
+		ID: f.ID, Kind: f.Kind(), Form: f.Form(), Lock: f.Lock(), Whom: f.Aim().InWords(),
 		At: f.At.Seconds(), For: f.For.Seconds(), Shots: max(1, f.Repeat.Count), Every: f.Repeat.Every.Seconds(),
-		Configured: f.Spec.Magnitude(), Does: says.Does, Confirmed: says.Confirmed, Undone: says.Undone,
+		Configured: f.Magnitude(), Does: says.Does, Confirmed: says.Confirmed, Undone: says.Undone,
 	}
 	if f.Repeat.Answered {
 		p.Likely = likelyShots(e, f)

@@ -24,9 +24,9 @@ func TestPlanHashIsOfWhatIsRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	hash := func() string {
+	hash := func(flags ...string) string {
 		t.Helper()
-		got := try(t, "plan", file, "--hash")
+		got := try(t, append([]string{"plan", file, "--hash"}, flags...)...)
 		_, after, ok := strings.Cut(got.stdout, "\nhash  ")
 		if !ok || got.code != verdict.ExitPass {
 			t.Fatalf("plan --hash: %+v", got)
@@ -42,13 +42,23 @@ func TestPlanHashIsOfWhatIsRun(t *testing.T) {
 	}
 	write(worker, "#!/bin/sh\nexit 2\n")
 	second := hash()
+	set := hash("--set", "system.replicas=4")
 	write(file, strings.Replace(text, "replicas: 3", "replicas: 4", 1))
 	third := hash()
+	if set != third {
+		t.Errorf("--set gives %s, and the same value in the file %s", set, third)
+	}
+	if got := try(t, "validate", file, "--set", "system.replicas=none"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "--set:1:17: system.replicas: a whole number is wanted") {
+		t.Errorf("validate --set: %+v", got)
+	}
+	if got := try(t, "rehearse", file, "--set", "system.replicas=none"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "--set:1:17: ") {
+		t.Errorf("rehearse --set: %+v", got)
+	}
 	if second == first || third == second || third == first {
 		t.Errorf("%s; another worker: %s; another file: %s", first, second, third)
 	}
 	out := filepath.Join(dir, "run")
-	if got := try(t, "run", file, "--plan", first, "--out", out); got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "the approved plan is "+first+", and this is "+third) {
+	if got := try(t, "run", file, "--set", "system.replicas=4", "--plan", first, "--out", out); got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "the approved plan is "+first+", and this is "+third) {
 		t.Errorf("run --plan of another: %+v", got)
 	}
 	if _, err := os.Stat(out); err == nil {

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
@@ -19,8 +20,8 @@ import (
 
 // loadExperiment reads what FILE|NAME stands for: a word without a separator and without .yaml is a shipped scenario,
 // whatever lies in the working directory; anything else is a path. A problem is a usage error.
-func loadExperiment(arg string) (*experiments.Experiment, []byte, error) {
-	e, data, err := parseExperiment(arg)
+func loadExperiment(arg string, values ...string) (*experiments.Experiment, []byte, error) {
+	e, data, err := parseExperiment(arg, values...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -30,13 +31,18 @@ func loadExperiment(arg string) (*experiments.Experiment, []byte, error) {
 	return e, data, placeWorker(e, arg)
 }
 
+// setFlag overrides values of the experiment file, each given as PATH=VALUE.
+func setFlag(flags *pflag.FlagSet) *[]string {
+	return flags.StringArray("set", nil, "override a field of the file, as PATH=VALUE (system.locks.leader.poll=2s, slos.0.takeover.max=3s); may be given more than once")
+}
+
 // parseExperiment is loadExperiment for whoever runs nothing: paths stay as the file has them.
-func parseExperiment(arg string) (*experiments.Experiment, []byte, error) {
+func parseExperiment(arg string, values ...string) (*experiments.Experiment, []byte, error) {
 	data, err := experimentSource(arg)
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := experiments.Parse(arg, data)
+	e, err := experiments.ParseWith(arg, data, values)
 	if err != nil {
 		return nil, nil, usagef("%w", err)
 	}

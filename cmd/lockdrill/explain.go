@@ -15,19 +15,28 @@ import (
 
 // wordDoc is the document of `explain WORD -o json`.
 type wordDoc struct {
-	SchemaVersion int    `json:"schemaVersion"`
-	Word          string `json:"word"`
-	Kind          string `json:"kind"`
-	Meaning       string `json:"meaning"`
+	SchemaVersion int         `json:"schemaVersion"`
+	Word          string      `json:"word"`
+	Kind          string      `json:"kind"`
+	Meaning       string      `json:"meaning"`
+	Fields        []wordField `json:"fields,omitempty"` // of an experiment file
+}
+
+// wordField is a field of an experiment file that has the name, or that can have the word as its value.
+type wordField struct {
+	Paths   []string `json:"paths"`
+	Value   string   `json:"value"`
+	Meaning string   `json:"meaning"`
 }
 
 func newExplainCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain WORD",
-		Short: "Explain a word, a profile or a sum",
+		Short: "Explain a word, a field, a profile or a sum",
 		Long: "explain WORD says what a word of lockdrill means: a measure, a lint, a policy's value.\n" +
+			"explain FIELD says what a field of an experiment file takes and is for, by its name or its path (system.locks[].poll).\n" +
 			"Words: " + strings.Join(wordNames(), ", "),
-		Example: "  lockdrill explain takeover\n  lockdrill explain L1",
+		Example: "  lockdrill explain takeover\n  lockdrill explain L1\n  lockdrill explain redis.mode",
 		Args:    cobra.ArbitraryArgs,
 	}
 	format := outputFlag(cmd.Flags())
@@ -36,21 +45,47 @@ func newExplainCmd(io streams) *cobra.Command {
 			return usagef("lockdrill explain: which word? There are %s; and explain locks, explain profile, explain sums", strings.Join(wordNames(), ", "))
 		}
 		name := strings.Join(args, " ")
-		w, ok := wordOf(name)
-		if !ok {
+		w, known := wordOf(name)
+		fields := fieldsNamed(name)
+		if !known && len(fields) == 0 {
 			if slices.Contains(experiments.ProfileNames(), name) {
 				return usagef("lockdrill explain: %s is a profile: lockdrill explain profile %s", name, name)
 			}
-			return usagef("lockdrill explain: unknown word %q%s; see lockdrill explain --help", name, didYouMean(name, wordNames()))
+			return usagef("lockdrill explain: unknown word %q%s; see lockdrill explain --help", name, didYouMean(name, slices.Concat(wordNames(), experiments.Words())))
+		}
+		if !known {
+			w = word{name, "field", fields[0].Meaning}
 		}
 		if *format == outputJSON {
-			return writeJSON(io.Out, wordDoc{1, w.name, w.kind, w.meaning})
+			return writeJSON(io.Out, wordDoc{1, w.name, w.kind, w.meaning, fields})
 		}
-		_, err := fmt.Fprintf(io.Out, "%s (%s): %s\n", w.name, w.kind, w.meaning)
-		return err
+		if known {
+			fmt.Fprintf(io.Out, "%s (%s): %s\n", w.name, w.kind, w.meaning)
+		}
+		for _, f := range fields {
+			fmt.Fprintf(io.Out, "%s (%s): %s\n", someOf(f.Paths), strings.ReplaceAll(f.Value, "`", ""), f.Meaning)
+		}
+		return nil
 	}
 	cmd.AddCommand(newExplainProfileCmd(io), newExplainLocksCmd(io), newExplainSumsCmd(io))
 	return cmd
+}
+
+// fieldsNamed are the fields of an experiment file that have the name or the path, or the word as a value.
+func fieldsNamed(name string) (all []wordField) {
+	for _, e := range experiments.Explain(name) {
+		all = append(all, wordField{e.Paths, e.Value, e.Says})
+	}
+	return all
+}
+
+// someOf are the first of several paths.
+func someOf(paths []string) string {
+	const most = 4
+	if len(paths) <= most {
+		return strings.Join(paths, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(paths[:most], ", "), len(paths)-most)
 }
 
 // profileDoc is the document of `explain profile -o json`; durations of the policy are ns.

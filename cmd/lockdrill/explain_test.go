@@ -61,8 +61,19 @@ func TestExplainWord(t *testing.T) {
 	if doc.SchemaVersion != 1 || doc.Word != "L1" || doc.Kind != "lint" {
 		t.Errorf("%+v", doc)
 	}
+	for word, want := range map[string]string{
+		"redis.mode":    "redis.mode (auto, embedded, spawn, external): auto: a redis-server on the PATH",
+		"spawn":         "redis.mode (auto, embedded, spawn, external): auto: ",
+		"max_gap":       "system.effects[].max_gap, probes.lock_keys.max_gap, probes.ledger.max_gap, probes.leases.max_gap (duration above 0): longest tolerated stretch without a good look; not scaled\n",
+		"holder":        "system.holder (list): observed: how to find out who holds a key of the Redis; tried in this order (only with system.mode observe)\n",
+		"faults[].kill": "faults[].kill (section): SIGKILL of the replica that holds a lock",
+	} {
+		if got := try(t, "explain", word); got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
+			t.Errorf("explain %s: %+v, want %s", word, got, want)
+		}
+	}
 	for args, want := range map[string]string{
-		"explain":                        "lockdrill explain: which word? There are takeover, ",
+		"explain":                        "lockdrill explain: which word? There are L1, L10, ",
 		"explain takover":                `lockdrill explain: unknown word "takover", did you mean "takeover"?; see lockdrill explain --help`,
 		"explain cordum/approval":        "lockdrill explain: cordum/approval is a profile: lockdrill explain profile cordum/approval\n",
 		"explain profile":                "lockdrill explain profile: no argument given, usage: lockdrill explain profile NAME",

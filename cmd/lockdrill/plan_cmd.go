@@ -42,9 +42,10 @@ func newPlanCmd(io streams) *cobra.Command {
 	}
 	format := outputFlag(cmd.Flags())
 	consentFlags(cmd.Flags(), &c)
+	values := setFlag(cmd.Flags())
 	hashed := cmd.Flags().Bool("hash", false, "also print the hash by which the run can be approved")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		e, _, err := loadExperiment(args[0])
+		e, _, err := loadExperiment(args[0], *values...)
 		if err != nil {
 			return err
 		}

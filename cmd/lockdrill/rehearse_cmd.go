@@ -63,11 +63,12 @@ func newRehearseCmd(io streams) *cobra.Command {
 	flags.Int64Var(&f.replay, "replay", 0, "write the history of this seed as a run's folder, and rehearse nothing else")
 	flags.StringVar(&f.out, "out", "", "folder for --replay (default runs/rehearsal-<name>-<seed>)")
 	f.output = outputFlag(flags)
+	values := setFlag(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.check(); err != nil {
 			return err
 		}
-		e, _, err := loadExperiment(args[0])
+		e, _, err := loadExperiment(args[0], *values...)
 		if err != nil {
 			return err
 		}

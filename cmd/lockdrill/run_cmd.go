@@ -28,6 +28,7 @@ type runFlags struct {
 	trust          bool
 	verbose        bool
 	seed           int64
+	values         *[]string // of the file, overridden
 	labels         labels
 	onInconclusive inconclusiveAs
 	consent        drill.Consent
@@ -67,6 +68,7 @@ func newRunCmd(io streams) *cobra.Command {
 	cmd.Flags().Int64Var(&f.seed, "seed", 0, "seed of every random choice (default: the file's, else a new one)")
 	f.labels = labelsFlag(cmd.Flags(), "what is drilled (release=1.4); runs with a label can be judged together; may be given more than once")
 	consentFlags(cmd.Flags(), &f.consent)
+	f.values = setFlag(cmd.Flags())
 	f.gate.flags(cmd.Flags())
 	cmd.Flags().StringVar(&f.plan, "plan", "", "run only what has this hash, as plan --hash prints it; anything else is refused")
 	cmd.Flags().IntVar(&f.untilClosed, "until-closed", 0, "number of an open file, the end of a pipe: the run is stopped in order when the other end is closed")
@@ -97,7 +99,7 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 	f.consent.Summary = f.gate.summary
 	var all []*experiments.Experiment
 	for _, arg := range args {
-		e, _, err := loadExperiment(arg)
+		e, _, err := loadExperiment(arg, *f.values...)
 		if err != nil {
 			g.unjudged(arg, err)
 			return err

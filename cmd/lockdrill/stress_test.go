@@ -336,7 +336,7 @@ func (r *stressRun) voids() string {
 func faultsOf(e *experiments.Experiment) string {
 	var all []string
 	for i := range e.Faults {
-		all = append(all, strings.Join(strings.Fields(e.Faults[i].Kind()+" "+e.Faults[i].Spec.Form()), " "))
+		all = append(all, strings.Join(strings.Fields(e.Faults[i].Kind()+" "+e.Faults[i].Form()), " "))
 	}
 	return strings.Join(all, ", ")
 }

@@ -271,7 +271,7 @@ func TestLiveTimelinesAreLegalAndMakeEverything(t *testing.T) {
 		}
 		for i := range l.e.Faults {
 			f := &l.e.Faults[i]
-			made[fmt.Sprintf("%s %s %s", f.Kind(), f.Spec.Form(), f.Traits().Via)]++
+			made[fmt.Sprintf("%s %s %s", f.Kind(), f.Form(), f.Traits().Via)]++
 		}
 		made[string(l.end)]++
 	}

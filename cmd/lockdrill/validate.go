@@ -47,11 +47,12 @@ func newValidateCmd(io streams) *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 	}
 	format := outputFlag(cmd.Flags())
+	values := setFlag(cmd.Flags())
 	strict := cmd.Flags().Bool("strict", false, "budget lints are errors (exit status 2), not warnings")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		doc, code := validateDoc{SchemaVersion: 1}, verdict.ExitPass
 		for _, arg := range args {
-			e, _, err := loadExperiment(arg)
+			e, _, err := loadExperiment(arg, *values...)
 			var busy error
 			if err == nil {
 				var never error

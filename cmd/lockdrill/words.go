@@ -249,11 +249,13 @@ func outputWords() []word {
 	}
 }
 
+// wordNames are all words, sorted.
 func wordNames() []string {
 	var names []string
 	for _, w := range words() {
 		names = append(names, w.name)
 	}
+	slices.Sort(names)
 	return names
 }
 

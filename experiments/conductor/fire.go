@@ -13,8 +13,8 @@ func (f *Fire) Event() history.Event {
 	e := history.Event{
 		Lock: f.Fault.Lock(), Key: f.Key, Op: fmt.Sprintf("%s#%d", f.Fault.ID, f.Shot),
 		Fault: &history.Fault{
-			ID: f.Fault.ID, Shot: f.Shot, Kind: f.Fault.Kind(), Form: f.Fault.Spec.Form(), Timing: f.Timing, Anchor: f.Anchor, Victims: f.Victims,
-			Declared: int64(f.For), Configured: f.Fault.Spec.Magnitude(),
+			ID: f.Fault.ID, Shot: f.Shot, Kind: f.Fault.Kind(), Form: f.Fault.Form(), Timing: f.Timing, Anchor: f.Anchor, Victims: f.Victims,
+			Declared: int64(f.For), Configured: f.Fault.Magnitude(),
 		},
 	}
 	t := f.Fault.Traits()

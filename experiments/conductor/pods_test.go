@@ -422,7 +422,7 @@ func TestTheLastOfSomebodysReplicasIsLeftAlone(t *testing.T) {
 		d := inPods(c.mode)
 		d.e.Limits.LastReplica = c.allowed
 		s := d.series[0]
-		s.f.Spec, s.does = c.spec, c.spec.Traits()
+		s.f.Spec, s.does = c.spec, fault.Of(c.spec).Traits()
 		d.Observe(exit("r3.1", 5))
 		if why := d.lastOne(s, []string{"r1.1"}); why != "" {
 			t.Errorf("%s %s: %s, and r2.1 lives", c.mode, c.spec.Kind(), why)

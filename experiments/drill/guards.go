@@ -172,7 +172,7 @@ func storeGuard(e *experiments.Experiment) Guard {
 	for i := range e.Faults {
 		if f := &e.Faults[i]; f.Traits().NotEmbedded != "" {
 			g.Refuses = true
-			g.Says = fmt.Sprintf("fault %s needs a redis-server, and there is none on the PATH: the embedded store has no %s", f.ID, f.Spec.Form())
+			g.Says = fmt.Sprintf("fault %s needs a redis-server, and there is none on the PATH: the embedded store has no %s", f.ID, f.Form())
 			return g
 		}
 	}

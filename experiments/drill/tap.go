@@ -113,7 +113,7 @@ func apiProxyGuard(ctx context.Context, e *experiments.Experiment) Guard {
 		return Guard{Refuses: true, Says: "nobody has connected through the lockdrill proxy at " + at + " yet: point the electors at it in place of their API server"}
 	}
 	for i := range e.Faults {
-		if f := &e.Faults[i]; f.Traits().ByAPIProxy && slices.Contains([]string{string(fault.ReadOnly), string(fault.LostAPI)}, f.Spec.Form()) && !seen.EndsTLS {
+		if f := &e.Faults[i]; f.Traits().ByAPIProxy && slices.Contains([]string{string(fault.ReadOnly), string(fault.LostAPI)}, f.Form()) && !seen.EndsTLS {
 			return Guard{Refuses: true, Says: fmt.Sprintf("fault %s: the lockdrill proxy at %s passes TLS through, so it cannot tell writes: start it with --cert and --key", f.ID, at)}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 type Aim struct {
 	HolderOf string // a lock: who holds it when the fault is fired
 	Replica  string `rule:"ident"` // one by its name, such as r2, whatever it holds
-	All      bool   `rule:"quiet"` // every replica
+	All      bool   `rule:"omit"`  // every replica
 
 	Pods string `file:"-"` // labels of the pods of which one is struck, as Labels spells them
 	Pick Pick   `file:"-"` // with Pods: which of them
@@ -30,7 +30,6 @@ const (
 type Aimed interface {
 	Spec
 	AimAt() *Aim
-	Whom() string // the words for the choice in a file
 }
 
 // AimAt is the choice itself.
@@ -39,24 +38,29 @@ func (a *Aim) AimAt() *Aim { return a }
 // Target is whom the fault strikes.
 func (a *Aim) Target() Aim { return *a }
 
-// Whom are the words for the choice.
-func (a *Aim) Whom() string { return "holder_of, replica or all: true" }
+// Whom a file may name; those with a question mark may be left out.
+const (
+	anybody = "holder_of, replica or all: true"
+	ways    = "?" + anybody
+	one     = "holder_of or replica"
+	nobody  = "?holder_of, replica or neither"
+)
 
-// check says whom the file does not say, or says twice.
-func (a *Aim) check(c Checker, words string, needed bool) {
+func (a *Aim) check(c Checker, whom string) {
+	words, open := strings.CutPrefix(whom, "?")
 	var given []string
-	for _, w := range []struct {
-		word string
-		set  bool
-	}{{"holder_of", a.HolderOf != ""}, {"replica", a.Replica != ""}, {"all", a.All}} {
-		if w.set {
-			given = append(given, w.word)
+	for word, set := range map[string]bool{"holder_of": a.HolderOf != "", "replica": a.Replica != "", "all": a.All} {
+		if set {
+			given = append(given, word)
 		}
 	}
+	slices.SortFunc(given, func(x, y string) int {
+		return strings.Index("holder_of replica all", x) - strings.Index("holder_of replica all", y)
+	})
 	switch {
 	case len(given) > 1:
 		c.Check("", "has %s: a fault strikes one of %s", strings.Join(given, " and "), words)
-	case len(given) == 0 && needed:
+	case len(given) == 0 && !open:
 		c.Check("", "does not say whom it strikes: %s", words)
 	}
 	if a.HolderOf != "" {
@@ -65,6 +69,14 @@ func (a *Aim) check(c Checker, words string, needed bool) {
 	if names := c.Around().Replicas; a.Replica != "" && names != nil && !slices.Contains(names, a.Replica) {
 		c.Check("replica", "no replica is called %q: there are r1 to r%d", a.Replica, len(names))
 	}
+}
+
+// only is the law of a fault that strikes one at a time.
+func only[F any](says, words string, aim func(*F) *Aim) Constraint {
+	return breaks("all", says+": "+words, func(f *F, _ Checker) bool {
+		a := aim(f)
+		return a.All && (words != one || a.HolderOf == "" && a.Replica == "")
+	})
 }
 
 // InWords is whom the fault strikes, in a person's words.

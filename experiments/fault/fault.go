@@ -1,37 +1,22 @@
-// Package fault is the kinds of faults: one file a kind, with its fields in an experiment file, its checks, whom it strikes, what it
-// does to a drill, and the words for it. It makes no fault and judges none: injectors, rehearsal and analysis ask it.
+// Package fault is the kinds of faults: a section of the file and a row for each. A row says what makes the fault, whom it strikes, what
+// it does to a drill, what its values must keep together, and the words for it. It makes no fault and judges none: injectors, rehearsal
+// and analysis ask it.
 //
-// Its one invariant: whatever differs from kind to kind is asked of a Spec; nobody else asks which kind it is.
+// Its one invariant: whatever differs from kind to kind is asked of a Fault; nobody else asks which kind it is.
 package fault
 
 import (
-	"math"
 	"time"
 
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-// Spec is what one fault does: a pointer to the type of its kind, with the values of the file. In a file its fields are spelled in
+// Spec is what one fault does: a pointer to the section of its kind, with the values of the file. In a file its fields are spelled in
 // lower case, HolderOf as holder_of; the tag `rule` says what a value must be like, `scale` whether time_scale multiplies a duration,
-// and `file:"-"` that a file does not have the field.
+// and `file:"-"` that a file does not have the field. Of gives all that is known of it.
 type Spec interface {
-	Kind() string      // the word for it in files and events
-	Form() string      // its variant within the kind, as events carry it; "" where there is only one
-	Magnitude() string // what is configured, in a person's words; "" where kind and form say all
-	Target() Aim       // whom it strikes
-	Traits() Traits
-
-	// Barred says why it cannot be done to replicas such as these, and what can be done instead; "" = it can.
-	Barred(Around) string
-	// Check says what is wrong with values that are right one by one.
-	Check(Checker)
-
-	// Describe says what it does, for whoever plans it; in pods a fault may be another call.
-	Describe(pods bool) Description
-	// Action is what it did, in the words of a story.
-	Action(Shot) string
-	// Measured says what was seen of it; "" where nothing was.
-	Measured(Measured) string
+	Kind() string // the word for it in files and events
+	Target() Aim  // whom it strikes
 }
 
 // Class of the takeovers that a fault brings about.
@@ -144,11 +129,6 @@ type Around struct {
 	APIProxy  bool     // the replicas reach the API server through a lockdrill proxy
 }
 
-// Scaled is how long a duration of a file takes at a time scale.
-func Scaled(d time.Duration, by float64) time.Duration {
-	return time.Duration(math.Round(float64(d) * by))
-}
-
 // Lock is a lock as far as faults depend on it.
 type Lock struct {
 	Name      string
@@ -156,3 +136,29 @@ type Lock struct {
 	Unrenewed string // why no holder ever renews it; "" = they do
 	Lease     bool   // it is a Lease object
 }
+
+// Reddens are the measures that the fault may turn red in any lock, however right that is: rows of a verdict by name, where
+// "overlap.work" is one and "not_owned" all that begin so. Whatever else turns red, the lock has to answer for.
+func (t Traits) Reddens() []string {
+	var rows []string
+	if t.AtKey || t.Empties || t.FailsOver || t.AtStore && t.Class == ClassStore && !t.KeepsData && !t.lasts() {
+		// The key is gone while its holder works, and nobody can know before the next call.
+		rows = append(rows, "abandonment", "overlap.belief", "overlap.work", "unowned_work", "not_owned")
+	}
+	if t.InVictim && t.Stands > 0 {
+		// Who stands still learns afterwards that the lease has run out.
+		rows = append(rows, "abandonment.late", "not_owned")
+	}
+	if t.Cuts || t.AtStore && t.lasts() || t.Fails == lockcore.OpRelease && !t.Applied {
+		// A release does not get through.
+		rows = append(rows, "lock_debt")
+	}
+	if t.OnTheWay && t.Holds > 0 {
+		// A slow answer may come after its caller's limit, and what gives the grant back is as slow.
+		rows = append(rows, "lock_debt", "orphan_acquires")
+	}
+	return rows
+}
+
+// lasts reports a fault of the store that goes on until it is ended.
+func (t Traits) lasts() bool { return t.GoesOn != "" }

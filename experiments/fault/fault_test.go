@@ -23,13 +23,14 @@ func TestAnUnknownKindIsNothingKnown(t *testing.T) {
 
 // Of what is known of a kind, its events tell enough to say how it is judged: with the form that was seen, as if it had been declared.
 func TestSeenIsAsDeclared(t *testing.T) {
-	for _, s := range []fault.Spec{
+	for _, spec := range []fault.Spec{
 		&fault.Kill{HolderOf: "l", How: fault.Graceful}, &fault.Kill{HolderOf: "l", How: fault.Crash}, &fault.Pause{},
 		&fault.Failures{Of: lockcore.OpRenew, Mode: fault.ModeError, Via: fault.ViaProxy}, &fault.Failures{Of: lockcore.OpRelease, Via: fault.ViaWorker},
 		&fault.Latency{Stream: fault.StreamUp}, &fault.Cut{How: fault.Down}, &fault.SlowClose{Stream: fault.StreamBoth},
 		&fault.Store{Do: fault.StorePause}, &fault.Store{Do: fault.StoreFlush}, &fault.Store{Do: fault.StoreFailover},
 		&fault.DeleteKey{}, &fault.DeleteKey{To: fault.Stranger}, &fault.Clock{},
 	} {
+		s := fault.Of(spec)
 		want, got := s.Traits(), fault.Seen(s.Kind(), s.Form(), s.Traits().Via).Traits()
 		want.Command, got.Command = nil, nil
 		if want.Class != got.Class || want.Noun != got.Noun || want.Kills != got.Kills || want.InVictim != got.InVictim || want.OnTheWay != got.OnTheWay ||
@@ -48,7 +49,7 @@ func TestTheTableOfKinds(t *testing.T) {
 		if slices.Contains(kinds[:i], kind) {
 			t.Errorf("kind %s stands twice in the table", kind)
 		}
-		if class := fault.New(kind).Traits().Class; !slices.Contains(classes, class) {
+		if class := fault.Of(fault.New(kind)).Traits().Class; !slices.Contains(classes, class) {
 			t.Errorf("kind %s has trials of class %q", kind, class)
 		}
 	}
@@ -86,7 +87,30 @@ func TestOutlasts(t *testing.T) {
 		{&fault.Cut{How: fault.Hole}, true},
 	} {
 		if got := c.of.Wire().Outlasts(time.Second); got != c.want {
-			t.Errorf("%s %s outlasts a second: %t", c.of.Kind(), c.of.Magnitude(), got)
+			t.Errorf("%s %s outlasts a second: %t", c.of.Kind(), fault.Of(c.of).Magnitude(), got)
+		}
+	}
+}
+
+// No text of any kind and form keeps a word in braces or brackets that nobody filled in, and a story says once how long a fault lasts.
+func TestTextsAreFilledIn(t *testing.T) {
+	shot := fault.Shot{Victim: "r1.1", Key: "the-key", Holding: true, Lasts: 90 * time.Second, Want: 3, Configured: "+2s"}
+	for _, kind := range fault.Kinds() {
+		for _, form := range []string{"", "graceful", "evict", "force_delete", "rollout", "upstream", "delay", "lost_reply", "pause", "freeze", "restart", "stop", "flush", "failover",
+			"freeze_leader", "stop_leader", "stranger", "slow", "refuse_writes", "lose_reply", "drain", "cordon", "aimed"} {
+			for _, pod := range []bool{false, true} {
+				f := fault.Seen(kind, form, fault.ViaProxy)
+				shot.Pod = pod
+				says := f.Describe(pod)
+				for _, text := range []string{says.Does, says.Confirmed, says.Undone, f.Action(shot), f.Magnitude(), f.Measured(fault.Measured{Observed: 1, Hits: 2})} {
+					if strings.ContainsAny(text, "{}[]") {
+						t.Errorf("%s %s: %s", kind, form, text)
+					}
+				}
+				if told := f.Action(shot); strings.Count(told, "1m30s") > 1 {
+					t.Errorf("%s %s says its time twice: %s", kind, form, told)
+				}
+			}
 		}
 	}
 }

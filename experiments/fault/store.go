@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/lockdrill/lockdrill/internal/figures"
 )
+
+// Faults of the locks' store, by its commands or by signals to its server.
 
 // Store befalls the locks' store itself; the ledger is never touched.
 type Store struct {
 	Do   Do            `rule:"required,words=pause|freeze|restart|stop|flush|failover|freeze_leader|stop_leader"` // what is done to the store; the ledger is never touched
-	Keep bool          `rule:"quiet"`                                                                             // restart and stop: the data survives
+	Keep bool          `rule:"omit"`                                                                              // restart and stop: the data survives
 	Lag  time.Duration `rule:"positive" scale:"yes"`                                                              // failover: so much of the last writes is lost
 }
 
@@ -46,97 +46,6 @@ func Allowed() []string {
 	return []string{string(StorePause), string(StoreFlush), (*DeleteKey)(nil).Kind()}
 }
 
-func newStore(form, _ string) Spec { return &Store{Do: Do(form)} }
-
-func (*Store) Kind() string   { return "store" }
-func (s *Store) Form() string { return string(s.Do) }
-
-func (s *Store) Magnitude() string {
-	if s.Lag > 0 {
-		return "lag " + figures.Spell(s.Lag)
-	}
-	return ""
-}
-
-func (*Store) Target() Aim { return Aim{} }
-
-func (s *Store) Traits() Traits {
-	t := Traits{Class: ClassStore, Noun: "fault", AtStore: true, KeepsData: s.Keep}
-	t.AtOnce, t.Empties, t.FailsOver = s.Do == StoreFlush, s.Do == StoreFlush, s.Do == StoreFailover
-	switch s.Do {
-	case StorePause, StoreFreeze, StoreStop, StoreFreezeLeader, StoreStopLeader:
-		t.GoesOn = fmt.Sprintf("a %s of the store goes on until it is ended", s.Do)
-	case "":
-	default:
-		t.Instant = fmt.Sprintf("a %s of the store", s.Do)
-	}
-	switch s.Do {
-	case StorePause, StoreFreeze, StoreFreezeLeader:
-		t.Class, t.NotEmbedded = ClassPause, string(s.Do)
-	case StoreFailover:
-		t.NotEmbedded = string(s.Do)
-	}
-	if s.Keep {
-		t.NotEmbedded = "keep its data"
-	}
-	return t
-}
-
-func (s *Store) Barred(a Around) string {
-	switch {
-	case a.Observed && s.Do == StoreFlush:
-		return notOurKeys
-	case a.Pods && s.Do != "" && !slices.Contains(Allowed(), string(s.Do)):
-		return fmt.Sprintf("%s is for a Redis that the run started itself, which pods do not reach: pause and flush are for any, or drill it with processes (without a kubernetes section)", s.Do)
-	case a.Observed && a.Redis != "external":
-		return notInRedis
-	}
-	return ""
-}
-
-const (
-	notInRedis = "no lock of this file is in a Redis: kill the holder"
-	notOurKeys = "empties the Redis of keys of the run's own, and all keys of an observed system are somebody's: delete_key takes one lock's key, if redis.allow names it"
-)
-
-func (s *Store) Check(c Checker) {
-	if s.Keep && s.Do != "" && s.Do != StoreRestart && s.Do != StoreStop {
-		c.Check("keep", "is for restart and stop, not %s", s.Do)
-	}
-	if s.Lag > 0 && s.Do != "" && s.Do != StoreFailover {
-		c.Check("lag", "is for failover, not %s", s.Do)
-	}
-	around := c.Around()
-	if kind := around.Store; s.Do != "" && !slices.Contains(doable[kind], s.Do) {
-		c.Check("", "%s cannot be done to locks in %s: choose %s", s.Do, kind, wordsOf(doable[kind]))
-		return
-	}
-	if s.Keep && around.Store == "postgres" {
-		c.Check("keep", "an advisory lock belongs to a session, and no session survives the server: leave it out")
-	}
-	if s.Do.OfLeader() && around.Servers < 3 {
-		c.Check("", "%s needs a leader and others that can elect another: say store: {kind: %s, members: 3}", s.Do, around.Store)
-	}
-	if s.Do == StoreFreeze && around.Servers > 1 {
-		c.Check("", "stops one server, and there are %d: say freeze_leader", around.Servers)
-	}
-	switch around.Redis {
-	case "embedded":
-		switch {
-		case s.Do == StorePause || s.Do == StoreFreeze || s.Do == StoreFailover:
-			c.Check("", "the embedded store has no %s: say redis: {mode: spawn}", s.Do)
-		case s.Keep:
-			c.Check("keep", "the embedded store keeps no data: say redis: {mode: spawn}")
-		}
-	case "external":
-		if s.Do != "" && !slices.Contains(Allowed(), string(s.Do)) {
-			c.Check("", "%s is for a Redis that the run started itself: say redis: {mode: spawn}", s.Do)
-			return
-		}
-		checkAllowed(c, string(s.Do))
-	}
-}
-
 func wordsOf(does []Do) string {
 	words := make([]string, len(does))
 	for i, d := range does {
@@ -145,71 +54,168 @@ func wordsOf(does []Do) string {
 	return strings.Join(words, ", ")
 }
 
-// checkAllowed refuses a fault of the store that a Redis of somebody's does not allow by name.
-func checkAllowed(c Checker, word string) {
-	if a := c.Around(); a.Redis == "external" && word != "" && !slices.Contains(a.Allow, word) {
-		c.Check("", "is done to a Redis that the run did not start only if its section names it: redis: {..., allow: [%s]}", word)
+// DeleteKey removes the key of a held lock under its holder.
+type DeleteKey struct {
+	HolderOf string `rule:"required"`       // a lock: the key that is held when the fault is fired
+	To       string `rule:"words=stranger"` // stranger: for its time the key carries a token that nobody knows; left out: it vanishes
+}
+
+// Stranger is the form in which the key is given to a stranger.
+const Stranger = "stranger"
+
+func (*DeleteKey) Kind() string  { return "delete_key" }
+func (d *DeleteKey) Target() Aim { return Aim{HolderOf: d.HolderOf} }
+
+func (d *DeleteKey) form() string {
+	if d.To == Stranger {
+		return Stranger
+	}
+	return "vanish"
+}
+
+func (d *DeleteKey) seen(form, _ string) {
+	if form == Stranger {
+		d.To = form
 	}
 }
 
-func (s *Store) Describe(bool) Description {
-	data, lag := "its data is gone", ""
-	if s.Keep {
-		data = "its data survives"
-	}
-	if s.Lag > 0 {
-		lag = ", which has missed the last " + figures.Spell(s.Lag) + ","
-	}
-	return map[Do]Description{
-		StorePause:        {"CLIENT PAUSE: no write is answered", "a write gets no answer", "CLIENT UNPAUSE; a write is answered; the pause also ends by itself"},
-		StoreFreeze:       {"SIGSTOP of the server", "the system says that it is stopped", "SIGCONT; a call is answered"},
-		StoreRestart:      {"the server is killed and started again; " + data, "it answers under another run id", "nothing to undo: it is ended with the run"},
-		StoreStop:         {"the server is killed and stays away; " + data, "connections are refused", "it is started again and answers"},
-		StoreFlush:        {"every key of the run is gone; of a server that the run started, FLUSHALL", "a key written before is gone", "nothing can be put back"},
-		StoreFreezeLeader: {"SIGSTOP of the server that leads the others", "the system says that it is stopped", "SIGCONT; a call is answered"},
-		StoreStopLeader:   {"the server that leads the others is killed and stays away; its data survives", "its process is gone", "it is started again and answers"},
-		StoreFailover: {"the primary is killed, and its replica" + lag + " becomes the primary", "the new one says that it is the primary, and answers",
-			"nothing to undo: both servers are ended with the run"},
-	}[s.Do]
+// Terminate ends the session that holds a lock of a PostgreSQL, which the lock goes with; its owner lives on, and is not asked.
+type Terminate struct {
+	HolderOf string `rule:"required"` // a lock: the session that holds it when the fault is fired
 }
 
-func (s *Store) Action(shot Shot) string {
-	data, lag := ", data lost", ""
-	if shot.KeptData {
-		data = ", data kept"
-	}
-	if shot.Configured != "" {
-		lag = " (" + shot.Configured + ")"
-	}
-	switch s.Do {
-	case StorePause:
-		return "store answers no write (CLIENT PAUSE)" + shot.lasting()
-	case StoreFreeze:
-		return "SIGSTOP of the store's server" + shot.lasting()
-	case StoreRestart:
-		return "store killed and started again" + data
-	case StoreStop:
-		return "store killed" + shot.lasting() + data
-	case StoreFreezeLeader:
-		return "SIGSTOP of the store's leader" + shot.lasting()
-	case StoreStopLeader:
-		return "the store's leader killed" + shot.lasting()
-	case StoreFlush:
-		return "store emptied of the run's keys"
-	case StoreFailover:
-		return "store failed over to its replica" + lag + ": what was not replicated is forgotten"
-	}
-	return Words("store "+string(s.Do), shot.Configured) + shot.lasting()
+func (*Terminate) Kind() string  { return "terminate" }
+func (t *Terminate) Target() Aim { return Aim{HolderOf: t.HolderOf} }
+
+func (*Store) Kind() string { return "store" }
+func (*Store) Target() Aim  { return Aim{} }
+
+func (s *Store) values() map[string]string {
+	return map[string]string{"data": map[bool]string{true: "its data survives", false: "its data is gone"}[s.Keep]}
 }
 
-func (s *Store) Measured(m Measured) string {
-	switch s.Do {
-	case StorePause:
-		return m.as("a write was kept waiting for")
-	case StoreFreeze, StoreFreezeLeader:
-		return m.as("stood still for")
-	case StoreStopLeader:
-		return m.as("the leader was away for")
+// permitted is the law of what is done to a Redis of somebody's.
+func permitted[F any](word func(*F) string) Constraint {
+	return because("", func(f *F, c Checker) string {
+		if w, a := word(f), c.Around(); a.Redis == "external" && w != "" && !slices.Contains(a.Allow, w) {
+			return fmt.Sprintf("is done to a Redis that the run did not start only if its section names it: redis: {..., allow: [%s]}", w)
+		}
+		return ""
+	})
+}
+
+// lasting and instant are traits of what is done to the store.
+func lasting(do, class string) Traits {
+	return Traits{Class: class, GoesOn: "a " + do + " of the store goes on until it is ended"}
+}
+
+func instant(do string) Traits { return Traits{Instant: "a " + do + " of the store"} }
+
+const (
+	noRedis = "no lock of this file is in a Redis: kill the holder"
+	stopped = "the system says that it is stopped"
+	resumes = "SIGCONT; a call is answered"
+	started = "it is started again and answers"
+)
+
+var stores = []Kind{
+	{Word: "store", By: Command, New: made(Store{}), Formed: "do", Says: "the locks' store itself: pause, freeze, restart, stop, flush or failover; never the ledger",
+		Form: Form{Traits: Traits{Class: ClassStore, Noun: "fault", AtStore: true}, Size: "[lag {lag}]", Shows: "nobody answered for", Told: "store[ {size}]{for}"},
+		Forms: []Form{
+			{Word: "pause", Traits: lasting("pause", ClassPause), Does: "CLIENT PAUSE: no write is answered", Seen: "a write gets no answer",
+				Undone: "CLIENT UNPAUSE; a write is answered; the pause also ends by itself", Told: "store answers no write (CLIENT PAUSE){for}", Shows: "a write was kept waiting for"},
+			{Word: "freeze", Traits: lasting("freeze", ClassPause), Does: "SIGSTOP of the server", Seen: stopped, Undone: resumes, Told: "SIGSTOP of the store's server{for}", Shows: "stood still for"},
+			{Word: "restart", Traits: instant("restart"), Does: "the server is killed and started again; {data}", Seen: "it answers under another run id", Undone: "nothing to undo: it is ended with the run",
+				Told: "store killed and started again, data {kept}"},
+			{Word: "stop", Traits: lasting("stop", ""), Does: "the server is killed and stays away; {data}", Seen: "connections are refused", Undone: started, Told: "store killed{for}, data {kept}"},
+			{Word: "flush", Traits: over(instant("flush"), Traits{AtOnce: true, Empties: true}), Does: "every key of the run is gone; of a server that the run started, FLUSHALL",
+				Seen: "a key written before is gone", Undone: "nothing can be put back", Told: "store emptied of the run's keys"},
+			{Word: "failover", Traits: over(instant("failover"), Traits{FailsOver: true}), Does: "the primary is killed, and its replica[, which has missed the last {lag},] becomes the primary",
+				Seen: "the new one says that it is the primary, and answers", Undone: "nothing to undo: both servers are ended with the run",
+				Told: "store failed over to its replica[ ({size})]: what was not replicated is forgotten"},
+			{Word: "freeze_leader", Traits: lasting("freeze_leader", ClassPause), Does: "SIGSTOP of the server that leads the others", Seen: stopped, Undone: resumes,
+				Told: "SIGSTOP of the store's leader{for}", Shows: "stood still for"},
+			{Word: "stop_leader", Traits: lasting("stop_leader", ""), Does: "the server that leads the others is killed and stays away; its data survives", Seen: "its process is gone", Undone: started,
+				Told: "the store's leader killed{for}", Shows: "the leader was away for"},
+		},
+		Values: values(func(s *Store, t *Traits) {
+			t.KeepsData = s.Keep
+			if slices.Contains([]Do{StorePause, StoreFreeze, StoreFreezeLeader, StoreFailover}, s.Do) {
+				t.NotEmbedded = string(s.Do)
+			}
+			if s.Keep {
+				t.NotEmbedded = "keep its data"
+			}
+		}),
+		Unsupported: unsupported(func(s *Store, a Around) string {
+			switch {
+			case a.Observed && s.Do == "flush":
+				return "empties the Redis of keys of the run's own, and all keys of an observed system are somebody's: delete_key takes one lock's key, if redis.allow names it"
+			case a.Pods && s.Do != "" && !slices.Contains(Allowed(), string(s.Do)):
+				return string(s.Do) + " is for a Redis that the run started itself, which pods do not reach: pause and flush are for any, or drill it with processes (without a kubernetes section)"
+			case a.Observed && a.Redis != "external":
+				return noRedis
+			}
+			return ""
+		}),
+		Constraints: []Constraint{
+			breaks("keep", "is for restart and stop, not {do}", func(s *Store, _ Checker) bool { return s.Keep && s.Do != "" && s.Do != "restart" && s.Do != "stop" }),
+			breaks("lag", "is for failover, not {do}", func(s *Store, _ Checker) bool { return s.Lag > 0 && s.Do != "" && s.Do != "failover" }),
+			because("", (*Store).around),
+		}},
+	{Word: "delete_key", By: Command, New: made(DeleteKey{}), Says: "the key of a held lock vanishes, or carries a token that nobody knows (to: stranger)",
+		Form: Form{Traits: Traits{Class: ClassTheft, Noun: "deletion", AtKey: true}, Shows: "took"},
+		Forms: []Form{
+			{Word: "vanish", Traits: Traits{Instant: "a key that vanishes", AtOnce: true}, Does: "the key of the held lock is deleted under its holder", Seen: "the key is read back: it is gone, or another's",
+				Undone: "nothing is put back: the holder's next renewal is told that the lock is lost", Told: "deleted {key} of {victim}"},
+			{Word: "stranger", Traits: Traits{Plants: true, GoesOn: "the stranger would keep the key"}, Does: "the key of the held lock gets a token that nobody knows",
+				Seen: "the key is read back and carries that token", Undone: "the key is removed if it still carries that token, which is read back", Told: "gave {key} of {victim} to a stranger for {lasts}"},
+		},
+		Unsupported: unsupported(func(_ *DeleteKey, a Around) string {
+			if a.Observed && a.Redis != "external" {
+				return noRedis
+			}
+			return ""
+		}),
+		Constraints: []Constraint{because("holder_of", func(d *DeleteKey, c Checker) string {
+			if l := c.Lock("holder_of", d.HolderOf); l != nil && l.Lease {
+				return "lock " + l.Name + " is a Lease object, and no key of a Redis: kill the holder"
+			}
+			return ""
+		}), permitted(func(*DeleteKey) string { return "delete_key" })}},
+	{Word: "terminate", By: Command, New: made(Terminate{}), Says: "the session that holds an advisory lock of a PostgreSQL is ended; the lock goes with it",
+		Unplayed: "sessions of a PostgreSQL, which locks go with, are not simulated",
+		Form: Form{Traits: Traits{Class: ClassTheft, Noun: "termination", Instant: "the end of a session", AtKey: true, Session: true, AtOnce: true},
+			Does: "pg_terminate_backend of the session that holds the lock: the lock is free, and its holder is not asked", Seen: "pg_stat_activity no longer has that session",
+			Undone: "nothing is put back: the holder's next statement fails", Told: "ended the session of {victim}, which held {key}"},
+		Constraints: []Constraint{because("", func(t *Terminate, c Checker) string { c.Lock("holder_of", t.HolderOf); return "" }),
+			breaks("", "ends the session that holds an advisory lock: it is for store: {kind: postgres}", func(_ *Terminate, c Checker) bool { return c.Around().Store != "postgres" })}},
+}
+
+// around says what about the store keeps the fault from being done.
+func (s *Store) around(c Checker) string {
+	a := c.Around()
+	if s.Do != "" && !slices.Contains(doable[a.Store], s.Do) {
+		return fmt.Sprintf("%s cannot be done to locks in %s: choose %s", s.Do, a.Store, wordsOf(doable[a.Store]))
 	}
-	return m.as("nobody answered for")
+	if s.Keep && a.Store == "postgres" {
+		c.Check("keep", "an advisory lock belongs to a session, and no session survives the server: leave it out")
+	}
+	if (s.Do == "freeze_leader" || s.Do == "stop_leader") && a.Servers < 3 {
+		c.Check("", "%s needs a leader and others that can elect another: say store: {kind: %s, members: 3}", s.Do, a.Store)
+	}
+	if s.Do == "freeze" && a.Servers > 1 {
+		c.Check("", "stops one server, and there are %d: say freeze_leader", a.Servers)
+	}
+	switch {
+	case a.Redis == "embedded" && (s.Do == "pause" || s.Do == "freeze" || s.Do == "failover"):
+		return "the embedded store has no " + string(s.Do) + ": say redis: {mode: spawn}"
+	case a.Redis == "embedded" && s.Keep:
+		c.Check("keep", "the embedded store keeps no data: say redis: {mode: spawn}")
+	case a.Redis == "external" && s.Do != "" && !slices.Contains(Allowed(), string(s.Do)):
+		return string(s.Do) + " is for a Redis that the run started itself: say redis: {mode: spawn}"
+	case a.Redis == "external":
+		return permitted(func(s *Store) string { return string(s.Do) }).Why(s, c)
+	}
+	return ""
 }

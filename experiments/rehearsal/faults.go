@@ -11,73 +11,70 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
-// simulation is what a kind of fault is in the simulated world.
+// simulation is what a fault is in the simulated world.
 type simulation struct {
 	do      func(*shot)
-	why     string            // it cannot be rehearsed
-	not     map[string]string // forms that cannot be, and why
 	simpler map[string]string // what the rehearsal of a form leaves out
 }
 
-// simulations is the list of them, by kind of fault; one that has none says why.
-func simulations() map[string]simulation {
-	network, burst := simulation{do: (*shot).network}, simulation{do: (*shot).burst}
+// mechanisms are the simulations of all faults that are made by one mechanism, and ways those of kinds that are not like the others.
+func mechanisms() map[fault.Mechanism]simulation {
+	return map[fault.Mechanism]simulation{fault.Toxic: {do: (*shot).network}, fault.Burst: {do: (*shot).burst}}
+}
+
+func ways() map[string]simulation {
 	return map[string]simulation{
 		"kill": {do: (*shot).kill,
 			simpler: map[string]string{
 				fault.ForceDelete: "it is rehearsed as a death at the call: a process that outlives its pod's object, or hands over, is not simulated",
 				fault.Evict:       "it is rehearsed as a graceful kill: disruption budgets are not simulated, and one may block it"}},
-		"rolling_restart": {do: (*shot).kill,
-			not: map[string]string{fault.RolledOut: "what owns the pods decides which of them ends when, and that is not simulated"}},
-		"pause":            {do: (*shot).pause},
-		"starve":           {do: (*shot).starve},
-		"renew_failures":   burst,
-		"acquire_failures": burst,
-		"release_failures": burst,
-		"latency":          network,
-		"jitter":           network,
-		"bandwidth":        network,
-		"black_hole":       network,
-		"reset":            network,
-		"down":             network,
-		"store":            {do: (*shot).store},
-		"delete_key":       {do: (*shot).takeKey},
-		"terminate": {do: (*shot).unable,
-			why: "sessions of a PostgreSQL, which locks go with, are not simulated"},
-		"clock": {do: (*shot).clock},
-		"network_policy": {do: (*shot).unable,
-			why: "the network of a cluster is not simulated"},
-		"api_server": {do: (*shot).unable,
-			why: "the API server of a cluster, and elections that go by it, are not simulated"},
-		"node": {do: (*shot).unable,
-			why: "which pods share a node, and what their disruption budgets allow, is not simulated"},
-		"hook": {do: (*shot).unable,
-			why: "its commands are yours: what they do to the locks shows only where they run"},
-		"slow_close": {do: (*shot).unable,
-			why: "messages are simulated and connections are not: how long one takes to close changes no message"},
+		"rolling_restart": {do: (*shot).kill},
+		"pause":           {do: (*shot).pause},
+		"starve":          {do: (*shot).starve},
+		"store":           {do: (*shot).store},
+		"delete_key":      {do: (*shot).takeKey},
+		"clock":           {do: (*shot).clock},
 	}
+}
+
+// simulationOf is the simulation of a fault; known is false where it has none, and its kind does not say why.
+func simulationOf(f fault.Fault) (s simulation, known bool) {
+	if f.Unplayed() != "" {
+		return simulation{do: (*shot).unable}, true
+	}
+	if s, known = ways()[f.Kind()]; !known {
+		s, known = mechanisms()[f.By()]
+	}
+	return s, known
 }
 
 // Kinds are the kinds of faults that have a simulation here, and why those that cannot be rehearsed cannot.
 func Kinds() map[string]string {
 	kinds := map[string]string{}
-	for kind, s := range simulations() {
-		kinds[kind] = s.why
+	for _, kind := range fault.Kinds() {
+		if f := fault.Of(fault.New(kind)); known(f) {
+			kinds[kind] = f.Unplayed()
+		}
 	}
 	return kinds
 }
 
+func known(f fault.Fault) bool {
+	_, known := simulationOf(f)
+	return known
+}
+
 // WhyNot says why this fault cannot be rehearsed; "" = it can.
 func WhyNot(f *experiments.Fault) string {
-	s, known := simulations()[f.Kind()]
-	if !known {
+	of := fault.Of(f.Spec)
+	if !known(of) {
 		return "fault " + f.Kind() + " is not simulated"
 	}
-	return cmp.Or(s.not[f.Spec.Form()], s.why)
+	return of.Unplayed()
 }
 
 // Simpler says what the rehearsal of a fault leaves out; "" = nothing.
-func Simpler(f *experiments.Fault) string { return simulations()[f.Kind()].simpler[f.Spec.Form()] }
+func Simpler(f *experiments.Fault) string { return ways()[f.Kind()].simpler[f.Form()] }
 
 func (s *shot) unable() {
 	s.void(history.FaultFailed, "cannot be rehearsed: "+WhyNot(s.f))
@@ -85,10 +82,6 @@ func (s *shot) unable() {
 }
 
 func (s *shot) kill() {
-	if WhyNot(s.f) != "" {
-		s.unable()
-		return
-	}
 	victim := s.e.Fault.Victim
 	if s.e.Fault.Form == fault.Graceful || s.e.Fault.Form == fault.Evict {
 		s.ask(victim)

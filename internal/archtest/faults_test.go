@@ -32,7 +32,7 @@ func TestEveryKindOfFaultIsWhole(t *testing.T) {
 		if _, ok := simulated[kind]; !ok {
 			t.Errorf("fault %s has no simulation: list it in experiments/rehearsal/faults.go, or say there why it has none", kind)
 		}
-		if spec := fault.New(kind); spec == nil || spec.Kind() != kind || spec.Traits().Noun == "" || reflect.TypeOf(spec).Kind() != reflect.Pointer {
+		if spec := fault.New(kind); spec == nil || spec.Kind() != kind || fault.Of(spec).Traits().Noun == "" || reflect.TypeOf(spec).Kind() != reflect.Pointer {
 			t.Errorf("fault %s is made as %#v", kind, spec)
 		}
 	}
@@ -51,14 +51,14 @@ var listsKinds = []string{"injectors/kinds.go", "experiments/rehearsal/faults.go
 // The own type of a kind is known where it is made and where it is simulated.
 var knowsTypes = []string{"injectors", "experiments/rehearsal"}
 
-// Nobody outside asks which kind a fault is: what differs is asked of its Spec.
+// Nobody outside asks which kind a fault is: what differs is asked of fault.Of.
 func TestKindsAreKnownToFaultOnly(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test || s.pkg == "experiments/fault" {
 			continue
 		}
 		for _, why := range decidesByKind(s.file, slices.Contains(listsKinds, s.path), slices.Contains(knowsTypes, s.pkg)) {
-			t.Errorf("%s %s: make it a method, or a trait, of package experiments/fault", s.path, why)
+			t.Errorf("%s %s: make it a trait, or a text, of its row in experiments/fault", s.path, why)
 		}
 	}
 }

@@ -1,22 +1,20 @@
-package experiments
+package vocab
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 )
 
-// Setting is one value of an experiment under its path in the file: system.locks.job.policy.ttl, 60s.
+// Setting is one value of a document under its path: system.locks.job.policy.ttl, 60s.
 type Setting struct{ Path, Value string }
 
-// Settings lists what e has set, in the order of the file that Marshal writes. Entries of a list go by their name, id or lock where
-// they have one, else by their number from 1, so that one lock more does not rename the others.
-func Settings(e *Experiment) []Setting {
-	copied := *e
+// Settings lists what the section at doc has set, in the order of the file that Encode gives. Entries of a list go by their name, id or
+// lock where they have one, else by their number from 1, so that one entry more does not rename the others.
+func (y *Vocabulary) Settings(doc any) []Setting {
 	var all []Setting
-	flatten(encode(reflect.ValueOf(&copied).Elem(), rule{}), "", &all)
+	flatten(y.Encode(doc), "", &all)
 	return all
 }
 
@@ -59,14 +57,23 @@ func listed(n *yaml.Node) bool {
 
 // entryName is what the i-th entry of a list is called.
 func entryName(n *yaml.Node, i int) string {
-	if n.Kind == yaml.MappingNode {
-		for _, key := range []string{"name", "id", "lock"} {
-			for k := 0; k+1 < len(n.Content); k += 2 {
-				if n.Content[k].Value == key {
-					return n.Content[k+1].Value
-				}
+	if name, named := nameOf(n); named {
+		return name
+	}
+	return fmt.Sprint(i + 1)
+}
+
+// nameOf is the name, id or lock of an entry.
+func nameOf(n *yaml.Node) (name string, named bool) {
+	if n.Kind != yaml.MappingNode {
+		return "", false
+	}
+	for _, key := range []string{"name", "id", "lock"} {
+		for k := 0; k+1 < len(n.Content); k += 2 {
+			if n.Content[k].Value == key {
+				return n.Content[k+1].Value, true
 			}
 		}
 	}
-	return fmt.Sprint(i + 1)
+	return "", false
 }

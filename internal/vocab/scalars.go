@@ -1,4 +1,4 @@
-package experiments
+package vocab
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -16,29 +17,35 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
+// WhenAsked is a pattern that is compiled when something is first held against it. A repetition with a count is laid out that many times:
+// a few of these were a tenth of what every command did before it began.
+func WhenAsked(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
+
 // maxDuration keeps sums of durations far from overflow.
 const maxDuration = 30 * 24 * time.Hour
 
 // parseScalar sets v from n and returns "", or says what is wrong with n.
-func parseScalar(n *yaml.Node, v reflect.Value, r rule) string {
+func parseScalar(n *yaml.Node, v reflect.Value, r Rule) string {
 	if n.Kind != yaml.ScalarNode {
-		return fmt.Sprintf("one value is wanted, not %s", describe(n))
+		return fmt.Sprintf("one value is wanted, not %s", Describe(n))
 	}
 	if v.Kind() != reflect.String && leadingZero.MatchString(n.Value) {
 		return zeroLed(n)
 	}
 	switch {
-	case v.Type() == durationType:
-		d, problem := parseDuration(n)
-		if r.signed {
+	case v.Type() == duration:
+		d, problem := ParseDuration(n)
+		if r.Signed {
 			d, problem = parseOffset(n)
 		}
-		if problem == "" && r.positive && d == 0 {
+		if problem == "" && r.Positive && d == 0 {
 			problem = "must be above 0"
 		}
 		v.SetInt(int64(d))
 		return problem
-	case r.perSecond:
+	case r.PerSecond:
 		rate, problem := parseRate(n)
 		v.SetFloat(rate)
 		return problem
@@ -48,7 +55,7 @@ func parseScalar(n *yaml.Node, v reflect.Value, r rule) string {
 		return parseString(n, v, r)
 	case reflect.Bool:
 		if n.Tag != "!!bool" {
-			return fmt.Sprintf("true or false is wanted, not %s", describe(n))
+			return fmt.Sprintf("true or false is wanted, not %s", Describe(n))
 		}
 		v.SetBool(strings.EqualFold(n.Value, "true"))
 		return ""
@@ -60,15 +67,15 @@ func parseScalar(n *yaml.Node, v reflect.Value, r rule) string {
 }
 
 // wanted is what a value of type t must be, without the words of the one that stands there.
-func wanted(t reflect.Type, r rule) string {
+func wanted(t reflect.Type, r Rule) string {
 	switch {
-	case len(r.words) > 0:
-		return "must be one of " + strings.Join(r.words, ", ")
-	case t == durationType && r.positive:
+	case len(r.Words) > 0:
+		return "must be one of " + strings.Join(r.Words, ", ")
+	case t == duration && r.Positive:
 		return "a duration above 0 is wanted: write it like 500ms, 30s, 2m or 1h30m"
-	case t == durationType:
+	case t == duration:
 		return "a duration is wanted: write it like 500ms, 30s, 2m or 1h30m"
-	case r.ident:
+	case r.Ident:
 		return "a name is wanted: letters, digits, dots, dashes and underscores, at most 63"
 	case t.Kind() == reflect.String:
 		return "a text is wanted: if it looks like something else, put it in quotes"
@@ -82,34 +89,35 @@ func zeroLed(n *yaml.Node) string {
 	return fmt.Sprintf("%s begins with a zero: some readers take that for another base", n.Value)
 }
 
-var identifier = whenAsked(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+// Identifier is a name that can stand in a path, a key and a metric's label.
+var Identifier = WhenAsked(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-func parseString(n *yaml.Node, v reflect.Value, r rule) string {
+func parseString(n *yaml.Node, v reflect.Value, r Rule) string {
 	switch {
 	case n.Tag != "!!str":
-		return fmt.Sprintf("a text is wanted, not %s: put it in quotes", describe(n))
+		return fmt.Sprintf("a text is wanted, not %s: put it in quotes", Describe(n))
 	case strings.ContainsRune(n.Value, 0):
 		return "has a NUL character: no path, name or argument can have one"
-	case len(r.words) > 0 && !slices.Contains(r.words, n.Value):
-		if meant := Nearest(n.Value, r.words); meant != "" {
+	case len(r.Words) > 0 && !slices.Contains(r.Words, n.Value):
+		if meant := Nearest(n.Value, r.Words); meant != "" {
 			v.SetString(meant) // so that what else is wrong is said of what was meant
 		}
-		return "unknown word " + unknownWord(n.Value, r.words)
-	case r.ident && !identifier().MatchString(n.Value):
+		return "unknown word " + UnknownWord(n.Value, r.Words)
+	case r.Ident && !Identifier().MatchString(n.Value):
 		return fmt.Sprintf("%q is no name: letters, digits, dots, dashes and underscores, at most 63", n.Value)
-	case r.required && n.Value == "":
+	case r.Required && n.Value == "":
 		return "the value is missing"
 	}
 	v.SetString(n.Value)
 	return ""
 }
 
-func parseInt(n *yaml.Node, v reflect.Value, r rule) string {
+func parseInt(n *yaml.Node, v reflect.Value, r Rule) string {
 	i, err := strconv.ParseInt(n.Value, 10, 64)
 	if n.Tag != "!!int" || err != nil {
-		return fmt.Sprintf("a whole number is wanted, not %s", describe(n))
+		return fmt.Sprintf("a whole number is wanted, not %s", Describe(n))
 	}
-	if low, high := int64(r.min), cmpOr(r.max, math.MaxInt32); i < low {
+	if low, high := int64(r.Min), cmpOr(r.Max, math.MaxInt32); i < low {
 		return fmt.Sprintf("%d is too little: at least %d", i, low)
 	} else if v.Kind() == reflect.Int && float64(i) > high {
 		return fmt.Sprintf("%d is too much: at most %.0f", i, high)
@@ -118,17 +126,17 @@ func parseInt(n *yaml.Node, v reflect.Value, r rule) string {
 	return ""
 }
 
-func parseFloat(n *yaml.Node, v reflect.Value, r rule) string {
+func parseFloat(n *yaml.Node, v reflect.Value, r Rule) string {
 	f, err := strconv.ParseFloat(n.Value, 64)
 	if n.Tag != "!!int" && n.Tag != "!!float" || err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-		return fmt.Sprintf("a number is wanted, not %s", describe(n))
+		return fmt.Sprintf("a number is wanted, not %s", Describe(n))
 	}
-	if f < 0 || f > cmpOr(r.max, math.MaxInt32) || r.positive && f == 0 {
+	if f < 0 || f > cmpOr(r.Max, math.MaxInt32) || r.Positive && f == 0 {
 		low := "from"
-		if r.positive {
+		if r.Positive {
 			low = "above"
 		}
-		return fmt.Sprintf("%s is out of range: %s 0 up to %g", n.Value, low, cmpOr(r.max, math.MaxInt32))
+		return fmt.Sprintf("%s is out of range: %s 0 up to %g", n.Value, low, cmpOr(r.Max, math.MaxInt32))
 	}
 	v.SetFloat(f)
 	return ""
@@ -141,10 +149,10 @@ func cmpOr(limit, otherwise float64) float64 {
 	return limit
 }
 
-// parseDuration reads 500ms, 30s, 1h30m; the unit is never left out, not even with 0.
-func parseDuration(n *yaml.Node) (time.Duration, string) {
+// ParseDuration reads 500ms, 30s, 1h30m; the unit is never left out, not even with 0.
+func ParseDuration(n *yaml.Node) (time.Duration, string) {
 	if n.Kind != yaml.ScalarNode {
-		return 0, fmt.Sprintf("a duration is wanted, not %s", describe(n))
+		return 0, fmt.Sprintf("a duration is wanted, not %s", Describe(n))
 	}
 	text := n.Value
 	if _, err := strconv.ParseFloat(text, 64); err == nil {
@@ -166,12 +174,12 @@ func parseDuration(n *yaml.Node) (time.Duration, string) {
 	return d, ""
 }
 
-// parseOffset is parseDuration for what may be negative.
+// parseOffset is ParseDuration for what may be negative.
 func parseOffset(n *yaml.Node) (time.Duration, string) {
 	size := *n
 	rest, negative := strings.CutPrefix(n.Value, "-")
 	size.Value = rest
-	d, problem := parseDuration(&size)
+	d, problem := ParseDuration(&size)
 	if negative {
 		d = -d
 	}
@@ -225,55 +233,65 @@ func formatRate(perSecond float64) string {
 	return strconv.FormatFloat(perSecond, 'f', -1, 64) + "/s"
 }
 
-// cadence is the spelling of Repeat's `every`: the word settled, or a duration.
-type cadence struct {
-	settled bool
-	every   time.Duration
+// plainDefault is a value as a file would have it.
+func plainDefault(text string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
+	n.Tag = n.ShortTag()
+	return n
 }
 
-func (c *cadence) parse(n *yaml.Node) string {
-	if n.Value == "settled" {
-		c.settled = true
-		return ""
-	}
-	d, problem := parseDuration(n)
-	if problem != "" {
-		return problem + " (or the word settled)"
-	}
-	if d == 0 {
-		return "must be above 0 (or the word settled)"
-	}
-	*c = cadence{every: d}
-	return ""
+// ParseValue sets into, a pointer to a plain value, from n and returns "", or says what is wrong with n.
+func ParseValue(n *yaml.Node, into any) string {
+	return parseScalar(n, reflect.ValueOf(into).Elem(), Rule{})
 }
 
-func (c *cadence) format() string {
-	if c.settled {
-		return "settled"
+// UnknownWord says that word is none of known: which one was probably meant, or which there are.
+func UnknownWord(word string, known []string) string {
+	if meant := Nearest(word, known); meant != "" {
+		return fmt.Sprintf("%q: did you mean %q?", word, meant)
 	}
-	return figures.Spell(c.every)
+	if len(known) == 0 {
+		return fmt.Sprintf("%q: there is none", word)
+	}
+	if len(known) == 1 {
+		return fmt.Sprintf("%q: there is only %s", word, known[0])
+	}
+	return fmt.Sprintf("%q: there are %s", word, strings.Join(known, ", "))
 }
 
-// amount is a limit that is a count or a duration.
-type amount struct {
-	isCount bool
-	count   int
-	time    time.Duration
+// Nearest is the known word that is nearest to word, or "" where none is near.
+func Nearest(word string, known []string) string {
+	best, least := "", max(1, len(word)/3)+1
+	for _, k := range known {
+		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < least {
+			best, least = k, d
+		}
+	}
+	return best
 }
 
-func (a *amount) parse(n *yaml.Node) string {
-	if n.Tag == "!!int" {
-		a.isCount = true
-		return parseInt(n, reflect.ValueOf(&a.count).Elem(), rule{})
+// distance is the least number of insertions, deletions, replacements and swaps of neighbours that make a into b.
+func distance(a, b string) int {
+	s, t := []rune(a), []rune(b)
+	rows := make([][]int, len(s)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(t)+1)
+		rows[i][0] = i
 	}
-	var problem string
-	a.time, problem = parseDuration(n)
-	return problem
-}
-
-func (a *amount) format() string {
-	if a.isCount {
-		return strconv.Itoa(a.count)
+	for j := range rows[0] {
+		rows[0][j] = j
 	}
-	return figures.Spell(a.time)
+	for i := 1; i <= len(s); i++ {
+		for j := 1; j <= len(t); j++ {
+			change := 1
+			if s[i-1] == t[j-1] {
+				change = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
+			if i > 1 && j > 1 && s[i-1] == t[j-2] && s[i-2] == t[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(s)][len(t)]
 }

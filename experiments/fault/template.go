@@ -1,0 +1,79 @@
+package fault
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
+)
+
+var (
+	place    = regexp.MustCompile(`\{([a-z0-9_%| ]+)\}`)
+	optional = regexp.MustCompile(`\[[^\[\]]*\{[a-z0-9_%| ]+\}[^\[\]]*\]`)
+)
+
+// fill puts values into a text: {add}. What stands in [brackets] with a value that says nothing is left out. What is no value stays.
+func fill(text string, value func(name string) (string, bool)) string {
+	whole := func(s string) (out string, said bool) {
+		said = true
+		out = place.ReplaceAllStringFunc(s, func(p string) string {
+			v, known := value(p[1 : len(p)-1])
+			if !known {
+				return p
+			}
+			said = said && v != ""
+			return v
+		})
+		return out, said
+	}
+	text = optional.ReplaceAllStringFunc(text, func(s string) string {
+		if out, said := whole(s[1 : len(s)-1]); said {
+			return out
+		}
+		return ""
+	})
+	text, _ = whole(text)
+	return text
+}
+
+// valueOf spells the field of a section that a file calls so; "" where it says nothing. {share|%} is a share in percent.
+func valueOf(section reflect.Value, name string) (string, bool) {
+	name, percent := strings.CutSuffix(name, "|%")
+	f := fieldNamed(section, name)
+	if !f.IsValid() || f.IsZero() {
+		return "", f.IsValid()
+	}
+	switch v := f.Interface().(type) {
+	case time.Duration:
+		return figures.Spell(v), true
+	case []string:
+		return strings.Join(v, " "), true
+	case float64:
+		if percent {
+			return fmt.Sprintf("%.3g%%", 100*v), true
+		}
+	}
+	return fmt.Sprint(f.Interface()), true
+}
+
+func reflectOf(p any) reflect.Value { return reflect.ValueOf(p).Elem() }
+
+// fieldNamed is the field that a file calls so.
+func fieldNamed(v reflect.Value, name string) reflect.Value {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		switch {
+		case f.Anonymous:
+			if inner := fieldNamed(v.Field(i), name); inner.IsValid() {
+				return inner
+			}
+		case vocab.FieldName(f) == name:
+			return v.Field(i)
+		}
+	}
+	return reflect.Value{}
+}

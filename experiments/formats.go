@@ -1,0 +1,239 @@
+package experiments
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/internal/vocab"
+)
+
+// facts are what rules can ask of a file as a whole, in its words.
+var facts = map[string]string{"observed": "system.mode observe", "embedded": "system.mode embedded"}
+
+// environmentName is the name of a variable, as shells have it.
+var environmentName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
+
+// noUser is said where a URL has a user.
+const noUser = "user and password do not stand in a file: say username_env and password_env, the names of environment variables that hold them"
+
+// secretInside is said where an address that is written down with the run has what looks like a secret.
+const secretInside = "has what looks like a user, a password or a token in it, and is written down with the run: only the address, of what can be read without"
+
+// formats are what texts of a file can be. Where a text is an address, the words of a parser are not repeated: they quote the address,
+// and with it the password.
+var formats = map[string]vocab.Format{
+	"env":        vocab.Matching(environmentName.String(), "not the name of an environment variable: capital letters, digits and underscores"),
+	"series":     vocab.Matching(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`, "%q is no name of a series; labels go under labels"),
+	"namespace":  noNamespace,
+	"label":      vocab.Matching(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`, "%q is no name of a container"),
+	"object":     vocab.Matching(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q is no name of a Secret"),
+	"controller": vocab.Matching(`^[a-z]+/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q names no controller of pods: write it like deployment/web"),
+	"labelkey":   vocab.Matching(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`, "%q is no key of labels and annotations"),
+	"redis":      written(notRedis),
+	"toxiproxy":  written(notToxiproxy),
+	"proxy":      written(notProxy),
+	"server":     written(notServer),
+	"address":    written(notAddress),
+	"hostport":   written(notHostPort),
+	"selector":   func(_ *vocab.File, text, _ string) string { return noSamples(text) },
+	"clock":      func(_ *vocab.File, text, _ string) string { return noClock(text) },
+	"zone":       func(_ *vocab.File, text, _ string) string { return noZone(text) },
+	"regexp":     func(_ *vocab.File, text, groups string) string { return noPattern(text, groups) },
+	"template":   func(f *vocab.File, text, words string) string { return templateOf(text, known(f, words)) },
+	"name":       nameTemplate,
+	"exposition": exposition,
+	"glob": func(_ *vocab.File, text, _ string) string {
+		if _, err := filepath.Match(text, ""); err != nil {
+			return fmt.Sprintf("%q is no pattern of paths: write it like /var/log/sched/*.log", text)
+		}
+		return ""
+	},
+}
+
+var noNamespace = vocab.Matching(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`, "%q is no name of a namespace")
+
+// written is the format of an address, which stands as it is: no variables are substituted in it.
+func written(wrong func(text string) string) vocab.Format {
+	return func(_ *vocab.File, text, _ string) string {
+		if strings.Contains(text, "$") {
+			return "no variables are substituted in a file: write the address, or give it on the command line with --set"
+		}
+		return wrong(text)
+	}
+}
+
+// notRedis says why a text is no URL of a Redis.
+func notRedis(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" || !database.MatchString(u.Path):
+		return "not the url of a Redis: write it like redis://host:6379 or rediss://host:6379/2"
+	case strings.Count(u.Host, ":") > 1 && !strings.HasPrefix(u.Host, "["):
+		return "not the url of a Redis: an IPv6 address stands in brackets, as in redis://[::1]:6379"
+	case u.User != nil:
+		return noUser
+	case u.RawQuery != "" || u.Fragment != "":
+		return "takes no options: write it like redis://host:6379; a password comes by password_env"
+	}
+	return ""
+}
+
+var database = regexp.MustCompile(`^(/[0-9]{0,4})?$`)
+
+func notToxiproxy(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
+		return "not the address of a Toxiproxy's API: write it like http://host:8474"
+	case u.User != nil:
+		return "has a user: write the address without one, like http://host:8474"
+	}
+	return ""
+}
+
+// notProxy says why a text is no API of a lockdrill proxy.
+func notProxy(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case strings.HasPrefix(text, "unix:"):
+	case err == nil && u.User != nil:
+		return "has a user: the API of a lockdrill proxy asks for none"
+	case err != nil || u.Host == "" || u.Scheme != "http":
+		return fmt.Sprintf("%q is no address of a proxy's API: write it like http://127.0.0.1:6381, or unix:/run/lockdrill.sock, as lockdrill proxy --api has it", text)
+	}
+	return ""
+}
+
+// isHTTP reports an address that is asked by HTTP.
+func isHTTP(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
+
+// notServer says why a text is no address of a Prometheus server.
+func notServer(text string) string {
+	switch u, err := url.Parse(text); {
+	case err == nil && (u.User != nil || u.RawQuery != ""):
+		return "has a user, a password or a query in it, and would be written down: only the server's address; username_env, password_env and bearer_env say who asks"
+	case !isHTTP(text):
+		return "no address of a Prometheus server: write it like http://prometheus.monitoring:9090"
+	}
+	return ""
+}
+
+// notAddress says why a text is no address of jobs. What it is asked with does not stand in a file.
+func notAddress(text string) string {
+	switch u, err := url.Parse(text); {
+	case !isHTTP(text):
+		return "no address: write it like http://127.0.0.1:8080/jobs"
+	case err == nil && u.User != nil:
+		return "user and password do not stand in a file: token_env names a variable with a bearer token"
+	case vocab.Redact(text) != text:
+		return "has what looks like a secret in it, and is written down with the run: token_env names a variable with a bearer token"
+	}
+	return ""
+}
+
+func notHostPort(text string) string {
+	host, port, err := net.SplitHostPort(text)
+	if n, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || host == "" || n == 0 {
+		return fmt.Sprintf("%q is no address: write it like redis.staging.svc:6379", text)
+	}
+	return ""
+}
+
+func noClock(text string) string {
+	if _, err := time.Parse(clockLayout, text); err != nil || len(text) != len(clockLayout) {
+		return fmt.Sprintf("%q is no time of day: write it like \"09:00\"", text)
+	}
+	return ""
+}
+
+func noZone(text string) string {
+	if _, err := time.LoadLocation(text); err != nil || text == "Local" {
+		return fmt.Sprintf("no time zone is called %q: write it like Europe/Berlin or UTC", text)
+	}
+	return ""
+}
+
+// noPattern says why a text is no regular expression with groups of these names, joined by +.
+func noPattern(text, groups string) string {
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return fmt.Sprintf("no regular expression: %v", err)
+	}
+	for name := range strings.SplitSeq(groups, "+") {
+		if name != "" && !slices.Contains(re.SubexpNames(), name) {
+			return fmt.Sprintf("has no group called %s: write (?P<%s>\\S+) where it stands", name, name)
+		}
+	}
+	return ""
+}
+
+// noSamples says why a query does not tell samples as they were scraped.
+func noSamples(text string) string {
+	if why := notSelector(text); why != "" {
+		return why + ": samples are read as they were scraped, so a selector is wanted, like stale_jobs{app=\"sched\"}; the SLO says delta, rate or max"
+	}
+	return ""
+}
+
+// exposition checks the template of an address where metrics are served.
+func exposition(f *vocab.File, text, _ string) string {
+	if why := templateOf(text, known(f, "replicas")); why != "" {
+		return why
+	}
+	switch {
+	case !isHTTP(placeholder.ReplaceAllString(text, "1")):
+		return "no address of an exposition: write it like http://127.0.0.1:{port}/metrics"
+	case vocab.Redact(text) != text:
+		return secretInside
+	}
+	return ""
+}
+
+// nameTemplate checks how a name leads to a replica.
+func nameTemplate(f *vocab.File, text, _ string) string {
+	words := known(f, "replicas")
+	if len(Placeholders(text)) == 0 {
+		return fmt.Sprintf("%q is the same for every replica: say what differs, such as \"{%s}\"", text, words[0])
+	}
+	return templateOf(text, words)
+}
+
+// known are the words that a template may use, by the name of their list; nil = any, each once.
+func known(f *vocab.File, list string) []string {
+	switch names, is := f.Refs(list); {
+	case list == "about":
+		return []string{AboutKey, AboutLock, AboutEpoch}
+	case list != "" && is:
+		return names
+	}
+	return nil
+}
+
+// templateOf says what is wrong with the words in braces of a template: those that it may have, or, where known is nil, that none
+// stands there twice.
+func templateOf(text string, known []string) string {
+	if strings.ContainsAny(placeholder.ReplaceAllString(text, ""), "{}") {
+		return fmt.Sprintf("%q has a brace that belongs to no word: write a word in braces like {name}", text)
+	}
+	seen := map[string]bool{}
+	for _, word := range Placeholders(text) {
+		switch {
+		case known != nil && !slices.Contains(known, word):
+			return fmt.Sprintf("{%s} is not known of a replica: there is %s", word, "{"+strings.Join(known, "}, {")+"}")
+		case known == nil && seen[word]:
+			return fmt.Sprintf("{%s} stands there twice: each word once", word)
+		}
+		seen[word] = true
+	}
+	return ""
+}

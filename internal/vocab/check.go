@@ -1,0 +1,268 @@
+package vocab
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// Constraint is what values of several places must keep together, and whether these do.
+type Constraint struct {
+	At, Says string
+	Broken   bool
+}
+
+// Refuse tells of each constraint that is broken, at its place.
+func (f *File) Refuse(all ...Constraint) {
+	for _, c := range all {
+		if c.Broken {
+			f.Check(c.At, "%s", c.Says)
+		}
+	}
+}
+
+// CheckRules holds the section that doc points at, which stands at path, and all sections below it against the rules of their fields.
+func (f *File) CheckRules(path string, doc any) {
+	f.check(path, reflect.ValueOf(doc).Elem())
+}
+
+func (f *File) check(path string, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			f.check(path, v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			f.check(At(path, i), v.Index(i))
+		}
+		f.unique(path, v)
+	case reflect.Struct:
+		if _, is := v.Addr().Interface().(Scalar); is {
+			return
+		}
+		if x, is := v.Addr().Interface().(Spelled); is {
+			v = reflect.ValueOf(x.Spelling()).Elem()
+		}
+		f.section(path, v)
+	}
+}
+
+// section holds the fields of a section against their rules.
+func (f *File) section(path string, v reflect.Value) {
+	fields, whole := f.fields(v.Type(), nil)
+	if f.Invalid(path) && (len(whole.One) > 0 || len(whole.Any) > 0) || !f.whole(path, v, whole) {
+		return
+	}
+	for _, d := range fields {
+		at, value := Join(path, d.Name), v.FieldByIndex(d.Index)
+		switch {
+		case d.Kind != "":
+			if !value.IsNil() && f.union(value.Type()).Word(value.Interface()) == d.Kind {
+				f.check(at, reflect.ValueOf(value.Interface()))
+			}
+			continue
+		case !f.stands(path, at, v, value, d):
+			continue
+		}
+		if d.Type == duration {
+			f.length(at, value.Interface().(time.Duration), d.Rule)
+		}
+		f.format(at, value, d.Rule.Format)
+		f.ref(at, value, d.Rule.Ref)
+		f.check(at, value)
+	}
+}
+
+// whole holds a section against its own rule; false = there is nothing more to be said of it.
+func (f *File) whole(path string, v reflect.Value, r Rule) bool {
+	if c := f.broken(path, v, r.For); c != nil {
+		f.Check(path, "%s", f.only(*c, v))
+		return false
+	}
+	var given []string
+	of := slices.Concat(r.One, r.Any)
+	for _, name := range of {
+		if !f.fieldAt(v, name).IsZero() {
+			given = append(given, name)
+		}
+	}
+	switch {
+	case len(of) > 0 && len(given) == 0:
+		f.Check(path, "needs %s", either(of))
+	case len(r.One) > 0 && len(given) > 1:
+		f.Check(path, "has %s: give exactly one of %s", strings.Join(given, " and "), either(of))
+	default:
+		return true
+	}
+	return false
+}
+
+// stands checks whether a field may, and must, stand where it does; false = its value is of no interest.
+func (f *File) stands(path, at string, v, value reflect.Value, d Field) bool {
+	given := f.given(at, value)
+	if given {
+		if c := f.broken(path, v, d.Rule.For); c != nil {
+			f.Check(at, "%s", f.only(*c, v))
+			return false
+		}
+	}
+	excluded := ""
+	for _, other := range d.Rule.Not {
+		if f.given(Join(path, other), f.fieldAt(v, other)) && !f.fieldAt(v, other).IsZero() {
+			excluded = other
+		}
+	}
+	switch {
+	case excluded != "" && given && !value.IsZero():
+		f.Check(at, "does not go with %s; leave one of them out", excluded)
+	case excluded == "" && value.IsZero() && len(d.Rule.Need) > 0 && f.needed(path, v, d.Rule.Need):
+		f.Check(path, "%s needs %s", f.words(d.Rule.Need[0]), d.Name)
+	}
+	return true
+}
+
+// given reports whether a field stands in the file. Of values that came from no file, those that say something do.
+func (f *File) given(at string, value reflect.Value) bool {
+	return f.positions[at] != nil || f.Root == nil && !value.IsZero()
+}
+
+// needed reports that all conditions hold, and that none of them rests on what did not decode.
+func (f *File) needed(path string, v reflect.Value, all []Cond) bool {
+	return f.broken(path, v, all) == nil && !slices.ContainsFunc(all, func(c Cond) bool { return f.Invalid(Join(path, c.Field)) })
+}
+
+// broken is the first condition that does not hold, or nil. One on a field that did not decode is taken to hold.
+func (f *File) broken(path string, v reflect.Value, all []Cond) *Cond {
+	for i, c := range all {
+		if fact, is := strings.CutPrefix(c.Field, "@"); is {
+			if !f.Facts[fact] {
+				return &all[i]
+			}
+			continue
+		}
+		if f.Invalid(Join(path, c.Field)) {
+			continue
+		}
+		of := f.fieldAt(v, c.Field)
+		if len(c.Words) == 0 && of.IsZero() || len(c.Words) > 0 && !slices.Contains(c.Words, of.String()) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// only says with what a field goes, and what the file says there instead.
+func (f *File) only(c Cond, v reflect.Value) string {
+	if len(c.Words) > 0 {
+		if of := f.fieldAt(v, c.Field); !of.IsZero() {
+			return fmt.Sprintf("goes with %s, not %s", f.words(c), of)
+		}
+	}
+	return "goes with " + f.words(c) + " only"
+}
+
+func (f *File) fieldAt(v reflect.Value, name string) reflect.Value {
+	for _, d := range f.Fields(v.Type()) {
+		if d.Name == name {
+			return v.FieldByIndex(d.Index)
+		}
+	}
+	panic(fmt.Sprintf("vocab: a rule of %s names %s, which is no field of it", v.Type().Name(), name))
+}
+
+// length holds a duration against its bounds. 0 is no length: whether it may stand there is said by another rule.
+func (f *File) length(at string, d time.Duration, r Rule) {
+	switch {
+	case d > 0 && d < r.Least:
+		f.Check(at, "%s is too short: at least %s", figures.Spell(d), figures.Spell(r.Least))
+	case r.Most > 0 && d > r.Most:
+		f.Check(at, "%s is too long: at most %s", figures.Spell(d), figures.Spell(r.Most))
+	}
+}
+
+// unique refuses entries of a list that have a value in a field that no two may share.
+func (f *File) unique(list string, v reflect.Value) {
+	t := v.Type().Elem()
+	if t.Kind() != reflect.Struct {
+		return
+	}
+	if x, is := reflect.New(t).Interface().(Spelled); is {
+		t = reflect.TypeOf(x.Spelling()).Elem()
+	}
+	for _, d := range f.Fields(t) {
+		if !d.Rule.Unique {
+			continue
+		}
+		first := map[string]int{}
+		for i := range v.Len() {
+			value := f.fieldAt(spelled(v.Index(i)), d.Name).String()
+			if at, twice := first[value]; twice && value != "" {
+				f.Check(Join(At(list, i), d.Name), "%q is there twice: the first is %s", value, At(list, at))
+				continue
+			}
+			first[value] = i
+		}
+	}
+}
+
+// spelled is a section as a file spells it.
+func spelled(v reflect.Value) reflect.Value {
+	if x, is := v.Addr().Interface().(Spelled); is {
+		return reflect.ValueOf(x.Spelling()).Elem()
+	}
+	return v
+}
+
+// ref checks that a name is one of those of a list.
+func (f *File) ref(at string, v reflect.Value, list string) {
+	if list == "" || v.IsZero() {
+		return
+	}
+	switch names, known := f.Refs(list); {
+	case !known, slices.Contains(names, v.String()):
+	case len(names) == 0:
+		f.Check(at, "no %s is called %q: the file declares none", list, v.String())
+	default:
+		f.Check(at, "no %s is called %s", list, UnknownWord(v.String(), names))
+	}
+}
+
+// Format says what is wrong with a text, or "". argument is what stands behind the format's name in a rule.
+type Format func(f *File, text, argument string) string
+
+// format holds a text, or each of several, against a format.
+func (f *File) format(path string, v reflect.Value, name string) {
+	if name == "" || v.IsZero() {
+		return
+	}
+	if v.Kind() == reflect.Slice {
+		for i := range v.Len() {
+			f.format(At(path, i), v.Index(i), name)
+		}
+		return
+	}
+	name, argument, _ := strings.Cut(name, ":")
+	check := f.Formats[name]
+	if check == nil {
+		panic(fmt.Sprintf("vocab: there is no format %q", name))
+	}
+	if why := check(f, v.String(), argument); why != "" {
+		f.Check(path, "%s", why)
+	}
+}
+
+// Matching is the format of texts that a pattern matches. Says may use the text as %q.
+func Matching(pattern, says string) Format {
+	re := WhenAsked(pattern)
+	return func(_ *File, text, _ string) string {
+		if re().MatchString(text) {
+			return ""
+		}
+		return strings.ReplaceAll(says, "%q", fmt.Sprintf("%q", text))
+	}
+}

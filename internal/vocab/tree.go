@@ -1,0 +1,104 @@
+package vocab
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// MaxFile bounds a file: a bigger one is something else.
+const MaxFile = 1 << 20
+
+// read gives the root of the only document in data, or nil after adding what is wrong with its syntax.
+func (f *File) read(data []byte) *yaml.Node {
+	if len(data) > MaxFile {
+		f.addAt("", 1, 1, "the file is over %d bytes: not an experiment", MaxFile)
+		return nil
+	}
+	var doc, second yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	err := dec.Decode(&doc)
+	if errors.Is(err, io.EOF) || err == nil && Null(doc.Content[0]) {
+		f.addAt("", 1, 1, "the file is empty")
+		return nil
+	}
+	if err == nil {
+		if err2 := dec.Decode(&second); err2 == nil {
+			f.Add("", &second, "a second document: an experiment is one document")
+		} else if !errors.Is(err2, io.EOF) {
+			err = err2
+		}
+	}
+	if err != nil {
+		f.syntax(err)
+		return nil
+	}
+	if !f.plain(doc.Content[0]) {
+		return nil
+	}
+	return doc.Content[0]
+}
+
+var parserErrors = []string{
+	"did not find expected key", "did not find expected '-' indicator", "did not find expected node content",
+	"did not find expected ',' or ']'", "did not find expected ',' or '}'", "did not find expected <document start>",
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+var tabLed = regexp.MustCompile(`^ *\t`)
+
+func (f *File) syntax(err error) {
+	text, line := err.Error(), 1
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		text = text[len(m[0]):]
+		line, _ = strconv.Atoi(m[1])
+	}
+	if slices.Contains(parserErrors, text) {
+		line++ // yaml.v3 counts the lines of these from 0
+	}
+	line = min(max(line, 1), len(f.lines))
+	if strings.Contains(text, "tab character") { // the line is where the value began that the tab ends
+		if at := slices.IndexFunc(f.lines[line-1:], tabLed.MatchString); at > 0 {
+			line += at
+		}
+	}
+	message := "no YAML from here on"
+	if !f.hidden { // the parser's words may quote the line
+		message += ": " + text
+	}
+	src := f.lines[line-1]
+	f.addAt("", line, 1+len(src)-len(strings.TrimLeft(src, " ")), "%s", message)
+}
+
+// plain refuses, everywhere in the document, what would make a value depend on another place than its own.
+func (f *File) plain(n *yaml.Node) bool {
+	ok := true
+	switch {
+	case f.hidden && (n.Kind == yaml.AliasNode || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0):
+		f.Add("", n, "aliases, anchors and tags are not read: write the values out")
+		return false
+	case n.Kind == yaml.AliasNode:
+		f.Add("", n, "aliases (*%s) are not read: write the value out", n.Value)
+		return false
+	case n.Tag == "!!merge":
+		f.Add("", n, "merge keys (<<) are not read: write the values out")
+		return false
+	case n.Anchor != "":
+		f.Add("", n, "anchors (&%s) are not read: write the value out where it is needed", n.Anchor)
+		ok = false
+	case n.Style&yaml.TaggedStyle != 0:
+		f.Add("", n, "tags (%s) are not read", n.Tag)
+		ok = false
+	}
+	for _, child := range n.Content {
+		ok = f.plain(child) && ok
+	}
+	return ok
+}

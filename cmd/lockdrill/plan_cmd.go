@@ -84,11 +84,13 @@ func newPlanCmd(io streams) *cobra.Command {
 const (
 	planSeeds  = 5
 	planWithin = 10 * time.Second
+	// planLongest is how long a drill without expectations may be for that: one of hours would cost seconds and a gigabyte for a few figures.
+	planLongest = 30 * time.Minute
 )
 
 // planRehearsed notes what rehearsals of e say of its locks and expectations; nothing where it cannot be rehearsed, or takes too long.
 func planRehearsed(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan) {
-	if rehearsal.Unable(e) != "" {
+	if rehearsal.Unable(e) != "" || len(e.Expect) == 0 && plan.Duration.Expected > planLongest.Seconds() {
 		return
 	}
 	for i := range e.Faults {

@@ -167,12 +167,12 @@ func TestMetricsTellEveryNumber(t *testing.T) {
 
 // What could not be read is told with its reason, and without what is another with each connection.
 func TestMetricsTellWhyNothingWasRead(t *testing.T) {
-	status := http.StatusOK
+	var status atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if status == 0 {
+		if status.Load() == 0 {
 			panic(http.ErrAbortHandler)
 		}
-		http.Error(w, "<html>login</html>", status)
+		http.Error(w, "<html>login</html>", int(status.Load()))
 	}))
 	t.Cleanup(server.Close)
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -196,7 +196,7 @@ func TestMetricsTellWhyNothingWasRead(t *testing.T) {
 		{0, secure.URL, history.GoneRefused, "tls: failed to verify certificate: x509: certificate signed by unknown authority"},
 		{0, "http://me:hunter2@\x7f/", history.GoneUnreadable, "nothing: its address cannot be read"},
 	} {
-		status = c.status
+		status.Store(int64(c.status))
 		if s := read(c.url); s.Gone != c.gone || s.Why != c.why || len(s.Values) > 0 {
 			t.Errorf("%d of %q: %+v, want %s: %s", c.status, c.url, s, c.gone, c.why)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -313,11 +314,12 @@ func eventsOf(events []history.Event, probe string) []history.Event {
 func TestFailingLooksAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock, rec, _ := recorded(t)
-		fails := true
+		var fails atomic.Bool
+		fails.Store(true)
 		s := startAll(t, rec, clock, []Sampled{{
 			Name: "x", Source: "probe:x", ProbeSettings: experiments.ProbeSettings{Every: 10 * time.Millisecond, MaxGap: 50 * time.Millisecond},
 			Probe: &scripted{look: func(int, bool) (time.Duration, error) {
-				if fails {
+				if fails.Load() {
 					return time.Millisecond, errors.New("NOPERM")
 				}
 				return time.Millisecond, nil
@@ -331,7 +333,7 @@ func TestFailingLooksAreTold(t *testing.T) {
 		if got := told(); !slices.Equal(got, []string{"x: NOPERM"}) {
 			t.Errorf("while looks fail: %q", got)
 		}
-		fails = false
+		fails.Store(false)
 		time.Sleep(100 * time.Millisecond)
 		if got := told(); !slices.Equal(got, []string{"x: "}) {
 			t.Errorf("once they succeed: %q", got)

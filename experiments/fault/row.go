@@ -35,6 +35,8 @@ type Kind struct {
 	Values      func(f any, t *Traits)       // traits that depend on values
 	Unsupported func(f any, a Around) string // why it cannot be done here
 	Constraints []Constraint
+
+	formedAt []int // where the section has Formed
 }
 
 // Form is what a fault of a form is: what it does to a drill, and its words. What it does not say is as its kind says.
@@ -90,19 +92,30 @@ func (f Fault) Target() Aim {
 	return Aim{}
 }
 
-func (k *Kind) form(word string) Form {
-	out := k.Form
-	i := slices.IndexFunc(k.Forms, func(f Form) bool { return f.Word == word })
-	if i < 0 {
-		return out
+// form is what k is in the form of that word; a word that it has no form for is k itself.
+func (k *Kind) form(word string) *Form {
+	if i := slices.IndexFunc(k.Forms, func(f Form) bool { return f.Word == word }); i >= 0 {
+		return &k.Forms[i]
 	}
-	f := k.Forms[i]
-	out.Word, out.Pods, out.Way, out.Unplayed = f.Word, f.Pods, out.Way || f.Way, f.Unplayed
-	out.Traits = over(out.Traits, f.Traits)
-	for to, from := range map[*string]string{&out.Size: f.Size, &out.Does: f.Does, &out.Seen: f.Seen, &out.Undone: f.Undone, &out.Told: f.Told, &out.Shows: f.Shows} {
-		*to = cmp.Or(from, *to)
+	return &k.Form
+}
+
+// complete is a row whose forms say all that they are, and that knows where its section has its form: both are asked for every fault of
+// every drill.
+func complete(k Kind) Kind {
+	k.Forms = slices.Clone(k.Forms)
+	for i := range k.Forms {
+		f, whole := &k.Forms[i], k.Form
+		whole.Word, whole.Pods, whole.Way, whole.Unplayed = f.Word, f.Pods, whole.Way || f.Way, f.Unplayed
+		whole.Traits = over(whole.Traits, f.Traits)
+		whole.Size, whole.Does, whole.Seen = cmp.Or(f.Size, whole.Size), cmp.Or(f.Does, whole.Does), cmp.Or(f.Seen, whole.Seen)
+		whole.Undone, whole.Told, whole.Shows = cmp.Or(f.Undone, whole.Undone), cmp.Or(f.Told, whole.Told), cmp.Or(f.Shows, whole.Shows)
+		*f = whole
 	}
-	return out
+	if k.Formed != "" {
+		k.formedAt = pathOf(reflect.TypeOf(k.New()).Elem(), k.Formed)
+	}
+	return k
 }
 
 // over lays what b sets over a.
@@ -133,10 +146,10 @@ func (f Fault) Form() string {
 	if f.row.Formed == "" {
 		return ""
 	}
-	return fieldNamed(reflect.ValueOf(f.section).Elem(), f.row.Formed).String()
+	return reflectOf(f.section).FieldByIndex(f.row.formedAt).String()
 }
 
-func (f Fault) formed() Form { return f.row.form(f.Form()) }
+func (f Fault) formed() *Form { return f.row.form(f.Form()) }
 
 // Magnitude is what is configured, in a person's words; "" where kind and form say all.
 func (f Fault) Magnitude() string {
@@ -156,7 +169,7 @@ func (f Fault) Traits() Traits {
 func (f Fault) Describe(pods bool) Description {
 	d := f.formed()
 	if pods && d.Pods != nil {
-		d = *d.Pods
+		d = d.Pods
 	}
 	return Description{Does: fill(d.Does, f.value), Confirmed: fill(d.Seen, f.value), Undone: fill(d.Undone, f.value)}
 }
@@ -165,7 +178,7 @@ func (f Fault) Describe(pods bool) Description {
 func (f Fault) Action(s Shot) string {
 	d := f.formed()
 	if s.Pod && d.Pods != nil {
-		d = *d.Pods
+		d = d.Pods
 	}
 	told := map[string]string{"victim": s.Victim, "size": s.Configured, "key": s.Key, "kind": strings.ReplaceAll(f.row.Word, "_", " "), "held": "", "for": "", "then": "", "lasts": "", "alone": ""}
 	if s.Holding {
@@ -253,7 +266,7 @@ func Seen(word, form, via string) Fault {
 		if k := &table[i]; k.Word == word {
 			section := k.New()
 			if k.Formed != "" && form != "" {
-				fieldNamed(reflect.ValueOf(section).Elem(), k.Formed).SetString(form)
+				reflectOf(section).FieldByIndex(k.formedAt).SetString(form)
 			}
 			if x, ok := section.(interface{ seen(form, via string) }); ok {
 				x.seen(form, via)
@@ -303,7 +316,13 @@ func unsupported[F any](why func(f *F, a Around) string) func(any, Around) strin
 }
 
 // table is all kinds, in the order in which files and messages list them.
-var table = slices.Concat(signals[:3], bursts[:3], toxics, stores, bursts[3:], signals[3:], cluster)
+var table = func() []Kind {
+	rows := slices.Concat(signals[:3], bursts[:3], toxics, stores, bursts[3:], signals[3:], cluster)
+	for i := range rows {
+		rows[i] = complete(rows[i])
+	}
+	return rows
+}()
 
 // Kinds are the words of all kinds, in the order of the table.
 func Kinds() []string {

@@ -62,18 +62,25 @@ func valueOf(section reflect.Value, name string) (string, bool) {
 
 func reflectOf(p any) reflect.Value { return reflect.ValueOf(p).Elem() }
 
-// fieldNamed is the field that a file calls so.
+// fieldNamed is the field that a file calls so; the zero Value where there is none.
 func fieldNamed(v reflect.Value, name string) reflect.Value {
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		switch {
-		case f.Anonymous:
-			if inner := fieldNamed(v.Field(i), name); inner.IsValid() {
-				return inner
-			}
-		case vocab.FieldName(f) == name:
-			return v.Field(i)
-		}
+	if at := pathOf(v.Type(), name); at != nil {
+		return v.FieldByIndex(at)
 	}
 	return reflect.Value{}
+}
+
+// pathOf is where sections of a type have the field that a file calls so; nil where they have none.
+func pathOf(t reflect.Type, name string) []int {
+	for i := range t.NumField() {
+		switch f := t.Field(i); {
+		case f.Anonymous:
+			if inner := pathOf(f.Type, name); inner != nil {
+				return append([]int{i}, inner...)
+			}
+		case vocab.FieldName(f) == name:
+			return []int{i}
+		}
+	}
+	return nil
 }

@@ -79,7 +79,7 @@ func failing(of lockcore.Op, says string) Kind {
 		Form: Form{Traits: Traits{Noun: "fault", Fails: of}, Size: "{late} {part} {whose}", Does: "[{part} of the ]" + operations + "[ {whose}] {failing}[, {count} in all]",
 			Seen:   "each is counted where it is made to fail; fewer than wanted, and the shot is void",
 			Undone: "{disarmed}", Told: operations + " fail ({mode}[ {size}], {bound}){where}{victim}{held}"},
-		Values: values(func(b *Failures, t *Traits) {
+		Values: values(func(b *Failures, t Traits) Traits {
 			t.Count, t.Share, t.Delay, t.Lock, t.Via, t.Holds, t.Applied = b.Count, b.Share, b.Delay, b.Lock, b.Via, b.Delay, b.Mode == "lost_reply"
 			if t.OnTheWay = b.Via == "proxy"; !t.OnTheWay {
 				t.InVictim = true
@@ -87,6 +87,7 @@ func failing(of lockcore.Op, says string) Kind {
 			if b.Count == 0 {
 				t.GoesOn = "without a count the operations would fail without end"
 			}
+			return t
 		}),
 		Unsupported: unsupported(func(b *Failures, a Around) string {
 			switch {

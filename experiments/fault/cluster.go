@@ -123,7 +123,7 @@ var cluster = []Kind{
 		Says: "the pod of a holder is cut off by a NetworkPolicy of the run's own, which the cluster's network has to enforce",
 		Form: Form{Traits: Traits{Class: ClassPause, Noun: "cut", Called: "cut off", GoesOn: "a pod is cut off until the policy is removed", OnTheWay: true, Cuts: true, LabelsPods: true}, Undone: uncut,
 			Does: "{cut}", Seen: "{shown}", Told: "cut off {victim}{held} by a NetworkPolicy{for}", Shows: "the cut showed after"},
-		Values: values(func(n *NetworkPolicy, t *Traits) { t.Command = n.Reach }),
+		Values: values(func(n *NetworkPolicy, t Traits) Traits { t.Command = n.Reach; return t }),
 		Unsupported: unsupported(func(_ *NetworkPolicy, a Around) string {
 			switch {
 			case !a.Pods:
@@ -159,7 +159,7 @@ var cluster = []Kind{
 				Does: "the API server carries out one write of an elector ({of}), and its answer does not come until the fault is over; then the request is cut off" + byTheProxy},
 			{Word: "away", Traits: Traits{Cuts: true}, Does: "the electors' connections to the API server are reset, and new ones too" + byTheProxy},
 		},
-		Values: values(func(s *APIServer, t *Traits) { t.Holds = s.Delay }),
+		Values: values(func(s *APIServer, t Traits) Traits { t.Holds = s.Delay; return t }),
 		Unsupported: unsupported(func(_ *APIServer, a Around) string {
 			switch {
 			case !a.Pods || !a.Observed:
@@ -208,13 +208,14 @@ var cluster = []Kind{
 	{Word: "hook", By: Hooks, New: made(Hook{Commands: Commands{Within: 10 * time.Second}}), Aims: nobody, Unplayed: "its commands are yours: what they do to the locks shows only where they run",
 		Says: "what commands of yours do: one does it, one sees whether it took effect, one undoes it",
 		Form: Form{Traits: Traits{Noun: "hook", Called: "hook", Elsewhere: true}, Does: "runs the file's command: {do}", Seen: "the file's command says so: {confirm}", Undone: "{ended}", Told: "ran a command[ {on}]{alone}"},
-		Values: values(func(h *Hook, t *Traits) {
+		Values: values(func(h *Hook, t Traits) Traits {
 			if h.form() == "aimed" {
 				t.Class, t.Elsewhere = ClassPause, false
 			}
 			if len(h.Undo) > 0 {
 				t.GoesOn = "what undo ends goes on until then"
 			}
+			return t
 		}),
 		Constraints: []Constraint{only("a hook is told of one victim", "holder_of, replica or neither", func(h *Hook) *Aim { return &h.Aim }),
 			because("within", func(h *Hook, _ Checker) string {

@@ -32,7 +32,7 @@ type Kind struct {
 	Unplayed    string     // why it cannot be rehearsed
 	Form                   // of all of its forms
 	Forms       []Form
-	Values      func(f any, t *Traits)       // traits that depend on values
+	Values      func(f any, t Traits) Traits // traits that depend on values, added to those that do not
 	Unsupported func(f any, a Around) string // why it cannot be done here
 	Constraints []Constraint
 
@@ -160,7 +160,7 @@ func (f Fault) Magnitude() string {
 func (f Fault) Traits() Traits {
 	t := f.formed().Traits
 	if f.row.Values != nil {
-		f.row.Values(f.section, &t)
+		t = f.row.Values(f.section, t)
 	}
 	return t
 }
@@ -307,8 +307,8 @@ func made[F any](defaults F) func() any {
 	return func() any { f := defaults; return &f }
 }
 
-func values[F any](set func(f *F, t *Traits)) func(any, *Traits) {
-	return func(f any, t *Traits) { set(f.(*F), t) }
+func values[F any](set func(f *F, t Traits) Traits) func(any, Traits) Traits {
+	return func(f any, t Traits) Traits { return set(f.(*F), t) }
 }
 
 func unsupported[F any](why func(f *F, a Around) string) func(any, Around) string {

@@ -191,7 +191,7 @@ var signals = []Kind{
 				Pods: &Form{Does: "the pod is deleted with grace 0: the object goes at once, the process gets SIGTERM and may live on for 2s or more", Seen: died, Undone: replaced,
 					Told: "deleted the pod of {victim}{held}, with grace 0"}},
 		},
-		Values: values(func(k *Kill, t *Traits) { t.Command = k.Exec }),
+		Values: values(func(k *Kill, t Traits) Traits { t.Command = k.Exec; return t }),
 		Constraints: slices.Concat(
 			[]Constraint{breaks("on", "a kill has either a phase or on, not both", func(k *Kill, _ Checker) bool { return k.Phase != "" && k.On != "" })},
 			first(
@@ -226,10 +226,11 @@ var signals = []Kind{
 				Seen: "the owner says that all its pods are new and available, and every old pod is gone", Undone: "nothing to undo: the pods stay restarted, and the annotation stays, as kubectl leaves it",
 				Unplayed: "what owns the pods decides which of them ends when, and that is not simulated"},
 		},
-		Values: values(func(r *RollingRestart, t *Traits) {
+		Values: values(func(r *RollingRestart, t Traits) Traits {
 			if t.Grace = r.Grace; r.form() == "rollout" {
 				t.Owner = r.Rollout
 			}
+			return t
 		}),
 		Constraints: append(slices.Concat(
 			first(
@@ -260,7 +261,7 @@ var signals = []Kind{
 			Does: "the replica stands still for {stood} of each {period} (SIGSTOP and SIGCONT), as one without its share of the processor",
 			Seen: "how long all its threads were seen to stand still, added up: at least 80% of what was asked for", Undone: goesOn,
 			Told: "starved {victim}{held} (stopped for {size}){for}", Shows: "stood still for"},
-		Values:      values(func(s *Starve, t *Traits) { t.Stands = min(max(s.Share, 0.01), 0.99) }),
+		Values:      values(func(s *Starve, t Traits) Traits { t.Stands = min(max(s.Share, 0.01), 0.99); return t }),
 		Unsupported: unsupported(func(_ *Starve, a Around) string { return standing(a, "the starvation") }),
 		Constraints: []Constraint{only("one replica is starved at a time", one, func(s *Starve) *Aim { return &s.Aim }),
 			because("period", func(s *Starve, c Checker) string {

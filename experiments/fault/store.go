@@ -138,7 +138,7 @@ var stores = []Kind{
 			{Word: "stop_leader", Traits: lasting("stop_leader", ""), Does: "the server that leads the others is killed and stays away; its data survives", Seen: "its process is gone", Undone: started,
 				Told: "the store's leader killed{for}", Shows: "the leader was away for"},
 		},
-		Values: values(func(s *Store, t *Traits) {
+		Values: values(func(s *Store, t Traits) Traits {
 			t.KeepsData = s.Keep
 			if slices.Contains([]Do{StorePause, StoreFreeze, StoreFreezeLeader, StoreFailover}, s.Do) {
 				t.NotEmbedded = string(s.Do)
@@ -146,6 +146,7 @@ var stores = []Kind{
 			if s.Keep {
 				t.NotEmbedded = "keep its data"
 			}
+			return t
 		}),
 		Unsupported: unsupported(func(s *Store, a Around) string {
 			switch {

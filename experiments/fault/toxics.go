@@ -66,9 +66,9 @@ func toxic[F any](word, says string, defaults F, fine []string, words Form, all 
 	if words.Undone != "" {
 		k.Undone = words.Undone
 	}
-	k.Values = values(func(f *F, t *Traits) {
+	k.Values = values(func(f *F, _ Traits) Traits {
 		w := any(f).(Network).Wire()
-		*t = Traits{Class: ClassPause, Noun: "fault", GoesOn: "a fault of the network goes on until it is ended", OnTheWay: true, Cuts: w.Cut != "", Holds: w.Add + w.Jitter}
+		return Traits{Class: ClassPause, Noun: "fault", GoesOn: "a fault of the network goes on until it is ended", OnTheWay: true, Cuts: w.Cut != "", Holds: w.Add + w.Jitter}
 	})
 	k.Unsupported = unsupported(func(_ *F, a Around) string { return proxyless(a) })
 	k.Constraints = append(k.Constraints, breaks("", "strikes one replica, and the proxy of proxy.route is on the way of all of them: say all: true, or name one of each replica's own, as route: \"redis-{name}\"",

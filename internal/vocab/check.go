@@ -54,11 +54,12 @@ func (f *File) check(path string, v reflect.Value) {
 
 // section holds the fields of a section against their rules.
 func (f *File) section(path string, v reflect.Value) {
-	fields, whole := f.fields(v.Type(), nil)
+	of := f.Vocabulary.section(v.Type())
+	whole := of.whole
 	if f.Invalid(path) && (len(whole.One) > 0 || len(whole.Any) > 0) || !f.whole(path, v, whole) {
 		return
 	}
-	for _, d := range fields {
+	for _, d := range of.fields {
 		at, value := Join(path, d.Name), v.FieldByIndex(d.Index)
 		switch {
 		case d.Kind != "":

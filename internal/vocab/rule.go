@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 )
@@ -25,6 +26,8 @@ type Vocabulary struct {
 	Formats  map[string]Format              // what a text can be, beside those of the engine: format=NAME or format=NAME:ARGUMENT
 	Facts    map[string]string              // in words, what a condition @NAME asks of the file as a whole: "mode: observe"
 	Unions   func() map[reflect.Type]*Union // fields of these interfaces are sections, each under the word of its kind
+
+	known sync.Map // what fields gives, by type: a type does not change
 }
 
 // Union is an interface of which a file has one of several sections.
@@ -168,8 +171,23 @@ type Field struct {
 
 // Fields are the fields of a section, in their order.
 func (y *Vocabulary) Fields(t reflect.Type) []Field {
-	fields, _ := y.fields(t, nil)
-	return fields
+	return y.section(t).fields
+}
+
+type section struct {
+	fields []Field
+	whole  Rule
+}
+
+// section is what fields gives, found once: every value of every file asks for it.
+func (y *Vocabulary) section(t reflect.Type) section {
+	if known, ok := y.known.Load(t); ok {
+		return known.(section)
+	}
+	var s section
+	s.fields, s.whole = y.fields(t, nil)
+	y.known.Store(t, s)
+	return s
 }
 
 // fields are the fields of a section, and the rule of the section as a whole, which stands at its field _.

@@ -26,6 +26,8 @@ type Facts struct {
 	Torn       string
 	Cal        history.Calibration
 	Env        *history.Environment
+	standby    bool           // the experiment has a fault that makes one the store
+	ownCalls   bool           // the replicas are lockdrill's own, and say what they ask for
 	prediction *history.Event // what rehearsals gave before the drill; nil = none recorded
 
 	Keys     map[string]*Key
@@ -125,6 +127,8 @@ func Read(file, scaled *experiments.Experiment, h history.Source) (*Facts, error
 		Ready: map[string]int64{}, heard: map[string]bool{}, called: map[string]string{}, Probes: map[string]*Coverage{}, Samples: signals.Samples{},
 		Ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, told: history.Numbers{}, Unread: map[string]Unread{}, vanishings: map[*Epoch]vanishing{}, beliefs: map[string][]*history.Event{}, Phases: map[string]*history.Event{},
 	}
+	ix.standby = slices.ContainsFunc(scaled.Faults, func(f experiments.Fault) bool { return f.Traits().FailsOver })
+	ix.ownCalls = scaled.LockCalls() != "" && scaled.Kubernetes == nil
 	if err := ix.read(h); err != nil {
 		return nil, err
 	}

@@ -161,7 +161,7 @@ func (ix *Facts) unlike(f *effect, mark int64, done bool) string {
 
 // rules are those that the lock's writers ask the ledger to keep to; told is false where they are somebody else's, who may ask for others.
 func (ix *Facts) rules(lock string) (fenced, strict, told bool) {
-	fenced, told = true, ix.Exp.LockCalls() != "" && ix.Exp.Kubernetes == nil
+	fenced, told = true, ix.ownCalls
 	if w := ix.Exp.WorkUnder(lock); w != nil {
 		fenced, strict = w.Fenced, w.Strict
 	}

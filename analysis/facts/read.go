@@ -349,7 +349,8 @@ func (r *reader) fault(ev *history.Event) {
 		return
 	}
 	if s == nil {
-		s = &Shot{Op: ev.Op, ID: ev.Fault.ID, num: ev.Fault.Shot, Kind: ev.Fault.Kind, Does: fault.Seen(ev.Fault.Kind, ev.Fault.Form, ev.Fault.Via).Traits(),
+		f := ev.Fault
+		s = &Shot{Op: ev.Op, ID: f.ID, num: f.Shot, Kind: f.Kind, form: f.Form, via: f.Via, Does: fault.Seen(f.Kind, f.Form, f.Via).Traits(),
 			counts: map[string]int64{}, ends: map[string]*history.Span{}, Locks: map[string]bool{}, Contended: map[string]bool{}}
 		r.shots[ev.Op] = s
 		r.ix.Shots = append(r.ix.Shots, s)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -52,8 +51,11 @@ func (s *Shot) take(ev *history.Event) {
 		return
 	}
 	s.victim = cmp.Or(s.victim, f.Victim)
-	s.timing, s.via, s.form = cmp.Or(s.timing, f.Timing), cmp.Or(s.via, f.Via), cmp.Or(s.form, f.Form)
-	s.Does = fault.Seen(s.Kind, s.form, s.via).Traits()
+	s.timing = cmp.Or(s.timing, f.Timing)
+	if s.via == "" && f.Via != "" || s.form == "" && f.Form != "" {
+		s.via, s.form = cmp.Or(s.via, f.Via), cmp.Or(s.form, f.Form)
+		s.Does = fault.Seen(s.Kind, s.form, s.via).Traits()
+	}
 	s.configured, s.want = cmp.Or(s.configured, f.Configured), max(s.want, f.Want)
 	for _, v := range append([]string{f.Victim}, f.Victims...) {
 		if v != "" && v != history.VictimStore && !slices.Contains(s.victims, v) {
@@ -298,12 +300,7 @@ func (ix *Facts) ShotsOf(id string) int {
 
 // FailsOver reports a fail-over of the locks' store, declared or fired.
 func (ix *Facts) FailsOver() bool {
-	fired := slices.ContainsFunc(ix.Shots, func(s *Shot) bool {
-		return s.Does.FailsOver
-	})
-	return fired || slices.ContainsFunc(ix.Exp.Faults, func(f experiments.Fault) bool {
-		return f.Traits().FailsOver
-	})
+	return ix.standby || slices.ContainsFunc(ix.Shots, func(s *Shot) bool { return s.Does.FailsOver })
 }
 
 // Clean reports that everything that was cleaned up was verified, as far as the history tells.

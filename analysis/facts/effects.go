@@ -15,10 +15,10 @@ type effect struct {
 	history.Entry
 	N, Fence int64
 	// Of a system that is not ours.
-	begins bool                // it shows its writer at work
 	op     string              // "" = not known
 	token  string              // likewise
 	by     verdict.Attribution // what says that it is epoch's; "" = nothing, and epoch is nobody's
+	begins bool                // it shows its writer at work
 	unsure bool                // it may be of another epoch of its writer's as well, or of one that nobody saw
 
 	key   *Key

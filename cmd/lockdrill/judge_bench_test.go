@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"os/exec"
@@ -12,13 +14,15 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
 // oldOfPython is what judge cost on this file before a history was read once: so many times what Python's json costs.
 const oldOfPython = 3.0
 
-// BenchmarkJudgeBesidePython judges a long history and writes all reports, in turn with Python's json over the same lines.
+// BenchmarkJudgeBesidePython judges a long history and writes all reports, in turn with two yardsticks over the same lines, of which
+// nothing is kept: Python's json, and encoding/json into an Event.
 func BenchmarkJudgeBesidePython(b *testing.B) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -26,7 +30,7 @@ func BenchmarkJudgeBesidePython(b *testing.B) {
 	}
 	dir := b.TempDir()
 	longRun(b, dir)
-	var ours, theirs time.Duration
+	var ours, theirs, decoded time.Duration
 	for b.Loop() {
 		from := processorTime(b)
 		if _, err := judgeDir(io.Discard, dir); err != nil {
@@ -38,11 +42,37 @@ func BenchmarkJudgeBesidePython(b *testing.B) {
 			b.Fatalf("%v: %s", err, out)
 		}
 		theirs += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+		from = processorTime(b)
+		decodeEvents(b, filepath.Join(dir, historyFile))
+		decoded += processorTime(b) - from
 	}
 	b.ReportMetric(ours.Seconds()/float64(b.N), "cpu-s/judge")
 	b.ReportMetric(theirs.Seconds()/float64(b.N), "cpu-s/python")
+	b.ReportMetric(decoded.Seconds()/float64(b.N), "cpu-s/encoding-json")
 	b.ReportMetric(ours.Seconds()/theirs.Seconds(), "of-python")
+	b.ReportMetric(ours.Seconds()/decoded.Seconds(), "of-encoding-json")
 	b.ReportMetric(oldOfPython, "of-python-before")
+}
+
+// decodeEvents decodes each line of a history after its first, which is the header.
+func decodeEvents(b *testing.B, path string) {
+	f, err := os.Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 4<<20)
+	lines.Scan()
+	for lines.Scan() {
+		var ev history.Event
+		if err := json.Unmarshal(lines.Bytes(), &ev); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // longRun fills dir with a rehearsed drill of some 69,000 events.

@@ -15,6 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/probes/effects"
 )
@@ -164,12 +165,12 @@ func (d *Drill) hearEffects(o *testbed.PodsOptions) {
 		return
 	}
 	line, gap := o.OnLine, o.OnCut
-	o.OnLine = func(incarnation string, text []byte, at history.Span) {
+	o.OnLine = func(incarnation string, l follow.Line) {
 		if line != nil {
-			line(incarnation, text, at)
+			line(incarnation, l)
 		}
-		for _, l := range d.lines {
-			l.Line(incarnation, incarnation, text, at)
+		for _, of := range d.lines {
+			of.Line(incarnation, incarnation, l)
 		}
 	}
 	o.OnCut = func(whose string, at history.Span) {
@@ -223,7 +224,7 @@ func linesNow(ctx context.Context, e *experiments.Experiment, c Consent, lines *
 	if err := now.pods(ctx, e, c); err != nil {
 		return err
 	}
-	now.eachLine(ctx, e, func(pod string, text []byte) { lines.Line(pod, pod, text, history.Span{}) })
+	now.eachLine(ctx, e, history.Span{}, func(pod string, l follow.Line) { lines.Line(pod, pod, l) })
 	return nil
 }
 

@@ -212,13 +212,13 @@ func (d *Drill) hearHolders(o *testbed.PodsOptions) {
 		return
 	}
 	line := o.OnLine
-	o.OnLine = func(incarnation string, text []byte, at history.Span) {
+	o.OnLine = func(incarnation string, l follow.Line) {
 		if line != nil {
-			line(incarnation, text, at)
+			line(incarnation, l)
 		}
 		if logs := d.heard.Load(); logs != nil {
 			for _, g := range *logs {
-				g.Line(incarnation, text, at)
+				g.Line(incarnation, l)
 			}
 		}
 	}

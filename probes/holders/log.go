@@ -1,7 +1,6 @@
 package holders
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"regexp"
@@ -38,9 +37,9 @@ func NewLog(pattern *regexp.Regexp, glob string, lives func() []Life, clock func
 	if glob != "" {
 		g.files = follow.New(follow.Options{
 			Globs: []string{glob}, Clock: clock,
-			Line: func(path string, line []byte, at history.Span) {
+			Line: func(path string, line follow.Line) {
 				if l, ok := g.writer(path); ok {
-					g.Line(l, line, at)
+					g.Line(l, line)
 				}
 			},
 			Gap: func(string, history.Span, string, bool) {}, // no line is no word
@@ -59,9 +58,12 @@ func (g *Log) writer(path string) (string, bool) {
 	return "", false
 }
 
-// Line takes a line of the log of a life, written within at.
-func (g *Log) Line(incarnation string, line []byte, at history.Span) {
-	m := g.pattern.FindSubmatch(line)
+// Line takes a line of the log of a life.
+func (g *Log) Line(incarnation string, line follow.Line) {
+	m := g.pattern.FindSubmatch(line.Text)
+	if m == nil {
+		m = g.pattern.FindSubmatch(line.Whole)
+	}
 	if m == nil {
 		return
 	}
@@ -75,7 +77,7 @@ func (g *Log) Line(incarnation string, line []byte, at history.Span) {
 		delete(g.seen, g.order[0])
 		g.order = g.order[1:]
 	}
-	g.seen[id] = sighting{incarnation, at}
+	g.seen[id] = sighting{incarnation, line.At}
 }
 
 // Read reads what the files have got since the last time; of a replica that is new to it, also the lines before. It may be called at any
@@ -101,14 +103,8 @@ func (g *Log) Read() {
 
 // readOld reads the lines before the present end of a life's log: they were written at any time up to now.
 func (g *Log) readOld(l Life) {
-	end, err := follow.Tail(l.Log, oldLines)
-	if err != nil {
-		return // reading on says so
-	}
-	at := history.Span{From: 0, To: g.clock()}
-	for line := range bytes.Lines(end) {
-		g.Line(l.Incarnation, bytes.TrimRight(line, "\r\n"), at)
-	}
+	// What cannot be read now, reading on tells of.
+	_ = follow.Tail(l.Log, oldLines, history.Span{To: g.clock()}, func(line follow.Line) { g.Line(l.Incarnation, line) })
 }
 
 // Close closes the files.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -192,14 +193,11 @@ func (p *expositions) read(ctx context.Context, at string, into *history.Sample)
 	if len(body) == maxExposition {
 		return &answered{fmt.Sprintf("%d MiB or more", maxExposition>>20)}
 	}
-	families, err := parseExposition(body)
+	families, err := parseExposition(body, p.metric.Series)
 	if err != nil {
 		return &answered{"no exposition: " + err.Error()}
 	}
 	for name, f := range families {
-		if !strings.HasPrefix(p.metric.Series, name) {
-			continue
-		}
 		all, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{}, f)
 		if err != nil {
 			return &answered{"a " + name + " that has no samples: " + err.Error()}
@@ -218,8 +216,8 @@ func (p *expositions) pick(all model.Vector) (values []history.Value) {
 			values = append(values, history.Value{Labels: labelsOf(s.Metric), Value: history.Number(s.Value)})
 		}
 	}
-	slices.SortFunc(values, byLabels)
-	return values
+	slices.SortStableFunc(values, byLabels)
+	return slices.CompactFunc(values, func(a, b history.Value) bool { return maps.Equal(a.Labels, b.Labels) }) // of one that is told twice the first counts, as for Prometheus
 }
 
 func byLabels(a, b history.Value) int {

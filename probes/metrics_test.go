@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -241,6 +242,7 @@ func TestAPageIsReadAsPrometheusReadsIt(t *testing.T) {
 		{"absent, and something is no sample", "other 1\nother abc\n", `no exposition: line 2, "other abc", is no sample`},
 		{"JSON", `{"status":"success"}`, `no exposition: line 1, "{\"status\":\"success\"}", is no sample`},
 		{"a word", "OK\n", `no exposition: line 1, "OK", is no sample`},
+		{"too many series", manySeries(maxSeries + 1), "1001 series that match, at most 1000 are read: say labels"},
 		{"nothing", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -257,4 +259,12 @@ func TestAPageIsReadAsPrometheusReadsIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+func manySeries(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "c{n=\"%d\"} 1\n", i)
+	}
+	return b.String()
 }

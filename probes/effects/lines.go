@@ -109,7 +109,8 @@ type Files struct {
 	Globs   []string
 	Pattern string
 	Clock   func() int64
-	Writer  func(path string) string // the incarnation whose log a path is now; nil = files of anybody's
+	// Writer is the life whose log a path is now, and since when it surely lives; nil = files of anybody's.
+	Writer func(path string) (incarnation string, since int64)
 }
 
 // NewFiles returns a reader of files of lines.
@@ -119,11 +120,17 @@ func NewFiles(o Files) (Reader, error) {
 		return nil, err
 	}
 	if o.Writer == nil {
-		o.Writer = func(string) string { return "" }
+		o.Writer = func(string) (string, int64) { return "", 0 }
 	}
 	return &files{lines, o.Globs, follow.New(follow.Options{
 		Globs: o.Globs, Clock: o.Clock,
-		Line: func(path string, line follow.Line) { lines.Line(path, o.Writer(path), line) },
+		Line: func(path string, line follow.Line) {
+			who, since := o.Writer(path)
+			if since > line.At.From { // the life before it may have written that
+				who = ""
+			}
+			lines.Line(path, who, line)
+		},
 		Gap: func(path string, _ history.Span, why string, lost bool) {
 			if lost {
 				lines.Cut(filepath.Base(path) + ": " + why)

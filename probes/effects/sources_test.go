@@ -138,6 +138,28 @@ func TestLinesOfFilesThatAreRotated(t *testing.T) {
 	}
 }
 
+// A log goes on over restarts: what was perhaps written before a life began is nobody's that is known.
+func TestALineFromBeforeALifeIsNotItsOwn(t *testing.T) {
+	path, now, since := filepath.Join(t.TempDir(), "a.log"), int64(0), int64(0)
+	write := func(job string) { must(t, os.WriteFile(path, []byte(`{"job":"`+job+`"}`+"\n"), 0o600)) }
+	write("first")
+	r, err := NewFiles(Files{Globs: []string{path}, Clock: func() int64 { now++; return now }, Writer: func(string) (string, int64) { return "r1.2", since }})
+	must(t, err)
+	defer r.Close()
+	_, _ = read(t, r, "job", false)
+	for _, c := range []struct {
+		since int64
+		want  string
+	}{{now, "r1.2"}, {now + 2, ""}} {
+		since = c.since
+		must(t, os.Remove(path))
+		write("next")
+		if _, b := read(t, r, "job", false); len(b.Entries) != 1 || b.Entries[0].Writer != c.want {
+			t.Errorf("since %d: %+v", c.since, b.Entries)
+		}
+	}
+}
+
 func TestEntriesAreMappedIntoTheHistory(t *testing.T) {
 	lines, err := NewLines("")
 	must(t, err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -58,6 +59,35 @@ func (a advice) jeopardy(lock string) string {
 		}
 	}
 	return fmt.Sprintf("Add a fault that outlasts the lease: renew_failures for longer than the ttl of %s.", figures.Exact(int64(ttl)))
+}
+
+// stop is how work ends before its lease does.
+func (a advice) stop(lock string) string {
+	if a.deadline(lock) {
+		return "Stop the work before the lease ends, with a stop budget that it keeps, and fence its effects at the resource: who is paused stops nothing by a deadline."
+	}
+	return "Stop the work before the lease ends: use a policy with a deadline."
+}
+
+// giveUp is how a lock is given up when it has to be, by which part of its abandonments was wrong.
+func (a advice) giveUp(lock, part string) string {
+	switch l := a.file.Lock(lock); {
+	case part == verdict.Late:
+		return "Give the work a larger stop budget, or count fewer failures: N * interval + op timeout must stay below the ttl."
+	case part == verdict.Missed && a.deadline(lock):
+		return "See what kept the holder from its deadline, and fence its effects at the resource: who is paused gives nothing up."
+	case part == verdict.Missed:
+		return "Use a policy with a deadline (class standard or critical), so that the holder stops by itself before its lease ends."
+	case l != nil && l.Policy.Class == lockcore.Standard:
+		return "Give the work a smaller stop budget, or the lease a longer ttl: the deadline came before the store answered again."
+	}
+	return "Allow more failures before the lock is given up. With class standard only the deadline decides."
+}
+
+// deadline reports a lock whose holders stop by a deadline.
+func (a advice) deadline(lock string) bool {
+	l := a.file.Lock(lock)
+	return l != nil && (l.Policy.Class == lockcore.Standard || l.Policy.Class == lockcore.Critical)
 }
 
 // trials is how a quantile gets as many trials of the lock as it needs.

@@ -3,13 +3,12 @@ package analysis
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/advicetest"
 	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -242,41 +241,12 @@ func TestDeclaredLimit(t *testing.T) {
 // No advice names what the file has: over all recorded runs, as they are and with each shot void for each reason, as long as fewer shots,
 // longer faults and other moments could be advised.
 func TestNoAdviceNamesWhatTheFileHas(t *testing.T) {
-	count := regexp.MustCompile(`(?:repeat: \{count: |at_most to )(\d+)`)
-	check := func(of string, e *experiments.Experiment, j *verdict.Judgement) (n int) {
-		has := advice{e}
-		tell := func(lock, next string) {
-			n++
-			if m := count.FindStringSubmatch(next); m != nil {
-				if want, _ := strconv.Atoi(m[1]); want <= has.declared(lock) {
-					t.Errorf("%s: %q, and the file declares %d", of, next, has.declared(lock))
-				}
-			}
-			for _, f := range e.Faults {
-				outlasts := f.For > has.ttl(lock) && has.ttl(lock) > 0 && has.strikes(&f, lock)
-				if outlasts && f.Traits().Class == verdict.ClassPause && strings.Contains(next, "Let the fault outlast") ||
-					outlasts && f.Traits().Fails == lockcore.OpRenew && strings.Contains(next, "Add a fault that outlasts") {
-					t.Errorf("%s: %q, and %s lasts %s", of, next, f.ID, f.For)
-				}
-				if len(e.Faults) == 1 && (f.Moment() == fault.AfterGrant && strings.Contains(next, "phase: after_grant") ||
-					f.Moment() == fault.Acquired && strings.Contains(next, "on: acquired")) {
-					t.Errorf("%s: %q, and %s has it", of, next, f.ID)
-				}
-			}
-			if strings.Contains(next, "allow_overlap") && len(e.AllowOverlap) == 0 {
-				t.Errorf("%s: %q, and the file has none", of, next)
-			}
+	check := func(of string, e *experiments.Experiment, j *verdict.Judgement) int {
+		idle, told := advicetest.Idle(e, j)
+		for _, says := range idle {
+			t.Errorf("%s: %s", of, says)
 		}
-		for _, m := range j.Missing {
-			tell("", m.Next)
-		}
-		for _, r := range j.Rows() {
-			tell(r.Lock, r.Next)
-			for _, m := range r.Missing {
-				tell(r.Lock, m.Next)
-			}
-		}
-		return n
+		return told
 	}
 	told := 0
 	for name := range cases {

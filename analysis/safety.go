@@ -232,7 +232,7 @@ func lagged(j *judging, l *experiments.Limit) figure {
 
 // unownedWork is how long holders worked past the end of their lease, in all.
 func unownedWork(j *judging, l *experiments.Limit) figure {
-	var f figure
+	f := figure{hints: hints{next: j.advice().stop(l.Lock)}}
 	for _, e := range j.ix.EpochsOf(l.Lock) {
 		if len(e.Works) == 0 {
 			continue

@@ -40,7 +40,7 @@ func gaveUp(j *judging, l *experiments.Limit) figure {
 	g := j.giveups[l.Lock]
 	t := map[string]facts.Tally{verdict.Missed: g.Missed, verdict.Late: g.Late, verdict.Needless: g.Needless}[l.Part]
 	saw := fmt.Sprintf("%s, with %s in jeopardy", figures.Plural(t.Lo, l.Part+" abandonment"), figures.Plural(g.Jeopardies.Lo, "epoch"))
-	return figure{Value: t.Value(), n: g.Jeopardies.Lo, evidence: g.Evidence, hints: hints{saw: saw, why: g.FirstOf(l.Part)}}
+	return figure{Value: t.Value(), n: g.Jeopardies.Lo, evidence: g.Evidence, hints: hints{saw: saw, why: g.FirstOf(l.Part), next: j.advice().giveUp(l.Lock, l.Part)}}
 }
 
 // longest is the longest of a time that epochs have.

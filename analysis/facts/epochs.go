@@ -17,7 +17,6 @@ type Epoch struct {
 	named         string // the source that says so, where nobody claims it; "" = the lock itself
 	Fence         int64  // 0 = not known
 	N             int64  // the event that tells of the grant best
-	nth           int    // of the grants of one value under the key: 0 is the first
 
 	Acquires, Renewals, Releases []*Call // releases: gives-back of every kind, undo included
 	refusals                     []*Call // acquires of others that were told that this epoch holds the key
@@ -31,6 +30,7 @@ type Epoch struct {
 	whySkipped                   string
 
 	sure     bool         // surely granted; otherwise only possibly
+	nth      int32        // of the grants of one value under the key: 0 is the first
 	Granted  history.Span // the instant of the grant
 	rank     int          // place in the key's order of grants, 1 is the first; 0 = not surely granted
 	Stranger bool         // a token that a fault of ours put there, or a roll-back of the store

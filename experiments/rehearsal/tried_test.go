@@ -40,6 +40,7 @@ const (
 	countUnclear    = "needed or needless"
 	countPassed     = "rows that pass"
 	countFailed     = "rows that fail"
+	countAdvice     = "pieces of advice"
 )
 
 // enough is how much of each there is at least in the seeds of a plain test.
@@ -47,7 +48,7 @@ func enough() map[string]int {
 	return map[string]int{
 		countKills: 1000, countOthers: 2000, countRecoveries: 2000, countCensored: 200, countOverlaps: 500, countEffects: 2000, countDebts: 2000,
 		countUnowned: 500, countDuplicates: 300, countAbandoned: 5000, countMissed: 3000, countLate: 400, countNeeded: 700, countNeedless: 4000,
-		countPassed: 800, countFailed: 2000,
+		countPassed: 800, countFailed: 2000, countAdvice: 10000,
 	}
 }
 

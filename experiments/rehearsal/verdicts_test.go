@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/advicetest"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -21,6 +22,9 @@ func (c *comparison) verdicts(h *history.History, seed uint64) {
 	e := *c.e
 	e.SLOs = slices.Concat(e.SLOs, limits(c.e, rand.New(rand.NewPCG(seed, 6))))
 	j := analysis.Judge(&e, &live)
+	idle, told := advicetest.Idle(&e, j)
+	c.wrong = append(c.wrong, idle...)
+	c.tried.count(countAdvice, told)
 	for i := range j.SLOs {
 		r := &j.SLOs[i]
 		what := fmt.Sprintf("row %s of %s, limit %g, measured from %g", r.Measure, r.Lock, r.Limit, r.Lo)

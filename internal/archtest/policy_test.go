@@ -97,6 +97,8 @@ var policy = []place{
 		why: "what happened, from experiment and history alone: it holds nothing against a promise, so that a picture can be drawn without the judge"},
 	{path: "analysis", below: []string{"analysis/facts"}, bans: both(world, clock),
 		why: "a judgement is a pure function of experiment and history: a run judged again next year gives the same answer"},
+	{path: "analysis/advicetest", below: []string{"analysis/verdict"}, bans: both(world, clock),
+		why: "what no advice may name, for recorded runs and rehearsals alike: it reads words and file, and does not know how advice is chosen"},
 	{path: "analysis/compare", below: []string{"analysis/forecast"}, bans: both(world, clock),
 		why: "holds judged runs beside one another: it asks what it needs of a run, so that whoever shows its documents does not reach the judge"},
 	{path: "internal/archive", below: []string{"analysis/compare"},

@@ -11,6 +11,7 @@ import (
 
 // spoken are files that may look into words, each with its reason: they are words of others, or nothing is decided by them.
 var spoken = map[string]string{
+	"analysis/advicetest/advicetest.go": "tests of what advice says",
 	"analysis/reach.go":                 "abortText: whether the sentence of an abort begins with its word already",
 	"cmd/lockdrill/run.go":              "errors of cobra have no types",
 	"injectors/clock.go":                "a fixed phrase of the worker protocol, with a figure",

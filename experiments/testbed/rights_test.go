@@ -69,3 +69,35 @@ func TestAnUnknownPrimaryIsNoAbsentKey(t *testing.T) {
 		t.Errorf("%v, %v", said, err)
 	}
 }
+
+// Why a server cannot be asked is told with the field that says otherwise.
+func TestWhyAServerCannotBeAskedNamesTheField(t *testing.T) {
+	secure, ca, _ := redistest.StartTLS(t)
+	plain := redistest.Start(t)
+	closed := redistest.Start(t)
+	owner := redis.NewClient(&redis.Options{Addr: closed, DisableIdentity: true})
+	t.Cleanup(func() { _ = owner.Close() })
+	if err := owner.ConfigSet(t.Context(), "requirepass", secret).Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("RIGHTS_WRONG", "wrong")
+	for _, c := range []struct {
+		name string
+		at   experiments.Redis
+		want string
+	}{
+		{"TLS, and its authority is not named", experiments.Redis{URL: "rediss://" + secure}, "ca names the file of the authority"},
+		{"TLS, and it is asked without", experiments.Redis{URL: "redis://" + secure}, "does it speak TLS only? Then the address begins with rediss://"},
+		{"no TLS, and it is asked with", experiments.Redis{URL: "rediss://" + plain, CA: ca}, "does it speak TLS? Without it the address begins with redis://"},
+		{"no password", experiments.Redis{URL: "redis://" + closed}, "the server wants a password: password_env names the variable"},
+		{"another password", experiments.Redis{URL: "redis://" + closed, PasswordEnv: "RIGHTS_WRONG"}, "does not take the user and password that username_env and password_env name"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.at.Mode = experiments.RedisExternal
+			if _, said, err := Environment(t.Context(), c.at); err == nil || said || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}

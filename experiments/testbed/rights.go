@@ -57,12 +57,35 @@ func Rights(ctx context.Context, r experiments.Redis, locks []string) error {
 		}
 		all = append(all, look)
 	}
+	for _, key := range locks {
+		if why := noLock(ctx, c, key); why != "" {
+			return fmt.Errorf("%s: key %s %s", target(w), key, why)
+		}
+	}
 	for _, a := range all {
 		if why := a.refused(c.Do(ctx, a.words...).Err()); why != "" {
 			return fmt.Errorf("%s: %s", target(w), why)
 		}
 	}
 	return nil
+}
+
+// noLock says why what stands under a key now cannot be read as a lock; "" = it can, or nothing does, or the server does not tell.
+func noLock(ctx context.Context, c redis.UniversalClient, key string) string {
+	kind, err := c.Type(ctx, key).Result()
+	if err != nil {
+		return ""
+	}
+	switch kind {
+	case "none", "string":
+		return ""
+	case "hash":
+		if left, err := c.PTTL(ctx, key).Result(); err == nil && left == -1 {
+			return "is a hash without an expiry: such a lock is never taken over, and lockdrill does not read it as one"
+		}
+		return ""
+	}
+	return "is a " + kind + ", which is no lock"
 }
 
 // refused says why the command cannot be used; "" = it can, as far as can be told.

@@ -48,6 +48,24 @@ func TestRightsAreKnownBeforeTheFirstWrite(t *testing.T) {
 	if keys, err := owner.Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
 		t.Errorf("something was written: %v, %v", keys, err)
 	}
+	asOwner := experiments.Redis{Mode: experiments.RedisExternal, URL: r.URL}
+	for _, c := range []struct {
+		words []any
+		want  string
+	}{
+		{[]any{"hset", "h", "owner", "1"}, "key h is a hash without an expiry"},
+		{[]any{"pexpire", "h", "60000"}, ""},
+		{[]any{"set", "s", "token"}, ""},
+		{[]any{"rpush", "l", "token"}, "key l is a list, which is no lock"},
+	} {
+		if err := owner.Do(t.Context(), c.words...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		err := Rights(t.Context(), asOwner, []string{c.words[1].(string)})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v: %v, want %q", c.words, err, c.want)
+		}
+	}
 	if err := owner.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -133,11 +133,15 @@ func intervalOf(r stats.Range, known bool) *Interval {
 func pairingsOf(base, head []*Observed) (all []pairing) {
 	for side, runs := range [][]*Observed{base, head} {
 		for _, o := range runs {
-			for _, s := range o.Rows {
+			for i := range o.Rows {
+				s := &o.Rows[i].Sample
+				if o.Rehearsal && s.Question.LiveOnly() {
+					continue
+				}
 				at := slices.IndexFunc(all, func(p pairing) bool { return p.Lock == s.Question.Lock && p.Measure == s.Name() })
 				if at < 0 {
 					at = len(all)
-					all = append(all, pairing{Sample: s, Lock: s.Question.Lock, Measure: s.Name(), only: []string{"base", "head"}[side]})
+					all = append(all, pairing{Sample: *s, Lock: s.Question.Lock, Measure: s.Name(), only: []string{"base", "head"}[side]})
 				}
 				all[at].add(side, o.Run, s)
 			}
@@ -168,7 +172,7 @@ func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
 	return all, nil
 }
 
-func (p *pairing) add(side int, run ComparedRun, s verdict.Sample) {
+func (p *pairing) add(side int, run ComparedRun, s *verdict.Sample) {
 	if side == 0 {
 		p.base.add(run, s.Values)
 		return

@@ -10,7 +10,7 @@ type Sample struct {
 	Of            string  // what one value is of: kill (or burst, pause ...), else run
 	Limit         float64 // in the unit
 	Values        []Range `json:",omitempty"` // one a trial, else the run's; none where the question was not reached
-	N             int     `json:",omitempty"` // trials
+	N             int     `json:",omitempty"` // trials, else what the row counts: jobs, epochs ...
 	Surely, Maybe int     `json:",omitempty"` // that surely missed the limit, and that may have, those included
 	Open          string  `json:",omitempty"` // why every one of them may have; "" = the evidence was whole
 	Broken        bool    `json:",omitempty"` // a breach that no number of trials makes right

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -134,6 +133,7 @@ func otherLimits(runs []*Observed) (ds []Difference) {
 // pooledRow is one quantile over all runs.
 func pooledRow(runs []*Observed, q *Row, o PoolOptions) PooledRow {
 	row := PooledRow{Lock: q.Question.Lock, Measure: q.Question.Name(), Limit: q.Limit, Of: q.Of, Verdict: verdict.Inconclusive, Runs: []PooledHit{}}
+	all := verdict.Sample{Question: q.Question, Of: q.Of, Growing: true}
 	for _, r := range runs {
 		x := r.Rows[slices.IndexFunc(r.Rows, func(x Row) bool { return x.is(q.Question.Lock, q.Question.Name()) })]
 		hit := PooledHit{Run: r.Run.ID, N: x.N, Surely: x.Surely, Maybe: x.Maybe, Why: x.Open}
@@ -143,17 +143,16 @@ func pooledRow(runs []*Observed, q *Row, o PoolOptions) PooledRow {
 		if hit.Why != "" {
 			hit.Maybe = hit.N
 		}
-		row.N, row.Surely, row.Maybe = row.N+hit.N, row.Surely+hit.Surely, row.Maybe+hit.Maybe
+		all.N, all.Surely, all.Maybe = all.N+hit.N, all.Surely+hit.Surely, all.Maybe+hit.Maybe
 		row.Runs = append(row.Runs, hit)
 	}
-	asked := forecast.Question{Limit: q.Question, N: row.N, Surely: row.Surely, Maybe: row.Maybe}
-	row.Why = asked.Says(row.Of)
+	row.N, row.Surely, row.Maybe, row.Why = all.N, all.Surely, all.Maybe, all.Says()
 	worse := recentlyWorse(runs, q, o.CompareOptions)
-	switch answer := asked.Answer(); {
+	switch answer := all.Answer(); {
 	case answer == verdict.Fail:
 		row.Verdict = verdict.Fail
 	case answer == verdict.Inconclusive:
-		row.More = asked.More()
+		row.More = all.Needed() - all.N
 	case o.Start == "":
 		row.Why += ", but the runs were chosen by hand"
 	case runs[0].Rehearsal:

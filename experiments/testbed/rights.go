@@ -2,8 +2,11 @@ package testbed
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,12 +57,35 @@ func Rights(ctx context.Context, r experiments.Redis, locks []string) error {
 		}
 		all = append(all, look)
 	}
+	for _, key := range locks {
+		if why := noLock(ctx, c, key); why != "" {
+			return fmt.Errorf("%s: key %s %s", target(w), key, why)
+		}
+	}
 	for _, a := range all {
 		if why := a.refused(c.Do(ctx, a.words...).Err()); why != "" {
 			return fmt.Errorf("%s: %s", target(w), why)
 		}
 	}
 	return nil
+}
+
+// noLock says why what stands under a key now cannot be read as a lock; "" = it can, or nothing does, or the server does not tell.
+func noLock(ctx context.Context, c redis.UniversalClient, key string) string {
+	kind, err := c.Type(ctx, key).Result()
+	if err != nil {
+		return ""
+	}
+	switch kind {
+	case "none", "string":
+		return ""
+	case "hash":
+		if left, err := c.PTTL(ctx, key).Result(); err == nil && left == -1 {
+			return "is a hash without an expiry: such a lock is never taken over, and lockdrill does not read it as one"
+		}
+		return ""
+	}
+	return "is a " + kind + ", which is no lock"
 }
 
 // refused says why the command cannot be used; "" = it can, as far as can be told.
@@ -104,10 +130,45 @@ func patternOf(key string) string {
 	return key
 }
 
-// unknownMaster is the error of Sentinels that know no primary of that name; else err.
-func unknownMaster(err error, w undo.Store) error {
-	if w.Sentinel != nil && errors.Is(err, redis.Nil) && err != redis.Nil { //nolint:errorlint // alone it is the answer of a server that has no such key
-		return fmt.Errorf("the Sentinels know no primary %q: redis.sentinel.master is a name that they monitor (SENTINEL MASTERS lists them)", w.Sentinel.Master)
+// explained adds to why a server cannot be asked which field says otherwise.
+func explained(err error, w undo.Store) error {
+	if err == nil || err == redis.Nil { //nolint:errorlint // alone it is the answer of a server that has no such key
+		return err
 	}
-	return err
+	var (
+		authority x509.UnknownAuthorityError
+		host      x509.HostnameError
+		record    tls.RecordHeaderError
+		timeout   interface{ Timeout() bool }
+	)
+	whose := "the server"
+	if w.Sentinel != nil {
+		whose = "a Sentinel, or the server it names,"
+	}
+	text, hint := err.Error(), ""
+	switch says := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
+	}; {
+	case w.Sentinel != nil && errors.Is(err, redis.Nil):
+		return fmt.Errorf("the Sentinels know no primary %q: redis.sentinel.master is a name that they monitor (SENTINEL MASTERS lists them)", w.Sentinel.Master)
+	case says("NOAUTH"):
+		hint = whose + " wants a password: password_env names the variable that holds it"
+	case says("WRONGPASS", "invalid username-password"):
+		hint = whose + " does not take the user and password that username_env and password_env name"
+	case says("certificate required", "bad certificate"):
+		hint = whose + " wants a client certificate"
+	case errors.As(err, &authority):
+		hint = "ca names the file of the authority that has signed the server's certificate"
+	case errors.As(err, &host):
+		hint = "write the host as the server's certificate names it"
+	case w.TLS && (errors.As(err, &record) || errors.As(err, &timeout) && timeout.Timeout()), w.TLS && says("EOF"):
+		hint = "does it speak TLS? Without it the address begins with redis://"
+	case !w.TLS && says("connection reset", "EOF"):
+		hint = "does it speak TLS only? Then the address begins with rediss://"
+	case w.Sentinel != nil && says("i/o timeout"):
+		hint = "the Sentinels name an address that cannot be reached from here (sentinel announce-ip)"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, hint)
 }

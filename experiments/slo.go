@@ -41,11 +41,11 @@ type SLO struct {
 	Alert                   *string               // the name of an alert of probes.alerts that must fire, and go away; of silent: a regular expression of names
 	AlertLimit
 
-	Line int `file:"-"` // of the file, for messages
+	Place Place `file:"-"` // of the row, for messages
 }
 
-// StandsIn keeps the line of the row.
-func (s *SLO) StandsIn(line int) { s.Line = line }
+// StandsIn keeps the place of the row.
+func (s *SLO) StandsIn(file string, line, column int) { s.Place = Place{file, line, column} }
 
 // Bound is what one figure must be: each that is set is judged by itself. AtMost and AtLeast are shares of what lock Of of the same run
 // measured. A field with the rule "shorthand" may be a bare value in a file: that is its Max.

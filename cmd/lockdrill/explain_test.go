@@ -18,7 +18,7 @@ import (
 // Every measure that an SLO can bound, every lint, class, release and loop mode has a word.
 func TestEveryMeasureAndLintHasAWord(t *testing.T) {
 	t.Parallel()
-	want := []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11"}
+	want := []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11", "L12"}
 	for _, w := range []lockcore.Class{lockcore.Critical, lockcore.Standard, lockcore.Continuity, lockcore.LegacyCount, lockcore.LegacyWarn} {
 		want = append(want, string(w))
 	}

@@ -111,9 +111,12 @@ type question struct {
 }
 
 func (q *question) read() signals.Reading {
-	found, counted := false, []signals.Reading{}
+	found, unread, counted := false, "", []signals.Reading{}
 	for _, s := range q.all() {
 		found = found || s.Present()
+		if why := s.Unread(); why != "" && unread == "" {
+			unread = s.Name + ": " + why
+		}
 		if !q.lives(s) {
 			continue
 		}
@@ -127,6 +130,8 @@ func (q *question) read() signals.Reading {
 		}
 	}
 	switch {
+	case !found && !q.zero && unread != "":
+		q.unfit = fmt.Sprintf("%s was never read. At %s.", q.metric.What(), unread)
 	case !found && !q.zero:
 		q.unfit = fmt.Sprintf("No target has ever shown a value of %s, and that does not make it 0.", q.metric.What())
 	case q.gauge && q.form != "max":

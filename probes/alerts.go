@@ -90,7 +90,7 @@ func (p *Alerts) Look(ctx context.Context, final bool) (func(history.Span) []his
 			for _, labels := range r.Firing {
 				s.Values = append(s.Values, history.Value{Labels: labels, Value: 1})
 			}
-			slices.SortFunc(s.Values, byLabels)
+			s.Values = inOrder(s.Values)
 			if e, news := p.seen.observe(s, at, final); news {
 				e.Source = "probe:alerts"
 				events = append(events, e)

@@ -26,7 +26,7 @@ type Bucket struct {
 // ReadHistograms reads a saved scrape in any form that Prometheus takes: the histogram of that name, its series with these labels, by class. The error
 // says what is wrong with the text, or that there is no such histogram.
 func ReadHistograms(text []byte, name string, labels map[string]string) ([]Histogram, error) {
-	families, err := parseExposition(text)
+	families, err := parseExposition(text, "")
 	if err != nil {
 		return nil, fmt.Errorf("read exposition: %w", err)
 	}

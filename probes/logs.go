@@ -59,13 +59,13 @@ type LogFiles struct {
 func (p *Logs) Follow(o LogFiles) error {
 	p.files = follow.New(follow.Options{
 		Globs: o.Globs, Want: o.Want, Clock: o.Clock,
-		Line: func(path string, line []byte, at history.Span) {
+		Line: func(path string, l follow.Line) {
 			p.line(func() string {
-				if who, since := o.Writer(path); who != "" && since <= at.From { // else the life before it may have written that
+				if who, since := o.Writer(path); who != "" && since <= l.At.From { // else the life before it may have written that
 					return who
 				}
 				return sourceLogs
-			}, path, line, at)
+			}, path, l)
 		},
 		Gap: func(path string, at history.Span, why string, lost bool) {
 			p.add(history.Event{Kind: history.GapKind, Span: at, Source: sourceLogs,
@@ -83,18 +83,27 @@ func (p *Logs) Close() error {
 	return nil
 }
 
-// Line takes a line of the log of a life, written within at.
-func (p *Logs) Line(incarnation string, line []byte, at history.Span) {
-	p.line(func() string { return incarnation }, "", line, at)
+// Line takes a line of the log of a life.
+func (p *Logs) Line(incarnation string, l follow.Line) {
+	p.line(func() string { return incarnation }, "", l)
 }
 
-func (p *Logs) line(source func() string, file string, line []byte, at history.Span) {
+func (p *Logs) line(source func() string, file string, l follow.Line) {
+	unsure := false
 	for i, r := range p.patterns {
-		if !r.Match(line) {
+		text := l.Text
+		if !r.Match(text) {
+			text = l.Whole
+		}
+		if !r.Match(text) {
+			unsure = unsure || l.Cut // what nobody read of it may match
 			continue
 		}
-		text := cut(p.redact(string(line)))
-		p.add(history.Event{Kind: history.LogMatch, Span: at, Source: source(), Match: &history.Match{Pattern: p.names[i], Text: text, File: file}})
+		p.add(history.Event{Kind: history.LogMatch, Span: l.At, Source: source(), Match: &history.Match{Pattern: p.names[i], Text: cut(p.redact(string(text))), File: file}})
+	}
+	if unsure {
+		p.add(history.Event{Kind: history.UnreadKind, Span: l.At, Source: sourceLogs,
+			Unread: &history.Unread{Source: LogsName, Count: 1, Reason: history.CutOff, Detail: follow.WhyCut}})
 	}
 }
 

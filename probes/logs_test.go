@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/follow"
 )
 
 func TestLogsMatchLines(t *testing.T) {
@@ -17,10 +18,10 @@ func TestLogsMatchLines(t *testing.T) {
 	if events := look(t, p, at(1), false); len(events) != 0 {
 		t.Errorf("before any line: %+v", events)
 	}
-	p.Line("r1.1", []byte("all is well"), at(2))
-	p.Line("r1.1", []byte("panic: Lock not owned by hunter2"), at(3))
+	p.Line("r1.1", follow.Plain([]byte("all is well"), false, at(2)))
+	p.Line("r1.1", follow.Plain([]byte("panic: Lock not owned by hunter2"), false, at(3)))
 	p.Cut("r2.1", history.Span{From: 4 * ms, To: 9 * ms})
-	p.Line("r2.1", []byte("LOCK NOT OWNED "+strings.Repeat("ö", 500)), at(5))
+	p.Line("r2.1", follow.Plain([]byte("LOCK NOT OWNED "+strings.Repeat("ö", 500)), false, at(5)))
 	events := look(t, p, at(10), false)
 	if len(events) != 4 {
 		t.Fatalf("%d events, want 4: %+v", len(events), events)
@@ -50,7 +51,7 @@ func TestLogsLoseNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Line("r1.1", []byte("one"), at(1))
+	p.Line("r1.1", follow.Plain([]byte("one"), false, at(1)))
 	if _, err := p.Look(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func TestLogsLoseNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Line("r1.1", []byte("two"), at(2))
+	p.Line("r1.1", follow.Plain([]byte("two"), false, at(2)))
 	if events := report(at(3)); len(events) != 1 || events[0].Match.Text != "one" {
 		t.Errorf("%+v", events)
 	}
@@ -66,7 +67,7 @@ func TestLogsLoseNothing(t *testing.T) {
 		t.Errorf("%+v", events)
 	}
 	for range maxMatches {
-		p.Line("r1.1", []byte("more"), at(5))
+		p.Line("r1.1", follow.Plain([]byte("more"), false, at(5)))
 	}
 	if n := len(look(t, p, at(6), false)); n != maxMatches-2 {
 		t.Errorf("%d kept", n)

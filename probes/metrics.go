@@ -22,7 +22,8 @@ import (
 const (
 	scrapeWithin  = time.Second // one target: a paused replica must not take the others' look with it
 	scrapesAtOnce = 32
-	maxExposition = 16 << 20 // bytes of one answer
+	maxExposition = 64 << 20 // bytes of one answer
+	maxSeries     = 1000     // of one metric at one target: each is written whenever one of them has changed
 	sourceMetrics = "probe:metrics"
 )
 
@@ -192,19 +193,20 @@ func (p *expositions) read(ctx context.Context, at string, into *history.Sample)
 	if len(body) == maxExposition {
 		return &answered{fmt.Sprintf("%d MiB or more", maxExposition>>20)}
 	}
-	families, err := parseExposition(body)
+	families, err := parseExposition(body, p.metric.Series)
 	if err != nil {
 		return &answered{"no exposition: " + err.Error()}
 	}
 	for name, f := range families {
-		if !strings.HasPrefix(p.metric.Series, name) {
-			continue
-		}
 		all, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{}, f)
 		if err != nil {
 			return &answered{"a " + name + " that has no samples: " + err.Error()}
 		}
-		if values := p.pick(all); len(values) > 0 {
+		values := p.pick(all)
+		if len(values) > maxSeries {
+			return &answered{fmt.Sprintf("%d series that match, at most %d are read: say labels", len(values), maxSeries)}
+		}
+		if len(values) > 0 {
 			into.Values, into.Type = values, strings.ToLower(f.GetType().String())
 		}
 	}
@@ -212,18 +214,32 @@ func (p *expositions) read(ctx context.Context, at string, into *history.Sample)
 }
 
 // pick gives the values of the series that match, in the order of their labels: as they are, also NaN and the infinities.
-func (p *expositions) pick(all model.Vector) (values []history.Value) {
+func (p *expositions) pick(all model.Vector) []history.Value {
+	var values []history.Value
 	for _, s := range all {
 		if string(s.Metric[model.MetricNameLabel]) == p.metric.Series && matches(s.Metric, p.metric.Labels) {
 			values = append(values, history.Value{Labels: labelsOf(s.Metric), Value: history.Number(s.Value)})
 		}
 	}
-	slices.SortFunc(values, byLabels)
-	return values
+	return inOrder(values)
 }
 
-func byLabels(a, b history.Value) int {
-	return strings.Compare(fmt.Sprint(a.Labels), fmt.Sprint(b.Labels))
+// inOrder sorts values by their labels. Of a series that is told twice the first counts, as for Prometheus.
+func inOrder(values []history.Value) []history.Value {
+	type keyed struct {
+		labels string
+		value  history.Value
+	}
+	all := make([]keyed, len(values))
+	for i, v := range values {
+		all[i] = keyed{fmt.Sprint(v.Labels), v}
+	}
+	slices.SortStableFunc(all, func(a, b keyed) int { return strings.Compare(a.labels, b.labels) })
+	all = slices.CompactFunc(all, func(a, b keyed) bool { return a.labels == b.labels })
+	for i, k := range all {
+		values[i] = k.value
+	}
+	return values[:len(all)]
 }
 
 func matches(m model.Metric, want map[string]string) bool {

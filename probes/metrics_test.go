@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -109,7 +110,7 @@ func TestMetricsSayWhatChanged(t *testing.T) {
 	want("it is back", l.at(false), history.Sample{Target: "r1.1", Type: "counter", Values: abandoned(2), Prev: prev(70)})
 	x.text.Store("<html>")
 	want("no exposition", l.at(false), history.Sample{Target: "r1.1", Gone: history.GoneUnreadable,
-		Why: `no exposition: text format parsing error in line 1: invalid metric name`, Prev: prev(90)})
+		Why: `no exposition: line 1, "<html>", is no sample`, Prev: prev(90)})
 	x.text.Store("other 1\n")
 	want("no such series", l.at(false), history.Sample{Target: "r1.1", Prev: prev(110)})
 	x.text.Store(fmt.Sprintf(exposition, 3))
@@ -191,7 +192,7 @@ func TestMetricsTellWhyNothingWasRead(t *testing.T) {
 	}{
 		{401, server.URL, history.GoneUnreadable, "HTTP 401 Unauthorized"},
 		{500, server.URL, history.GoneUnreadable, "HTTP 500 Internal Server Error"},
-		{200, server.URL, history.GoneUnreadable, "no exposition: text format parsing error in line 1: invalid metric name"},
+		{200, server.URL, history.GoneUnreadable, `no exposition: line 1, "<html>login</html>", is no sample`},
 		{0, server.URL, history.GoneRefused, "it closed the connection"},
 		{0, secure.URL, history.GoneRefused, "tls: failed to verify certificate: x509: certificate signed by unknown authority"},
 		{0, "http://me:hunter2@\x7f/", history.GoneUnreadable, "nothing: its address cannot be read"},
@@ -213,4 +214,57 @@ func TestMetricsEndWithTheirLook(t *testing.T) {
 		t.Error("a look whose time is up is none")
 	}
 	_ = p.Close()
+}
+
+// Prometheus takes more than the form's description says, and what is wrong with one family is not wrong with another.
+func TestAPageIsReadAsPrometheusReadsIt(t *testing.T) {
+	const ours = "# HELP c ours\n# TYPE c gauge\nc{a=\"1\"} 7\n"
+	for _, c := range []struct {
+		name, text string
+		want       string // the values, or what is wrong
+	}{
+		{"as it should be", ours, "7"},
+		{"no end of the last line", "# TYPE c gauge\nc 7", "7"},
+		{"TYPE and HELP again", ours + "# HELP c ours\n# TYPE c gauge\nc{a=\"2\"} 8\n", "7 8"},
+		{"TYPE after a sample", "c 7\n# TYPE c gauge\n", "7"},
+		{"a family in two pieces", ours + "other 1\nc{a=\"2\"} 8\n", "7 8"},
+		{"a series twice", ours + "c{a=\"1\"} 9\n", "7"},
+		{"blanks, tabs, CR", "# TYPE c gauge\r\n  c\t7\t\r\n", "7"},
+		{"a stamp", "c 7 1700000000000\n", "7"},
+		{"another's bad value", ours + "other abc\n", "7"},
+		{"another's bad label", "other{a=\"\\x\"} 1\n" + ours, "7"},
+		{"another's type twice", "# TYPE other gauge\n# TYPE other counter\nother 1\n" + ours, "7"},
+		{"another that is called nearly so", "# TYPE c_total counter\nc_total 1\n" + ours + "cc 3\n", "7"},
+		{"OpenMetrics", "# TYPE c gauge\nc 7 # {x=\"y\"} 1\n# EOF\n", "7"},
+		{"a bad value", "# TYPE c gauge\n\nc 1\nc{a=\"2\"} abc\n", `no exposition: line 4, "c{a=\"2\"} abc": expected float as value, got "abc"`},
+		{"a bad label", "c{a=} 1\n", `no exposition: line 1, "c{a=} 1": expected '"' at start of label value, found '}'`},
+		{"absent", "other 1\n", ""},
+		{"absent, and something is no sample", "other 1\nother abc\n", `no exposition: line 2, "other abc", is no sample`},
+		{"JSON", `{"status":"success"}`, `no exposition: line 1, "{\"status\":\"success\"}", is no sample`},
+		{"a word", "OK\n", `no exposition: line 1, "OK", is no sample`},
+		{"too many series", manySeries(maxSeries + 1), "1001 series that match, at most 1000 are read: say labels"},
+		{"nothing", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := expose(t, c.text)
+			p := NewMetrics(Metric{Name: "c", Series: "c"}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
+			t.Cleanup(func() { _ = p.Close() })
+			s := (&looks{t: t, p: p}).at(false)[0]
+			got := s.Why
+			for i, v := range s.Values {
+				got += map[bool]string{true: " "}[i > 0] + fmt.Sprint(float64(v.Value))
+			}
+			if got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func manySeries(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "c{n=\"%d\"} 1\n", i)
+	}
+	return b.String()
 }

@@ -17,7 +17,6 @@ const (
 	scrapeStamp = 2 * time.Millisecond // Prometheus lets a scrape's stamp be so much earlier or later, to make them even
 	promSlack   = 5 * time.Second      // samples are asked for so much further back than they have to be
 	maxRange    = time.Hour            // of one question
-	maxSeries   = 1000
 	// promAgain is how often the last look asks whether the server has scraped again.
 	promAgain = 250 * time.Millisecond
 )

@@ -157,7 +157,14 @@ type fakeProm struct {
 	now    int64 // ns
 	series map[string][][2]any
 	extra  map[string]any // beside status and data of each answer
-	alive  []string       // series that are scraped before each answer about them
+	// victoria: it says the time as VictoriaMetrics does: a vector, half a minute ago, stamped in whole seconds.
+	victoria bool
+	alive    []string // series that are scraped before each answer about them
+}
+
+func vectorOf(stamp, value int64) map[string]any {
+	one := map[string]any{"metric": map[string]string{}, "value": [2]any{stamp, fmt.Sprint(float64(value) / 1e9)}}
+	return map[string]any{"resultType": "vector", "result": []any{one}}
 }
 
 func (f *fakeProm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -169,6 +176,11 @@ func (f *fakeProm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "":
 	case "time()":
 		answer["data"] = map[string]any{"resultType": "scalar", "result": [2]any{float64(f.now) / 1e9, ""}}
+		if f.victoria {
+			answer["data"] = vectorOf(f.now/1e9, f.now-30e9)
+		}
+	case "now()":
+		answer["data"] = vectorOf(f.now/1e9, f.now)
 	default:
 		var result []any
 		for _, name := range f.alive {
@@ -303,5 +315,19 @@ func TestPartialAnswersShowNoAbsence(t *testing.T) {
 	defer p.Close()
 	if _, err := p.Look(t.Context(), false); err == nil || !strings.Contains(err.Error(), "not whole: store sg-2 is away") {
 		t.Errorf("alerts: %v", err)
+	}
+}
+
+// The clock of a VictoriaMetrics is its now(): its time() is of half a minute ago, and its stamps are whole seconds.
+func TestTheClockOfAVictoriaMetrics(t *testing.T) {
+	f := &fakeProm{now: 1_700_000_000_400_000_000, victoria: true}
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	s, err := newPromServer(PromServer{URL: server.URL}, func() int64 { return 7 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := s.now(t.Context()); err != nil || c.said != f.now {
+		t.Errorf("it is %d: %v", c.said, err)
 	}
 }

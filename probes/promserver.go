@@ -1,6 +1,7 @@
 package probes
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -121,18 +122,38 @@ type partial struct{ what string }
 func (p *partial) Error() string { return "its answer is not whole: " + p.what }
 
 // now asks what time it is there.
-func (s *promServer) now(ctx context.Context) (promClock, error) {
-	var data struct{ Result [2]json.RawMessage }
-	c := promClock{asked: history.At(s.clock())}
-	err := s.get(ctx, "/api/v1/query", url.Values{"query": {"time()"}}, &data)
-	c.asked.To = s.clock()
-	if less := new(partial); errors.As(err, &less) { // of the time it has all that there is
-		err = nil
+func (s *promServer) now(ctx context.Context) (c promClock, err error) {
+	for _, ask := range []string{"time()", "now()"} {
+		var data struct {
+			ResultType string
+			Result     json.RawMessage
+		}
+		c.asked = history.At(s.clock())
+		err = s.get(ctx, "/api/v1/query", url.Values{"query": {ask}}, &data)
+		c.asked.To = s.clock()
+		if less := new(partial); errors.As(err, &less) { // of the time it has all that there is
+			err = nil
+		}
+		if err != nil {
+			return c, err
+		}
+		if data.ResultType == "scalar" {
+			var at [2]json.RawMessage
+			if err = json.Unmarshal(data.Result, &at); err == nil {
+				c.said, err = stampOf(at[0])
+			}
+			return c, err
+		}
+		// VictoriaMetrics evaluates time() some time ago, and stamps it in whole seconds; its now() is the clock.
+		if ask == "now()" {
+			var at []struct{ Value [2]json.RawMessage }
+			if err = json.Unmarshal(data.Result, &at); err == nil && len(at) == 1 {
+				c.said, err = stampOf(bytes.Trim(at[0].Value[1], `"`))
+				return c, err
+			}
+		}
 	}
-	if err == nil {
-		c.said, err = stampOf(data.Result[0])
-	}
-	return c, err
+	return c, errors.Join(errors.New("it does not say what time it is"), err)
 }
 
 // samples are the raw samples of a selector, so far back. Beside an error that says that the answer is partial, they are what it has.

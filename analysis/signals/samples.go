@@ -105,6 +105,14 @@ func (t *Target) Present() bool {
 	return slices.ContainsFunc(t.Points, func(p Point) bool { return len(p.Series) > 0 })
 }
 
+// Unread is why the target could not be read for the first time; "" = it could whenever it was asked.
+func (t *Target) Unread() string {
+	if len(t.blind) == 0 {
+		return ""
+	}
+	return t.blind[0].Why
+}
+
 // Blind lists the stretches in which the target told no number: it could not be read, or, unless that means zero, it had no such series.
 func (t *Target) Blind(zero bool) []Blind {
 	all := slices.Clone(t.blind)

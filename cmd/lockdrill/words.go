@@ -233,6 +233,7 @@ func outputWords() []word {
 		{"expected", line, "how long a run would take, before it runs"},
 		{"alert", line, "an alert of a Prometheus that had to fire after a fault, and to go away, or to stay silent"},
 		{"no_target", void, "nobody held the lock, or the victim was gone, when the shot was due"},
+		{"ended", void, "somebody else ended the victim while the fault lasted"},
 		{"moved", void, "the victim no longer held the lock, or had ended, when it was hit"},
 		{"unconfirmed", void, "the fault was not seen to have its effect"},
 		{"no_time", void, "the run ended before the fault could be confirmed"},

@@ -94,7 +94,7 @@ type part func(ctx context.Context) error
 // parts are what the drill consists of, in the order in which they are opened: the locks' store and the ledger's with what stands on the
 // replicas' way there, what the replicas are, and what looks at their metrics.
 func (d *Drill) parts() []part {
-	all := []part{d.openLogs, d.openQueries, d.openAlerts, d.openEffects} // what cannot be read is known before anything is touched
+	all := d.sources()
 	s := &stores{Drill: d, seen: asHere, tapped: direct, proxied: direct}
 	if d.e.Kubernetes != nil {
 		s.seen = asPods(d.e.Kubernetes)
@@ -133,6 +133,11 @@ func (d *Drill) parts() []part {
 		all = append(all, d.openProcesses)
 	}
 	return append(all, d.openMetrics)
+}
+
+// sources are the parts that only read: what cannot be read is known before anything is touched.
+func (d *Drill) sources() []part {
+	return []part{d.openLogs, d.openQueries, d.openAlerts, d.openEffects}
 }
 
 // New makes the run's folder, if the run may be.

@@ -15,6 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/probes/effects"
 )
@@ -56,7 +57,7 @@ func refusedEffects(x *experiments.Effects, err error) error {
 }
 
 // openSource makes the probe of one source. lines are those that somebody else follows: logs of pods.
-func openSource(ctx context.Context, e *experiments.Experiment, x *experiments.Effects, clock func() int64, writer func(path string) string) (p *effects.Probe, lines *effects.Lines, err error) {
+func openSource(ctx context.Context, e *experiments.Experiment, x *experiments.Effects, clock func() int64, writer func(path string) (incarnation string, since int64)) (p *effects.Probe, lines *effects.Lines, err error) {
 	l := e.Lock(x.Lock)
 	o := effects.Options{Name: x.Probe(), Lock: x.Lock, Map: effects.Map(x.Map), Prefix: l.KeyPrefix, Sparse: x.Lines()}
 	if l.Loop() {
@@ -142,20 +143,22 @@ func (d *Drill) livesAs(named string) string {
 	if who := fleet.HolderOf(named); who != "" {
 		return who
 	}
-	return d.living(func(l testbed.Living) bool { return l.Name == named })
+	return d.living(func(l testbed.Living) bool { return l.Name == named }).Incarnation
 }
 
 // writerOf is the incarnation whose log a path is now.
-func (d *Drill) writerOf(path string) string {
-	return d.living(func(l testbed.Living) bool { return l.Log != "" && filepath.Clean(l.Log) == filepath.Clean(path) })
+func (d *Drill) writerOf(path string) (incarnation string, since int64) {
+	l := d.living(func(l testbed.Living) bool { return l.Log != "" && filepath.Clean(l.Log) == filepath.Clean(path) })
+	return l.Incarnation, l.Since
 }
 
-func (d *Drill) living(is func(testbed.Living) bool) string {
+// living is the life of which that is so; the zero one where there is none.
+func (d *Drill) living(is func(testbed.Living) bool) testbed.Living {
 	all := d.replicas()
 	if i := slices.IndexFunc(all, is); i >= 0 {
-		return all[i].Incarnation
+		return all[i]
 	}
-	return ""
+	return testbed.Living{}
 }
 
 // hearEffects lets lines of pods' logs be read for effects.
@@ -164,12 +167,12 @@ func (d *Drill) hearEffects(o *testbed.PodsOptions) {
 		return
 	}
 	line, gap := o.OnLine, o.OnCut
-	o.OnLine = func(incarnation string, text []byte, at history.Span) {
+	o.OnLine = func(incarnation string, l follow.Line) {
 		if line != nil {
-			line(incarnation, text, at)
+			line(incarnation, l)
 		}
-		for _, l := range d.lines {
-			l.Line(incarnation, incarnation, text, at)
+		for _, of := range d.lines {
+			of.Line(incarnation, incarnation, l)
 		}
 	}
 	o.OnCut = func(whose string, at history.Span) {
@@ -189,7 +192,7 @@ func lookUpEffects(ctx context.Context, e *experiments.Experiment, c Consent, pl
 	for i := range e.System.Effects {
 		x := &e.System.Effects[i]
 		shown := forecast.PlannedEffects{Name: x.Name, Lock: x.Lock, Source: x.Source()}
-		p, lines, err := openSource(ctx, e, x, monotime.Now, func(string) string { return "" })
+		p, lines, err := openSource(ctx, e, x, monotime.Now, func(string) (string, int64) { return "", 0 })
 		if err != nil {
 			return err
 		}
@@ -223,7 +226,7 @@ func linesNow(ctx context.Context, e *experiments.Experiment, c Consent, lines *
 	if err := now.pods(ctx, e, c); err != nil {
 		return err
 	}
-	now.eachLine(ctx, e, func(pod string, text []byte) { lines.Line(pod, pod, text, history.Span{}) })
+	now.eachLine(ctx, e, history.Span{}, func(pod string, l follow.Line) { lines.Line(pod, pod, l) })
 	return nil
 }
 

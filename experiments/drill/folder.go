@@ -171,7 +171,11 @@ func (d *Drill) giveUp(ctx context.Context, err error) (left *Ending, _ error) {
 		closing = errors.Join(closing, dropped)
 		left = d.endJournal()
 	}
-	for _, name := range []string{HistoryFile, ExperimentFile} {
+	over := []string{HistoryFile}
+	if left == nil { // what a record may name stands in the experiment
+		over = append(over, ExperimentFile)
+	}
+	for _, name := range over {
 		_ = os.Remove(filepath.Join(d.dir, name))
 	}
 	_ = os.Remove(d.dir) // not empty: something else is left, which closing says

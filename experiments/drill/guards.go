@@ -48,6 +48,9 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 	case e.Observed():
 		ask = append(ask, question{processesGuardName, func() (Guard, error) { return processesGuard(ctx, e), nil }})
 	}
+	if external(e.Redis) || external(e.Ledger.AsRedis()) {
+		ask = append(ask, question{"rights", func() (Guard, error) { return rightsGuard(ctx, e), nil }})
+	}
 	if e.Observed() && byNetwork(e.Faults) {
 		ask = append(ask, question{routeGuardName, func() (Guard, error) { return routeGuard(ctx, e) }})
 	}
@@ -342,4 +345,35 @@ func mayGoOn(e *experiments.Experiment, now time.Time) (word, why string) {
 		return history.AbortWindow, why
 	}
 	return "", ""
+}
+
+func external(r experiments.Redis) bool { return r.Mode == experiments.RedisExternal }
+
+// rightsGuard refuses stores that would not let the run do what it needs, or take no writes now.
+func rightsGuard(ctx context.Context, e *experiments.Experiment) Guard {
+	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
+	defer cancel()
+	var keys []string // of somebody's own locks; the run's own have its prefix
+	for i := range e.System.Locks {
+		switch l := &e.System.Locks[i]; {
+		case !e.Observed() || l.Lease != "":
+		case l.Loop():
+			keys = append(keys, l.Key)
+		default:
+			keys = append(keys, l.KeyPrefix+"lockdrill-rights")
+		}
+	}
+	for _, store := range []struct {
+		who string
+		at  experiments.Redis
+		of  []string
+	}{{"the locks' store", e.Redis, keys}, {"the ledger's store", e.Ledger.AsRedis(), nil}} {
+		if !external(store.at) {
+			continue
+		}
+		if err := testbed.Rights(ctx, store.at, store.of); err != nil {
+			return Guard{Refuses: true, Says: store.who + " " + err.Error()}
+		}
+	}
+	return Guard{Says: "the store lets the run do what it needs"}
 }

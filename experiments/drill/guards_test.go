@@ -40,3 +40,35 @@ func TestARunThatLeavesItsWindowEnds(t *testing.T) {
 		t.Errorf("outside: %q, %q", word, why)
 	}
 }
+
+// What a run could not read refuses its plan as well.
+func TestAPlanAsksWhatTheRunAsks(t *testing.T) {
+	e, err := experiments.Parse("queries.yaml", []byte(`
+apiVersion: lockdrill/v1
+kind: Experiment
+name: queries
+redis: {mode: embedded}
+system:
+  mode: embedded
+  replicas: 2
+  locks:
+    - {name: leader, profile: cordum/workflow-reconciler, key: "leader"}
+probes:
+  promql:
+    - {name: gave-up, url: "http://127.0.0.1:1", query: abandoned_total, step: 1s}
+faults:
+  - {id: kill, kill: {holder_of: leader}}
+slos:
+  - {lock: leader, metric: {name: gave-up, delta: 2}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := Plan(t.Context(), e, Consent{}, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := plan.Guards[len(plan.Guards)-1]; last.Name != "sources" || !last.Refuses || !strings.Contains(last.Says, "probes.promql gave-up") || !strings.Contains(last.Says, "refused") {
+		t.Errorf("%+v", last)
+	}
+}

@@ -31,7 +31,7 @@ type asking struct {
 func (a *asking) lives() []holders.Life {
 	var all []holders.Life
 	for _, l := range a.replicas() {
-		all = append(all, holders.Life{Incarnation: l.Incarnation, Name: l.Name, PID: l.PID, Known: l.Known, Log: l.Log, Metrics: l.Metrics})
+		all = append(all, holders.Life{Incarnation: l.Incarnation, Name: l.Name, PID: l.PID, Since: l.Since, Known: l.Known, Log: l.Log, Metrics: l.Metrics})
 	}
 	return all
 }
@@ -72,11 +72,19 @@ func (a *asking) source(h *experiments.HolderSource) (holders.Source, error) {
 		if p := a.e.System.Processes; p != nil {
 			glob = follow.Glob(p.Log)
 		}
-		return holders.NewLog(regexp.MustCompile(h.Log.Pattern), glob, a.lives, a.clock), nil
+		return holders.NewLog(regexp.MustCompile(h.Log.Pattern), glob, a.lives, a.lease, a.clock), nil
 	case h.Metric != nil:
 		return a.metric(h.Metric), nil
 	}
 	return a.command(h.Command), nil
+}
+
+// lease is how long a token of a lock stays where nobody renews it.
+func (a *asking) lease(lock string) time.Duration {
+	if l := a.e.Lock(lock); l != nil {
+		return l.Policy.TTL
+	}
+	return 0
 }
 
 func (a *asking) client(h *experiments.HolderClient) (holders.Source, error) {
@@ -212,13 +220,13 @@ func (d *Drill) hearHolders(o *testbed.PodsOptions) {
 		return
 	}
 	line := o.OnLine
-	o.OnLine = func(incarnation string, text []byte, at history.Span) {
+	o.OnLine = func(incarnation string, l follow.Line) {
 		if line != nil {
-			line(incarnation, text, at)
+			line(incarnation, l)
 		}
 		if logs := d.heard.Load(); logs != nil {
 			for _, g := range *logs {
-				g.Line(incarnation, text, at)
+				g.Line(incarnation, l)
 			}
 		}
 	}

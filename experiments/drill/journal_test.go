@@ -307,8 +307,15 @@ func TestARunThatGivesUpNamesWhatItLeaves(t *testing.T) {
 	dir := t.TempDir()
 	_, self := sleeper(t)
 	d := &Drill{dir: dir, e: &experiments.Experiment{Name: "e"}, journal: leftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: undo.StandReplica, Process: &self})}
+	experiment := filepath.Join(dir, ExperimentFile) // what a record may name stands in it, as long as one is open
+	if err := os.WriteFile(experiment, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	end := new(Error)
 	left, err := d.giveUp(t.Context(), errors.New("why"))
+	if _, gone := os.Stat(experiment); gone != nil {
+		t.Errorf("its experiment: %v", gone)
+	}
 	if !errors.As(err, &end) || end.Status != verdict.ExitDirty {
 		t.Errorf("%v", err)
 	}

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/probes"
 )
 
@@ -23,6 +25,15 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 	warnOfClosing(e, plan, time.Now())
 	if g, busy := targetGuard(ctx, e, c, plan, notify); busy {
 		plan.Guards = append(plan.Guards, g)
+	}
+	if !slices.ContainsFunc(plan.Guards, refuses) {
+		g, err := sourcesGuard(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		if g.Refuses {
+			plan.Guards = append(plan.Guards, g)
+		}
 	}
 	switch {
 	case e.Kubernetes != nil:
@@ -46,6 +57,27 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 		}
 	}
 	return plan, nil
+}
+
+// sourcesGuard opens what a run reads, as the run would, and closes it again: a run refuses where one cannot be read. The error is one of
+// settings.
+func sourcesGuard(ctx context.Context, e *experiments.Experiment) (Guard, error) {
+	d := &Drill{loaded: e, e: experiments.Scale(e), clock: monotime.Now}
+	defer func() {
+		for _, end := range d.looks {
+			_ = end() // it has only read
+		}
+	}()
+	for _, open := range d.sources() {
+		err := open(ctx)
+		if said := new(Error); errors.As(err, &said) && said.Status == verdict.ExitUsage {
+			return Guard{}, err
+		}
+		if err != nil {
+			return Guard{Name: "sources", Refuses: true, Says: err.Error()}, nil
+		}
+	}
+	return Guard{}, nil
 }
 
 // warnOfClosing says so where the calendar closes before the expected end.

@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/probes"
@@ -183,15 +184,15 @@ func (n *replicasNow) readLogs(ctx context.Context, e *experiments.Experiment, l
 	if n.cluster == nil || len(logs) == 0 {
 		return nil
 	}
-	return n.eachLine(ctx, e, func(pod string, line []byte) {
+	return n.eachLine(ctx, e, history.Span{To: monotime.Now()}, func(pod string, l follow.Line) {
 		for _, g := range logs {
-			g.Line(pod, line, history.Span{To: monotime.Now()})
+			g.Line(pod, l)
 		}
 	})
 }
 
 // eachLine gives the last lines of the pods' logs, and says which of these cannot be read.
-func (n *replicasNow) eachLine(ctx context.Context, e *experiments.Experiment, line func(pod string, text []byte)) (unread []string) {
+func (n *replicasNow) eachLine(ctx context.Context, e *experiments.Experiment, at history.Span, tell func(pod string, l follow.Line)) (unread []string) {
 	for _, p := range n.found {
 		text, err := n.cluster.LastLines(ctx, p.Name, e.Kubernetes.Container, lastLines)
 		if err != nil {
@@ -199,7 +200,7 @@ func (n *replicasNow) eachLine(ctx context.Context, e *experiments.Experiment, l
 			continue
 		}
 		for l := range strings.Lines(string(text)) {
-			line(p.Name, []byte(strings.TrimSuffix(l, "\n")))
+			tell(p.Name, follow.Plain([]byte(strings.TrimSuffix(l, "\n")), false, at))
 		}
 	}
 	return unread

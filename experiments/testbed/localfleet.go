@@ -68,6 +68,7 @@ type localLife struct {
 	name, incarnation string
 	handle            handle
 	began             history.Span
+	by                int64         // as the kernel says, also before the run
 	killed            *history.Span // the first SIGKILL that reached it while it lived
 	over              bool
 }
@@ -129,7 +130,7 @@ func (f *LocalFleet) begin(p located) {
 		f.find.forget(p.PID)
 		return
 	}
-	l := &localLife{located: p, handle: h, began: f.bracket(p)}
+	l := &localLife{located: p, handle: h, began: f.bracket(p), by: f.startedBy(p)}
 	l.name, l.incarnation = f.slots.take(l,
 		func(last *localLife) bool { return last.over && last.called() != "" && last.called() == l.called() },
 		func(last *localLife) bool { return last.over })
@@ -142,14 +143,18 @@ func (f *LocalFleet) begin(p located) {
 
 // bracket is when a process was started: after the look that did not show it, and as the kernel says, as well as it knows.
 func (f *LocalFleet) bracket(p located) history.Span {
-	now := f.o.Clock()
-	seen := history.Span{From: f.since, To: now}
-	began := int64(p.Began()) - (monotime.Boot() - now)
-	says := history.Span{From: max(seen.From, began), To: min(seen.To, began+int64(grain))}
+	seen := history.Span{From: f.since, To: f.o.Clock()}
+	by := f.startedBy(p)
+	says := history.Span{From: max(seen.From, by-int64(grain)), To: min(seen.To, by)}
 	if says.From > says.To { // the clocks disagree: the looks are what was seen
 		return seen
 	}
 	return says
+}
+
+// startedBy is by when a process was started, as the kernel says, also before the run.
+func (f *LocalFleet) startedBy(p located) int64 {
+	return int64(p.Began()) - (monotime.Boot() - f.o.Clock()) + int64(grain)
 }
 
 // called is the owner's word for it; "" = none.
@@ -312,7 +317,7 @@ func (p *located) all() map[string]string {
 // living is what is known of a life.
 func (l *localLife) living(p *experiments.Processes) Living {
 	known := l.located.all()
-	v := Living{Incarnation: l.incarnation, Name: l.called(), PID: l.PID, Since: l.began.To, Known: known}
+	v := Living{Incarnation: l.incarnation, Name: l.called(), PID: l.PID, Since: min(l.began.To, l.by), Known: known}
 	v.Log, _ = experiments.FillIn(p.Log, known)
 	v.Metrics, _ = experiments.FillIn(p.Metrics, known)
 	return v

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/linestream"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
@@ -257,7 +258,7 @@ func TestALogThatGoesOnWithTheNextLife(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, s, _, said := lead(t)
 				var lines []string
-				f.lives.o.OnLine = func(inc string, _ []byte, _ history.Span) { lines = append(lines, inc) }
+				f.lives.o.OnLine = func(inc string, _ follow.Line) { lines = append(lines, inc) }
 				next := running("w", "u1", "c2", 1)
 				s.show(running("w", "u1", "c1", 0))
 				synctest.Wait()

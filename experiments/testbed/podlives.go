@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -25,7 +26,7 @@ type PodsOptions struct {
 	OnEvent func(history.Event)
 	// OnLine gets each line of a replica's log that is written while it has a slot, once, without its end. The span holds the instant
 	// at which it was written, as far as is known. It is called as OnEvent is. nil = nobody asks.
-	OnLine func(incarnation string, line []byte, at history.Span)
+	OnLine func(incarnation string, l follow.Line)
 	// OnCut is told of each stretch in which a living replica's log was not followed, and of one within which a container lived that
 	// was over when it was first seen: whose says which. nil = nobody asks.
 	OnCut func(whose string, gap history.Span)

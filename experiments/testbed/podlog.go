@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -124,14 +125,20 @@ func (f *follower) lines(stream io.Reader) error {
 	f.again, f.old = f.same, f.stamp != ""
 	for {
 		line, err := r.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) { // its first part will do: no line of ours is so long
+		cut := false
+		if errors.Is(err, bufio.ErrBufferFull) {
 			line = bytes.Clone(line)
 			for errors.Is(err, bufio.ErrBufferFull) {
-				_, err = r.ReadSlice('\n')
+				var more []byte
+				more, err = r.ReadSlice('\n')
+				if room := follow.Limit - len(line); len(more) > room {
+					more, cut = more[:room], true
+				}
+				line = append(line, more...)
 			}
 		}
 		if len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) {
-			f.line(bytes.TrimSuffix(line, []byte("\n")))
+			f.line(bytes.TrimSuffix(line, []byte("\n")), cut || err != nil)
 		}
 		if err != nil {
 			return err
@@ -140,7 +147,7 @@ func (f *follower) lines(stream io.Reader) error {
 }
 
 // line hands on a line that has not been shown before.
-func (f *follower) line(line []byte) {
+func (f *follower) line(line []byte, cut bool) {
 	stamp, text, ok := bytes.Cut(line, []byte(" "))
 	at, err := time.Parse(time.RFC3339Nano, string(stamp))
 	if !ok || err != nil {
@@ -154,7 +161,7 @@ func (f *follower) line(line []byte) {
 	span := history.Span{From: f.since, To: p.o.Clock()}
 	p.h.line(f.life, text, span)
 	if p.o.OnLine != nil && f.life.incarnation != "" && !f.life.astray {
-		p.o.OnLine(f.life.incarnation, text, span)
+		p.o.OnLine(f.life.incarnation, follow.Plain(text, cut, span))
 	}
 }
 

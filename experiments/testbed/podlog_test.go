@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -19,10 +20,10 @@ func TestLogsThatAreCut(t *testing.T) {
 		f, s, _ := observe(t, nil)
 		var lines []string
 		var gaps []history.Span
-		f.lives.o.OnLine = func(inc string, line []byte, at history.Span) {
-			lines = append(lines, inc+":"+string(line))
-			if at.From > at.To {
-				t.Errorf("line in %v", at)
+		f.lives.o.OnLine = func(inc string, l follow.Line) {
+			lines = append(lines, inc+":"+string(l.Text))
+			if l.At.From > l.At.To {
+				t.Errorf("line in %v", l.At)
 			}
 		}
 		f.lives.o.OnCut = func(_ string, gap history.Span) { gaps = append(gaps, gap) }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/linestream"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
@@ -131,8 +132,8 @@ func newPodLog(clock func() int64, c *kube.Cluster, labels map[string]string) (*
 	return l, PodsOptions{
 		Cluster: c, Selector: labels, Clock: clock,
 		OnEvent: func(e history.Event) { l.add(func() { l.events = append(l.events, e) }) },
-		OnLine: func(inc string, line []byte, at history.Span) {
-			l.add(func() { l.lines[inc] = append(l.lines[inc], string(line)) })
+		OnLine: func(inc string, line follow.Line) {
+			l.add(func() { l.lines[inc] = append(l.lines[inc], string(line.Text)) })
 		},
 		OnCut: func(whose string, _ history.Span) { l.add(func() { l.cuts[whose]++ }) },
 	}

@@ -23,7 +23,9 @@ type file struct {
 
 	part     []byte // of a line that has no end yet
 	partFrom int64  // when its first part was not there yet
+	cut      bool   // it is longer than part
 	skip     bool   // the line that at lies in began before the first pass and is too long
+	lines    Lines
 }
 
 var errNoFile = errors.New("no file of lines")
@@ -47,15 +49,18 @@ func open(path string) (*os.File, os.FileInfo, error) {
 
 // startAt lets reading begin with the line that size lies in: it is ended, if ever, from now on.
 func (x *file) startAt(size int64) {
-	back := make([]byte, min(size, LineLimit))
-	n, _ := x.fd.ReadAt(back, size-int64(len(back)))
-	if n < len(back) { // it has been truncated since: the next pass sees it
-		x.at = size
-		return
-	}
-	i := bytes.LastIndexAny(back, "\n\x00") // a hole is no line
-	x.skip = i < 0 && size > LineLimit
 	x.at = size
+	var back []byte
+	i := -1
+	for most := int64(chunk); i < 0 && int64(len(back)) < min(size, Limit); most = Limit {
+		back = make([]byte, min(size, most))
+		n, _ := x.fd.ReadAt(back, size-int64(len(back)))
+		if n < len(back) { // it has been truncated since: the next pass sees it
+			return
+		}
+		i = bytes.LastIndexAny(back, "\n\x00") // a hole is no line
+	}
+	x.skip = i < 0 && size > Limit
 	if !x.skip {
 		x.part, x.partFrom = bytes.Clone(back[i+1:]), x.since
 	}
@@ -106,12 +111,12 @@ func (x *file) rewritten(fi os.FileInfo, buf []byte) bool {
 		case n == len(there) && bytes.Equal(there, x.tail), n < len(there) && !errors.Is(err, io.EOF):
 			return false
 		case n == len(there) && len(bytes.Trim(there, "\x00")) == 0: // a hole: its writer goes on where it was
-			x.part, x.skip = nil, false
+			x.part, x.cut, x.skip, x.lines = nil, false, false, Lines{}
 			x.tail = bytes.Clone(there)
 			return true
 		}
 	}
-	x.at, x.part, x.tail, x.skip = 0, nil, nil, false
+	x.at, x.part, x.tail, x.cut, x.skip, x.lines = 0, nil, nil, false, false, Lines{}
 	return true
 }
 
@@ -125,31 +130,42 @@ func (f *Files) feed(c *chain, x *file, read []byte) {
 		i := bytes.IndexByte(read, '\n')
 		if i < 0 {
 			if !x.skip {
-				x.part = append(x.part, read[:min(len(read), LineLimit-len(x.part))]...)
+				x.add(read)
 			}
 			return
 		}
-		switch line := read[:i]; {
-		case x.skip:
-		case len(x.part) == 0:
-			f.tell(c, line, history.Span{From: x.partFrom, To: to})
-		default:
-			x.part = append(x.part, line[:min(len(line), LineLimit-len(x.part))]...)
-			f.tell(c, x.part, history.Span{From: x.partFrom, To: to})
+		line, cut := read[:i], false
+		if len(x.part) > 0 {
+			x.add(line)
+			line, cut = x.part, x.cut
 		}
-		x.part, x.skip = nil, false
+		if !x.skip {
+			x.lines.Add(line, cut, history.Span{From: x.partFrom, To: to}, f.teller(c))
+		}
+		x.part, x.cut, x.skip = nil, false, false
 		read = read[i+1:]
 	}
 }
 
-// flush tells of a line that nobody has ended.
-func (f *Files) flush(c *chain, x *file) {
-	if len(x.part) > 0 {
-		f.tell(c, x.part, history.Span{From: x.partFrom, To: f.o.Clock()})
-		x.part, x.skip = nil, true
+// add keeps more of a line, as far as one is read.
+func (x *file) add(more []byte) {
+	if len(x.part) == 0 { // a hole is no line
+		more = bytes.TrimLeft(more, "\x00")
 	}
+	if room := Limit - len(x.part); len(more) > room {
+		more, x.cut = more[:room], true
+	}
+	x.part = append(x.part, more...)
 }
 
-func (f *Files) tell(c *chain, line []byte, at history.Span) {
-	f.o.Line(c.path, bytes.TrimLeft(bytes.TrimSuffix(line, []byte("\r")), "\x00"), at)
+// flush tells of lines that nobody has ended.
+func (f *Files) flush(c *chain, x *file) {
+	to := f.o.Clock()
+	if len(x.part) > 0 {
+		x.lines.Add(x.part, true, history.Span{From: x.partFrom, To: to}, f.teller(c))
+		x.part, x.cut, x.skip = nil, false, true
+	}
+	x.lines.End(to, f.teller(c))
 }
+
+func (f *Files) teller(c *chain) func(Line) { return func(l Line) { f.o.Line(c.path, l) } }

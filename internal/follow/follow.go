@@ -19,19 +19,17 @@ import (
 )
 
 const (
-	// LineLimit is how much is kept of a line.
-	LineLimit = 64 << 10
-	maxFiles  = 1000 // that are followed at once: more are a pattern that matches too much
-	keepOld   = 4    // files of one path that were renamed and may still be written to
+	chunk    = 64 << 10 // is read of a file at a time
+	maxFiles = 1000     // that are followed at once: more are a pattern that matches too much
+	keepOld  = 4        // files of one path that were renamed and may still be written to
 )
 
 // Options say what is followed and who is told.
 type Options struct {
-	Globs []string               // as filepath.Glob has them; a file that comes later is read from its beginning
-	Want  func(path string) bool // asked in each pass; nil = all that match. What becomes wanted later is read from the first pass on
-	Clock func() int64           // of the brackets
-	// Line takes a line without its end, cut at LineLimit. It is only valid during the call. path is what it was found by.
-	Line func(path string, line []byte, at history.Span)
+	Globs []string                  // as filepath.Glob has them; a file that comes later is read from its beginning
+	Want  func(path string) bool    // asked in each pass; nil = all that match. What becomes wanted later is read from the first pass on
+	Clock func() int64              // of the brackets
+	Line  func(path string, l Line) // path is what it was found by
 	// Gap takes a stretch in which lines were not read. lost: some are gone for good, however short it is.
 	Gap func(path string, at history.Span, why string, lost bool)
 }
@@ -69,7 +67,7 @@ func New(o Options) *Files {
 	if o.Want == nil {
 		o.Want = func(string) bool { return true }
 	}
-	return &Files{o: o, noted: map[string]note{}, paths: map[string]*chain{}, buf: make([]byte, LineLimit)}
+	return &Files{o: o, noted: map[string]note{}, paths: map[string]*chain{}, buf: make([]byte, chunk)}
 }
 
 // Read reads what has been written since the last pass. The first pass only finds where files end; it fails if one that is wanted cannot

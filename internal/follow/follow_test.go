@@ -32,8 +32,12 @@ func follow(t *testing.T, want func(string) bool, globs ...string) *scene {
 	}
 	s.f = New(Options{
 		Globs: globs, Want: want, Clock: func() int64 { s.now++; return s.now },
-		Line: func(path string, line []byte, at history.Span) {
-			s.got, s.at = append(s.got, filepath.Base(path)+":"+string(line)), append(s.at, at)
+		Line: func(path string, l Line) {
+			text := string(l.Text)
+			if l.Cut {
+				text += " (cut)"
+			}
+			s.got, s.at = append(s.got, filepath.Base(path)+":"+text), append(s.at, l.At)
 		},
 		Gap: func(path string, at history.Span, why string, lost bool) {
 			s.gaps = append(s.gaps, filepath.Base(path)+": "+why)
@@ -113,7 +117,7 @@ func TestFilesAreReadFromTheirEndOn(t *testing.T) {
 	s.write("a.log", "never ended")
 	s.pass()
 	s.got = nil
-	if err := s.f.Read(true); err != nil || !slices.Equal(s.got, []string{"a.log:never ended"}) {
+	if err := s.f.Read(true); err != nil || !slices.Equal(s.got, []string{"a.log:never ended (cut)"}) {
 		t.Errorf("final: %q, %v", s.got, err)
 	}
 	s.noGap()
@@ -195,10 +199,13 @@ func TestTruncatedFilesLeaveAGap(t *testing.T) {
 func TestLongLinesAreCut(t *testing.T) {
 	s := follow(t, nil, "a.log")
 	s.pass()
-	s.write("a.log", strings.Repeat("x", 3*LineLimit))
+	long := strings.Repeat("x", 3*chunk)
+	s.write("a.log", long)
 	s.pass()
-	s.write("a.log", strings.Repeat("x", LineLimit)+"\nnext\n")
-	s.pass("a.log:"+strings.Repeat("x", LineLimit), "a.log:next")
+	s.write("a.log", long+"\nnext\n")
+	s.pass("a.log:"+long+long, "a.log:next")
+	s.write("a.log", strings.Repeat("x", Limit+1)+"\nnext\n")
+	s.pass("a.log:"+strings.Repeat("x", Limit)+" (cut)", "a.log:next")
 	s.noGap()
 }
 

@@ -4,16 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"github.com/lockdrill/lockdrill/history"
 )
 
-// Tail is the end of a file, at most so many bytes of it, from a line's beginning on. Of what is no regular file there is none.
-func Tail(path string, most int64) ([]byte, error) {
+// Tail are the last lines of a file, those that begin in at most so many bytes at its end, as of at. Of what is no regular file there are
+// none.
+func Tail(path string, most int64, at history.Span, tell func(Line)) error {
 	fd, info, err := open(path)
 	switch {
 	case errors.Is(err, errNoFile):
-		return nil, nil
+		return nil
 	case err != nil:
-		return nil, err
+		return err
 	}
 	defer fd.Close()
 	from := max(0, info.Size()-most)
@@ -21,5 +24,11 @@ func Tail(path string, most int64) ([]byte, error) {
 	if from > 0 {
 		_, end, _ = bytes.Cut(end, []byte("\n"))
 	}
-	return end, err
+	var lines Lines
+	for raw := range bytes.Lines(end) {
+		ended, whole := bytes.CutSuffix(raw, []byte("\n"))
+		lines.Add(ended, !whole, at, tell)
+	}
+	lines.End(at.To, tell)
+	return err
 }

@@ -27,8 +27,15 @@ type Reader interface {
 // Batch is what a read gave.
 type Batch struct {
 	Entries []Entry
-	Partial bool   // more was there than one read takes
-	Lost    string // why entries may be gone that nobody has read; "" = none can be
+	Unread  []Unread // what may have been entries and could not be read
+	Partial bool     // more was there than one read takes
+	Lost    string   // why entries may be gone that nobody has read; "" = none can be
+}
+
+// Unread are records of a source that nobody could read.
+type Unread struct {
+	history.Unread // but for its Source
+	At             history.Span
 }
 
 // Entry is one entry of a source.

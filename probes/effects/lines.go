@@ -1,7 +1,6 @@
 package effects
 
 import (
-	"bytes"
 	"context"
 	"path/filepath"
 	"slices"
@@ -15,11 +14,12 @@ import (
 // Lines are lines that somebody else follows, of logs or files: each is an entry where the pattern, or JSON, makes one of it. Its methods
 // may be called at any time.
 type Lines struct {
-	parse func(line []byte) (Row, bool)
+	parse func(follow.Line) Parsed
 
 	mu      sync.Mutex
 	from    map[string]bool // where lines came from; with more than one nothing tells their order
 	pending []Entry
+	unread  []Unread // one a reason
 	lost    string
 }
 
@@ -32,16 +32,38 @@ func NewLines(pattern string) (*Lines, error) {
 	return &Lines{parse: parse, from: map[string]bool{}}, nil
 }
 
-// Line takes a line that was written within at. writer is the incarnation whose log it is; "" = it is a file of anybody's.
-func (l *Lines) Line(from, writer string, line []byte, at history.Span) {
-	row, ok := l.parse(line)
-	if !ok {
-		return
-	}
+// Line takes a line. writer is the incarnation whose log it is; "" = it is a file of anybody's.
+func (l *Lines) Line(from, writer string, line follow.Line) {
+	got := l.parse(line)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.from[from] = true
-	l.pending = append(l.pending, Entry{Row: row, Writer: writer, Unordered: len(l.from) > 1, At: &at})
+	if got.Unread != "" {
+		l.count(got.Unread, line)
+	}
+	if got.Row != nil {
+		l.from[from] = true
+		l.pending = append(l.pending, Entry{Row: got.Row, Writer: writer, Unordered: len(l.from) > 1, At: &line.At})
+	}
+}
+
+// count adds a line that could not be read to those of its reason since the last read.
+func (l *Lines) count(why history.UnreadReason, line follow.Line) {
+	i := slices.IndexFunc(l.unread, func(u Unread) bool { return u.Reason == why })
+	if i < 0 {
+		i = len(l.unread)
+		l.unread = append(l.unread, Unread{Unread: history.Unread{Reason: why, Detail: detailOf(why)}, At: line.At})
+	}
+	u := &l.unread[i]
+	u.Count++
+	u.At = history.Span{From: min(u.At.From, line.At.From), To: max(u.At.To, line.At.To)}
+}
+
+// detailOf says to a person what is wrong with such lines.
+func detailOf(why history.UnreadReason) string {
+	if why == history.CutOff {
+		return follow.WhyCut
+	}
+	return "a line begins as a JSON object and is none"
 }
 
 // Cut takes a stretch of which no line is known.
@@ -57,8 +79,8 @@ func (l *Lines) Cut(why string) {
 func (l *Lines) Read(context.Context, bool) (Batch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := Batch{Entries: l.pending, Lost: l.lost}
-	l.pending = nil
+	b := Batch{Entries: l.pending, Unread: l.unread, Lost: l.lost}
+	l.pending, l.unread = nil, nil
 	return b, nil
 }
 
@@ -87,7 +109,8 @@ type Files struct {
 	Globs   []string
 	Pattern string
 	Clock   func() int64
-	Writer  func(path string) string // the incarnation whose log a path is now; nil = files of anybody's
+	// Writer is the life whose log a path is now, and since when it surely lives; nil = files of anybody's.
+	Writer func(path string) (incarnation string, since int64)
 }
 
 // NewFiles returns a reader of files of lines.
@@ -97,11 +120,17 @@ func NewFiles(o Files) (Reader, error) {
 		return nil, err
 	}
 	if o.Writer == nil {
-		o.Writer = func(string) string { return "" }
+		o.Writer = func(string) (string, int64) { return "", 0 }
 	}
 	return &files{lines, o.Globs, follow.New(follow.Options{
 		Globs: o.Globs, Clock: o.Clock,
-		Line: func(path string, line []byte, at history.Span) { lines.Line(path, o.Writer(path), line, at) },
+		Line: func(path string, line follow.Line) {
+			who, since := o.Writer(path)
+			if since > line.At.From { // the life before it may have written that
+				who = ""
+			}
+			lines.Line(path, who, line)
+		},
 		Gap: func(path string, _ history.Span, why string, lost bool) {
 			if lost {
 				lines.Cut(filepath.Base(path) + ": " + why)
@@ -131,16 +160,15 @@ func (f *files) Last(_ context.Context, n int) ([]Row, error) {
 			return nil, declared("%q is no pattern of paths", glob)
 		}
 		for _, path := range paths {
-			end, err := follow.Tail(path, endOfFile)
+			err := follow.Tail(path, endOfFile, history.Span{}, func(l follow.Line) {
+				if row := f.parse(l).Row; row != nil {
+					rows = append(rows, row)
+				}
+			})
 			if err != nil {
 				return nil, err
 			}
 			found++
-			for line := range bytes.Lines(end) {
-				if row, ok := f.parse(bytes.TrimRight(line, "\r\n")); ok {
-					rows = append(rows, row)
-				}
-			}
 		}
 	}
 	if found == 0 {

@@ -80,6 +80,10 @@ func (p *Probe) Look(ctx context.Context, final bool) (func(history.Span) []hist
 			p.begun, p.first, p.absent = true, at.From, at.From
 		}
 		events, why := p.entries(batch.Entries, at)
+		for _, u := range batch.Unread {
+			u.Source = p.Name
+			events = append(events, history.Event{Kind: history.UnreadKind, Span: u.At, Source: p.source(), Unread: &u.Unread})
+		}
 		if why = cmp.Or(batch.Lost, why); why != "" {
 			p.lost = fmt.Errorf("effects %s: %s", p.Name, why)
 			return append(events, history.Event{Kind: history.StoreIncarnation, Span: history.Span{From: p.absent, To: at.To}, Source: p.source(),

@@ -9,6 +9,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/follow"
 )
 
 // Row is an entry of a source: its columns by name. What is null is not there, and what is an object or a list is its JSON.
@@ -67,30 +70,68 @@ func parseJSON(text []byte) (Row, error) {
 	return row, nil
 }
 
-// parser makes rows of lines: by the named groups of a pattern, or as JSON objects where that is "". ok is false for any other line.
-func parser(pattern string) (parse func(line []byte) (Row, bool), err error) {
+// parser makes rows of lines: by the named groups of a pattern, or of JSON objects where that is "".
+func parser(pattern string) (parse func(follow.Line) Parsed, err error) {
 	if pattern == "" {
-		return func(line []byte) (Row, bool) {
-			row, err := parseJSON(line)
-			return row, err == nil
-		}, nil
+		return parseObject, nil
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
 		return nil, declared("pattern: %v", err)
 	}
-	names := re.SubexpNames()
-	return func(line []byte) (Row, bool) {
-		at := re.FindSubmatchIndex(line)
+	return func(l follow.Line) Parsed {
+		text := l.Text
+		at := re.FindSubmatchIndex(text)
 		if at == nil {
-			return nil, false
+			text = l.Whole
+			at = re.FindSubmatchIndex(text)
+		}
+		if at == nil {
+			return Parsed{Unread: unreadIf(l.Cut, history.CutOff)}
 		}
 		row := Row{}
-		for i, name := range names {
+		for i, name := range re.SubexpNames() {
 			if name != "" && at[2*i] >= 0 {
-				row[name] = string(line[at[2*i]:at[2*i+1]])
+				row[name] = string(text[at[2*i]:at[2*i+1]])
 			}
 		}
-		return row, true
+		return Parsed{Row: row}
 	}, nil
 }
+
+// Parsed is what became of a line: a row, nothing, or something that could not be read and may have been one.
+type Parsed struct {
+	Row    Row
+	Unread history.UnreadReason // "" = it could be
+}
+
+func unreadIf(is bool, why history.UnreadReason) history.UnreadReason {
+	if is {
+		return why
+	}
+	return ""
+}
+
+// parseObject reads a line that is a JSON object. What a container runtime wrote around it are columns as well, where it has none of
+// that name. A line that begins as an object with a name and is none was cut, or written into by somebody else.
+func parseObject(l follow.Line) Parsed {
+	row, err := parseJSON(l.Text)
+	around, _ := parseJSON(l.Whole)
+	switch {
+	case err == nil:
+		for name, value := range around {
+			if _, known := row[name]; !known {
+				row[name] = value
+			}
+		}
+		return Parsed{Row: row}
+	case !begun.Match(l.Text):
+		return Parsed{Row: around, Unread: unreadIf(l.Cut && around == nil, history.CutOff)}
+	case l.Cut:
+		return Parsed{Unread: history.CutOff}
+	}
+	return Parsed{Unread: history.Unparsable}
+}
+
+// begun is the beginning of a JSON object that has a field.
+var begun = regexp.MustCompile(`^\s*\{\s*"`)

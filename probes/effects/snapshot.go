@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/command"
+	"github.com/lockdrill/lockdrill/internal/follow"
 )
 
 // fetched is a source that gives all there is each time: an HTTP answer without a cursor, a command.
@@ -88,8 +90,12 @@ func NewCommand(words []string, pattern string) (Reader, error) {
 		}
 		var rows []Row
 		for line := range strings.Lines(out.Stdout) {
-			if row, ok := parse([]byte(strings.TrimSuffix(line, "\n"))); ok {
-				rows = append(rows, row)
+			got := parse(follow.Plain([]byte(strings.TrimSuffix(line, "\n")), false, history.Span{}))
+			if got.Unread != "" {
+				return nil, fmt.Errorf("%s printed what cannot be read: %s", words[0], detailOf(got.Unread))
+			}
+			if got.Row != nil {
+				rows = append(rows, got.Row)
 			}
 		}
 		return rows, nil

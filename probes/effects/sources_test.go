@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/follow"
 )
 
 // api answers with what has the greatest seq above after, or with all there is.
@@ -137,6 +138,28 @@ func TestLinesOfFilesThatAreRotated(t *testing.T) {
 	}
 }
 
+// A log goes on over restarts: what was perhaps written before a life began is nobody's that is known.
+func TestALineFromBeforeALifeIsNotItsOwn(t *testing.T) {
+	path, now, since := filepath.Join(t.TempDir(), "a.log"), int64(0), int64(0)
+	write := func(job string) { must(t, os.WriteFile(path, []byte(`{"job":"`+job+`"}`+"\n"), 0o600)) }
+	write("first")
+	r, err := NewFiles(Files{Globs: []string{path}, Clock: func() int64 { now++; return now }, Writer: func(string) (string, int64) { return "r1.2", since }})
+	must(t, err)
+	defer r.Close()
+	_, _ = read(t, r, "job", false)
+	for _, c := range []struct {
+		since int64
+		want  string
+	}{{now, "r1.2"}, {now + 2, ""}} {
+		since = c.since
+		must(t, os.Remove(path))
+		write("next")
+		if _, b := read(t, r, "job", false); len(b.Entries) != 1 || b.Entries[0].Writer != c.want {
+			t.Errorf("since %d: %+v", c.since, b.Entries)
+		}
+	}
+}
+
 func TestEntriesAreMappedIntoTheHistory(t *testing.T) {
 	lines, err := NewLines("")
 	must(t, err)
@@ -153,8 +176,8 @@ func TestEntriesAreMappedIntoTheHistory(t *testing.T) {
 		return events(history.Span{From: from, To: to})
 	}
 	look(false, 10, 11)
-	lines.Line("f", "", []byte(`{"meta":{"job":"j1"},"state":"RUNNING","who":"w-1","token":"secret","fence":7,"op":"o1"}`), history.Span{From: 12, To: 13})
-	lines.Line("f", "", []byte(`{"meta":{"job":"j1"},"state":"DONE","who":"w-9","key":"other"}`), history.Span{From: 12, To: 13})
+	lines.Line("f", "", follow.Plain([]byte(`{"meta":{"job":"j1"},"state":"RUNNING","who":"w-1","token":"secret","fence":7,"op":"o1"}`), false, history.Span{From: 12, To: 13}))
+	lines.Line("f", "", follow.Plain([]byte(`{"meta":{"job":"j1"},"state":"DONE","who":"w-9","key":"other"}`), false, history.Span{From: 12, To: 13}))
 	events := look(false, 20, 21)
 	if len(events) != 2 || strings.Join(told, " ") != "sched:j1 other" {
 		t.Fatalf("%v, told of %v", events, told)
@@ -173,7 +196,7 @@ func TestEntriesAreMappedIntoTheHistory(t *testing.T) {
 	if b.Key != "other" || b.Epoch != "" || b.Op != "" || b.Entry.Writer != "" || !b.Entry.Terminal || b.Entry.Pos != 2 {
 		t.Errorf("the second is %+v %+v", b, b.Entry)
 	}
-	lines.Line("f", "", []byte(`{"state":"DONE"}`), history.Span{From: 22, To: 23})
+	lines.Line("f", "", follow.Plain([]byte(`{"state":"DONE"}`), false, history.Span{From: 22, To: 23}))
 	if events := look(false, 30, 31); len(events) != 1 || events[0].Incarnation == nil || events[0].From != 20 {
 		t.Errorf("an entry without its job gives %v", events)
 	}
@@ -189,5 +212,58 @@ func TestAColumnThatNoEntryHas(t *testing.T) {
 	}
 	if err := p.Check(nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// A line that begins as an object and is none, or that nobody read to its end, may be an entry: it is counted, with the time of its kind.
+func TestWhatCouldNotBeReadIsCounted(t *testing.T) {
+	object, err := NewLines("")
+	must(t, err)
+	pattern, err := NewLines(`job=(?P<job>\S+) state=(?P<state>\S+)`)
+	must(t, err)
+	for _, c := range []struct {
+		name   string
+		lines  *Lines
+		text   string
+		cut    bool
+		unread history.UnreadReason
+		rows   int
+	}{
+		{"an object", object, `{"job":"j1","state":"DONE"}`, false, "", 1},
+		{"half an object", object, `{"job":"j1","sta`, false, history.Unparsable, 0},
+		{"an object with another in it", object, `{"job":"j1","st{"level":"debug"}`, false, history.Unparsable, 0},
+		{"an object whose end never came", object, `{"job":"j1","sta`, true, history.CutOff, 0},
+		{"a whole one whose end of line never came", object, `{"job":"j1","state":"DONE"}`, true, "", 1},
+		{"another's words", object, `starting {"job"`, false, "", 0},
+		{"another's braces", object, `{'job': 'j1'}`, false, "", 0},
+		{"docker's envelope around half an object", object, `{"log":"{\"job\":\"j1\",\"sta\n","stream":"stdout","time":"2026-01-01T00:00:01Z"}`, false, history.Unparsable, 0},
+		{"a match", pattern, `job=j1 state=DONE`, false, "", 1},
+		{"no match", pattern, `job=j1`, false, "", 0},
+		{"no match in what was read", pattern, `job=j1 sta`, true, history.CutOff, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var joined follow.Lines
+			joined.Add([]byte(c.text), c.cut, history.Span{From: 3, To: 5}, func(l follow.Line) { c.lines.Line("f", "", l) })
+			b, err := c.lines.Read(t.Context(), false)
+			must(t, err)
+			var unread history.UnreadReason
+			for _, u := range b.Unread {
+				unread = u.Reason
+				if u.Count != 1 || u.At != (history.Span{From: 3, To: 5}) {
+					t.Errorf("%+v", u)
+				}
+			}
+			if unread != c.unread || len(b.Entries) != c.rows {
+				t.Errorf("unread %q, %d entries; want %q, %d", unread, len(b.Entries), c.unread, c.rows)
+			}
+		})
+	}
+	p := New(object, Options{Name: "effects:ends", Lock: "job", Sparse: true})
+	object.Line("f", "", follow.Plain([]byte(`{"job":`), false, history.Span{From: 3, To: 5}))
+	object.Line("f", "", follow.Plain([]byte(`{"job":`), false, history.Span{From: 7, To: 9}))
+	events, err := p.Look(t.Context(), true)
+	must(t, err)
+	if all := events(history.Span{From: 8, To: 10}); len(all) != 1 || all[0].Span != (history.Span{From: 3, To: 9}) || *all[0].Unread != (history.Unread{Source: "effects:ends", Count: 2, Reason: history.Unparsable, Detail: "a line begins as a JSON object and is none"}) {
+		t.Errorf("%+v", all)
 	}
 }

@@ -19,6 +19,7 @@ type Life struct {
 	Name        string            // its owner's word for it; "" = none is known
 	PID         int               // 0 = it is no process of this host
 	Known       map[string]string // what is known of it, by the words of templates: ip, pod, ...
+	Since       int64             // it lives at the latest since then; before the run it is negative
 	Log         string            // path of its log; "" = not known
 	Metrics     string            // address of its exposition; "" = not known
 }
@@ -68,6 +69,7 @@ func unknown(why string) Answer { return Answer{Why: why} }
 type sighting struct {
 	incarnation string
 	at          history.Span
+	old         bool // the life before may have said it
 }
 
 // tokenID names a key with a token, without telling the token.

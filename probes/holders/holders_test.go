@@ -83,9 +83,10 @@ func TestALineOfALogNamesItsHolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	leases := map[string]time.Duration{"short": 1, "long": 1_000_000}
 	write(a, "acquired key=k token=before\n")
 	write(b, "")
-	g := NewLog(regexp.MustCompile(`acquired key=(?P<key>\S+) token=(?P<token>\S+)`), filepath.Join(dir, "*.log"), lives.lives, func() int64 { now += 10; return now })
+	g := NewLog(regexp.MustCompile(`acquired key=(?P<key>\S+) token=(?P<token>\S+)`), filepath.Join(dir, "*.log"), lives.lives, func(lock string) time.Duration { return leases[lock] }, func() int64 { now += 10; return now })
 	defer g.Close()
 	ask := func(q Question, want string) {
 		t.Helper()
@@ -93,7 +94,9 @@ func TestALineOfALogNamesItsHolder(t *testing.T) {
 			t.Errorf("%+v: %v (%s), want %s", q, got.Holders, got.Why, want)
 		}
 	}
-	ask(Question{Key: "k", Value: "before"}, "[r1.1]") // held since before anybody looked
+	ask(Question{Key: "k", Value: "before"}, "[]") // a life before r1.1 may have said so, and how long its lease lasts is not known
+	ask(Question{Lock: "long", Key: "k", Value: "before"}, "[]")
+	ask(Question{Lock: "short", Key: "k", Value: "before"}, "[r1.1]") // it would be over: r1.1 is older than a lease
 	ask(Question{Key: "k", Value: "before", Since: 10_000}, "[]")
 	ask(Question{Key: "other", Value: "before"}, "[]")
 	since := now

@@ -1,12 +1,12 @@
 package holders
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"regexp"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/follow"
@@ -22,6 +22,7 @@ const (
 type Log struct {
 	lives   func() []Life
 	pattern *regexp.Regexp // groups key and token
+	lease   func(lock string) time.Duration
 	clock   func() int64
 	files   *follow.Files // nil = others hand over the lines
 
@@ -32,15 +33,16 @@ type Log struct {
 	err   error
 }
 
-// NewLog returns a source that follows the files of glob; "" = lines are handed to Line.
-func NewLog(pattern *regexp.Regexp, glob string, lives func() []Life, clock func() int64) *Log {
-	g := &Log{lives: lives, pattern: pattern, clock: clock, read: map[string]bool{}, seen: map[string]sighting{}}
+// NewLog returns a source that follows the files of glob; "" = lines are handed to Line. lease is how long a token of a lock stays where
+// nobody renews it; 0 = not known.
+func NewLog(pattern *regexp.Regexp, glob string, lives func() []Life, lease func(lock string) time.Duration, clock func() int64) *Log {
+	g := &Log{lives: lives, pattern: pattern, lease: lease, clock: clock, read: map[string]bool{}, seen: map[string]sighting{}}
 	if glob != "" {
 		g.files = follow.New(follow.Options{
 			Globs: []string{glob}, Clock: clock,
-			Line: func(path string, line []byte, at history.Span) {
+			Line: func(path string, line follow.Line) {
 				if l, ok := g.writer(path); ok {
-					g.Line(l, line, at)
+					g.line(l.Incarnation, line, l.Since > line.At.From)
 				}
 			},
 			Gap: func(string, history.Span, string, bool) {}, // no line is no word
@@ -50,18 +52,24 @@ func NewLog(pattern *regexp.Regexp, glob string, lives func() []Life, clock func
 }
 
 // writer is the life whose log is at path.
-func (g *Log) writer(path string) (string, bool) {
+func (g *Log) writer(path string) (Life, bool) {
 	for _, l := range g.lives() {
 		if l.Log == path {
-			return l.Incarnation, true
+			return l, true
 		}
 	}
-	return "", false
+	return Life{}, false
 }
 
-// Line takes a line of the log of a life, written within at.
-func (g *Log) Line(incarnation string, line []byte, at history.Span) {
-	m := g.pattern.FindSubmatch(line)
+// Line takes a line of the log of a life.
+func (g *Log) Line(incarnation string, line follow.Line) { g.line(incarnation, line, false) }
+
+// line takes a line. A log goes on over restarts: an old line was perhaps written by the life before.
+func (g *Log) line(incarnation string, line follow.Line, old bool) {
+	m := g.pattern.FindSubmatch(line.Text)
+	if m == nil {
+		m = g.pattern.FindSubmatch(line.Whole)
+	}
 	if m == nil {
 		return
 	}
@@ -75,7 +83,7 @@ func (g *Log) Line(incarnation string, line []byte, at history.Span) {
 		delete(g.seen, g.order[0])
 		g.order = g.order[1:]
 	}
-	g.seen[id] = sighting{incarnation, at}
+	g.seen[id] = sighting{incarnation, line.At, old}
 }
 
 // Read reads what the files have got since the last time; of a replica that is new to it, also the lines before. It may be called at any
@@ -101,14 +109,8 @@ func (g *Log) Read() {
 
 // readOld reads the lines before the present end of a life's log: they were written at any time up to now.
 func (g *Log) readOld(l Life) {
-	end, err := follow.Tail(l.Log, oldLines)
-	if err != nil {
-		return // reading on says so
-	}
-	at := history.Span{From: 0, To: g.clock()}
-	for line := range bytes.Lines(end) {
-		g.Line(l.Incarnation, bytes.TrimRight(line, "\r\n"), at)
-	}
+	// What cannot be read now, reading on tells of.
+	_ = follow.Tail(l.Log, oldLines, history.Span{To: g.clock()}, func(line follow.Line) { g.line(l.Incarnation, line, true) })
 }
 
 // Close closes the files.
@@ -142,6 +144,19 @@ func (g *Log) Recall(q Question) Answer {
 		return unknown("the line with its token is older than the grant")
 	case !among(lives, s.incarnation):
 		return unknown(fmt.Sprintf("the line is of %s, which is dead", s.incarnation))
+	case s.old && !g.outlived(lives, s.incarnation, q.Lock):
+		return unknown("the line with its token may be of an earlier life, whose lease is not surely over")
 	}
 	return Answer{Holders: slices.Clone([]string{s.incarnation})}
+}
+
+// outlived reports that a life is older than a lease: a token that is still there is not that of the life before it.
+func (g *Log) outlived(lives []Life, incarnation, lock string) bool {
+	lease := g.lease(lock)
+	for _, l := range lives {
+		if l.Incarnation == incarnation {
+			return lease > 0 && g.clock()-l.Since > int64(lease)
+		}
+	}
+	return false
 }

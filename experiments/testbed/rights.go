@@ -1,0 +1,174 @@
+package testbed
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+)
+
+// attempt is a command that a run will use, in a form that changes nothing: rights, memory and the server's part are looked at before its
+// words are.
+type attempt struct {
+	command string // as a rule of an ACL names it
+	key     string // "" = none
+	words   []any
+}
+
+// Rights tries the commands that a run needs, on the keys on which it needs them: those of locks are only read. The error says which one
+// is refused, and what would let it. Nothing is written.
+func Rights(ctx context.Context, r experiments.Redis, locks []string) error {
+	w, err := whereIs(r)
+	if err != nil {
+		return err
+	}
+	c, err := Connect(w)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	own := "lockdrill:" + time.Now().UTC().Format("20060102T150405.000Z") + ":rights" // as keys of runs are called; it is not there
+	all := []attempt{
+		{"info", "", []any{"info", "server"}},
+		{"scan", "", []any{"scan", 0, "match", own, "count", 1}},
+		{"del", own, []any{"del", own}},
+		{"unlink", own, []any{"unlink", own}},
+		{"exists", own, []any{"exists", own}},
+		{"eval", own, []any{"eval", "return redis.call('del', KEYS[1])", 1, own}},
+	}
+	for _, key := range []string{own, leaseKey, openKey} {
+		all = append(all, attempt{"get", key, []any{"get", key}}, attempt{"set", key, []any{"set", key, "", "nx", "xx"}}, // which no server can do
+			attempt{"eval", key, []any{"eval", "return redis.call('get', KEYS[1])", 1, key}})
+	}
+	for _, key := range locks {
+		all = append(all, attempt{"get", key, []any{"get", key}}, attempt{"pttl", key, []any{"pttl", key}})
+		look := attempt{"eval_ro", key, []any{"eval_ro", "return redis.call('pttl', KEYS[1])", 1, key}}
+		if unknown(c.Do(ctx, look.words...).Err()) { // before 7
+			look.command, look.words[0] = "eval", "eval"
+		}
+		all = append(all, look)
+	}
+	for _, key := range locks {
+		if why := noLock(ctx, c, key); why != "" {
+			return fmt.Errorf("%s: key %s %s", target(w), key, why)
+		}
+	}
+	for _, a := range all {
+		if why := a.refused(c.Do(ctx, a.words...).Err()); why != "" {
+			return fmt.Errorf("%s: %s", target(w), why)
+		}
+	}
+	return nil
+}
+
+// noLock says why what stands under a key now cannot be read as a lock; "" = it can, or nothing does, or the server does not tell.
+func noLock(ctx context.Context, c redis.UniversalClient, key string) string {
+	kind, err := c.Type(ctx, key).Result()
+	if err != nil {
+		return ""
+	}
+	switch kind {
+	case "none", "string":
+		return ""
+	case "hash":
+		if left, err := c.PTTL(ctx, key).Result(); err == nil && left == -1 {
+			return "is a hash without an expiry: such a lock is never taken over, and lockdrill does not read it as one"
+		}
+		return ""
+	}
+	return "is a " + kind + ", which is no lock"
+}
+
+// refused says why the command cannot be used; "" = it can, as far as can be told.
+func (a *attempt) refused(err error) string {
+	var said redis.Error
+	switch {
+	case err == nil, !errors.As(err, &said), errors.Is(err, redis.Nil):
+		return ""
+	}
+	text := said.Error()
+	what := strings.ToUpper(a.command)
+	grant := "+" + a.command
+	if a.key != "" {
+		what += " on " + a.key
+		grant += " ~" + patternOf(a.key)
+	}
+	word, _, _ := strings.Cut(text, " ")
+	switch {
+	case word == "NOPERM", strings.Contains(text, "can't run this command"), strings.Contains(text, "can't access at least one of the keys"):
+		return fmt.Sprintf("its user may not use %s, which the run needs: let the user have %s (ACL SETUSER)", what, grant)
+	case word == "READONLY":
+		return fmt.Sprintf("it is a replica and takes no writes (%s): name its primary, or its Sentinels", what)
+	case word == "OOM", word == "MISCONF", word == "CLUSTERDOWN", word == "NOREPLICAS", word == "MASTERDOWN", word == "LOADING":
+		return fmt.Sprintf("it takes no writes now (%s): %s", what, text)
+	case unknown(err):
+		return fmt.Sprintf("it has no %s, which the run needs", what)
+	}
+	return ""
+}
+
+// unknown reports a server that has no such command.
+func unknown(err error) bool {
+	var said redis.Error
+	return errors.As(err, &said) && strings.Contains(said.Error(), "unknown command")
+}
+
+// patternOf is how an ACL names the keys that a run has beside this one.
+func patternOf(key string) string {
+	if strings.HasPrefix(key, "lockdrill:") {
+		return "lockdrill:*"
+	}
+	return key
+}
+
+// explained adds to why a server cannot be asked which field says otherwise.
+func explained(err error, w undo.Store) error {
+	if err == nil || err == redis.Nil { //nolint:errorlint // alone it is the answer of a server that has no such key
+		return err
+	}
+	var (
+		authority x509.UnknownAuthorityError
+		host      x509.HostnameError
+		record    tls.RecordHeaderError
+		timeout   interface{ Timeout() bool }
+	)
+	whose := "the server"
+	if w.Sentinel != nil {
+		whose = "a Sentinel, or the server it names,"
+	}
+	text, hint := err.Error(), ""
+	switch says := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
+	}; {
+	case w.Sentinel != nil && errors.Is(err, redis.Nil):
+		return fmt.Errorf("the Sentinels know no primary %q: redis.sentinel.master is a name that they monitor (SENTINEL MASTERS lists them)", w.Sentinel.Master)
+	case says("NOAUTH"):
+		hint = whose + " wants a password: password_env names the variable that holds it"
+	case says("WRONGPASS", "invalid username-password"):
+		hint = whose + " does not take the user and password that username_env and password_env name"
+	case says("certificate required", "bad certificate"):
+		hint = whose + " wants a client certificate"
+	case errors.As(err, &authority):
+		hint = "ca names the file of the authority that has signed the server's certificate"
+	case errors.As(err, &host):
+		hint = "write the host as the server's certificate names it"
+	case w.TLS && (errors.As(err, &record) || errors.As(err, &timeout) && timeout.Timeout()), w.TLS && says("EOF"):
+		hint = "does it speak TLS? Without it the address begins with redis://"
+	case !w.TLS && says("connection reset", "EOF"):
+		hint = "does it speak TLS only? Then the address begins with rediss://"
+	case w.Sentinel != nil && says("i/o timeout"):
+		hint = "the Sentinels name an address that cannot be reached from here (sentinel announce-ip)"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, hint)
+}

@@ -6,6 +6,7 @@ type VoidReason string
 const (
 	NoTarget    VoidReason = "no_target"   // there was nobody to strike
 	Moved       VoidReason = "moved"       // whom it was to strike was another by then, or gone
+	Ended       VoidReason = "ended"       // somebody else ended whom it struck, while it lasted
 	Unconfirmed VoidReason = "unconfirmed" // it was not seen to have done what it was to do
 	FaultFailed VoidReason = "error"       // what was to bring it about broke
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/procstat"
 )
@@ -116,6 +117,11 @@ func signal(p undo.Process, sig syscall.Signal) error {
 	return nil
 }
 
+// endedBySomebody is the end of a shot whose victim did not live through it: its own supervisor may have taken it for dead.
+func endedBySomebody(p undo.Process, now int64, applied history.Span) error {
+	return &voidError{history.Ended, fmt.Sprintf("process %d was ended %s into the fault, by somebody else", p.PID, figures.Short(max(0, now-applied.To)))}
+}
+
 // watchStop waits until the group stands still, then watches it for as long as the fault lasts. The window is that in which it was
 // seen to stand still; it is cut short where the run ends first.
 func watchStop(ctx context.Context, p undo.Process, applied history.Span, lasts time.Duration, clock func() int64) (history.Span, history.Fault, error) {
@@ -131,7 +137,7 @@ func watchStop(ctx context.Context, p undo.Process, applied history.Span, lasts 
 		now := clock()
 		switch {
 		case errors.Is(err, errGone):
-			return window, seen, &voidError{history.Moved, fmt.Sprintf("process %d ended during the fault", p.PID)}
+			return window, seen, endedBySomebody(p, now, applied)
 		case err != nil:
 			return window, seen, err
 		case all && window.From == 0:
@@ -140,7 +146,7 @@ func watchStop(ctx context.Context, p undo.Process, applied history.Span, lasts 
 		case all:
 			window.To = looked
 		case window.From != 0 && dying(ctx, p):
-			return window, seen, &voidError{history.Moved, fmt.Sprintf("process %d ended during the fault", p.PID)}
+			return window, seen, endedBySomebody(p, now, applied)
 		case window.From != 0:
 			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("process %d went on after %s of %s: somebody else has continued it", p.PID, time.Duration(window.Width()), lasts)}
 		case now > min(limit, end):

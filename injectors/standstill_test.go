@@ -136,7 +136,7 @@ func TestAPauseThatIsNotFeltIsVoid(t *testing.T) {
 			return func(sig syscall.Signal) error { return syscall.Kill(p.PID, sig) }
 		}, 0, "unconfirmed"},
 		{"somebody else continued it", group, syscall.SIGCONT, "unconfirmed"},
-		{"it was killed meanwhile", group, syscall.SIGKILL, "moved"},
+		{"it was killed meanwhile", group, syscall.SIGKILL, "ended"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, proc := sleeper(t)

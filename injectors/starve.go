@@ -39,7 +39,7 @@ func (s *Starve) Confirm(ctx context.Context, r undo.Record, applied history.Spa
 	for now := s.Clock(); now < end && ctx.Err() == nil; now = s.Clock() {
 		stood, err := s.turn(ctx, *r.Process, f)
 		if errors.Is(err, errGone) {
-			err = &voidError{"moved", fmt.Sprintf("process %d ended during the fault", r.Process.PID)}
+			err = endedBySomebody(*r.Process, s.Clock(), applied)
 		}
 		if err != nil {
 			return window, seen, err

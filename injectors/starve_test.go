@@ -111,7 +111,7 @@ func TestAStarvedProcessThatEndsIsVoid(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if _, _, err := s.Confirm(t.Context(), r, applied); void(err) != "moved" {
+	if _, _, err := s.Confirm(t.Context(), r, applied); void(err) != "ended" {
 		t.Errorf("%v", err)
 	}
 }

@@ -9,6 +9,7 @@ type VoidCode string
 const (
 	VoidNoTarget     = VoidCode(history.NoTarget)
 	VoidMoved        = VoidCode(history.Moved)
+	VoidEnded        = VoidCode(history.Ended)
 	VoidUnconfirmed  = VoidCode(history.Unconfirmed)
 	VoidFailed       = VoidCode(history.FaultFailed)
 	VoidUnnamed      = VoidCode(history.HolderUnknown)

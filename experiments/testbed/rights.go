@@ -2,8 +2,11 @@ package testbed
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,9 +24,13 @@ type attempt struct {
 	words   []any
 }
 
-// Rights tries the commands that a run needs, on the keys on which it needs them: those of locks are only read. The error says which one
-// is refused, and what would let it. Nothing is written.
-func Rights(ctx context.Context, r experiments.Redis, locks []string) error {
+// ErrNotTold says that a server does not tell what it would let its user do.
+var ErrNotTold = errors.New("the server does not tell what it would allow (ACL DRYRUN, since Redis 7)")
+
+// Rights finds out whether the commands that a run needs would be done, on the keys on which it needs them: those of locks are only read.
+// The error says which one is refused, and what would let it. Nothing is written: a command that writes is tried in a form that no server
+// can do or, with asked, not even that: the server is asked, and ErrNotTold is its silence.
+func Rights(ctx context.Context, r experiments.Redis, locks []string, asked bool) error {
 	w, err := whereIs(r)
 	if err != nil {
 		return err
@@ -54,40 +61,101 @@ func Rights(ctx context.Context, r experiments.Redis, locks []string) error {
 		}
 		all = append(all, look)
 	}
+	for _, key := range locks {
+		if why := noLock(ctx, c, key); why != "" {
+			return fmt.Errorf("%s: key %s %s", target(w), key, why)
+		}
+	}
+	user := ""
+	if asked {
+		if user, err = c.Do(ctx, "acl", "whoami").Text(); err != nil {
+			return ErrNotTold
+		}
+		info, err := c.Info(ctx, "replication").Result()
+		if err == nil && strings.Contains(info, "role:slave") {
+			return fmt.Errorf("%s: %s", target(w), noWrites("all commands that write"))
+		}
+	}
 	for _, a := range all {
-		if why := a.refused(c.Do(ctx, a.words...).Err()); why != "" {
+		why := ""
+		if !asked || a.reads() {
+			why = a.refused(c.Do(ctx, a.words...).Err())
+		} else if answer, err := c.Do(ctx, append([]any{"acl", "dryrun", user}, a.words...)...).Text(); err != nil {
+			return ErrNotTold
+		} else if answer != "OK" {
+			why = a.forbidden()
+		}
+		if why != "" {
 			return fmt.Errorf("%s: %s", target(w), why)
 		}
 	}
 	return nil
 }
 
-// refused says why the command cannot be used; "" = it can, as far as can be told.
-func (a *attempt) refused(err error) string {
-	var said redis.Error
-	switch {
-	case err == nil, !errors.As(err, &said), errors.Is(err, redis.Nil):
+// reads reports a command that can be sent as it is.
+func (a *attempt) reads() bool {
+	return slices.Contains([]string{"get", "pttl", "eval_ro", "info"}, a.command)
+}
+
+// noLock says why what stands under a key now cannot be read as a lock; "" = it can, or nothing does, or the server does not tell.
+func noLock(ctx context.Context, c redis.UniversalClient, key string) string {
+	kind, err := c.Type(ctx, key).Result()
+	if err != nil {
 		return ""
 	}
-	text := said.Error()
-	what := strings.ToUpper(a.command)
-	grant := "+" + a.command
-	if a.key != "" {
-		what += " on " + a.key
-		grant += " ~" + patternOf(a.key)
+	switch kind {
+	case "none", "string":
+		return ""
+	case "hash":
+		if left, err := c.PTTL(ctx, key).Result(); err == nil && left == -1 {
+			return "is a hash without an expiry: such a lock is never taken over, and lockdrill does not read it as one"
+		}
+		return ""
 	}
-	word, _, _ := strings.Cut(text, " ")
+	return "is a " + kind + ", which is no lock"
+}
+
+// refused says why the command cannot be used; "" = it can, as far as can be told.
+func (a *attempt) refused(err error) string {
 	switch {
-	case word == "NOPERM", strings.Contains(text, "can't run this command"), strings.Contains(text, "can't access at least one of the keys"):
-		return fmt.Sprintf("its user may not use %s, which the run needs: let the user have %s (ACL SETUSER)", what, grant)
-	case word == "READONLY":
-		return fmt.Sprintf("it is a replica and takes no writes (%s): name its primary, or its Sentinels", what)
-	case word == "OOM", word == "MISCONF", word == "CLUSTERDOWN", word == "NOREPLICAS", word == "MASTERDOWN", word == "LOADING":
-		return fmt.Sprintf("it takes no writes now (%s): %s", what, text)
+	case err == nil, errors.Is(err, redis.Nil):
+		return ""
+	case redis.IsPermissionError(err), inScript(err):
+		return a.forbidden()
+	case redis.IsReadOnlyError(err):
+		return noWrites(a.what())
+	case redis.IsOOMError(err), redis.IsClusterDownError(err), redis.IsNoReplicasError(err), redis.IsMasterDownError(err), redis.IsLoadingError(err):
+		return fmt.Sprintf("it takes no writes now (%s): %v", a.what(), err)
 	case unknown(err):
-		return fmt.Sprintf("it has no %s, which the run needs", what)
+		return fmt.Sprintf("it has no %s, which the run needs", a.what())
 	}
 	return ""
+}
+
+// what names the command, and the key where there is one.
+func (a *attempt) what() string {
+	if a.key == "" {
+		return strings.ToUpper(a.command)
+	}
+	return strings.ToUpper(a.command) + " on " + a.key
+}
+
+func (a *attempt) forbidden() string {
+	grant := "+" + a.command
+	if a.key != "" {
+		grant += " ~" + patternOf(a.key)
+	}
+	return fmt.Sprintf("its user may not use %s, which the run needs: let the user have %s (ACL SETUSER)", a.what(), grant)
+}
+
+func noWrites(what string) string {
+	return fmt.Sprintf("it is a replica and takes no writes (%s): name its primary, or its Sentinels", what)
+}
+
+// inScript reports a right that a script lacks, for which servers have no code.
+func inScript(err error) bool {
+	var said redis.Error
+	return errors.As(err, &said) && (strings.Contains(said.Error(), "can't run this command") || strings.Contains(said.Error(), "can't access at least one of the keys"))
 }
 
 // unknown reports a server that has no such command.
@@ -104,10 +172,45 @@ func patternOf(key string) string {
 	return key
 }
 
-// unknownMaster is the error of Sentinels that know no primary of that name; else err.
-func unknownMaster(err error, w undo.Store) error {
-	if w.Sentinel != nil && errors.Is(err, redis.Nil) && err != redis.Nil { //nolint:errorlint // alone it is the answer of a server that has no such key
-		return fmt.Errorf("the Sentinels know no primary %q: redis.sentinel.master is a name that they monitor (SENTINEL MASTERS lists them)", w.Sentinel.Master)
+// explained adds to why a server cannot be asked which field says otherwise.
+func explained(err error, w undo.Store) error {
+	if err == nil || err == redis.Nil { //nolint:errorlint // alone it is the answer of a server that has no such key
+		return err
 	}
-	return err
+	var (
+		authority x509.UnknownAuthorityError
+		host      x509.HostnameError
+		record    tls.RecordHeaderError
+		timeout   interface{ Timeout() bool }
+	)
+	whose := "the server"
+	if w.Sentinel != nil {
+		whose = "a Sentinel, or the server it names,"
+	}
+	text, hint := err.Error(), ""
+	switch says := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
+	}; {
+	case w.Sentinel != nil && errors.Is(err, redis.Nil):
+		return fmt.Errorf("the Sentinels know no primary %q: redis.sentinel.master is a name that they monitor (SENTINEL MASTERS lists them)", w.Sentinel.Master)
+	case says("NOAUTH"):
+		hint = whose + " wants a password: password_env names the variable that holds it"
+	case says("WRONGPASS", "invalid username-password"):
+		hint = whose + " does not take the user and password that username_env and password_env name"
+	case says("certificate required", "bad certificate"):
+		hint = whose + " wants a client certificate"
+	case errors.As(err, &authority):
+		hint = "ca names the file of the authority that has signed the server's certificate"
+	case errors.As(err, &host):
+		hint = "write the host as the server's certificate names it"
+	case w.TLS && (errors.As(err, &record) || errors.As(err, &timeout) && timeout.Timeout()), w.TLS && says("EOF"):
+		hint = "does it speak TLS? Without it the address begins with redis://"
+	case !w.TLS && says("connection reset", "EOF"):
+		hint = "does it speak TLS only? Then the address begins with rediss://"
+	case w.Sentinel != nil && says("i/o timeout"):
+		hint = "the Sentinels name an address that cannot be reached from here (sentinel announce-ip)"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, hint)
 }

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -40,24 +41,49 @@ func TestRightsAreKnownBeforeTheFirstWrite(t *testing.T) {
 		if err := owner.Do(t.Context(), words...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		err := Rights(t.Context(), r, []string{"f:leader"})
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: %v, want %q", c.rules, err, c.want)
+		for _, asked := range []bool{false, true} {
+			err := Rights(t.Context(), r, []string{"f:leader"}, asked)
+			if asked && errors.Is(err, ErrNotTold) && strings.Contains(c.rules, "-@all") { // who has no ACL is told nothing
+				continue
+			}
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s, asked %v: %v, want %q", c.rules, asked, err, c.want)
+			}
 		}
 	}
 	if keys, err := owner.Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
 		t.Errorf("something was written: %v, %v", keys, err)
 	}
+	asOwner := experiments.Redis{Mode: experiments.RedisExternal, URL: r.URL}
+	for _, c := range []struct {
+		words []any
+		want  string
+	}{
+		{[]any{"hset", "h", "owner", "1"}, "key h is a hash without an expiry"},
+		{[]any{"pexpire", "h", "60000"}, ""},
+		{[]any{"set", "s", "token"}, ""},
+		{[]any{"rpush", "l", "token"}, "key l is a list, which is no lock"},
+	} {
+		if err := owner.Do(t.Context(), c.words...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		err := Rights(t.Context(), asOwner, []string{c.words[1].(string)}, true)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v: %v, want %q", c.words, err, c.want)
+		}
+	}
 	if err := owner.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
 	open := experiments.Redis{Mode: experiments.RedisExternal, URL: r.URL}
-	if err := Rights(t.Context(), open, nil); err == nil || !strings.Contains(err.Error(), "takes no writes now (SET on lockdrill:") {
+	if err := Rights(t.Context(), open, nil, false); err == nil || !strings.Contains(err.Error(), "takes no writes now (SET on lockdrill:") {
 		t.Errorf("a full server: %v", err)
 	}
 	replica := experiments.Redis{Mode: experiments.RedisExternal, URL: "redis://" + redistest.StartReplica(t, addr) + "/0"}
-	if err := Rights(t.Context(), replica, nil); err == nil || !strings.Contains(err.Error(), "it is a replica and takes no writes") {
-		t.Errorf("a replica: %v", err)
+	for _, asked := range []bool{false, true} {
+		if err := Rights(t.Context(), replica, nil, asked); err == nil || !strings.Contains(err.Error(), "it is a replica and takes no writes") {
+			t.Errorf("a replica, asked %v: %v", asked, err)
+		}
 	}
 }
 
@@ -67,5 +93,37 @@ func TestAnUnknownPrimaryIsNoAbsentKey(t *testing.T) {
 	r := experiments.Redis{Mode: experiments.RedisExternal, Sentinel: &experiments.Sentinel{Master: "nobody", URLs: []string{"redis://" + sentinel}}}
 	if _, said, err := Environment(t.Context(), r); err == nil || said || !strings.Contains(err.Error(), `know no primary "nobody"`) {
 		t.Errorf("%v, %v", said, err)
+	}
+}
+
+// Why a server cannot be asked is told with the field that says otherwise.
+func TestWhyAServerCannotBeAskedNamesTheField(t *testing.T) {
+	secure, ca, _ := redistest.StartTLS(t)
+	plain := redistest.Start(t)
+	closed := redistest.Start(t)
+	owner := redis.NewClient(&redis.Options{Addr: closed, DisableIdentity: true})
+	t.Cleanup(func() { _ = owner.Close() })
+	if err := owner.ConfigSet(t.Context(), "requirepass", secret).Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("RIGHTS_WRONG", "wrong")
+	for _, c := range []struct {
+		name string
+		at   experiments.Redis
+		want string
+	}{
+		{"TLS, and its authority is not named", experiments.Redis{URL: "rediss://" + secure}, "ca names the file of the authority"},
+		{"TLS, and it is asked without", experiments.Redis{URL: "redis://" + secure}, "does it speak TLS only? Then the address begins with rediss://"},
+		{"no TLS, and it is asked with", experiments.Redis{URL: "rediss://" + plain, CA: ca}, "does it speak TLS? Without it the address begins with redis://"},
+		{"no password", experiments.Redis{URL: "redis://" + closed}, "the server wants a password: password_env names the variable"},
+		{"another password", experiments.Redis{URL: "redis://" + closed, PasswordEnv: "RIGHTS_WRONG"}, "does not take the user and password that username_env and password_env name"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.at.Mode = experiments.RedisExternal
+			if _, said, err := Environment(t.Context(), c.at); err == nil || said || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
 	}
 }

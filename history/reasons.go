@@ -27,6 +27,6 @@ type Unsteady string
 const (
 	NotReady          Unsteady = "not_ready"       // a replica
 	NoKnownHolder     Unsteady = "no_known_holder" // holds a lock of an observed system
-	CannotLook        Unsteady = "cannot_look"     // at the key of an observed system: looks fail
+	CannotLook        Unsteady = "cannot_look"     // at the key of an observed system, or for its replicas: looks fail
 	OtherwiseUnsteady Unsteady = "otherwise"
 )

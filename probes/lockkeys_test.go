@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -214,6 +215,36 @@ func TestLockKeysOfADeadStoreIsAnError(t *testing.T) {
 	defer cancel()
 	if _, err := p.Look(ctx, true); err == nil {
 		t.Error("Look succeeded without a store")
+	}
+}
+
+// Whoever may not look does not see that nobody holds: neither by a look, nor when a plan asks who holds now.
+func TestAKeyThatMayNotBeReadIsNotCalledFree(t *testing.T) {
+	c := startRedis(t)
+	set(t, c, "run:a", "token", time.Minute)
+	for user, rules := range map[string][]any{
+		"commands": {"~*", "-@all", "+ping", "+hello", "+client"},
+		"scripts":  {"~*", "+@all", "-@scripting", "-scan"},
+		"reads":    {"~*", "+@all", "-get", "-pttl", "-strlen", "-scan"},
+		"keys":     {"~other:*", "+@all", "-scan"},
+	} {
+		if err := c.Do(t.Context(), append([]any{"ACL", "SETUSER", user, "on", ">pw"}, rules...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		o := &redis.Options{Addr: c.Options().Addr, Username: user, Password: "pw"}
+		p := NewLockKeys(o, "run:")
+		p.Watch("job", "a")
+		_, byLook := p.Look(t.Context(), false)
+		_, _, _, byNow := p.Now(t.Context(), "job", "run:a")
+		_, byAny := p.Any(t.Context(), "run:")
+		weak := redis.NewClient(o)
+		_, _, byPeek := Peek(t.Context(), weak, "run:a")
+		for what, err := range map[string]error{"look": byLook, "now": byNow, "any": byAny, "peek": byPeek} {
+			if err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't run this command") && !strings.Contains(err.Error(), "can't access at least one of the keys") {
+				t.Errorf("without leave for %s: %s: %v", user, what, err)
+			}
+		}
+		_, _ = p.Close(), weak.Close()
 	}
 }
 

@@ -2,6 +2,8 @@
 -- KEYS: lock keys.  ARGV: how many of them, the first, are read in any case; the others only if one of those is there.
 -- Reply: {the server's clock in microseconds, value 1, PTTL 1, value 2, PTTL 2, ...}; '' = no value. Of a small hash that
 -- expires, as Redisson has it, the value is the names of its fields: who holds it. A key of another type is no lock: it counts as absent.
+-- Any other error, such as a right that is missing, is the reply: what could not be read is not absent.
+local function unread(got) return type(got) == 'table' and not string.find(got.err, 'WRONGTYPE', 1, true) end
 local t = redis.call('TIME')
 local reply = {tonumber(t[1]) * 1000000 + tonumber(t[2])}
 local n = tonumber(ARGV[1])
@@ -10,8 +12,10 @@ if n < #KEYS and redis.call('EXISTS', unpack(KEYS, n + 1)) > 0 then
 end
 for i = 1, n do
   local value = redis.pcall('GET', KEYS[i])
+  if unread(value) then return value end
   if type(value) == 'table' then
     local fields = redis.pcall('HLEN', KEYS[i])
+    if unread(fields) then return fields end
     value = nil
     if type(fields) == 'number' and fields <= 16 and redis.call('PTTL', KEYS[i]) > 0 then
       fields = redis.call('HKEYS', KEYS[i])

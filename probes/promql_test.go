@@ -1,9 +1,12 @@
 package probes
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"maps"
 	"math"
 	"net/http"
@@ -129,6 +132,12 @@ func TestPromQLSaysWhatIsWrong(t *testing.T) {
 	}
 	server := httptest.NewServer(http.HandlerFunc(answer))
 	t.Cleanup(server.Close)
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(answer))
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(silent.Close)
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for _, c := range []struct {
@@ -140,9 +149,13 @@ func TestPromQLSaysWhatIsWrong(t *testing.T) {
 		{PromServer{URL: server.URL, User: "me", Password: "hunter2"}, "gives a scalar"},
 		{PromServer{URL: server.URL, User: "text"}, "none of Prometheus"},
 		{PromServer{URL: gone.URL}, "refused"},
+		{PromServer{URL: secure.URL}, "x509: certificate signed by unknown authority"},
+		{PromServer{URL: silent.URL}, "deadline exceeded"},
 	} {
 		p := newProm(t, "up", c.o)
-		_, err := p.Look(t.Context(), false)
+		ctx, cancel := context.WithTimeout(t.Context(), map[bool]time.Duration{true: 50 * time.Millisecond, false: time.Minute}[c.o.URL == silent.URL])
+		_, err := p.Look(ctx, false)
+		cancel()
 		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%+v: %v, want %q", c.o, err, c.says)
 		}

@@ -39,7 +39,7 @@ var phrases = []said{
 	})},
 	{"phase: after_grant", moment(fault.AfterGrant)},
 	{"on: acquired", moment(fault.Acquired)},
-	{"delete_key", anyFault(func(_ *experiments.Experiment, f *experiments.Fault, _ string) bool { return f.Kind() == "delete_key" })},
+	{"delete_key", anyFault(func(_ *experiments.Experiment, f *experiments.Fault, _ string) bool { return f.Traits().AtKey })},
 	{"fenced: true", work(func(w *experiments.Work) bool { return w.Fenced })},
 	{"look: true", work(func(w *experiments.Work) bool { return w.Look })},
 	{"second terminal state (strict: true)", work(func(w *experiments.Work) bool { return w.Strict })},

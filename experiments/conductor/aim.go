@@ -81,9 +81,9 @@ func (c *Conductor) living(replica string) target {
 	switch {
 	case len(t.victims) > 0:
 	case replica != "":
-		t.why = fmt.Sprintf("replica %s had no incarnation that was alive and ready", replica)
+		t.why = fmt.Sprintf("replica %s had no incarnation that was alive and ready", replica) + c.unfound()
 	default:
-		t.why = "no replica was alive and ready"
+		t.why = "no replica was alive and ready" + c.unfound()
 	}
 	return t
 }

@@ -91,6 +91,25 @@ func TestWhoCannotLookDoesNotSayThatNobodyHolds(t *testing.T) {
 	}
 }
 
+// Where replicas cannot be looked for, nobody knows that there are none.
+func TestWhoCannotLookForReplicasDoesNotSayThatThereAreNone(t *testing.T) {
+	e := loopDrill(1)
+	e.Kubernetes, e.System.Mode, e.System.Replicas = &experiments.Kubernetes{}, experiments.ModeObserve, 2
+	c := New(e, 1)
+	for _, forbidden := range []string{"", "pods is forbidden", ""} {
+		c.Unseen(Replicas, forbidden)
+		steady := c.missing(0)
+		if (steady.code == history.CannotLook) != (forbidden != "") || !strings.Contains(steady.String(), "0 of 2") {
+			t.Errorf("%q: %q (%s)", forbidden, steady, steady.code)
+		}
+		for _, says := range []string{steady.String(), c.living("").why, c.living("r1").why, c.pod(fault.Aim{}).why} {
+			if strings.Contains(says, "cannot be looked for: pods is forbidden") != (forbidden != "") {
+				t.Errorf("%q: %q", forbidden, says)
+			}
+		}
+	}
+}
+
 // A value is no epoch: two keys may carry the same one, as a replica's name does, and one that comes back was granted anew, here to the
 // next life of the replica.
 func TestAValueThatComesBackIsAnotherEpoch(t *testing.T) {

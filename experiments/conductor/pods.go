@@ -130,7 +130,11 @@ func (c *Conductor) missingObserved(now int64) unmet {
 		}
 	}
 	if ready < c.e.System.Replicas {
-		return unmet{text: "too few replicas are ready: %s", who: fmt.Sprintf("%d of %d", ready, c.e.System.Replicas)}
+		few := unmet{text: "too few replicas are ready: %s", who: fmt.Sprintf("%d of %d", ready, c.e.System.Replicas)}
+		if why := c.unfound(); why != "" {
+			few.who, few.code = few.who+why, history.CannotLook
+		}
+		return few
 	}
 	for i := range c.e.System.Locks {
 		l := &c.e.System.Locks[i]
@@ -150,6 +154,17 @@ func (c *Conductor) missingObserved(now int64) unmet {
 		}
 	}
 	return unmet{}
+}
+
+// Replicas is, beside the probes, what the looks for replicas are called that nobody starts.
+const Replicas = "replicas"
+
+// unfound is what is said beside "no replica" where that is not known, because they cannot be looked for at present; else "".
+func (c *Conductor) unfound() string {
+	if why := c.world.unseen[Replicas]; why != "" {
+		return ", as far as is known: they cannot be looked for: " + why
+	}
+	return ""
 }
 
 // unnamed is a key of an observed system that somebody holds of whom nobody said who that is.
@@ -208,7 +223,7 @@ func (c *Conductor) pod(aim fault.Aim) target {
 		}
 	}
 	if len(found) == 0 {
-		return target{why: "no pod with these labels was alive and ready"}
+		return target{why: "no pod with these labels was alive and ready" + c.unfound()}
 	}
 	if aim.Pick != fault.PickOldest && aim.Pick != fault.PickNewest {
 		return target{victims: []string{found[c.rng.IntN(len(found))].inc}}

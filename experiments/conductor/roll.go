@@ -41,7 +41,9 @@ func (c *Conductor) roll(s *series, now int64) {
 		c.fire(s, now, target{victims: []string{victim}})
 	case now >= s.due:
 		t := target{why: fmt.Sprintf("nobody led %s, so it is not known whose turn it is", s.rolling.Lock)}
-		if word, why := c.world.unnamedHolder(s.rolling.Lock); word != "" {
+		if why := c.unlooked(c.e.Lock(s.rolling.Lock)); why != "" {
+			t = target{why: why, word: history.HolderUnknown}
+		} else if word, why := c.world.unnamedHolder(s.rolling.Lock); word != "" {
 			t = target{why: why, word: word}
 		}
 		c.fire(s, now, t)

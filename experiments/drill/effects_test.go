@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
@@ -107,5 +109,12 @@ func TestPlanDoesNotCallASeriesAbsentThatItCouldNotRead(t *testing.T) {
 	status = http.StatusUnauthorized
 	if got := lookUpMetric(t.Context(), m, nil).Why; !strings.HasPrefix(got, "cannot be read now") {
 		t.Errorf("of a page that is refused: %s", got)
+	}
+	open := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "other 1\n") }))
+	defer open.Close()
+	m.Scrape = experiments.ScrapeReplicas
+	two := []testbed.Found{{Name: "a", Metrics: open.URL}, {Name: "b", Metrics: server.URL}}
+	if got := lookUpMetric(t.Context(), m, two); !strings.Contains(got.Why, "1 of 2 did not") || !slices.Contains(got.First, "b: no answer (HTTP 401 Unauthorized)") {
+		t.Errorf("of two pages, of which one is refused: %+v", got)
 	}
 }

@@ -98,11 +98,12 @@ func lookUpMetric(ctx context.Context, m *experiments.Metric, living []testbed.F
 		shown.Why = "cannot be read now: " + err.Error()
 		return shown
 	}
-	there, answered := false, false
+	there, answered, silent := false, false, 0
 	for _, ev := range look(history.Span{}) {
 		s := ev.Sample
 		there, answered = there || len(s.Values) > 0, answered || s.Gone == ""
 		if s.Gone != "" {
+			silent++
 			shown.First = append(shown.First, s.Target+": no answer ("+cmp.Or(s.Why, s.Gone)+")")
 		}
 		for _, v := range s.Values {
@@ -115,6 +116,8 @@ func lookUpMetric(ctx context.Context, m *experiments.Metric, living []testbed.F
 		shown.Why = "cannot be read now: no replica was found to ask"
 	case !answered:
 		shown.Why = "cannot be read now: no target answered, so it is not known whether there is such a series"
+	case !there && silent > 0:
+		shown.Why = fmt.Sprintf("no such series now where a target answered: %d of %d did not, so it is not known whether there is one", silent, len(targets))
 	case !there:
 		shown.Why = "no such series now: nothing shows that its name is right"
 	}

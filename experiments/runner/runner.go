@@ -29,6 +29,11 @@ type Fleet interface {
 	Stop(ctx context.Context) error // ends all, waits for all
 }
 
+// Finder is a fleet that nobody starts: its replicas are found.
+type Finder interface {
+	Unseen() string // what its looks for them get, where they fail at present; "" = they do not
+}
+
 // Injector makes one kind of fault. It learns all from the record, so that another process can revert.
 type Injector interface {
 	// Prepare says what is about to be changed and how it is undone. It reads, and changes nothing. A VoidError: no such target.
@@ -193,6 +198,9 @@ func (r *run) loop(ctx, flights context.Context, watching *samplers, lost <-chan
 			r.c.Observe(e)
 		}
 		watching.tell(r.c.Unseen)
+		if f, ok := r.Fleet.(Finder); ok {
+			r.c.Unseen(conductor.Replicas, f.Unseen())
+		}
 		if r.step(ctx, flights) {
 			return
 		}

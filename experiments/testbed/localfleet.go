@@ -114,6 +114,16 @@ func (f *LocalFleet) look(ctx context.Context) {
 	f.since = at
 }
 
+// Unseen implements runner.Finder.
+func (f *LocalFleet) Unseen() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		return ""
+	}
+	return f.err.Error()
+}
+
 func (f *LocalFleet) has(p located) bool {
 	for _, l := range f.lives {
 		if l.PID == p.PID && l.Started == p.Started {

@@ -67,6 +67,9 @@ func (f *ObservedFleet) Stop(context.Context) error {
 	return nil
 }
 
+// Unseen implements runner.Finder.
+func (f *ObservedFleet) Unseen() string { return f.lives.unseen() }
+
 // changed gives a life that runs a slot, and tells when it is ready.
 func (f *ObservedFleet) changed(l *podLife) {
 	if l.end != nil {

@@ -58,6 +58,8 @@ type podLives struct {
 	whole bool  // the first list is: what is new began during the drill
 	asked int64 // what has changed since the last list was asked for, then; 0 until the first is whole
 	next  int64 // before the next list is asked for
+
+	broken error // of the watch, until it stands again
 }
 
 // podSource is what is asked of a kube.Cluster.
@@ -132,11 +134,21 @@ func (p *podLives) close() {
 func (p *podLives) heard(broken error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if broken != nil {
+	if p.broken = broken; broken != nil {
 		p.next = p.o.Clock()
 	} else {
 		p.asked, p.whole = p.next, true
 	}
+}
+
+// unseen is what the watch gets that is broken at present; "" = it stands, or has not been tried yet.
+func (p *podLives) unseen() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.broken == nil {
+		return ""
+	}
+	return p.broken.Error()
 }
 
 // see takes note of a change.

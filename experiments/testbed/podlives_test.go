@@ -311,8 +311,14 @@ func TestSignsOfObservedPods(t *testing.T) {
 
 		// Without any, it is open from the list before the one in which the life was first seen.
 		s.heard(errors.New("the watch broke"))
+		if got := f.Unseen(); got != "the watch broke" {
+			t.Errorf("while the watch is broken: %q", got)
+		}
 		begun := f.lives.o.Clock()
 		s.heard(nil)
+		if got := f.Unseen(); got != "" {
+			t.Errorf("while the watch stands: %q", got)
+		}
 		p := running("c", "c", "c", 0)
 		s.show(p)
 		synctest.Wait()

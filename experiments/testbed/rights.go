@@ -174,7 +174,7 @@ func patternOf(key string) string {
 
 // explained adds to why a server cannot be asked which field says otherwise.
 func explained(err error, w undo.Store) error {
-	if err == nil || err == redis.Nil { //nolint:errorlint // alone it is the answer of a server that has no such key
+	if err == nil || errors.Is(err, redis.Nil) { // a server that has no such key
 		return err
 	}
 	var (
@@ -191,8 +191,6 @@ func explained(err error, w undo.Store) error {
 	switch says := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 	}; {
-	case w.Sentinel != nil && errors.Is(err, redis.Nil):
-		return fmt.Errorf("the Sentinels know no primary %q: redis.sentinel.master is a name that they monitor (SENTINEL MASTERS lists them)", w.Sentinel.Master)
 	case says("NOAUTH"):
 		hint = whose + " wants a password: password_env names the variable that holds it"
 	case says("WRONGPASS", "invalid username-password"):

@@ -94,6 +94,17 @@ func TestAnUnknownPrimaryIsNoAbsentKey(t *testing.T) {
 	if _, said, err := Environment(t.Context(), r); err == nil || said || !strings.Contains(err.Error(), `know no primary "nobody"`) {
 		t.Errorf("%v, %v", said, err)
 	}
+	if err := Taken(t.Context(), r); err == nil || !strings.Contains(err.Error(), `know no primary "nobody"`) {
+		t.Errorf("whether another run has it: %v", err)
+	}
+	c, err := Reach(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.Get(t.Context(), "lock").Err(); err == nil || errors.Is(err, redis.Nil) {
+		t.Errorf("a key: %v", err)
+	}
 }
 
 // Why a server cannot be asked is told with the field that says otherwise.

@@ -3,6 +3,7 @@ package testbed
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -30,10 +31,35 @@ func Connect(w undo.Store) (redis.UniversalClient, error) {
 
 // newFailoverClient is a connection to whichever server the Sentinels call the primary.
 func newFailoverClient(o *redis.Options, s *undo.Sentinel) *redis.Client {
-	return redis.NewFailoverClient(&redis.FailoverOptions{
+	c := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: s.Master, SentinelAddrs: s.Addrs, DB: o.DB, Username: o.Username, Password: o.Password, Dialer: endpoint.Dialer(o), Protocol: 2,
 		DisableIdentity: true, ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: time.Second, ReadTimeout: time.Second, PoolSize: 64,
 	})
+	c.AddHook(primary{s.Master})
+	return c
+}
+
+// primary is the name of one that Sentinels are asked for. That they do not know it is an error of its own: the client gives the one of a
+// server that has no such key, and whoever asks for a key would take it to be absent.
+type primary struct{ name string }
+
+// DialHook implements redis.Hook.
+func (p primary) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if errors.Is(err, redis.Nil) {
+			return nil, fmt.Errorf("the Sentinels know no primary %q: redis.sentinel.master is a name that they monitor (SENTINEL MASTERS lists them)", p.name)
+		}
+		return conn, err
+	}
+}
+
+// ProcessHook implements redis.Hook.
+func (primary) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (primary) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 // onServers does something on every server that has keys, one after the other.

@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -112,6 +113,9 @@ func (l *list) elements(ctx context.Context, start int64) (int64, []string, erro
 		length, elements = tx.LLen(ctx, l.key), tx.LRange(ctx, l.key, start, -1)
 		return nil
 	})
+	if redis.IsExecAbortError(err) { // which does not say why: what each of them gets by itself does
+		err = cmp.Or(l.redis.LLen(ctx, l.key).Err(), l.redis.LRange(ctx, l.key, 0, 0).Err(), err)
+	}
 	if err != nil {
 		return 0, nil, wrongType(err, l.key, "list")
 	}

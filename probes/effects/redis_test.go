@@ -136,6 +136,23 @@ func TestAHashGivesWhatChanged(t *testing.T) {
 	}
 }
 
+// Effects that may not be read are not none.
+func TestAKeyThatMayNotBeReadIsNotEmpty(t *testing.T) {
+	c, o := server(t)
+	must(t, c.Do(t.Context(), "ACL", "SETUSER", "weak", "on", ">pw", "~other:*", "+@all").Err())
+	weak := func() *redis.Options { return &redis.Options{Addr: o.Addr, Username: "weak", Password: "pw"} }
+	for name, r := range map[string]Reader{"stream": NewStream(weak(), "log"), "list": NewList(weak(), "log"), "hash": NewHash(weak(), "log")} {
+		_, err := r.Read(t.Context(), false)
+		_, last := r.Last(t.Context(), 5)
+		for _, err := range []error{err, last} {
+			if err == nil || !strings.Contains(err.Error(), "NOPERM") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		must(t, r.Close())
+	}
+}
+
 func TestAKeyOfAnotherTypeIsRefused(t *testing.T) {
 	c, o := server(t)
 	must(t, c.Set(t.Context(), "text", "x", 0).Err())

@@ -149,9 +149,9 @@ func TestAGaugeThatCannotBeReadIsNotZero(t *testing.T) {
 		return m.Ask(t.Context(), Question{Key: "k", Value: "t"}).Why
 	}
 	for want, urls := range map[string]map[string]string{
-		"leader is above 0 of none of 2 replicas":                                          {"sched-a": server.URL, "sched-b": server.URL},
-		"leader could not be read of any of 2 replicas (unreadable)":                       {"sched-a": secured.URL, "sched-b": secured.URL},
-		"leader is above 0 of none of 1 replicas, and could not be read of 1 (unreadable)": {"sched-a": server.URL, "sched-b": secured.URL},
+		"leader is above 0 of none of 2 replicas":                                                     {"sched-a": server.URL, "sched-b": server.URL},
+		"leader could not be read of any of 2 replicas (HTTP 401 Unauthorized)":                       {"sched-a": secured.URL, "sched-b": secured.URL},
+		"leader is above 0 of none of 1 replicas, and could not be read of 1 (HTTP 401 Unauthorized)": {"sched-a": server.URL, "sched-b": secured.URL},
 	} {
 		if got := why(urls); got != want {
 			t.Errorf("%s, want %s", got, want)

@@ -55,7 +55,7 @@ func (m *Metric) Ask(ctx context.Context, q Question) Answer {
 	for _, l := range lives {
 		s, asked := samples[m.URL(l)]
 		if s.Gone != "" || !asked {
-			gone, why = gone+1, cmp.Or(s.Gone, history.GoneNoMetrics)
+			gone, why = gone+1, cmp.Or(s.Why, s.Gone, history.GoneNoMetrics)
 		}
 		want := m.Labels(l, q)
 		if slices.ContainsFunc(s.Values, func(v history.Value) bool { return v.Value > 0 && labelled(v.Labels, want) }) {

@@ -92,8 +92,13 @@ func UndoOf(data []byte, id string) (command []string, dir string) {
 
 func variables(n *yaml.Node) (names []string) {
 	for i, c := range n.Content {
-		if n.Kind == yaml.MappingNode && i%2 == 1 && c.Kind == yaml.ScalarNode && strings.HasSuffix(n.Content[i-1].Value, "_env") {
-			names = append(names, c.Value)
+		if n.Kind == yaml.MappingNode && i%2 == 1 && strings.HasSuffix(n.Content[i-1].Value, "_env") {
+			if c.Kind == yaml.ScalarNode {
+				names = append(names, c.Value)
+			}
+			for j := 1; c.Kind == yaml.MappingNode && j < len(c.Content); j += 2 { // headers by their names
+				names = append(names, c.Content[j].Value)
+			}
 		}
 		names = append(names, variables(c)...)
 	}

@@ -13,6 +13,7 @@ import (
 // observedFleet is what a drill asks of replicas that are somebody's own, be they pods or processes of this host.
 type observedFleet interface {
 	runner.Fleet
+	runner.Finder
 	// HolderOf is the incarnation that a lock means by the name that it gives its holder; "" = no life that is known.
 	HolderOf(named string) string
 	// Sign notes that a replica surely lived at an instant.

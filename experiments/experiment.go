@@ -59,10 +59,13 @@ type Redis struct {
 	Replica     string    `rule:"omit,for=mode:external,for=@observed,not=cluster,format=redis"`             // observed: URL of a read-only replica that is looked at in place of the primary
 }
 
-// Sentinel says which Sentinels know the primary of the locks. User, password and authority are those of the Redis section.
+// Sentinel says which Sentinels know the primary of the locks. The authority is that of the Redis section; its user and password are for
+// the servers alone.
 type Sentinel struct {
-	Master string   `rule:"required"`                          // name of the primary, as the Sentinels are configured
-	URLs   []string `file:"urls" rule:"required,format=redis"` // redis:// or rediss:// (TLS), one of each Sentinel
+	Master      string   `rule:"required"`                          // name of the primary, as the Sentinels are configured
+	URLs        []string `file:"urls" rule:"required,format=redis"` // redis:// or rediss:// (TLS), one of each Sentinel
+	UsernameEnv string   `rule:"format=env"`                        // name of the environment variable that holds the user name at the Sentinels themselves
+	PasswordEnv string   `rule:"format=env"`                        // name of the environment variable that holds the password of the Sentinels themselves: it never stands in a file
 }
 
 // Target names the Redis for a person.

@@ -116,6 +116,9 @@ func patternsOf(named []experiments.LogPattern) map[string]string {
 // redact takes the passwords that the experiment names out of a line of somebody's log.
 func (d *Drill) redact() func(string) string {
 	names := []string{d.e.Redis.PasswordEnv, d.e.Ledger.PasswordEnv}
+	if s := d.e.Redis.Sentinel; s != nil {
+		names = append(names, s.PasswordEnv)
+	}
 	for i := range d.e.Probes.PromQL {
 		names = append(names, d.e.Probes.PromQL[i].Variables()...)
 	}

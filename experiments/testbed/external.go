@@ -105,7 +105,9 @@ func Settings(r experiments.Redis) error {
 	if err != nil {
 		return err
 	}
-	_, err = optionsOf(w)
+	if _, err = optionsOf(w); err == nil && w.Sentinel != nil {
+		_, err = sentinelAccess(w.Sentinel)
+	}
 	return err
 }
 

@@ -183,18 +183,18 @@ func explained(err error, w undo.Store) error {
 		record    tls.RecordHeaderError
 		timeout   interface{ Timeout() bool }
 	)
-	whose := "the server"
+	whose, atSentinels := "the server", ""
 	if w.Sentinel != nil {
-		whose = "a Sentinel, or the server it names,"
+		whose, atSentinels = "a Sentinel, or the server it names,", " (those of redis.sentinel are for the Sentinels, those of redis for the server)"
 	}
 	text, hint := err.Error(), ""
 	switch says := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 	}; {
 	case says("NOAUTH"):
-		hint = whose + " wants a password: password_env names the variable that holds it"
+		hint = whose + " wants a password: password_env names the variable that holds it" + atSentinels
 	case says("WRONGPASS", "invalid username-password"):
-		hint = whose + " does not take the user and password that username_env and password_env name"
+		hint = whose + " does not take the user and password that username_env and password_env name" + atSentinels
 	case says("certificate required", "bad certificate"):
 		hint = whose + " wants a client certificate"
 	case errors.As(err, &authority):

@@ -107,6 +107,30 @@ func TestAnUnknownPrimaryIsNoAbsentKey(t *testing.T) {
 	}
 }
 
+// Sentinels have a user and a password of their own, which the server they name does not take, and the other way round.
+func TestSentinelsHaveCredentialsOfTheirOwn(t *testing.T) {
+	sentinel, _, _ := redistest.StartSentinelAs(t, "watcher", "of-the-sentinels")
+	t.Setenv("SENTINEL_USER", "watcher")
+	t.Setenv("SENTINEL_PASSWORD", "of-the-sentinels")
+	t.Setenv("SENTINEL_WRONG", "wrong-one")
+	for _, c := range []struct{ user, password, want string }{
+		{"SENTINEL_USER", "SENTINEL_PASSWORD", ""},
+		{"SENTINEL_USER", "SENTINEL_WRONG", "those of redis.sentinel are for the Sentinels"},
+		{"", "", "those of redis.sentinel are for the Sentinels"},
+		{"", "SENTINEL_NONE", "the environment variable SENTINEL_NONE, which redis.sentinel.password_env names, is not set"},
+	} {
+		r := experiments.Redis{Mode: experiments.RedisExternal, Sentinel: &experiments.Sentinel{Master: redistest.SentinelMaster,
+			URLs: []string{"redis://" + sentinel}, UsernameEnv: c.user, PasswordEnv: c.password}}
+		_, _, err := Environment(t.Context(), r)
+		if err != nil && (strings.Contains(err.Error(), "wrong-one") || strings.Contains(err.Error(), "of-the-sentinels")) {
+			t.Errorf("%v: a secret is told: %v", c, err)
+		}
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+}
+
 // Why a server cannot be asked is told with the field that says otherwise.
 func TestWhyAServerCannotBeAskedNamesTheField(t *testing.T) {
 	secure, ca, _ := redistest.StartTLS(t)

@@ -15,6 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
 // Connect makes connections to a store of one server or of many; it does not dial yet.
@@ -30,13 +31,22 @@ func Connect(w undo.Store) (redis.UniversalClient, error) {
 }
 
 // newFailoverClient is a connection to whichever server the Sentinels call the primary.
-func newFailoverClient(o *redis.Options, s *undo.Sentinel) *redis.Client {
+func newFailoverClient(o *redis.Options, s *undo.Sentinel) (*redis.Client, error) {
+	own, err := sentinelAccess(s)
+	if err != nil {
+		return nil, err
+	}
 	c := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: s.Master, SentinelAddrs: s.Addrs, DB: o.DB, Username: o.Username, Password: o.Password, Dialer: endpoint.Dialer(o), Protocol: 2,
+		MasterName: s.Master, SentinelAddrs: s.Addrs, SentinelUsername: own.User, SentinelPassword: own.Password, DB: o.DB, Username: o.Username, Password: o.Password, Dialer: endpoint.Dialer(o), Protocol: 2,
 		DisableIdentity: true, ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: time.Second, ReadTimeout: time.Second, PoolSize: 64,
 	})
 	c.AddHook(primary{s.Master})
-	return c
+	return c, nil
+}
+
+// sentinelAccess is with what the Sentinels themselves are asked.
+func sentinelAccess(s *undo.Sentinel) (endpoint.Access, error) {
+	return endpoint.AccessTo(protocol.Endpoint{UsernameEnv: s.UsernameEnv, PasswordEnv: s.PasswordEnv}, "redis.sentinel")
 }
 
 // primary is the name of one that Sentinels are asked for. That they do not know it is an error of its own: the client gives the one of a
@@ -81,7 +91,7 @@ func bySentinels(r experiments.Redis, s *experiments.Sentinel) (undo.Store, erro
 	first := r
 	first.Sentinel, first.URL = nil, s.URLs[0]
 	w, err := whereIs(first)
-	w.Sentinel = &undo.Sentinel{Master: s.Master}
+	w.Sentinel = &undo.Sentinel{Master: s.Master, UsernameEnv: s.UsernameEnv, PasswordEnv: s.PasswordEnv}
 	for _, address := range s.URLs {
 		u, err := url.Parse(address)
 		if err != nil {

@@ -112,7 +112,7 @@ func Dial(w undo.Store) (*redis.Client, error) {
 		return nil, err
 	}
 	if s := w.Sentinel; s != nil {
-		return newFailoverClient(o, s), nil
+		return newFailoverClient(o, s)
 	}
 	return newClientOf(o), nil
 }

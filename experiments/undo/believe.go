@@ -137,7 +137,22 @@ func (f *Found) reaches(h *Header, r *Record) error {
 // knowsSecrets: the variable that a record names is sent to the address that it names, and so to none but those that the experiment
 // names beside the variable.
 func (f *Found) knowsSecrets(s *Store) error {
-	if s == nil || s.UsernameEnv == "" && s.PasswordEnv == "" {
+	if s == nil {
+		return nil
+	}
+	at := []string{s.Addr}
+	if s.Sentinel != nil {
+		at = append(at, s.Sentinel.Addrs...)
+	}
+	if err := f.knowsVariables(at, s.UsernameEnv, s.PasswordEnv); err != nil || s.Sentinel == nil {
+		return err
+	}
+	return f.knowsVariables(s.Sentinel.Addrs, s.Sentinel.UsernameEnv, s.Sentinel.PasswordEnv)
+}
+
+// knowsVariables does so for variables, of which "" is none, and all addresses that they are sent to.
+func (f *Found) knowsVariables(at []string, names ...string) error {
+	if names = slices.DeleteFunc(names, func(name string) bool { return name == "" }); len(names) == 0 {
 		return nil
 	}
 	data, err := f.experiment()
@@ -145,12 +160,11 @@ func (f *Found) knowsSecrets(s *Store) error {
 		return fmt.Errorf("which environment variables the experiment names cannot be told: %w", err)
 	}
 	known := experiments.VariablesIn(data)
-	for _, name := range []string{s.UsernameEnv, s.PasswordEnv} {
-		if name == "" {
-			continue
-		}
-		if to := experiments.AddressesOf(data, name); slices.Contains(known, name) && len(to) > 0 && !slices.Contains(to, s.Addr) {
-			return fmt.Errorf("the record sends the environment variable %s to %s, and %s beside the journal to %s: it is not read", name, s.Addr, experimentFile, strings.Join(to, ", "))
+	for _, name := range names {
+		for _, addr := range at {
+			if to := experiments.AddressesOf(data, name); slices.Contains(known, name) && len(to) > 0 && !slices.Contains(to, addr) {
+				return fmt.Errorf("the record sends the environment variable %s to %s, and %s beside the journal to %s: it is not read", name, addr, experimentFile, strings.Join(to, ", "))
+			}
 		}
 		if !slices.Contains(known, name) {
 			return fmt.Errorf("the record names the environment variable %s, and %s beside the journal does not: it is not read", name, experimentFile)

@@ -141,8 +141,10 @@ type Store struct {
 
 // Sentinel says who knows the primary.
 type Sentinel struct {
-	Master string   `json:"master"`
-	Addrs  []string `json:"addrs"`
+	Master      string   `json:"master"`
+	Addrs       []string `json:"addrs"`
+	UsernameEnv string   `json:"username_env,omitempty"` // of the Sentinels themselves
+	PasswordEnv string   `json:"password_env,omitempty"`
 }
 
 // Cluster is what a run makes in a namespace of a Kubernetes cluster, and how that is reached: paths and names, never credentials.

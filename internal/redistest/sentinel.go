@@ -51,6 +51,12 @@ const SentinelMaster = "locks"
 // StartSentinel starts a primary, a replica of it and one Sentinel, and returns the Sentinel's address when it knows both.
 func StartSentinel(t testing.TB, args ...string) (sentinel, primary, replica string) {
 	t.Helper()
+	return StartSentinelAs(t, "", "", args...)
+}
+
+// StartSentinelAs does so with a Sentinel that wants a user and a password of its own; "" = none.
+func StartSentinelAs(t testing.TB, user, password string, args ...string) (sentinel, primary, replica string) {
+	t.Helper()
 	primary = Start(t, args...)
 	replica = StartReplica(t, primary, args...)
 	host, port, _ := net.SplitHostPort(primary)
@@ -66,6 +72,16 @@ func StartSentinel(t testing.TB, args ...string) (sentinel, primary, replica str
 		replicas, err := c.Replicas(ctx, SentinelMaster).Result()
 		return err == nil && len(replicas) == 1 && !strings.Contains(replicas[0]["flags"], "down") && replicas[0]["master-link-status"] == "ok"
 	})
+	if password == "" {
+		return sentinel, primary, replica
+	}
+	own := node(sentinel)
+	defer own.Close()
+	for _, rule := range [][]any{{"acl", "setuser", user, "on", ">" + password, "allchannels", "+@all"}, {"acl", "setuser", "default", "off"}} {
+		if err := own.Do(context.Background(), rule...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return sentinel, primary, replica
 }
 

@@ -24,6 +24,17 @@ const (
 	FindingDisputedHolder   FindingCode = "disputed_holder"    // sources name several replicas as the holder of one epoch
 )
 
+// Lint is what a replica said against the worker protocol: once for each replica and rule, by its first line.
+type Lint struct {
+	Code     string  `json:"code"` // of the rule, as package history/lint has it
+	Replica  string  `json:"replica"`
+	What     string  `json:"what"`     // what it did
+	Expected string  `json:"expected"` // what the protocol asks
+	Change   string  `json:"change"`   // what to do about it
+	Section  string  `json:"section"`  // heading of docs/worker-protocol.md
+	Evidence []int64 `json:"evidence"`
+}
+
 // Finding is a contradiction between two ways to know the same thing.
 type Finding struct {
 	Code     FindingCode `json:"code,omitempty"` // what is decided by; "" = nothing is

@@ -1,0 +1,39 @@
+package analysis
+
+import (
+	"github.com/lockdrill/lockdrill/analysis/facts"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/history/lint"
+)
+
+// linter holds a worker of somebody's own against the protocol; nil where there is none. A history that was made by hand tells of no worker.
+func (r *Judger) linter(h history.Header) *lint.Linter {
+	s := &r.exp.System
+	if h.Recorded != "" || !s.CheckWorker && len(s.Worker) == 0 {
+		return nil
+	}
+	locks := map[string]lint.Lock{}
+	for i := range s.Locks {
+		l := &s.Locks[i]
+		work := r.exp.WorkUnder(l.Name)
+		locks[l.Name] = lint.Lock{Policy: l.Policy, Unfenced: work != nil && !work.Fenced}
+	}
+	l := lint.New(locks)
+	if s.CheckWorker {
+		l.Stepped()
+	}
+	return l
+}
+
+// lints are what the worker said against the protocol, each with what to change.
+func (j *judging) lints() (list []verdict.Lint) {
+	if j.said == nil {
+		return nil
+	}
+	for _, f := range j.said.End() {
+		rule, _ := lint.RuleOf(f.Code)
+		list = append(list, verdict.Lint{Code: f.Code, Replica: f.Source, What: f.What, Expected: rule.Says, Change: rule.Change, Section: rule.Section, Evidence: facts.Cite(f.Evidence...)})
+	}
+	return list
+}

@@ -45,34 +45,6 @@ func TestASecondKillOfACorpseIsNoKill(t *testing.T) {
 	}
 }
 
-// Claims that are known to be lost may have been the ones that mattered; the ledger does not lean on them.
-func TestGarbledClaimsAreAGap(t *testing.T) {
-	e, h := load(t, "good-drill")
-	edit(h, func(ev *history.Event) bool { return ev.Kind == history.ReplicaExit }, func(ev *history.Event) {
-		r := *ev.Replica
-		r.Bad = 2
-		ev.Replica = &r
-	})
-	j := Judge(e, h)
-	for _, m := range []string{"abandonments", "fence_lag", "unowned_work"} {
-		if r := row(t, j, "job", m); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Why, "could not be read") {
-			t.Errorf("%s: %s: %s", m, r.Verdict, r.Why)
-		}
-	}
-	if r := row(t, j, "job", "duplicate_terminal_states"); r.Verdict != verdict.Pass {
-		t.Errorf("duplicates: %s: %s", r.Verdict, r.Why)
-	}
-}
-
-// A run whose ledger died before the final read cannot count abandonments to the end.
-func TestAbandonmentsNeedTheFinalReads(t *testing.T) {
-	e, h := load(t, "good-drill")
-	without(h, func(ev *history.Event) bool { return ev.Coverage != nil && ev.Coverage.Final })
-	if r := row(t, Judge(e, h), "job", "abandonments"); r.Verdict != verdict.Inconclusive {
-		t.Errorf("%s: %s", r.Verdict, r.Why)
-	}
-}
-
 // Whom a shot hit is for the runner to say.
 func TestAReplicaCannotRewriteAShot(t *testing.T) {
 	e, h := load(t, "good-drill")

@@ -10,7 +10,6 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
-	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 // joined is the distribution of one measure over one class, or over all where class is "".
@@ -75,17 +74,6 @@ func least(values []facts.Value) *facts.Value {
 		lo, hi, sure = min(lo, v.Lo), min(hi, v.Hi), min(sure, v.InTime().Lo)
 	}
 	return &facts.Value{Dur: facts.Dur{Lo: lo, Hi: hi}, Late: lo - sure}
-}
-
-// shareVerdict says whether at least the share p of n values surely keep their limit, at 95 % confidence.
-func shareVerdict(p float64, missed facts.Tally, n int) verdict.Verdict {
-	switch {
-	case n > 0 && stats.UpperBound(missed.Hi, n) <= 1-p:
-		return verdict.Pass
-	case n > 0 && stats.LowerBound(missed.Lo, n) > 1-p:
-		return verdict.Fail
-	}
-	return verdict.Inconclusive
 }
 
 // spread is how long the jobs of a class held the lock, or waited for it: each hold, or wait, is a trial.

@@ -3,6 +3,7 @@ package analysis
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,7 +129,7 @@ func TestLostLinesLeaveNoClaimBelieved(t *testing.T) {
 			if slices.Contains(ledgers, figure) {
 				want = verdict.Pass
 			}
-			if r.Verdict != want {
+			if r.Verdict != want || want == verdict.Inconclusive && !strings.Contains(r.Why, "could not be read") {
 				t.Errorf("%s: %s of lock %s is %s, want %s: %s", name, r.Measure, r.Lock, r.Verdict, want, r.Why)
 			}
 		}

@@ -110,16 +110,14 @@ func (a *answer) hold() {
 
 // share says whether at least the share of the quantile of all trials surely keeps the limit, at 95 % confidence.
 func (a *answer) share() verdict.Verdict {
-	missed := over(a.each, a.limit.Lo)
-	if a.growing {
-		return a.question(missed).Answer()
-	}
-	return shareVerdict(a.l.Quantile, missed, a.n)
+	claim := a.claim()
+	return claim.Answer()
 }
 
-// question is the promised percentile of a series whose length was decided while it was looked at.
-func (a *answer) question(missed facts.Tally) *forecast.Question {
-	return &forecast.Question{Limit: a.l, N: a.n, Surely: missed.Lo, Maybe: missed.Hi}
+// claim is the trials beside the limit.
+func (a *answer) claim() verdict.Sample {
+	missed := over(a.each, a.limit.Lo)
+	return verdict.Sample{Question: a.l, Unit: a.unit, Of: a.of, N: a.n, Surely: missed.Lo, Maybe: missed.Hi, Growing: a.growing}
 }
 
 // undecided is what keeps an answer away that lies in the figure itself: a machine that was late, or too few trials.

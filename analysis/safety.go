@@ -140,9 +140,6 @@ func regressed(j *judging, l *experiments.Limit) figure {
 func overlapped(j *judging, l *experiments.Limit) figure {
 	o := j.ix.TimeOverlap(l.Lock, l.Part)
 	f := figure{Value: facts.Value{Dur: o.Dur}, n: o.N, evidence: o.Evidence}
-	if o.N == 0 {
-		f.Hi = facts.Open
-	}
 	if who := j.ix.UnseenEnd(l.Lock); who != "" {
 		f.closer = "Follow the pods' logs from before the kill, or use form: crash. Nobody saw the process of " + who + " end, so it may have gone on."
 	}
@@ -221,10 +218,7 @@ func lagged(j *judging, l *experiments.Limit) figure {
 		}
 		f.Dur = f.Dur.Worst(x.Dur)
 	}
-	switch {
-	case f.n == 0:
-		f.Hi = facts.Open
-	case f.Lo <= 0:
+	if f.n > 0 && f.Lo <= 0 {
 		f.saw = fmt.Sprintf("Work stopped at least %[2]s before the validity end, in %[1]s", figures.Plural(f.n, "epoch"), figures.Floor(-f.Hi))
 	}
 	return f
@@ -243,9 +237,6 @@ func unownedWork(j *judging, l *experiments.Limit) figure {
 			f.evidence = append(f.evidence, e.Works[len(e.Works)-1].N)
 		}
 		f.Dur = f.Dur.Add(u)
-	}
-	if f.n == 0 {
-		f.Hi = facts.Open
 	}
 	return f
 }

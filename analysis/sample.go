@@ -15,11 +15,13 @@ func (ix *Facts) Measure() (*verdict.Judgement, []verdict.Sample) {
 }
 
 func (a *answer) sample(r *verdict.SLOResult) verdict.Sample {
-	s := verdict.Sample{Question: a.l, Unit: a.unit, Of: verdict.OfRun, Limit: r.Limit, Broken: a.broken != ""}
+	s := verdict.Sample{Question: a.l, Unit: a.unit, Of: verdict.OfRun, N: a.n}
+	if a.m.kills {
+		s = a.claim()
+	}
+	s.Limit, s.Broken = r.Limit, a.broken != ""
 	switch {
 	case a.m.kills:
-		missed := over(a.each, a.limit.Lo)
-		s.Of, s.N, s.Surely, s.Maybe = a.of, a.n, missed.Lo, missed.Hi
 		for _, l := range r.Missing {
 			if s.Open == "" && !countsAllTheSame(l.Code) {
 				s.Open = l.Why

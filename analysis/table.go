@@ -15,6 +15,7 @@ type measure struct {
 	needs  need
 	none   verdict.MissingCode // what is missing where there was nothing to count
 	kills  bool                // its trials are faults, and not what the lock does anyway
+	blank  bool                // where there was nothing to count, its upper end was not seen
 	ends   bool                // its lower end stands until something is seen to end: what could not be read may have been that
 	sees   func(*judging, *experiments.Limit) figure
 	facing func(*judging, *experiments.Limit, *figure) // adds what depends on the limit; nil = nothing does
@@ -72,13 +73,13 @@ func measures() map[string]*measure {
 		"abandonment.missed":        {unit: num, of: "jeopardy", needs: needLate | needKeys | said, none: verdict.MissingJeopardy, sees: gaveUp},
 		"abandonment.late":          {unit: num, of: "jeopardy", needs: needLate | needKeys | said, none: verdict.MissingJeopardy, sees: gaveUp},
 		"abandonment.needless":      {unit: num, of: "jeopardy", needs: needLate | needKeys | said, none: verdict.MissingJeopardy, sees: gaveUp},
-		"overlap.belief":            {unit: sec, of: "epoch", needs: run | needContended | needKeys | said, none: verdict.MissingHolders, sees: overlapped},
-		"overlap.work":              {unit: sec, of: "epoch", needs: run | needContended | needKeys | said, none: verdict.MissingHolders, sees: overlapped},
+		"overlap.belief":            {unit: sec, of: "epoch", needs: run | needContended | needKeys | said, none: verdict.MissingHolders, blank: true, sees: overlapped},
+		"overlap.work":              {unit: sec, of: "epoch", needs: run | needContended | needKeys | said, none: verdict.MissingHolders, blank: true, sees: overlapped},
 		"overlap.effect":            {unit: num, of: "effect", needs: run | needContended | needLedger | needLegible | needTrusted, none: verdict.MissingEffects, sees: fenced},
-		"fence_lag":                 {unit: sec, of: "epoch", needs: run | said, none: verdict.MissingWorkEnds, sees: lagged},
-		"unowned_work":              {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingWork, sees: unownedWork},
-		"loss_to_fence":             {unit: sec, of: "loss", needs: run | needKeys | said, none: verdict.MissingLosses, sees: longest((*facts.Facts).LossToFence)},
-		"blocked":                   {unit: sec, of: "release", needs: run | needHeard, none: verdict.MissingDoneHolders, sees: longest((*facts.Facts).Blocked)},
+		"fence_lag":                 {unit: sec, of: "epoch", needs: run | said, none: verdict.MissingWorkEnds, blank: true, sees: lagged},
+		"unowned_work":              {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingWork, blank: true, sees: unownedWork},
+		"loss_to_fence":             {unit: sec, of: "loss", needs: run | needKeys | said, none: verdict.MissingLosses, blank: true, sees: longest((*facts.Facts).LossToFence)},
+		"blocked":                   {unit: sec, of: "release", needs: run | needHeard, none: verdict.MissingDoneHolders, blank: true, sees: longest((*facts.Facts).Blocked)},
 		"busy.count":                {unit: num, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
 		"busy.time":                 {unit: sec, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
 		"busy.each":                 {unit: sec, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
@@ -87,8 +88,8 @@ func measures() map[string]*measure {
 		"lock_debt.total":           {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingDoneHolders, sees: owed},
 		"lock_debt.waiter_seconds":  {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingDoneHolders, sees: owed},
 		"orphan_acquires":           {unit: num, of: "acquire", needs: run | needKeys | said, none: verdict.MissingRequests, sees: orphans},
-		"not_owned.renew":           {unit: part, of: "renewal", needs: run | needHeard, none: verdict.MissingAnswers, sees: notYours},
-		"not_owned.release":         {unit: part, of: "release", needs: run | needHeard, none: verdict.MissingAnswers, sees: notYours},
+		"not_owned.renew":           {unit: part, of: "renewal", needs: run | needHeard, none: verdict.MissingAnswers, blank: true, sees: notYours},
+		"not_owned.release":         {unit: part, of: "release", needs: run | needHeard, none: verdict.MissingAnswers, blank: true, sees: notYours},
 		"failed_releases.calls":     {unit: part, of: "release call", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: failedCalls},
 		"failed_releases.given_up":  {unit: part, of: "lease", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: failedCalls},
 		"foreign_releases":          {unit: num, of: "release", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("released", func(e *facts.Epoch) []*facts.Call { return e.Releases })},
@@ -155,6 +156,9 @@ func (f *figure) complete(j *judging, l *experiments.Limit, m *measure) {
 	}
 	if m.needs&(needStruck|needKeys) != 0 {
 		f.faults, _ = j.exposures(l.Lock)
+	}
+	if f.n == 0 && m.blank {
+		f.Hi = facts.Open
 	}
 	if f.n == 0 && m.none != "" {
 		parameters := []any{l.Lock}

@@ -57,9 +57,6 @@ func longest(of func(*facts.Facts, *facts.Epoch) (facts.Dur, bool)) func(*judgin
 			}
 			f.Dur = f.Dur.Worst(d)
 		}
-		if f.n == 0 {
-			f.Hi = facts.Open
-		}
 		return f
 	}
 }
@@ -68,9 +65,6 @@ func longest(of func(*facts.Facts, *facts.Epoch) (facts.Dur, bool)) func(*judgin
 func notYours(j *judging, l *experiments.Limit) figure {
 	o := j.ix.NotOwnedOf(l.Lock, l.Part)
 	f := figure{Value: facts.Value{Dur: facts.Dur{Lo: o.Ratio(), Hi: o.Ratio()}}, n: o.Answered, evidence: o.Evidence}
-	if f.n == 0 {
-		f.Hi = facts.Open
-	}
 	thing := map[string]string{facts.OpRenew: "renewal", facts.OpRelease: "release"}[l.Part]
 	f.saw = fmt.Sprintf("%s of %s were answered \"not yours\" (%s absent, %s other)", figures.Count(o.Absent+o.Other), figures.Plural(o.Answered, thing), figures.Count(o.Absent), figures.Count(o.Other))
 	if o.Own > 0 {

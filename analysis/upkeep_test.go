@@ -3,7 +3,6 @@ package analysis
 import (
 	"bytes"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -167,42 +166,6 @@ func TestWhatIsNoDebt(t *testing.T) {
 			t.Errorf("%s: %+v, want no debt", c.name, ds.List[0])
 		case c.cause != "" && (len(ds.List) != 1 || ds.List[0].Cause != c.cause || ds.List[0].Time.Lo <= 0):
 			t.Errorf("%s: %+v, want a debt of cause %s", c.name, ds.List, c.cause)
-		}
-	}
-}
-
-// No figure of the new measures passes on what was not seen.
-func TestUpkeepFalseGreens(t *testing.T) {
-	for _, c := range []struct {
-		name, row, why string
-		take           func(h *history.History)
-	}{
-		{"release-in-time", "lock_debt.max", "Probe lock_keys was delayed", func(h *history.History) { blindAt(h, facts.ProbeKeys, 12) }},
-		{"release-in-time", "lock_debt.max", "no shot of fault kill-holder hit a lock holder", func(h *history.History) { voided(h, "kill-holder#1", "moved") }},
-		{"release-in-time", "lock_debt.waiter_seconds", "done with its key", func(h *history.History) {
-			without(h, func(ev *history.Event) bool {
-				return ev.Work != nil || ev.Call != nil && ev.Kind != history.AcquireInvoke
-			})
-		}},
-		{"lost-acquire-reply-undone", "orphan_acquires", "Nobody is known to have asked", func(h *history.History) {
-			without(h, func(ev *history.Event) bool { return ev.Call != nil })
-		}},
-		{"not-owned-own-release", "not_owned.renew", "No renewal of lock job was answered", func(h *history.History) {
-			without(h, func(ev *history.Event) bool { return ev.Kind == history.RenewReturn })
-		}},
-		{"classes-short", "held[small].max", "No hold of class small", func(h *history.History) {
-			without(h, func(ev *history.Event) bool { return ev.Kind == history.AcquireReturn })
-		}},
-		{"classes-short", "wait[small].p90", "not read to its end", func(h *history.History) {
-			without(h, func(ev *history.Event) bool { return ev.Coverage != nil && ev.Coverage.Final })
-		}},
-	} {
-		e, h := load(t, c.name)
-		c.take(h)
-		j := Judge(e, h)
-		i := slices.IndexFunc(j.SLOs, func(r verdict.SLOResult) bool { return r.Measure == c.row })
-		if i < 0 || j.SLOs[i].Verdict != verdict.Inconclusive || !strings.Contains(j.SLOs[i].Why, c.why) || j.SLOs[i].Next == "" {
-			t.Errorf("%s without something: %+v\nwant inconclusive because of %q", c.name, j.SLOs, c.why)
 		}
 	}
 }

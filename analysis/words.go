@@ -177,12 +177,12 @@ func epochTook(e *facts.Epoch, d facts.Dur) string {
 
 // tooFew says how many trials it takes to claim the quantile, when so many of them missed it.
 func (a *answer) tooFew(file advice) verdict.Missing {
-	missed, name := over(a.each, a.limit.Lo), a.l.Bound()
+	claim, name, things := a.claim(), a.l.Bound(), figures.Plural(a.n, a.of)
+	need := claim.Needed()
 	if a.growing {
-		q := a.question(missed)
-		return verdict.Lacking(verdict.MissingMoreRepeats, q.Says(a.of), file.repeats(a.l.Lock, a.n+q.More()))
+		return verdict.Lacking(verdict.MissingMoreRepeats, claim.Says(), file.repeats(a.l.Lock, need))
 	}
-	need, things := stats.TrialsNeeded(a.l.Quantile, missed.Hi), figures.Plural(a.n, a.of)
+	missed := facts.Tally{Lo: claim.Surely, Hi: claim.Maybe}
 	next := file.trials(a.l.Lock, need)
 	switch {
 	case !a.m.kills:

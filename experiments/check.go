@@ -62,7 +62,7 @@ func (c *checker) all() {
 	c.metrics()
 	c.logs()
 	if a := c.e.Probes.Alerts; a != nil {
-		c.Refuse(a.tls("probes.alerts"))
+		a.check(c.File, "probes.alerts", a.URL)
 	}
 	for i := range c.e.SLOs {
 		c.slo(vocab.At("slos", i), &c.e.SLOs[i])

@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"cmp"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -35,22 +34,20 @@ func (c *checker) slo(path string, s *SLO) {
 	if l == nil {
 		return
 	}
-	loops, jobs := s.TickGap != nil, s.DuplicateTerminalStates != nil || s.ReExecuted != nil || s.Stranded != nil || s.Wait != nil
-	if loops && !l.Loop() {
+	if s.asks("loops") && !l.Loop() {
 		c.Check(at, "is of leader loops; lock %s is taken per job", l.Name)
 	}
-	if jobs && l.Loop() {
+	if s.asks("jobs") && l.Loop() {
 		c.Check(at, "is of jobs; lock %s is a leader loop", l.Name)
 	}
-	if s.Rolling != nil {
+	if s.asks("rolling") {
 		c.rollingLimits(at, l)
 	}
 	c.minJobs(at, s, l)
 	c.reference(at, s, l)
-	for _, d := range []*ClassLimits{s.Held, s.Wait} {
-		if d != nil && d.Class != "" && !c.dealt(l, d.Class) {
-			c.Check(at+".class", "no job of lock %s is of class %q: see classes under work", l.Name, d.Class)
-		}
+	_, section := s.measure()
+	if of, is := section.Addr().Interface().(*ClassLimits); is && of.Class != "" && !c.dealt(l, of.Class) {
+		c.Check(at+".class", "no job of lock %s is of class %q: see classes under work", l.Name, of.Class)
 	}
 }
 
@@ -68,22 +65,6 @@ func (c *checker) rollingLimits(at string, l *Lock) {
 func (c *checker) dealt(l *Lock, class string) bool {
 	w := c.e.WorkUnder(l.Name)
 	return w != nil && slices.ContainsFunc(w.Classes, func(k JobClass) bool { return k.Name == class })
-}
-
-// limits checks that the measure's limits are there, and that each can be kept and broken.
-func (c *checker) limits(at string, s *SLO) {
-	parts := s.parts()
-	for i := range parts {
-		c.bound(at, s, &parts[i])
-	}
-	if len(parts) == 0 && s.Metric == nil {
-		var names []string
-		for _, f := range vocabulary.Fields(reflect.TypeOf(s.limits()).Elem()) {
-			names = append(names, f.Name)
-		}
-		c.Check(at, "no limit: %s", either(names))
-	}
-	c.metricLimit(at, s.Metric)
 }
 
 // together checks what all rows say of one figure. A limit that two of them give is refused: the looser one would promise nothing, and
@@ -139,14 +120,14 @@ func (c *checker) ordered(limits []limit) {
 		if low.limit <= high.limit || low.row == high.row && !besides(low.said, high.said) {
 			continue
 		}
-		there, why := high.word+" "+high.part.spell(high.limit), ", which bounds it already: lower it, or leave it out"
+		there, why := high.word+" "+high.figure.spell(high.limit), ", which bounds it already: lower it, or leave it out"
 		if high.row != low.row {
 			there += " of " + high.row
 		}
 		if low.word == "min" {
 			why = ": nothing keeps both"
 		}
-		c.Check(low.row+"."+low.measure+"."+low.path, "%s is above %s%s", low.part.spell(low.limit), there, why)
+		c.Check(low.row+"."+low.measure+"."+low.path, "%s is above %s%s", low.figure.spell(low.limit), there, why)
 	}
 }
 
@@ -163,15 +144,15 @@ func (c *checker) expectation(path string, x *SLO) {
 		return
 	}
 	measure := path + "." + x.Measure()
-	if x.Metric != nil || x.Logs != nil || x.Rolling != nil {
+	if x.asks("whole") || x.asks("rolling") {
 		c.Check(measure, "cannot be counted for each shot of a fault: it belongs under slos")
 	}
-	for _, p := range x.parts() {
-		switch at := strings.TrimSuffix(measure+"."+p.name, "."); {
-		case len(p.quantiles) > 0:
-			c.Check(at+"."+p.quantiles[0].name, "a quantile is of the whole run: it belongs under slos")
-		case p.of != "":
-			c.Check(at+".of", "locks are compared over the whole run: it belongs under slos")
+	for _, f := range x.figures() {
+		switch quantile := f.quantile(); {
+		case quantile != "":
+			c.Check(measure+"."+f.at(quantile), "a quantile is of the whole run: it belongs under slos")
+		case f.of != "":
+			c.Check(measure+"."+f.at("of"), "locks are compared over the whole run: it belongs under slos")
 		}
 	}
 	if x.Alert == nil {
@@ -213,15 +194,15 @@ func (s *SLO) subject() string {
 }
 
 func (c *checker) minJobs(at string, s *SLO, l *Lock) {
-	for _, n := range s.counts() {
-		if n.MinJobs == 0 {
-			continue
-		}
-		if l.Loop() {
-			c.Check(at+".min_jobs", "lock %s is a leader loop: it has no jobs", l.Name)
-		}
-		if w := c.e.WorkUnder(l.Name); w != nil && n.MinJobs > w.Jobs {
-			c.Check(at+".min_jobs", "%d finished jobs are asked for, and only %d are offered", n.MinJobs, w.Jobs)
-		}
+	_, section := s.measure()
+	n, counts := section.Addr().Interface().(*CountLimit)
+	if !counts || n.MinJobs == 0 {
+		return
+	}
+	if l.Loop() {
+		c.Check(at+".min_jobs", "lock %s is a leader loop: it has no jobs", l.Name)
+	}
+	if w := c.e.WorkUnder(l.Name); w != nil && n.MinJobs > w.Jobs {
+		c.Check(at+".min_jobs", "%d finished jobs are asked for, and only %d are offered", n.MinJobs, w.Jobs)
 	}
 }

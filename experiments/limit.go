@@ -3,12 +3,8 @@ package experiments
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // Side says on which side of its limit a figure must stay.
@@ -80,17 +76,14 @@ func (l *Limit) Bound() string {
 func (l *Limit) LiveOnly() bool { return l.Subject != "" }
 
 // Limits are the questions of a promise, in the order of its rows.
-func (s *SLO) Limits() []Limit {
+func (s *SLO) Limits() (all []Limit) {
 	if s.Alert != nil {
 		return s.alertLimits()
 	}
-	v := reflect.ValueOf(s).Elem()
-	for i := range v.NumField() {
-		if f := v.Field(i); f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.Struct && !f.IsNil() {
-			return Limit{SLO: s, Lock: s.Lock, Measure: vocab.FieldName(v.Type().Field(i))}.under(f.Elem())
-		}
+	for _, f := range s.figures() {
+		all = append(all, f.limits...)
 	}
-	return nil
+	return all
 }
 
 // alertLimits ask when an alert fires and when it goes away, or that none fires.
@@ -116,93 +109,6 @@ func (s *SLO) alertName() string {
 		return *s.Alert
 	}
 	return *s.Alert + "{" + strings.Join(labels, ",") + "}"
-}
-
-// under are the questions of the limits of a measure, or of one of its parts.
-func (l Limit) under(limits reflect.Value) (all []Limit) {
-	switch of := limits.Addr().Interface().(type) {
-	case *Bound[int]:
-		return sidesOf(l, of)
-	case *Bound[float64]:
-		return sidesOf(l, of)
-	case *Bound[time.Duration]:
-		return sidesOf(l, of)
-	case *CountLimit:
-		l.MinJobs = of.MinJobs
-		return sidesOf(l, &of.Bound)
-	case *OverlapLimit:
-		if l.Part = of.Level; of.Level == "effect" {
-			return sidesOf(l, &of.Count)
-		}
-		return sidesOf(l, &of.Time)
-	case *ClassLimits:
-		l.Class = of.Class
-		return l.trials(&of.DurationLimits)
-	case *DurationLimits:
-		return l.trials(of)
-	case *LogLimit:
-		l.Subject = of.Pattern
-		return sidesOf(l, &of.Bound)
-	case *MetricLimit:
-		l.Subject = of.Name
-		word, bound := of.Limit()
-		l.Part = word
-		return sidesOf(l, bound)
-	}
-	for i := range limits.NumField() { // parts, each with limits of its own
-		if f := limits.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
-			part := l
-			part.Part = vocab.FieldName(limits.Type().Field(i))
-			all = append(all, part.under(f.Elem())...)
-		}
-	}
-	return all
-}
-
-// trials are the questions about a set of values: its worst, its quantiles, and what else its bounds ask.
-func (l Limit) trials(d *DurationLimits) (all []Limit) {
-	l.Trials = true
-	rest := sidesOf(l, &d.Bound)
-	if d.Max != nil {
-		all, rest = rest[:1:1], rest[1:]
-	}
-	for _, q := range []struct {
-		p     float64
-		limit *time.Duration
-	}{{0.5, d.P50}, {0.9, d.P90}, {0.95, d.P95}, {0.99, d.P99}} {
-		if q.limit != nil {
-			of := l
-			of.Quantile, of.At = q.p, int64(*q.limit)
-			all = append(all, of)
-		}
-	}
-	return append(all, rest...)
-}
-
-// sidesOf are the questions of one bound.
-func sidesOf[T int | float64 | time.Duration](l Limit, b *Bound[T]) (all []Limit) {
-	for _, x := range []struct {
-		side  Side
-		limit *T
-		share *float64
-	}{{SideMost, b.Max, nil}, {SideLeast, b.Min, nil}, {SideExact, b.Exactly, nil}, {SideMost, nil, b.AtMost}, {SideLeast, nil, b.AtLeast}} {
-		of := l
-		of.Side = x.side
-		switch {
-		case x.limit != nil:
-			if n, is := any(*x.limit).(float64); is {
-				of.Number = n
-			} else {
-				of.At = int64(*x.limit)
-			}
-		case x.share != nil:
-			of.Share, of.Of = *x.share, b.Of
-		default:
-			continue
-		}
-		all = append(all, of)
-	}
-	return all
 }
 
 // Rows are the questions of all promises, in the order of their rows.

@@ -12,7 +12,7 @@ import (
 )
 
 // Marshal writes a resolved experiment as a file that stands alone: profiles expanded, defaults filled in, secrets out.
-// Parse gives the same experiment back, whatever becomes of profiles and defaults later (but for secrets, SLO.Line and Lock.Place).
+// Parse gives the same experiment back, whatever becomes of profiles and defaults later (but for secrets, SLO.Place and Lock.Place).
 // A scaled experiment is refused: its file would no longer say so.
 func Marshal(e *Experiment) ([]byte, error) {
 	if e.Scaled != 0 {

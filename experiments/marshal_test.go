@@ -29,10 +29,10 @@ func TestMarshalRoundTrip(t *testing.T) {
 			t.Fatalf("case %d does not parse:\n%v\n%s", i, err, data)
 		}
 		for j := range back.SLOs {
-			back.SLOs[j].Line = 0
+			back.SLOs[j].Place = Place{}
 		}
 		for j := range back.Expect {
-			back.Expect[j].Line = 0
+			back.Expect[j].Place = Place{}
 		}
 		for j := range back.System.Locks {
 			back.System.Locks[j].Place = Place{}

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ type Metric struct {
 	Key    string            // of locks: the key that is looked at
 	Ask    string            `rule:"words=idle|length|exists"`                   // of locks: idle (seconds since the key was used), length (how much it holds) or exists (1 or 0)
 	Every  time.Duration     `rule:"positive,default=1s,least=100ms" scale:"no"` // between scrapes; not scaled
+	Asker
 }
 
 // What is what is read, in a person's words.
@@ -54,7 +56,7 @@ func (p *Probes) Scraped() []Metric {
 			continue
 		}
 		for _, of := range presetMetrics() {
-			of.Scrape, of.Every = m.Scrape, m.Every
+			of.Scrape, of.Every, of.Asker = m.Scrape, m.Every, m.Asker
 			all = append(all, of)
 		}
 	}
@@ -120,7 +122,7 @@ func (c *checker) metrics() {
 	for i := range c.e.Probes.PromQL {
 		q, path := &c.e.Probes.PromQL[i], vocab.At("probes.promql", i)
 		c.nameOnce(names, path, q.Name)
-		c.Refuse(q.tls(path))
+		q.check(c.File, path, q.URL)
 	}
 }
 
@@ -172,6 +174,7 @@ func (c *checker) metric(path string, m *Metric) {
 	case m.Scrape == ScrapeReplicas && p != nil && p.Metrics == "":
 		c.Check(path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
 	}
+	m.check(c.File, path, m.Scrape)
 	if m.Scrape != ScrapeReplicas {
 		httpAddress(c.File, path+".scrape", m.Scrape, "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
 		openAddress(c.File, path+".scrape", m.Scrape)
@@ -256,17 +259,58 @@ type Query struct {
 
 // PromServer is a server of somebody's own that speaks HTTP, and who asks it.
 type PromServer struct {
-	URL         string `file:"url" rule:"required,format=server"`            // address of the server, without user and password
-	UsernameEnv string `rule:"format=env"`                                   // name of the environment variable that holds the user name
-	PasswordEnv string `rule:"format=env"`                                   // name of the environment variable that holds the password
-	BearerEnv   string `rule:"format=env,not=username_env,not=password_env"` // name of the environment variable that holds a bearer token
-	CA          string `file:"ca"`                                           // PEM file of the authority that signed the server's certificate, beside the experiment's file; default: the system's
+	URL string `file:"url" rule:"required,format=server"` // address of the server, without user and password
+	Asker
 }
 
-// tls refuses an authority for a server that is not asked by TLS.
-func (q *PromServer) tls(path string) vocab.Constraint {
-	return vocab.Constraint{At: path + ".ca", Says: "is for https", Broken: q.CA != "" && !strings.HasPrefix(q.URL, "https://")}
+// Asker is who asks a server of somebody's own that speaks HTTP, and how he knows that it is the right one.
+type Asker struct {
+	UsernameEnv string            `rule:"format=env"`                                   // name of the environment variable that holds the user name
+	PasswordEnv string            `rule:"format=env"`                                   // name of the environment variable that holds the password
+	BearerEnv   string            `rule:"format=env,not=username_env,not=password_env"` // name of the environment variable that holds a bearer token
+	Headers     map[string]string // headers of each question, such as X-Scope-OrgID; what is secret stands in headers_env
+	HeadersEnv  map[string]string // headers of each question, and the names of the environment variables that hold their values
+	CA          string            `file:"ca"` // PEM file of the authority that signed the server's certificate, beside the experiment's file; default: the system's
 }
+
+// Variables are the names of the environment variables that the asker needs.
+func (a *Asker) Variables() []string {
+	names := slices.Collect(maps.Values(a.HeadersEnv))
+	for _, name := range []string{a.UsernameEnv, a.PasswordEnv, a.BearerEnv} {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// check refuses an authority for a server that is not asked by TLS, and headers that are none or that would show a secret.
+func (a *Asker) check(c *vocab.File, path, address string) {
+	c.Refuse(vocab.Constraint{At: path + ".ca", Says: "is for https", Broken: a.CA != "" && !strings.HasPrefix(address, "https://")})
+	for _, headers := range []struct {
+		field string
+		named map[string]string
+	}{{"headers", a.Headers}, {"headers_env", a.HeadersEnv}} {
+		for _, name := range slices.Sorted(maps.Keys(headers.named)) {
+			at, value := path+"."+headers.field, headers.named[name]
+			switch {
+			case !header.MatchString(name):
+				c.Check(at, "%q is no name of a header", name)
+			case headers.field == "headers" && secretHeader.MatchString(name):
+				c.Check(at, "%s says who asks: name the environment variable that holds it in headers_env, or say bearer_env, or username_env and password_env", name)
+			case headers.field == "headers_env" && !environmentName.MatchString(value):
+				c.Check(at, "%s: not the name of an environment variable: capital letters, digits and underscores", name)
+			case strings.ContainsAny(value, "\r\n"):
+				c.Check(at, "%s has the end of a line in it", name)
+			}
+		}
+	}
+}
+
+var (
+	header       = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+	secretHeader = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|key`)
+)
 
 var (
 	matcher  = `\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|` + "`[^`]*`" + `)\s*`

@@ -276,7 +276,7 @@ func (c *scheduleChecker) condition(path string, b *Condition) {
 		openAddress(c.File, path+".url", b.URL)
 	}
 	if b.PromQL != nil && !c.Invalid(path+".promql") {
-		c.Refuse(b.PromQL.tls(path + ".promql"))
+		b.PromQL.check(c.File, path+".promql", b.PromQL.URL)
 	}
 }
 

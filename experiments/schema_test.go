@@ -119,7 +119,8 @@ func TestSchemaTakesWhatTheDecoderTakes(t *testing.T) {
 	}
 }
 
-// A bad file whose values are wrong one by one is refused by the schema. What depends on several values is the checker's, and no schema's.
+// A bad file whose values are wrong one by one is refused by the schema. What depends on values of several sections is the checker's, and
+// no schema's.
 func TestSchemaRefusesWhatTheDecoderRefuses(t *testing.T) {
 	s := compiledSchema(t)
 	files, err := filepath.Glob("testdata/bad/*.yaml")
@@ -173,6 +174,11 @@ func TestSchemaAndDecoderAgreeOnValues(t *testing.T) {
 		{"redis: {mode: spwan}", false}, {"redis: {mode: spawn}", true}, {"proxy: []", false},
 		{"abort_when: []", false}, {"abort_when: [{abandonments_above: 3}]", true}, {"abort_when: [{abandonments_above: -3}]", false},
 		{"limits: {max_kills: 2147483647}", true}, {"limits: {max_kills: 2147483648}", false},
+		{"redis: {mode: external, url: \"redis://127.0.0.1:6379\"}", true}, {"redis: {mode: external}", false}, {"redis: {url: \"redis://127.0.0.1:6379\"}", false},
+		{"redis: {mode: spawn, ca: ca.pem}", false}, {"redis: {mode: external, url: \"rediss://127.0.0.1:6379\", ca: ca.pem}", true},
+		{"redis: {ca: ca.pem}", false}, {"proxy: {mode: external}", false}, {"abort_when: [{}]", false},
+		{"probes: {promql: [{name: a, url: \"http://127.0.0.1:1\", query: up, bearer_env: T}]}", true},
+		{"probes: {promql: [{name: a, url: \"http://127.0.0.1:1\", query: up, bearer_env: T, username_env: U, password_env: P}]}", false},
 		{"windows: [{days: [mon], zone: UTC}]", true}, {"windows: [{days: [monday], zone: UTC}]", false}, {"windows: [{days: [mon]}]", false},
 	} {
 		data := []byte(base + c.line + "\n")
@@ -279,6 +285,34 @@ func visitFields(t reflect.Type, seen map[reflect.Type]bool, visit func(vocab.Fi
 			visit(d)
 		}
 		visitFields(d.Type, seen, visit)
+	}
+}
+
+// What depends on several fields of one section is refused while it is typed: the schema refuses these bad files, whose values are right
+// one by one.
+func TestSchemaRefusesWhatDoesNotGoTogether(t *testing.T) {
+	s := compiledSchema(t)
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		if problem, _ := against(t, s, data); problem != nil && decoding(name, data) == nil {
+			got = append(got, name)
+		}
+	}
+	want := strings.Fields(`
+		abandoned-by abort-when-nothing effects-sources holder-ways holders-ways processes-none processes-two proxy-url
+		proxy redis-external-without-url redis-not-external redis-servers-embedded redis-servers-mixed redis-servers-spawn redis-url-not-external
+		route-embedded store-etcd-fields store-etcd-spawn store-guest-etcd store-guest-lease store-guest-nowhere store-lease-spawn store-redis-fields`)
+	if !slices.Equal(got, want) {
+		t.Errorf("refused are %q\nwant        %q", got, want)
 	}
 }
 

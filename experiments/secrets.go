@@ -1,6 +1,9 @@
 package experiments
 
 import (
+	"net"
+	"net/url"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -14,6 +17,54 @@ func VariablesIn(data []byte) []string {
 		return nil
 	}
 	return variables(&root)
+}
+
+// Names reports an experiment file, valid or not, in which the text stands as a value, with or without a slash at its end.
+func Names(data []byte, text string) bool {
+	var root yaml.Node
+	return yaml.Unmarshal(data, &root) == nil && hasValue(&root, strings.TrimSuffix(text, "/"))
+}
+
+func hasValue(n *yaml.Node, text string) bool {
+	return n.Kind == yaml.ScalarNode && strings.TrimSuffix(n.Value, "/") == text ||
+		slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return hasValue(c, text) })
+}
+
+// AddressesOf are the addresses, host:port, to which an experiment file, valid or not, sends the value of an environment variable: those
+// of the sections that name it.
+func AddressesOf(data []byte, variable string) (all []string) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		return nil
+	}
+	var walk func(n *yaml.Node)
+	walk = func(n *yaml.Node) {
+		for i, c := range n.Content {
+			if n.Kind == yaml.MappingNode && i%2 == 1 && c.Kind == yaml.ScalarNode && c.Value == variable && strings.HasSuffix(n.Content[i-1].Value, "_env") {
+				all = append(all, addressesIn(n)...)
+			}
+			walk(c)
+		}
+	}
+	walk(&root)
+	return all
+}
+
+// addressesIn are those of all URLs below a node.
+func addressesIn(n *yaml.Node) (all []string) {
+	if u, err := url.Parse(n.Value); n.Kind == yaml.ScalarNode && err == nil && u.Host != "" {
+		ports := []string{u.Port()}
+		if ports[0] == "" { // of a server, of a Sentinel, of an etcd
+			ports = []string{"6379", "26379", "2379", "5432", "80", "443"}
+		}
+		for _, port := range ports {
+			all = append(all, net.JoinHostPort(u.Hostname(), port))
+		}
+	}
+	for _, c := range n.Content {
+		all = append(all, addressesIn(c)...)
+	}
+	return all
 }
 
 // UndoOf is the command that undoes the hook of that id in an experiment file, valid or not, and the folder where it is run. It is what a
@@ -41,8 +92,13 @@ func UndoOf(data []byte, id string) (command []string, dir string) {
 
 func variables(n *yaml.Node) (names []string) {
 	for i, c := range n.Content {
-		if n.Kind == yaml.MappingNode && i%2 == 1 && c.Kind == yaml.ScalarNode && strings.HasSuffix(n.Content[i-1].Value, "_env") {
-			names = append(names, c.Value)
+		if n.Kind == yaml.MappingNode && i%2 == 1 && strings.HasSuffix(n.Content[i-1].Value, "_env") {
+			if c.Kind == yaml.ScalarNode {
+				names = append(names, c.Value)
+			}
+			for j := 1; c.Kind == yaml.MappingNode && j < len(c.Content); j += 2 { // headers by their names
+				names = append(names, c.Content[j].Value)
+			}
 		}
 		names = append(names, variables(c)...)
 	}

@@ -187,7 +187,7 @@ func (s *sheet) lock(f *vocab.File, e *Experiment, path string, key, n *yaml.Nod
 		}
 	}
 	policy := loop.policy()
-	e.SLOs = append(e.SLOs, SLO{Lock: key.Value, Takeover: Within(loopTakeover(&policy)), Line: key.Line})
+	e.SLOs = append(e.SLOs, SLO{Lock: key.Value, Takeover: Within(loopTakeover(&policy)), Place: Place{File: s.Name, Line: key.Line, Column: key.Column}})
 }
 
 // adopt lets checks of the lock at path in f find its values in the sheet.

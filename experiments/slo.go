@@ -4,22 +4,25 @@ import "time"
 
 // SLO is one promise about one lock, or about alerts: exactly one measure is set. Under expect it is what Fault must bring about for the
 // drill to mean anything, counted for each confirmed shot of it, at the keys that it struck, until the next fault strikes them.
+//
+// A measure is one line: the type has its figures, their unit and whether quantiles are limited too, and asks says of what it is (loops,
+// jobs, rolling restarts, the drill as a whole), or that it may be negative (signed). Checks and limits follow from that line.
 type SLO struct {
 	Lock  string `rule:"required,unless=alert"` // whose promise it is
 	Fault string // of expect, and of alerts: the id of the fault; may be left out where the file has one fault
 
 	Takeover                *DurationLimits       // from the fault that hits a holder to the first accepted effect of its successor
-	TickGap                 *DurationLimits       // of a loop: from the last tick before the fault to anybody's next
-	DuplicateTerminalStates *CountLimit           // second terminal states of jobs
+	TickGap                 *DurationLimits       `asks:"loops"` // of a loop: from the last tick before the fault to anybody's next
+	DuplicateTerminalStates *CountLimit           `asks:"jobs"`  // second terminal states of jobs
 	Abandonments            *CountLimit           // locks that were given up
 	Abandonment             *AbandonmentLimits    // how locks were given up: too late, or without need
 	Overlap                 *OverlapLimit         // mutual exclusion broken: two at once in one lock
-	FenceLag                *Bound[time.Duration] // work stop minus validity end; negative: it stopped before
+	FenceLag                *Bound[time.Duration] `asks:"signed"` // work stop minus validity end; negative: it stopped before
 	UnownedWork             *Bound[time.Duration] // work past the lease end, in all
 	Busy                    *BusyLimit            // acquires refused while the holder was dead or done
-	Stranded                *CountLimit           // jobs without a terminal state at the end
+	Stranded                *CountLimit           `asks:"jobs"` // jobs without a terminal state at the end
 	FenceRegressions        *CountLimit           // grants whose fence is not above that of an earlier one
-	ReExecuted              *CountLimit           // executions of a job that had been executed before
+	ReExecuted              *CountLimit           `asks:"jobs"` // executions of a job that had been executed before
 	LockDebt                *DebtLimits           // from the end of the work to when its key is free
 	NotOwned                *NotOwnedLimits       // answers to renewals and releases: not yours
 	FailedReleases          *FailedReleasesLimits // releases that failed, and leases left to their TTL for it
@@ -31,81 +34,18 @@ type SLO struct {
 	LossToFence             *Bound[time.Duration] // how long a holder relied on a key that had been taken from it
 	Blocked                 *Bound[time.Duration] // how long after its work a worker was still giving its key back
 	Held                    *ClassLimits          // how long the lock was held
-	Wait                    *ClassLimits          // how long jobs waited for the lock
-	Rolling                 *RollingLimits        // what a rolling restart costs at a leader loop
-	Metric                  *MetricLimit          // a number under probes.metrics
-	Logs                    *LogLimit             // lines that match a pattern of probes.logs
+	Wait                    *ClassLimits          `asks:"jobs"`    // how long jobs waited for the lock
+	Rolling                 *RollingLimits        `asks:"rolling"` // what a rolling restart costs at a leader loop
+	Metric                  *MetricLimit          `asks:"whole"`   // a number under probes.metrics
+	Logs                    *LogLimit             `asks:"whole"`   // lines that match a pattern of probes.logs
 	Alert                   *string               // the name of an alert of probes.alerts that must fire, and go away; of silent: a regular expression of names
 	AlertLimit
 
-	Line int `file:"-"` // of the file, for messages
+	Place Place `file:"-"` // of the row, for messages
 }
 
-// StandsIn keeps the line of the row.
-func (s *SLO) StandsIn(line int) { s.Line = line }
-
-// Measure is the YAML name of the measure that the SLO bounds.
-func (s *SLO) Measure() string {
-	switch {
-	case s.Takeover != nil:
-		return "takeover"
-	case s.TickGap != nil:
-		return "tick_gap"
-	case s.DuplicateTerminalStates != nil:
-		return "duplicate_terminal_states"
-	case s.Abandonments != nil:
-		return "abandonments"
-	case s.Abandonment != nil:
-		return "abandonment"
-	case s.Overlap != nil:
-		return "overlap"
-	case s.FenceLag != nil:
-		return "fence_lag"
-	case s.UnownedWork != nil:
-		return "unowned_work"
-	case s.Busy != nil:
-		return "busy"
-	case s.Stranded != nil:
-		return "stranded"
-	case s.FenceRegressions != nil:
-		return "fence_regressions"
-	case s.ReExecuted != nil:
-		return "re_executed"
-	case s.LockDebt != nil:
-		return "lock_debt"
-	case s.NotOwned != nil:
-		return "not_owned"
-	case s.FailedReleases != nil:
-		return "failed_releases"
-	case s.OrphanAcquires != nil:
-		return "orphan_acquires"
-	case s.ForeignReleases != nil:
-		return "foreign_releases"
-	case s.ForeignRenewals != nil:
-		return "foreign_renewals"
-	case s.DuplicateEpochs != nil:
-		return "duplicate_epochs"
-	case s.Vanished != nil:
-		return "vanished"
-	case s.LossToFence != nil:
-		return "loss_to_fence"
-	case s.Blocked != nil:
-		return "blocked"
-	case s.Held != nil:
-		return "held"
-	case s.Wait != nil:
-		return "wait"
-	case s.Rolling != nil:
-		return "rolling"
-	case s.Metric != nil:
-		return "metric"
-	case s.Logs != nil:
-		return "logs"
-	case s.Alert != nil:
-		return "alert"
-	}
-	return ""
-}
+// StandsIn keeps the place of the row.
+func (s *SLO) StandsIn(file string, line, column int) { s.Place = Place{file, line, column} }
 
 // Bound is what one figure must be: each that is set is judged by itself. AtMost and AtLeast are shares of what lock Of of the same run
 // measured. A field with the rule "shorthand" may be a bare value in a file: that is its Max.

@@ -16,7 +16,7 @@ type Facts struct {
 
 // Sum is one budget lint worked out, before anything runs.
 type Sum struct {
-	Rule  string `json:"rule"`  // L1 to L11
+	Rule  string `json:"rule"`  // L1 to L12
 	OK    bool   `json:"ok"`    //
 	Text  string `json:"sum"`   // in the policy's own numbers
 	Means string `json:"means"` // what follows, where it is not OK

@@ -39,6 +39,7 @@ type Metric struct {
 	Name   string // as in samples
 	Series string
 	Labels map[string]string
+	Asker
 }
 
 // Metrics scrapes one metric from all its targets. Looks are made one after the other. A target that does not answer is no
@@ -57,14 +58,14 @@ type scraped struct {
 	good   history.Span // the last look
 }
 
-// NewMetrics returns a probe of expositions; targets is asked before each look.
-func NewMetrics(m Metric, targets func() []Target) *Metrics {
-	x := &expositions{metric: m, client: &http.Client{
-		Timeout:       scrapeWithin,
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 1, DisableCompression: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // not elsewhere
-	}}
-	return &Metrics{metric: m, targets: targets, seen: map[string]*scraped{}, read: x.read, close: func() error { x.client.CloseIdleConnections(); return nil }}
+// NewMetrics returns a probe of expositions; targets is asked before each look. An error is of the authority's file.
+func NewMetrics(m Metric, targets func() []Target) (*Metrics, error) {
+	client, err := m.client()
+	if err != nil {
+		return nil, err
+	}
+	x := &expositions{metric: m, client: client}
+	return &Metrics{metric: m, targets: targets, seen: map[string]*scraped{}, read: x.read, close: func() error { x.client.CloseIdleConnections(); return nil }}, nil
 }
 
 // Close closes the probe's connections.
@@ -177,7 +178,9 @@ func (p *expositions) read(ctx context.Context, at string, into *history.Sample)
 	if err != nil {
 		return &answered{"nothing: its address cannot be read"} // which may have a password in it
 	}
+	p.metric.sign(req)
 	req.Header.Set("Accept", acceptExposition)
+	req.Header.Set("Accept-Encoding", "identity")
 	res, err := p.client.Do(req)
 	if err != nil {
 		return err

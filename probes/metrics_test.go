@@ -2,12 +2,15 @@ package probes
 
 import (
 	"context"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -86,7 +89,7 @@ func TestMetricsSayWhatChanged(t *testing.T) {
 	alive := Target{Name: "r1.1", URL: x.URL}
 	targets := []Target{alive, {Name: "r2.1"}}
 	m := Metric{Name: "abandoned", Series: "lockcore_abandoned_total", Labels: map[string]string{"namespace": "job"}}
-	p := NewMetrics(m, func() []Target { return targets })
+	p := newMetrics(t, m, func() []Target { return targets })
 	t.Cleanup(func() { _ = p.Close() })
 	l := &looks{t: t, p: p}
 	want := func(step string, got []history.Sample, want ...history.Sample) {
@@ -126,7 +129,7 @@ func TestMetricsSayWhatChanged(t *testing.T) {
 func TestMetricsReadHistograms(t *testing.T) {
 	x := expose(t, fmt.Sprintf(exposition, 0))
 	for series, want := range map[string]float64{"lockcore_held_seconds_sum": 4.5, "lockcore_held_seconds_count": 3} {
-		p := NewMetrics(Metric{Name: "held", Series: series}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
+		p := newMetrics(t, Metric{Name: "held", Series: series}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
 		got := (&looks{t: t, p: p}).at(false)
 		if len(got) != 1 || len(got[0].Values) != 1 || float64(got[0].Values[0].Value) != want || got[0].Type != "histogram" {
 			t.Errorf("%s: %+v, want %g", series, got, want)
@@ -138,7 +141,7 @@ func TestMetricsReadHistograms(t *testing.T) {
 // NaN, the infinities and negative numbers are told as they are; that the series is not there is another answer, and told once.
 func TestMetricsTellEveryNumber(t *testing.T) {
 	x := expose(t, "")
-	p := NewMetrics(Metric{Name: "g", Series: "g"}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
+	p := newMetrics(t, Metric{Name: "g", Series: "g"}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
 	t.Cleanup(func() { _ = p.Close() })
 	l := &looks{t: t, p: p}
 	for _, c := range []struct {
@@ -181,7 +184,7 @@ func TestMetricsTellWhyNothingWasRead(t *testing.T) {
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
 	read := func(url string) history.Sample {
-		p := NewMetrics(Metric{Name: "g", Series: "g"}, func() []Target { return []Target{{Name: "endpoint", URL: url}} })
+		p := newMetrics(t, Metric{Name: "g", Series: "g"}, func() []Target { return []Target{{Name: "endpoint", URL: url}} })
 		defer p.Close()
 		return (&looks{t: t, p: p}).at(false)[0]
 	}
@@ -207,7 +210,7 @@ func TestMetricsTellWhyNothingWasRead(t *testing.T) {
 func TestMetricsEndWithTheirLook(t *testing.T) {
 	x := expose(t, "")
 	x.hang.Store(true)
-	p := NewMetrics(Metric{Name: "m", Series: "s"}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
+	p := newMetrics(t, Metric{Name: "m", Series: "s"}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := p.Look(ctx, false); err == nil {
@@ -247,7 +250,7 @@ func TestAPageIsReadAsPrometheusReadsIt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := expose(t, c.text)
-			p := NewMetrics(Metric{Name: "c", Series: "c"}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
+			p := newMetrics(t, Metric{Name: "c", Series: "c"}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
 			t.Cleanup(func() { _ = p.Close() })
 			s := (&looks{t: t, p: p}).at(false)[0]
 			got := s.Why
@@ -267,4 +270,52 @@ func manySeries(n int) string {
 		fmt.Fprintf(&b, "c{n=\"%d\"} 1\n", i)
 	}
 	return b.String()
+}
+
+func newMetrics(t *testing.T, m Metric, targets func() []Target) *Metrics {
+	t.Helper()
+	p, err := NewMetrics(m, targets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Who asks says so, to the one who is asked and to nobody to whom that one sends him; whom he asks, he knows by the authority.
+func TestASecuredExpositionIsRead(t *testing.T) {
+	secured := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		if r.Header.Get("Authorization") != "Bearer t0k" && (user != "u" || password != "p") && r.Header.Get("X-Scope-OrgID") != "team" {
+			http.Error(w, "who asks?", http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, "c 3\n")
+	}))
+	secured.Config.ErrorLog = log.New(io.Discard, "", 0)
+	t.Cleanup(secured.Close)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secured.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		by   Asker
+		want string // "" = it is read
+	}{
+		{Asker{CA: ca, Bearer: "t0k"}, ""},
+		{Asker{CA: ca, User: "u", Password: "p"}, ""},
+		{Asker{CA: ca, Headers: map[string]string{"X-Scope-OrgID": "team"}}, ""},
+		{Asker{CA: ca, Bearer: "other"}, "HTTP 401 Unauthorized"},
+		{Asker{CA: ca}, "HTTP 401 Unauthorized"},
+		{Asker{Bearer: "t0k"}, "tls: failed to verify certificate: x509: certificate signed by unknown authority"},
+	} {
+		p := newMetrics(t, Metric{Name: "c", Series: "c", Asker: c.by}, func() []Target { return []Target{{Name: "endpoint", URL: secured.URL}} })
+		t.Cleanup(func() { _ = p.Close() })
+		s := (&looks{t: t, p: p}).at(false)[0]
+		if s.Why != c.want || c.want == "" && len(s.Values) != 1 {
+			t.Errorf("%+v: %+v, want %q", c.by, s, c.want)
+		}
+	}
+	if _, err := NewMetrics(Metric{Asker: Asker{CA: "no-such.pem"}}, nil); err == nil {
+		t.Error("an authority that is not there, and no error")
+	}
 }

@@ -29,7 +29,7 @@ func TestNativeHistogramsAreRead(t *testing.T) {
 	server := httptest.NewServer(promhttp.HandlerFor(held(t), promhttp.HandlerOpts{}))
 	t.Cleanup(server.Close)
 	for series, want := range map[string]float64{"held_seconds_count": 500, "held_seconds_sum": 250} {
-		p := NewMetrics(Metric{Name: "held", Series: series, Labels: map[string]string{"pod": "a"}}, func() []Target { return []Target{{Name: "endpoint", URL: server.URL}} })
+		p := newMetrics(t, Metric{Name: "held", Series: series, Labels: map[string]string{"pod": "a"}}, func() []Target { return []Target{{Name: "endpoint", URL: server.URL}} })
 		got := (&looks{t: t, p: p}).at(false)
 		if len(got) != 1 || len(got[0].Values) != 1 || math.Abs(float64(got[0].Values[0].Value)-want) > 1e-6 || got[0].Type != "histogram" {
 			t.Errorf("%s: %+v, want %g", series, got, want)
@@ -107,7 +107,7 @@ func TestOpenMetricsAreRead(t *testing.T) {
 		value float64
 		typ   string
 	}{"gave_up_total": {3, "counter"}, "held_seconds_sum": {4.5, "histogram"}, "build_info": {1, "gauge"}, "jobs": {7, "untyped"}} {
-		p := NewMetrics(Metric{Name: "m", Series: series}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
+		p := newMetrics(t, Metric{Name: "m", Series: series}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
 		got := (&looks{t: t, p: p}).at(false)
 		if len(got) != 1 || len(got[0].Values) != 1 || float64(got[0].Values[0].Value) != want.value || got[0].Type != want.typ {
 			t.Errorf("%s: %+v, want %+v", series, got, want)

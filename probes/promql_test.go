@@ -136,9 +136,9 @@ func TestPromQLSaysWhatIsWrong(t *testing.T) {
 		says string
 	}{
 		{PromServer{URL: server.URL}, "401"},
-		{PromServer{URL: server.URL, Bearer: "hunter2"}, "302"},
-		{PromServer{URL: server.URL, User: "me", Password: "hunter2"}, "gives a scalar"},
-		{PromServer{URL: server.URL, User: "text"}, "none of Prometheus"},
+		{PromServer{URL: server.URL, Asker: Asker{Bearer: "hunter2"}}, "302"},
+		{PromServer{URL: server.URL, Asker: Asker{User: "me", Password: "hunter2"}}, "gives a scalar"},
+		{PromServer{URL: server.URL, Asker: Asker{User: "text"}}, "none of Prometheus"},
 		{PromServer{URL: gone.URL}, "refused"},
 	} {
 		p := newProm(t, "up", c.o)
@@ -147,7 +147,7 @@ func TestPromQLSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.o, err, c.says)
 		}
 	}
-	if _, err := NewPromQL("m", "up", time.Second, PromServer{CA: "no-such.pem"}, nil); err == nil {
+	if _, err := NewPromQL("m", "up", time.Second, PromServer{Asker: Asker{CA: "no-such.pem"}}, nil); err == nil {
 		t.Error("a certificate that is not there, and no error")
 	}
 }

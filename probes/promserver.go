@@ -22,9 +22,44 @@ import (
 
 // PromServer is how a Prometheus server is reached.
 type PromServer struct {
-	URL                    string
+	URL string
+	Asker
+}
+
+// Asker is who asks by HTTP, and how he knows whom he asks.
+type Asker struct {
 	User, Password, Bearer string // "" = none
+	Headers                map[string]string
 	CA                     string // PEM file; "" = the system's
+}
+
+// client goes nowhere else where it is sent there: what says who asks is for nobody else.
+func (a *Asker) client() (*http.Client, error) {
+	t := &http.Transport{MaxIdleConnsPerHost: 1, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if a.CA != "" {
+		pem, err := os.ReadFile(a.CA)
+		if err != nil {
+			return nil, err
+		}
+		t.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: no certificate in it", a.CA)
+		}
+	}
+	return &http.Client{Timeout: scrapeWithin, Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
+}
+
+// sign says in a request who asks.
+func (a *Asker) sign(r *http.Request) {
+	for name, value := range a.Headers {
+		r.Header.Set(name, value)
+	}
+	switch {
+	case a.Bearer != "":
+		r.Header.Set("Authorization", "Bearer "+a.Bearer)
+	case a.User != "" || a.Password != "":
+		r.SetBasicAuth(a.User, a.Password)
+	}
 }
 
 // promServer speaks the HTTP API of Prometheus.
@@ -35,21 +70,11 @@ type promServer struct {
 }
 
 func newPromServer(o PromServer, clock func() int64) (*promServer, error) {
-	t := &http.Transport{MaxIdleConnsPerHost: 1, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-	if o.CA != "" {
-		pem, err := os.ReadFile(o.CA)
-		if err != nil {
-			return nil, err
-		}
-		t.TLSClientConfig.RootCAs = x509.NewCertPool()
-		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: no certificate in it", o.CA)
-		}
+	client, err := o.client()
+	if err != nil {
+		return nil, err
 	}
-	return &promServer{o: o, clock: clock, client: &http.Client{
-		Timeout: scrapeWithin, Transport: t,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the password is for nobody else
-	}}, nil
+	return &promServer{o: o, clock: clock, client: client}, nil
 }
 
 // rawSeries is a series with samples, at least one, by their stamps.
@@ -69,12 +94,7 @@ func (s *promServer) fetch(ctx context.Context, path string, query url.Values) (
 	if err != nil {
 		return nil, nil, err
 	}
-	switch {
-	case s.o.Bearer != "":
-		req.Header.Set("Authorization", "Bearer "+s.o.Bearer)
-	case s.o.User != "" || s.o.Password != "":
-		req.SetBasicAuth(s.o.User, s.o.Password)
-	}
+	s.o.sign(req)
 	res, err = s.client.Do(req)
 	if err != nil {
 		return nil, nil, err

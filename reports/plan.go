@@ -43,7 +43,7 @@ func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 		p.flow(2, 4, fmt.Sprintf("%s  %s", p.paint(bold, s.Name), s.Source))
 		p.below(append(s.First, s.Why)...)
 	})
-	parts(p, "CHECKS, in the numbers of the file (lockdrill explain L1 ... L11)", pl.Sums, p.sum)
+	parts(p, "CHECKS, in the numbers of the file (lockdrill explain L1 ... L12)", pl.Sums, p.sum)
 	p.lockSums(pl.LockSums, pl.Rehearsed)
 	parts(p, "TRIALS that a promised percentile needs", pl.Quantiles, p.quantile)
 	parts(p, fmt.Sprintf("EXPECTED of the faults, in %s", figures.Plural(pl.Rehearsed, "simulated run")), pl.Expected,

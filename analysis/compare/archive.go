@@ -107,10 +107,11 @@ func archived(name string, runs []*Observed, o CompareOptions) ArchivedExperimen
 			}
 		}
 		e.Runs = append(e.Runs, run)
-		for _, s := range r.SLOs {
-			at := slices.IndexFunc(e.Rows, func(x ArchivedRow) bool { return x.Lock == s.Lock && x.Measure == s.Measure })
+		for k := range r.Rows {
+			s := &r.Rows[k]
+			at := slices.IndexFunc(e.Rows, func(x ArchivedRow) bool { return s.is(x.Lock, x.Measure) })
 			if at < 0 {
-				at, e.Rows = len(e.Rows), append(e.Rows, ArchivedRow{Lock: s.Lock, Measure: s.Measure, Unit: s.Unit, Ask: s.Ask, Values: []ArchivedValue{}})
+				at, e.Rows = len(e.Rows), append(e.Rows, ArchivedRow{Lock: s.Question.Lock, Measure: s.Question.Name(), Unit: s.Unit, Ask: s.Question.Side, Values: []ArchivedValue{}})
 			}
 			if of := &e.Rows[at]; len(of.Values) == 0 || of.Values[len(of.Values)-1].Run != i { // one limit of a row is enough for its line
 				of.Values = append(of.Values, ArchivedValue{Run: i, Limit: s.Limit, Lo: s.Lo, Hi: s.Hi, N: s.N, Verdict: s.Verdict, Why: s.Why})
@@ -124,25 +125,17 @@ func archived(name string, runs []*Observed, o CompareOptions) ArchivedExperimen
 func why(r *Observed) string {
 	few := ""
 	for _, v := range []verdict.Verdict{verdict.Fail, verdict.Inconclusive} {
-		for _, s := range r.SLOs {
-			name := strings.TrimSpace(s.Lock + " " + s.Measure)
-			switch {
+		for i := range r.Rows {
+			switch s := &r.Rows[i]; {
 			case s.Verdict != v:
-			case v == verdict.Inconclusive && r.onlyTooFew(s):
-				few = cmp.Or(few, "too few kills in one run for "+name+"; judge --pool takes several runs together")
+			case v == verdict.Inconclusive && s.IsQuantile() && s.Open == "" && s.Maybe == 0 && s.N > 0: // it lacks kills and nothing else
+				few = cmp.Or(few, "too few kills in one run for "+s.title()+"; judge --pool takes several runs together")
 			default:
-				return name + ": " + s.Why
+				return s.title() + ": " + s.Why
 			}
 		}
 	}
 	return cmp.Or(few, r.Run.Why)
-}
-
-// onlyTooFew reports a quantile that lacks kills and nothing else.
-func (o *Observed) onlyTooFew(s verdict.SLOResult) bool {
-	return slices.ContainsFunc(o.Quantiles, func(q verdict.Sample) bool {
-		return sameQuestion(&q, s.Lock, s.Measure) && q.Open == "" && q.Maybe == 0 && q.N > 0
-	})
 }
 
 // usually is the median time from one run to the next; 0 where there are too few to say.

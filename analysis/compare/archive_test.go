@@ -38,7 +38,7 @@ func months(slower, policy, gap int) (runs []*Observed) {
 		o := observed(fmt.Sprint("night-", i), takeovers(values...))
 		o.Run.Started, o.Labels = at.Format(time.RFC3339), history.Labels{"release": release}
 		o.Environment = []experiments.Setting{{Path: "mode", Value: "live"}, {Path: "system.locks.job.policy.ttl", Value: ttl}}
-		o.SLOs = []verdict.SLOResult{{Lock: "job", Measure: "takeover.max", Unit: "s", Limit: 4, Lo: worst.Lo, Hi: worst.Hi, N: 6, Verdict: verdict.Pass}}
+		o.Rows[0].Limit, o.Rows[0].N, o.Rows[0].Lo, o.Rows[0].Hi = 4, 6, worst.Lo, worst.Hi
 		runs = append(runs, o)
 	}
 	return runs
@@ -85,16 +85,16 @@ func TestThreeMonthsShowWhatWasPlantedAndNothingElse(t *testing.T) {
 func TestARunIsSaidToLackKillsOnlyWhereItDoes(t *testing.T) {
 	for want, change := range map[string]func(*Observed){
 		"too few kills in one run for job takeover.p95": func(*Observed) {},
-		"no looks at keys": func(o *Observed) { o.Quantiles[0].Open = "no looks at keys" },
+		"no looks at keys": func(o *Observed) { o.Rows[0].Open = "no looks at keys" },
 		"job busy: no answers": func(o *Observed) {
-			o.SLOs = append(o.SLOs, verdict.SLOResult{Lock: "job", Measure: "busy", Verdict: verdict.Inconclusive, Why: "no answers"})
+			o.Rows = append(o.Rows, Row{Sample: counted("busy", 0), Verdict: verdict.Inconclusive, Why: "no answers"})
 		},
 		"job stranded: 1 job": func(o *Observed) {
-			o.SLOs = append(o.SLOs, verdict.SLOResult{Lock: "job", Measure: "stranded", Verdict: verdict.Fail, Why: "1 job"})
+			o.Rows = append(o.Rows, Row{Sample: counted("stranded", 1), Verdict: verdict.Fail, Why: "1 job"})
 		},
 	} {
 		o := night(1, 6, 0, 2)
-		o.SLOs = []verdict.SLOResult{{Lock: "job", Measure: "takeover.p95", Verdict: verdict.Inconclusive, Why: "no looks at keys"}}
+		o.Rows[0].Verdict, o.Rows[0].Why = verdict.Inconclusive, "no looks at keys"
 		change(o)
 		if got := why(o); !strings.Contains(got, want) {
 			t.Errorf("says %q, want %q", got, want)

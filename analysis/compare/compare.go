@@ -38,15 +38,15 @@ func Compare(base, head []*Observed, o CompareOptions) (*Comparison, error) {
 
 // comparisonOf compares rows of two sides, whose runs are by their start.
 func comparisonOf(base, head []*Observed, asked []pairing, o CompareOptions) *Comparison {
-	c := comparing{&Comparison{
+	c := &Comparison{
 		SchemaVersion: ComparisonVersion, Experiment: base[0].Experiment, Rehearsal: base[0].Rehearsal,
 		Alpha: o.Alpha, Tolerance: o.Tolerance, Confidence: 1 - o.Alpha,
 		Base: runsOf(base), Head: runsOf(head), Differences: append([]Difference{}, differencesAmong(base, head, o.Allow)...),
 		Reasons: []string{}, Notes: []Note{}, Correctness: []ComparedFailure{}, Rows: []ComparedRow{},
-	}}
+	}
 	if slices.ContainsFunc(c.Differences, func(d Difference) bool { return !d.Allowed }) {
 		c.refuse()
-		return c.Comparison
+		return c
 	}
 	c.correctness(base, head)
 	for _, s := range asked {
@@ -54,18 +54,12 @@ func comparisonOf(base, head []*Observed, asked []pairing, o CompareOptions) *Co
 	}
 	c.test(asked)
 	for i := range c.Rows {
-		compareRow{&c.Rows[i]}.judge(&asked[i], c)
+		c.Rows[i].judge(&asked[i], c)
 	}
 	c.note()
 	c.decide()
-	return c.Comparison
+	return c
 }
-
-// comparing is a comparison in the making.
-type comparing struct{ *Comparison }
-
-// compareRow is one of its rows.
-type compareRow struct{ *ComparedRow }
 
 func byStart(runs []*Observed) []*Observed {
 	return slices.SortedStableFunc(slices.Values(runs), func(a, b *Observed) int {
@@ -133,11 +127,15 @@ func intervalOf(r stats.Range, known bool) *Interval {
 func pairingsOf(base, head []*Observed) (all []pairing) {
 	for side, runs := range [][]*Observed{base, head} {
 		for _, o := range runs {
-			for _, s := range o.Rows {
+			for i := range o.Rows {
+				s := &o.Rows[i].Sample
+				if o.Rehearsal && s.Question.LiveOnly() {
+					continue
+				}
 				at := slices.IndexFunc(all, func(p pairing) bool { return p.Lock == s.Question.Lock && p.Measure == s.Name() })
 				if at < 0 {
 					at = len(all)
-					all = append(all, pairing{Sample: s, Lock: s.Question.Lock, Measure: s.Name(), only: []string{"base", "head"}[side]})
+					all = append(all, pairing{Sample: *s, Lock: s.Question.Lock, Measure: s.Name(), only: []string{"base", "head"}[side]})
 				}
 				all[at].add(side, o.Run, s)
 			}
@@ -168,7 +166,7 @@ func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
 	return all, nil
 }
 
-func (p *pairing) add(side int, run ComparedRun, s verdict.Sample) {
+func (p *pairing) add(side int, run ComparedRun, s *verdict.Sample) {
 	if side == 0 {
 		p.base.add(run, s.Values)
 		return
@@ -244,7 +242,7 @@ func relativeTo(shift, median *Interval) *Interval {
 }
 
 // correctness compares what is wrong however often it happens, in all runs of a side, those included whose figures do not count.
-func (c comparing) correctness(base, head []*Observed) {
+func (c *Comparison) correctness(base, head []*Observed) {
 	for i, kind := range base[0].Failures {
 		f := ComparedFailure{What: kind.What}
 		for _, o := range base {
@@ -263,7 +261,7 @@ func (c comparing) correctness(base, head []*Observed) {
 
 // test divides alpha among the rows that could show a difference at all: those whose smallest possible P is within the share that
 // they would get, however the values were dealt to the sides (Tarone). Their P are adjusted by Holm.
-func (c comparing) test(asked []pairing) {
+func (c *Comparison) test(asked []pairing) {
 	var tested []*ComparedRow
 	for c.Tested = 1; ; c.Tested++ {
 		tested = nil

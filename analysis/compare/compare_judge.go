@@ -11,7 +11,7 @@ import (
 )
 
 // judge gives the row its word.
-func (r compareRow) judge(p *pairing, c comparing) {
+func (r *ComparedRow) judge(p *pairing, c *Comparison) {
 	switch n, m := r.Base.N, r.Head.N; {
 	case p.only != "":
 		r.Word, r.Why = NoData, "only the "+p.only+" has this SLO"
@@ -48,7 +48,7 @@ func among(rows int) string {
 }
 
 // weigh says whether a significant difference is one that counts: beyond the tolerance wherever the values lie in their ranges.
-func (r compareRow) weigh(tolerance float64) {
+func (r *ComparedRow) weigh(tolerance float64) {
 	r.Word, r.Why = Unchanged, fmt.Sprintf("significant, but within the tolerance of %g%%", math.Round(1e4*tolerance)/100)
 	m := r.Base.Median
 	if m.Lo == nil || m.Hi == nil {
@@ -65,7 +65,7 @@ func (r compareRow) weigh(tolerance float64) {
 }
 
 // atLeast words a shift by its smaller end: a share of the base's median, else a figure.
-func (r compareRow) atLeast(by float64, more string) string {
+func (r *ComparedRow) atLeast(by float64, more string) string {
 	switch {
 	case r.Relative != nil && r.Relative.Lo != nil && r.Relative.Hi != nil:
 		return fmt.Sprintf("by at least %g%% %s", math.Floor(1000*min(math.Abs(*r.Relative.Lo), math.Abs(*r.Relative.Hi))+1e-6)/10, more)
@@ -97,7 +97,7 @@ func (s *sample) sum() (sum float64) {
 }
 
 // refuse ends a comparison of what cannot be compared.
-func (c comparing) refuse() {
+func (c *Comparison) refuse() {
 	c.Answer, c.ExitCode = Refused, verdict.ExitRefused
 	for _, d := range c.Differences {
 		if !d.Allowed {
@@ -119,7 +119,7 @@ func differenceText(d Difference) string {
 }
 
 // note says what a reader of the figures should know.
-func (c comparing) note() {
+func (c *Comparison) note() {
 	add := func(format string, args ...any) {
 		c.Notes = append(c.Notes, Note{Text: fmt.Sprintf(format, args...)})
 	}
@@ -145,7 +145,7 @@ func (c comparing) note() {
 }
 
 // decide gives the answer: regressed, or what keeps it from being none.
-func (c comparing) decide() {
+func (c *Comparison) decide() {
 	var bad, open []string
 	for _, f := range c.Correctness {
 		if f.Regressed {

@@ -25,7 +25,11 @@ func points(xs ...float64) []verdict.Range {
 func between2(lo, hi float64) verdict.Range { return verdict.Range{Lo: lo, Hi: &hi} }
 
 // observed is a run that passed, with the given rows.
-func observed(id string, rows ...verdict.Sample) *Observed {
+func observed(id string, samples ...verdict.Sample) *Observed {
+	var rows []Row
+	for _, s := range samples {
+		rows = append(rows, Row{Sample: s, Verdict: verdict.Pass})
+	}
 	return &Observed{
 		Run: ComparedRun{ID: id, Started: "2026-01-01T00:00:" + id + "Z", Verdict: "pass", Answered: true, Used: true}, Experiment: "drill", Rows: rows,
 		Failures:    []Failures{{"duplicate terminal states", 0}, {"stranded jobs", 0}},

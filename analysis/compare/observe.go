@@ -15,16 +15,49 @@ type Observed struct {
 	Bytes       string `json:"bytes"` // SHA-256 of its history; "" = not known
 	Run         ComparedRun
 	Experiment  string
-	Rehearsal   bool                `json:",omitempty"`
-	Labels      history.Labels      `json:",omitempty"`
-	Rows        []verdict.Sample    // what its rows stand on, each once however many limits it is held against
-	SLOs        []verdict.SLOResult // without the words
-	Quantiles   []verdict.Sample    `json:",omitempty"` // of takeovers and tick gaps: what several runs answer together
-	Failed      []string            `json:",omitempty"` // rows that no number of kills makes right
+	Rehearsal   bool           `json:",omitempty"`
+	Labels      history.Labels `json:",omitempty"`
+	Rows        []Row          // one a limit
 	Failures    []Failures
 	Environment []experiments.Setting `json:",omitempty"`
 
 	contested bool // another run has its id and other bytes
+}
+
+// ObservedVersion is that of Observed as JSON: what was written as another is observed anew, and never read.
+const ObservedVersion = 2
+
+// Row is one limit of a run: the sample that it was held against, and what came of it. What several limits are held against has its values at
+// the first of them alone.
+type Row struct {
+	verdict.Sample
+	Lo      float64
+	Hi      *float64 // nil = its end was not seen
+	Verdict verdict.Verdict
+	Why     string `json:",omitempty"`
+}
+
+// is reports the row of that name in a verdict.
+func (r *Row) is(lock, row string) bool { return r.Question.Lock == lock && r.Question.Name() == row }
+
+// title is the row's name in a verdict, with its lock.
+func (r *Row) title() string { return strings.TrimSpace(r.Question.Lock + " " + r.Question.Name()) }
+
+// failed are the rows that failed and that no number of kills makes right.
+func (o *Observed) failed() (all []string) {
+	for i := range o.Rows {
+		if r := &o.Rows[i]; r.Verdict == verdict.Fail && (!r.IsQuantile() || r.Broken) {
+			all = append(all, r.title()+": "+r.Why)
+		}
+	}
+	return all
+}
+
+// Withdrawn is the run without its answers: nobody knows which bytes are its own.
+func (o *Observed) Withdrawn(why string) *Observed {
+	w := *o
+	w.Run.Verdict, w.Run.Why, w.Rows = verdict.ExitName(verdict.ExitInconclusive), why, nil
+	return &w
 }
 
 // Failures of one kind that were surely seen.
@@ -57,35 +90,13 @@ func Observe[F facts[F]](facts F, folder string) *Observed {
 	}
 	o.answer(seen)
 	for i, x := range samples {
+		if !o.Run.Used || slices.ContainsFunc(o.Rows, func(r Row) bool { return r.Question.Lock == x.Question.Lock && r.Name() == x.Name() }) {
+			x.Values = nil
+		}
 		s := &seen.SLOs[i]
-		o.SLOs = append(o.SLOs, verdict.SLOResult{Lock: s.Lock, Measure: s.Measure, Unit: s.Unit, Ask: s.Ask, Limit: s.Limit, Lo: s.Lo, Hi: s.Hi, N: s.N, Of: s.Of, Verdict: s.Verdict, Why: s.Why})
-		if s.Verdict == verdict.Fail && (!x.IsQuantile() || x.Broken) {
-			o.Failed = append(o.Failed, strings.TrimSpace(s.Lock+" "+s.Measure)+": "+s.Why)
-		}
-		o.take(x)
-	}
-	if !o.Run.Used {
-		for i := range o.Rows {
-			o.Rows[i].Values = nil
-		}
+		o.Rows = append(o.Rows, Row{Sample: x, Lo: s.Lo, Hi: s.Hi, Verdict: s.Verdict, Why: s.Why})
 	}
 	return o
-}
-
-// take adds a sample: to the quantiles where it is one, and to the rows unless another limit on the same was there before.
-func (o *Observed) take(x verdict.Sample) {
-	if x.IsQuantile() {
-		q := x
-		q.Values = nil
-		o.Quantiles = append(o.Quantiles, q)
-	}
-	if o.Rehearsal && x.Question.LiveOnly() {
-		return
-	}
-	if slices.ContainsFunc(o.Rows, func(r verdict.Sample) bool { return r.Question.Lock == x.Question.Lock && r.Name() == x.Name() }) {
-		return
-	}
-	o.Rows = append(o.Rows, x)
 }
 
 // contest takes runs that have one id and other bytes for neither's: one of them was changed, and nothing tells which. Both are listed, none

@@ -14,11 +14,11 @@ import (
 
 func (o *Observed) row(t *testing.T, lock, measure string) verdict.Sample {
 	t.Helper()
-	i := slices.IndexFunc(o.Rows, func(s verdict.Sample) bool { return s.Question.Lock == lock && s.Name() == measure })
+	i := slices.IndexFunc(o.Rows, func(s Row) bool { return s.Question.Lock == lock && s.Name() == measure })
 	if i < 0 {
 		t.Fatalf("no row %s/%s", lock, measure)
 	}
-	return o.Rows[i]
+	return o.Rows[i].Sample
 }
 
 // recorded reads a case as `lockdrill judge` would.
@@ -64,8 +64,8 @@ func TestObserveCountsIndependentKills(t *testing.T) {
 	// All jobs that die with one replica are one kill.
 	dies := observedCase(t, "replica-dies")
 	for _, s := range dies.Rows {
-		if s.Name() == "takeover" && len(s.Values) != 1 {
-			t.Errorf("%s: %d values, want 1: one kill", s.Question.Lock, len(s.Values))
+		if n := len(dies.row(t, s.Question.Lock, s.Name()).Values); s.Name() == "takeover" && n != 1 {
+			t.Errorf("%s: %d values, want 1: one kill", s.Question.Lock, n)
 		}
 	}
 }

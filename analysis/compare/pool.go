@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -82,7 +81,7 @@ func Pool(runs []*Observed, o PoolOptions) *Pooled {
 	}
 	p.Differences = append(p.Differences, otherLimits(runs)...)
 	for _, r := range runs {
-		p.Runs = append(p.Runs, PooledRun{ID: r.Run.ID, Folder: r.Run.Folder, Started: r.Run.Started, Verdict: r.Run.Verdict, Failed: r.Failed})
+		p.Runs = append(p.Runs, PooledRun{ID: r.Run.ID, Folder: r.Run.Folder, Started: r.Run.Started, Verdict: r.Run.Verdict, Failed: r.failed()})
 	}
 	for _, d := range p.Differences {
 		if !d.Allowed {
@@ -93,8 +92,10 @@ func Pool(runs []*Observed, o PoolOptions) *Pooled {
 		p.Verdict, p.ExitCode = verdict.ExitName(verdict.ExitRefused), verdict.ExitRefused
 		return p
 	}
-	for _, q := range runs[0].Quantiles {
-		p.Rows = append(p.Rows, pooledRow(runs, q, o))
+	for i := range runs[0].Rows {
+		if q := &runs[0].Rows[i]; q.IsQuantile() {
+			p.Rows = append(p.Rows, pooledRow(runs, q, o))
+		}
 	}
 	decide(p)
 	return p
@@ -112,8 +113,10 @@ func common(runs []*Observed) history.Labels {
 // otherLimits are the quantiles whose limit is not the same in all runs: they ask another question.
 func otherLimits(runs []*Observed) (ds []Difference) {
 	limits := func(o *Observed) (all []experiments.Setting) {
-		for _, q := range o.Quantiles {
-			all = append(all, experiments.Setting{Path: "slos " + q.Question.Lock + " " + q.Question.Name(), Value: figures.Exact(figures.Nanoseconds(q.Limit))})
+		for i := range o.Rows {
+			if q := &o.Rows[i]; q.IsQuantile() {
+				all = append(all, experiments.Setting{Path: "slos " + q.title(), Value: figures.Exact(figures.Nanoseconds(q.Limit))})
+			}
 		}
 		slices.SortFunc(all, func(a, b experiments.Setting) int { return cmp.Compare(a.Path, b.Path) })
 		return all
@@ -127,17 +130,12 @@ func otherLimits(runs []*Observed) (ds []Difference) {
 	return ds
 }
 
-// sameQuestion reports a sample of the row with that name in a verdict.
-func sameQuestion(x *verdict.Sample, lock, row string) bool {
-	return x.Question.Lock == lock && x.Question.Name() == row
-}
-
 // pooledRow is one quantile over all runs.
-func pooledRow(runs []*Observed, q verdict.Sample, o PoolOptions) PooledRow {
+func pooledRow(runs []*Observed, q *Row, o PoolOptions) PooledRow {
 	row := PooledRow{Lock: q.Question.Lock, Measure: q.Question.Name(), Limit: q.Limit, Of: q.Of, Verdict: verdict.Inconclusive, Runs: []PooledHit{}}
+	all := verdict.Sample{Question: q.Question, Of: q.Of, Growing: true}
 	for _, r := range runs {
-		i := slices.IndexFunc(r.Quantiles, func(x verdict.Sample) bool { return sameQuestion(&x, q.Question.Lock, q.Question.Name()) })
-		x := r.Quantiles[i]
+		x := r.Rows[slices.IndexFunc(r.Rows, func(x Row) bool { return x.is(q.Question.Lock, q.Question.Name()) })]
 		hit := PooledHit{Run: r.Run.ID, N: x.N, Surely: x.Surely, Maybe: x.Maybe, Why: x.Open}
 		if r.contested {
 			hit.Surely, hit.Why = 0, r.Run.Why
@@ -145,17 +143,16 @@ func pooledRow(runs []*Observed, q verdict.Sample, o PoolOptions) PooledRow {
 		if hit.Why != "" {
 			hit.Maybe = hit.N
 		}
-		row.N, row.Surely, row.Maybe = row.N+hit.N, row.Surely+hit.Surely, row.Maybe+hit.Maybe
+		all.N, all.Surely, all.Maybe = all.N+hit.N, all.Surely+hit.Surely, all.Maybe+hit.Maybe
 		row.Runs = append(row.Runs, hit)
 	}
-	asked := forecast.Question{Limit: q.Question, N: row.N, Surely: row.Surely, Maybe: row.Maybe}
-	row.Why = asked.Says(row.Of)
+	row.N, row.Surely, row.Maybe, row.Why = all.N, all.Surely, all.Maybe, all.Says()
 	worse := recentlyWorse(runs, q, o.CompareOptions)
-	switch answer := asked.Answer(); {
+	switch answer := all.Answer(); {
 	case answer == verdict.Fail:
 		row.Verdict = verdict.Fail
 	case answer == verdict.Inconclusive:
-		row.More = asked.More()
+		row.More = all.Needed() - all.N
 	case o.Start == "":
 		row.Why += ", but the runs were chosen by hand"
 	case runs[0].Rehearsal:
@@ -170,7 +167,7 @@ func pooledRow(runs []*Observed, q verdict.Sample, o PoolOptions) PooledRow {
 
 // recentlyWorse says how the last runs of a pool are worse than those before them; "" where they are not known to be. What has changed
 // lately is no longer what the pool is about.
-func recentlyWorse(runs []*Observed, q verdict.Sample, o CompareOptions) string {
+func recentlyWorse(runs []*Observed, q *Row, o CompareOptions) string {
 	last := len(runs) / 3
 	if last == 0 {
 		return ""

@@ -19,9 +19,10 @@ func night(i, n, missed int, seconds float64) *Observed {
 		hi := lo + 0.001
 		values[k] = verdict.Range{Lo: lo, Hi: &hi}
 	}
-	o := observed(fmt.Sprintf("%02d", i), takeovers(values...))
+	s := takeovers(values...)
+	s.Question.Quantile, s.Limit, s.N, s.Surely, s.Maybe = 0.95, 4, n, missed, missed
+	o := observed(fmt.Sprintf("%02d", i), s)
 	o.Labels = history.Labels{"release": "1.4"}
-	o.Quantiles = []verdict.Sample{{Question: &experiments.Limit{Lock: "job", Measure: "takeover", Trials: true, Quantile: 0.95}, Of: "kill", Limit: 4, N: n, Surely: missed, Maybe: missed}}
 	return o
 }
 
@@ -46,15 +47,16 @@ func TestPool(t *testing.T) {
 		{"three misses of five", "label release=1.4", func([]*Observed) []*Observed { return []*Observed{night(0, 5, 3, 2)} }, "slo-failed", verdict.Fail, "too many for a p95"},
 		{"an aborted night with a kill that nobody answered", "label release=1.4", func(o []*Observed) []*Observed {
 			o[3].Run.Used = false
-			o[3].Quantiles[0].Maybe = 1
+			o[3].Rows[0].Maybe = 1
 			return o
 		}, "inconclusive", verdict.Inconclusive, "1 may have missed the limit: a p95 needs about 58 more"},
 		{"a blind night", "label release=1.4", func(o []*Observed) []*Observed {
-			o[3].Quantiles[0].Open = "no looks at keys for 3s"
+			o[3].Rows[0].Open = "no looks at keys for 3s"
 			return o
 		}, "inconclusive", verdict.Inconclusive, "6 may have missed the limit"},
 		{"a duplicate in one night", "label release=1.4", func(o []*Observed) []*Observed {
-			o[3].Failed = []string{"job duplicate_terminal_states: 1 of 40 jobs"}
+			dup := Row{Sample: counted("duplicate_terminal_states", 1), Verdict: verdict.Fail, Why: "1 of 40 jobs"}
+			o[3].Rows = append(o[3].Rows, dup)
 			return o
 		}, "slo-failed", verdict.Pass, "run 03: job duplicate_terminal_states"},
 		{"the last nights slower", "label release=1.4", func(o []*Observed) []*Observed {
@@ -68,7 +70,7 @@ func TestPool(t *testing.T) {
 			return o
 		}, "refused", "", "ttl: 60s in 00, 30s in 05"},
 		{"another limit", "label release=1.4", func(o []*Observed) []*Observed {
-			o[5].Quantiles[0].Limit = 5
+			o[5].Rows[0].Limit = 5
 			return o
 		}, "refused", "", "slos job takeover.p95: 4s in 00, 5s in 05"},
 		{"two runs of one id", "label release=1.4", func(o []*Observed) []*Observed {

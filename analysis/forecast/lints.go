@@ -18,25 +18,27 @@ import (
 type Lint struct {
 	Lock string `json:"lock"`
 	lockcore.Sum
+	SLO *experiments.SLO `json:"-"` // the promise that it is about; nil = it is about the lock, or the run
 }
 
-// Lints works out L1 to L11: those of every lock of e, in order, and L10, which is of the whole run and names no lock; those that do not apply to a lock are left out. Durations are those of
+// Lints works out L1 to L12: those of every lock of e, in order, and L10, which is of the whole run and names no lock; those that do not apply to a lock are left out. Durations are those of
 // e: give it unscaled, and the sums are in the numbers of the file. Advice leaves room for warmup.
 func Lints(e *experiments.Experiment, warmup time.Duration) []Lint {
 	out := []Lint{}
 	for i := range e.System.Locks {
 		l := &e.System.Locks[i]
-		var sums []lockcore.Sum
+		sums := slices.Concat(evidenceSums(e, l), keySums(l), jobsSum(e, l.Name))
+		var lints []Lint
 		if e.Leases() {
-			sums = append(lockcore.Lints(l.Policy, factsOf(e, l)), takeoverSums(e, l, warmup)...)
+			sums = append(sums, lockcore.Lints(l.Policy, factsOf(e, l))...)
+			lints = takeoverSums(e, l, warmup)
 		}
-		sums = append(sums, evidenceSums(e, l)...)
-		sums = append(sums, keySums(l)...)
-		sums = append(sums, jobsSum(e, l.Name)...)
-		slices.SortStableFunc(sums, func(a, b lockcore.Sum) int { return number(a.Rule) - number(b.Rule) })
 		for _, s := range sums {
-			out = append(out, Lint{Lock: l.Name, Sum: s})
+			lints = append(lints, Lint{Lock: l.Name, Sum: s})
 		}
+		lints = append(lints, aloneSums(e, l.Name)...)
+		slices.SortStableFunc(lints, func(a, b Lint) int { return number(a.Rule) - number(b.Rule) })
+		out = append(out, lints...)
 	}
 	return append(out, endSum(e)...)
 }
@@ -64,23 +66,38 @@ func factsOf(e *experiments.Experiment, l *experiments.Lock) lockcore.Facts {
 	return f
 }
 
-// takeoverSums is L3: the band, and each promised maximum that lies inside it or below it.
-func takeoverSums(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration) []lockcore.Sum {
+// takeoverSums is L3: the band, each promised maximum that lies inside it or below it, and each promised quantile below it.
+func takeoverSums(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration) []Lint {
 	b := declaredBand(e, l, 0)
-	out := []lockcore.Sum{}
+	out := []Lint{}
 	for _, limit := range limitsOn(e, l.Name) {
-		if limit.Measure != takeover || limit.Quantile > 0 {
+		promised := time.Duration(limit.At)
+		if limit.Measure != takeover || limit.Quantile > 0 && promised >= b.lo { // that some miss a quantile is no mistake
 			continue
 		}
-		promised := time.Duration(limit.At)
-		sum := lockcore.Sum{Rule: "L3", OK: promised >= b.hi, Text: fmt.Sprintf("takeover max %s: the lock's timings allow %s", lockcore.Seconds(promised), b.sum())}
+		sum := lockcore.Sum{Rule: "L3", OK: promised >= b.hi,
+			Text: fmt.Sprintf("takeover %s %s: the lock's timings allow %s", limit.Bound(), lockcore.Seconds(promised), b.sum())}
 		if !sum.OK {
 			sum.Means = promiseWords(b, promised) + " " + declaredBand(e, l, warmup).advice(&limit, 1)
 		}
-		out = append(out, sum)
+		out = append(out, Lint{l.Name, sum, limit.SLO})
 	}
 	if len(out) == 0 {
-		out = append(out, lockcore.Sum{Rule: "L3", OK: true, Text: "takeover: the lock's timings allow " + b.sum()})
+		out = append(out, Lint{Lock: l.Name, Sum: lockcore.Sum{Rule: "L3", OK: true, Text: "takeover: the lock's timings allow " + b.sum()}})
+	}
+	return out
+}
+
+// aloneSums is L12: promises of takeovers where nobody is there to take over.
+func aloneSums(e *experiments.Experiment, lock string) (out []Lint) {
+	if e.System.Replicas != 1 {
+		return nil
+	}
+	for i := range e.SLOs {
+		if s := &e.SLOs[i]; s.Lock == lock && s.Takeover != nil {
+			out = append(out, Lint{lock, lockcore.Sum{Rule: "L12", Text: "takeover: system.replicas is 1, so there is nobody to take over",
+				Means: "Only the replica itself can have the lock again, once it has been started anew. Set system.replicas to 2 or more."}, s})
+		}
 	}
 	return out
 }

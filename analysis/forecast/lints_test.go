@@ -55,6 +55,29 @@ func TestLintTakeoverBand(t *testing.T) {
 	}
 }
 
+// A quantile that the timings rule out is told as a max is; one that some faults meet is no mistake.
+func TestLintQuantileBelowTheBand(t *testing.T) {
+	for p90, ruledOut := range map[time.Duration]bool{30 * time.Second: true, 70 * time.Second: false} {
+		e := loopDrill(t, "cordum/pending-replayer", fault.AfterGrant, experiments.DurationLimits{P90: &p90})
+		l := lint(t, e, "L3")
+		if l.OK == ruledOut || ruledOut != strings.HasPrefix(l.Means, "No fault can meet it.") || ruledOut != (l.SLO == &e.SLOs[0]) {
+			t.Errorf("p90 %s: %+v", p90, l)
+		}
+	}
+}
+
+// Nobody takes over from a replica that is alone.
+func TestLintAlone(t *testing.T) {
+	e := loopDrill(t, "cordum/pending-replayer", fault.RandomPhase, *experiments.Within(95 * time.Second))
+	if slices.ContainsFunc(Lints(e, 0), func(l Lint) bool { return l.Rule == "L12" }) {
+		t.Error("three replicas are told to be alone")
+	}
+	e.System.Replicas = 1
+	if l := lint(t, e, "L12"); l.OK || l.SLO != &e.SLOs[0] || l.Lock != "loop" {
+		t.Errorf("%+v", l)
+	}
+}
+
 func TestLintEvidence(t *testing.T) {
 	p95 := 95 * time.Second
 	l := lint(t, loopDrill(t, "cordum/pending-replayer", fault.RandomPhase, experiments.DurationLimits{P95: &p95}), "L8")

@@ -1,7 +1,9 @@
 package verdict
 
+type sentences struct{ why, next string }
+
 // words are why missing evidence matters and what to do about it, with the places of the parameters.
-var words = map[MissingCode]struct{ why, next string }{
+var words = map[MissingCode]sentences{
 	MissingEnd:           {"The history has no end: the run was killed, or its record was cut off.", "Run the drill again."},
 	MissingCompletion:    {"The run did not come to its end (%[1]s).", "%[2]s"},
 	MissingSteadyState:   {"The steady state was not reached before the first fault%[1]s.", "%[2]s"},

@@ -67,6 +67,9 @@ func placeFiles(e *experiments.Experiment, file string) error {
 	if p := e.System.Processes; p != nil {
 		paths = append(paths, &p.PIDFiles, &p.Log)
 	}
+	for i := range e.Probes.Metrics {
+		paths = append(paths, &e.Probes.Metrics[i].CA)
+	}
 	for i := range e.Probes.PromQL {
 		paths = append(paths, &e.Probes.PromQL[i].CA)
 	}

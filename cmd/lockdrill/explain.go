@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -19,7 +21,14 @@ type wordDoc struct {
 	Word          string      `json:"word"`
 	Kind          string      `json:"kind"`
 	Meaning       string      `json:"meaning"`
+	Codes         []wordCode  `json:"codes,omitempty"`  // of verdict.json and exit statuses
 	Fields        []wordField `json:"fields,omitempty"` // of an experiment file
+}
+
+// wordCode is what the word means where an output has it as a code.
+type wordCode struct {
+	Kind    string `json:"kind"`
+	Meaning string `json:"meaning"`
 }
 
 // wordField is a field of an experiment file that has the name, or that can have the word as its value.
@@ -32,8 +41,9 @@ type wordField struct {
 func newExplainCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain WORD",
-		Short: "Explain a word, a field, a profile or a sum",
+		Short: "Explain a word, a code, a field, a profile or a sum",
 		Long: "explain WORD says what a word of lockdrill means: a measure, a lint, a policy's value.\n" +
+			"explain CODE says what a code of verdict.json or an exit status means, and explain ROW what a row measures (lock_debt.max).\n" +
 			"explain FIELD says what a field of an experiment file takes and is for, by its name or its path (system.locks[].poll).\n" +
 			"Words: " + strings.Join(wordNames(), ", "),
 		Example: "  lockdrill explain takeover\n  lockdrill explain L1\n  lockdrill explain redis.mode",
@@ -46,21 +56,32 @@ func newExplainCmd(io streams) *cobra.Command {
 		}
 		name := strings.Join(args, " ")
 		w, known := wordOf(name)
-		fields := fieldsNamed(name)
-		if !known && len(fields) == 0 {
+		fields, codes := fieldsNamed(name), codesNamed(name)
+		if !known {
+			w, known = rowNamed(name)
+		}
+		if !known && len(fields) == 0 && len(codes) == 0 {
 			if slices.Contains(experiments.ProfileNames(), name) {
 				return usagef("lockdrill explain: %s is a profile: lockdrill explain profile %s", name, name)
 			}
-			return usagef("lockdrill explain: unknown word %q%s; see lockdrill explain --help", name, didYouMean(name, slices.Concat(wordNames(), experiments.Words())))
+			return usagef("lockdrill explain: unknown word %q%s; see lockdrill explain --help", name, didYouMean(name, slices.Concat(wordNames(), codeNames(), experiments.Words())))
 		}
-		if !known {
+		switch {
+		case known:
+		case len(codes) > 0:
+			w, codes = word{name, codes[0].Kind, codes[0].Meaning}, codes[1:]
+			known = true
+		default:
 			w = word{name, "field", fields[0].Meaning}
 		}
 		if *format == outputJSON {
-			return writeJSON(io.Out, wordDoc{1, w.name, w.kind, w.meaning, fields})
+			return writeJSON(io.Out, wordDoc{1, w.name, w.kind, w.meaning, codes, fields})
 		}
 		if known {
 			fmt.Fprintf(io.Out, "%s (%s): %s\n", w.name, w.kind, w.meaning)
+		}
+		for _, c := range codes {
+			fmt.Fprintf(io.Out, "%s (%s): %s\n", name, c.Kind, c.Meaning)
 		}
 		for _, f := range fields {
 			fmt.Fprintf(io.Out, "%s (%s): %s\n", someOf(f.Paths), strings.ReplaceAll(f.Value, "`", ""), f.Meaning)
@@ -77,6 +98,52 @@ func fieldsNamed(name string) (all []wordField) {
 		all = append(all, wordField{e.Paths, e.Value, e.Says})
 	}
 	return all
+}
+
+// codesNamed are the meanings of a code.
+func codesNamed(name string) (all []wordCode) {
+	for _, c := range verdict.Codes() {
+		if c.Name == name {
+			all = append(all, wordCode{c.Kind, c.Meaning})
+		}
+	}
+	return all
+}
+
+func codeNames() (names []string) {
+	for _, c := range verdict.Codes() {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// rowName is a row of a verdict: expect.kill.held[batch].max, metric.errors.delta, takeover.max.of.other.
+var rowName = regexp.MustCompile(`^(?:expect\.[^.]+\.)?([a-z_]+)(?:\[[^\]]+\])?\.(.+)$`)
+
+// rowNamed is the measure of a row, and what of it the row is about.
+func rowNamed(name string) (word, bool) {
+	m := rowName.FindStringSubmatch(name)
+	if m == nil {
+		return word{}, false
+	}
+	w, known := wordOf(m[1])
+	if !known || w.name != m[1] || w.kind != "measure" && w.name != "alert" {
+		return word{}, false
+	}
+	part, _, _ := strings.Cut(m[2], ".of.")
+	part = part[strings.LastIndexByte(part, '.')+1:]
+	meaning := w.name + ": " + w.meaning
+	of, isWord := wordOf(part)
+	fields := fieldsNamed(w.name + "." + part)
+	switch {
+	case len(fields) > 0:
+		meaning += "; " + part + ": " + fields[0].Meaning
+	case isWord:
+		meaning += "; " + part + ": " + of.meaning
+	case w.name != "metric" && w.name != "logs" && w.name != "alert": // these end with names of the file's own
+		return word{}, false
+	}
+	return word{name, "row of a verdict", meaning}, true
 }
 
 // someOf are the first of several paths.

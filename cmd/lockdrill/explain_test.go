@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,7 +18,7 @@ import (
 // Every measure that an SLO can bound, every lint, class, release and loop mode has a word.
 func TestEveryMeasureAndLintHasAWord(t *testing.T) {
 	t.Parallel()
-	want := []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11"}
+	want := []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11", "L12"}
 	for _, w := range []lockcore.Class{lockcore.Critical, lockcore.Standard, lockcore.Continuity, lockcore.LegacyCount, lockcore.LegacyWarn} {
 		want = append(want, string(w))
 	}
@@ -208,5 +209,32 @@ slos:
 		if f := doc.Files[0]; f.OK == strict || len(f.Warnings) != 4 || f.Warnings[2].File != "sheet.yaml" || f.Warnings[0].Line != 9 || f.Warnings[0].Rule != "L1" {
 			t.Errorf("document, strict %t: %+v", strict, f)
 		}
+	}
+}
+
+// What the sums rule out, and a takeover from nobody, are told at the promise; with --strict they are errors. The file stays a good one.
+func TestValidateLintsOfPromises(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	shipped, err := os.ReadFile("../../scenarios/too-tight-slo.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := strings.Replace(string(shipped), "replicas: 3", "replicas: 1", 1)
+	if err := os.WriteFile(filepath.Join(dir, "alone.yaml"), []byte(alone), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	line := 1 + strings.Count(alone[:strings.Index(alone, "  - {lock: reconciler, takeover: {max: 30s}}")], "\n")
+	got := tryIn(t, dir, "validate", "alone.yaml")
+	for _, want := range []string{
+		fmt.Sprintf("warning: alone.yaml:%d:5: L3: lock reconciler: takeover max 30s: ", line),
+		fmt.Sprintf("warning: alone.yaml:%d:5: L12: lock reconciler: takeover: system.replicas is 1", line),
+	} {
+		if !strings.Contains(got.stderr, want) || got.code != verdict.ExitPass {
+			t.Errorf("%+v, want %s", got, want)
+		}
+	}
+	if strict := tryIn(t, dir, "validate", "--strict", "alone.yaml"); strict.code != verdict.ExitUsage || strict.stderr != got.stderr {
+		t.Errorf("strict: %+v", strict)
 	}
 }

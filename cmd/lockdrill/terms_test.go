@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 )
 
 // everyday are heads of columns and labels of lines that mean what they mean in English.
@@ -37,6 +38,78 @@ func TestExplainKnowsEveryWordOfTheOutputs(t *testing.T) {
 	if got := try(t, "explain", "tick", "gap"); !strings.HasPrefix(got.stdout, "tick_gap (measure): ") {
 		t.Errorf("a phrase of two words: %+v", got)
 	}
+}
+
+// explained reports whether explain knows a word.
+func explained(t *testing.T, word string) bool {
+	got := try(t, "explain", word)
+	return got.code == verdict.ExitPass && strings.Contains(got.stdout, "): ")
+}
+
+// Every code of verdict.json, every exit status and the name of every row of the shipped drills is one that explain knows.
+func TestExplainKnowsEveryCodeAndRow(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	for file, ofType := range map[string]string{"finding.go": "FindingCode", "missing.go": "MissingCode", "verdict.go": "Attribution", "void.go": "VoidCode"} {
+		codes := constantsOf(t, "../../analysis/verdict/"+file, ofType)
+		if len(codes) < 4 {
+			t.Errorf("%d constants of %s: this test looks in the wrong place", len(codes), ofType)
+		}
+		asked = append(asked, codes...)
+	}
+	for _, e := range verdict.Exits() {
+		asked = append(asked, e.Name, strconv.Itoa(e.Code))
+	}
+	rows := 0
+	for _, file := range append(globbed(t, "../../scenarios/*.yaml"), globbed(t, "../../experiments/testdata/*.yaml")...) {
+		e, err := experiments.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range append(e.Rows(), e.Expectations()...) {
+			row := verdict.SLOResult{Measure: l.Name()}
+			asked = append(asked, row.Name())
+			rows++
+		}
+	}
+	if rows < 50 {
+		t.Errorf("%d rows", rows)
+	}
+	slices.Sort(asked)
+	for _, word := range slices.Compact(asked) {
+		if !explained(t, word) {
+			t.Errorf("verdict.json may say %q, and explain does not know it", word)
+		}
+	}
+	for _, word := range []string{"takeover.foo", "nothing.max", "99"} {
+		if explained(t, word) {
+			t.Errorf("explain pretends to know %q", word)
+		}
+	}
+}
+
+// constantsOf are the values of the constants of a type.
+func constantsOf(t *testing.T, file, ofType string) (all []string) {
+	t.Helper()
+	ast.Inspect(parsed(t, file), func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
+		}
+		x := spec.Values[0]
+		typed, _ := spec.Type.(*ast.Ident)
+		if call, is := x.(*ast.CallExpr); is && len(call.Args) == 1 {
+			typed, _ = call.Fun.(*ast.Ident)
+			x = call.Args[0]
+		}
+		if lit, is := x.(*ast.BasicLit); is && typed != nil && typed.Name == ofType {
+			if s, err := strconv.Unquote(lit.Value); err == nil {
+				all = append(all, s)
+			}
+		}
+		return true
+	})
+	return all
 }
 
 // shownTerms are collected from the code that shows them.
@@ -86,25 +159,8 @@ func shownTerms(t *testing.T) []string {
 			ast.Inspect(parsed(t, file), see)
 		}
 	}
-	constants := func(file, ofType string) {
-		ast.Inspect(parsed(t, file), func(n ast.Node) bool {
-			spec, ok := n.(*ast.ValueSpec)
-			if !ok || len(spec.Values) != 1 {
-				return true
-			}
-			if id, ok := spec.Type.(*ast.Ident); ok && id.Name == ofType {
-				add(spec.Values[0])
-			}
-			if call, ok := spec.Values[0].(*ast.CallExpr); ok && len(call.Args) == 1 {
-				if id, ok := call.Fun.(*ast.Ident); ok && id.Name == ofType {
-					add(call.Args[0])
-				}
-			}
-			return true
-		})
-	}
-	constants("../../history/reasons.go", "VoidReason")
-	constants("../../analysis/verdict/void.go", "VoidCode")
+	terms = append(terms, constantsOf(t, "../../history/reasons.go", "VoidReason")...)
+	terms = append(terms, constantsOf(t, "../../analysis/verdict/void.go", "VoidCode")...)
 	ast.Inspect(parsed(t, "../../analysis/table.go"), func(n ast.Node) bool {
 		if kv, ok := n.(*ast.KeyValueExpr); ok {
 			if lit, ok := kv.Key.(*ast.BasicLit); ok { // lock_debt.max is lock_debt to explain

@@ -146,7 +146,7 @@ func printAssumed(w io.Writer, e *experiments.Experiment) {
 	}
 }
 
-// lintWarning is a budget lint that does not hold, with the place of its lock.
+// lintWarning is a budget lint that does not hold, with the place of its promise, or of its lock.
 type lintWarning struct {
 	File   string `json:"file"`
 	Line   int    `json:"line"`
@@ -166,6 +166,9 @@ func lintWarnings(e *experiments.Experiment) []lintWarning {
 			p := e.System.Locks[0].Place // of the run's lints: nearest to what they are about
 			if lock := e.Lock(l.Lock); lock != nil {
 				p = lock.Place
+			}
+			if l.SLO != nil {
+				p = l.SLO.Place
 			}
 			out = append(out, lintWarning{p.File, p.Line, p.Column, l})
 		}

@@ -46,7 +46,7 @@ func words() []word {
 
 		{"L1", lint, "acquire + failures * interval * (1 + jitter) + op timeout + drift + stop budget <= ttl: the holder gives up before the store gives the key to another"},
 		{"L2", lint, "at least two renewal attempts fit into a lease"},
-		{"L3", lint, "a promised takeover lies above the band that ttl, renewal and pickup allow; inside it, not every fault meets it"},
+		{"L3", lint, "a promised takeover lies above the band that ttl, renewal and pickup allow; inside it, not every fault meets it, and below it none"},
 		{"L4", lint, "who waits for less than a lease is told busy after a crash"},
 		{"L5", lint, "a ttl_hold loop runs every poll * ceil(ttl / poll); an exact multiple races the key's expiry"},
 		{"L6", lint, "contenders / pause = requests a second on one key; the pause is the poll of a loop, every of a back-off, or cap where waiters stand in line (wake)"},
@@ -55,6 +55,7 @@ func words() []word {
 		{"L9", lint, "a key_prefix ends with a separator; else it runs into the job's id: sched:job + job-1 = sched:jobjob-1"},
 		{"L10", lint, "the run comes to its end within limits.max_run, by its steady state, faults, takeovers, horizon and jobs"},
 		{"L11", lint, "a fault that is aimed at the holder of a job lock comes while jobs run; when the last job has ended nobody holds the lock"},
+		{"L12", lint, "a promised takeover needs a second replica: of one alone it is the time until it has been started again"},
 
 		{"game_day", term, "several drills and the steps of people between them, in the order of a sheet, with one log and one report; lockdrill gameday leads through it"},
 		{"hypothesis", term, "of a game day: what it is to show"},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
@@ -30,8 +31,8 @@ type series struct {
 	rolling *fault.RollingRestart
 	round   round
 	exposed []*exposure
-	struck  history.Span         // when the last shot was felt
-	asks    []*forecast.Question // until they are answered, the series goes on
+	struck  history.Span      // when the last shot was felt
+	asks    []*verdict.Sample // until they are answered, the series goes on
 }
 
 type state int
@@ -75,7 +76,7 @@ func (c *Conductor) answers() string {
 	var all []string
 	for _, s := range c.series {
 		for _, q := range s.asks {
-			all = append(all, s.f.ID+": "+q.Measure+" "+q.Says(s.does.Noun))
+			all = append(all, s.f.ID+": "+q.Question.Measure+" "+q.Says())
 		}
 	}
 	return strings.Join(all, "; ")
@@ -243,8 +244,8 @@ func (c *Conductor) tell(s *series) {
 		for _, q := range o.asks {
 			var worst history.Span
 			for _, x := range s.exposed {
-				if x.epoch.lock == q.Lock && !x.barren {
-					v := s.took(x, q.Measure == "tick_gap")
+				if x.epoch.lock == q.Question.Lock && !x.barren {
+					v := s.took(x, q.Question.Measure == "tick_gap")
 					worst = history.Span{From: max(worst.From, v.From), To: max(worst.To, v.To)}
 				}
 			}

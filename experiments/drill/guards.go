@@ -35,7 +35,8 @@ const environmentWithin = 5 * time.Second
 
 // guards are the answers, in the order in which they are asked. They touch nothing: of a target, what it says of itself is read, and
 // only if no guard before has refused. The error is one of settings without which the target cannot be asked, a usage error.
-func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.Time) ([]Guard, error) {
+// With reading, not even a command that changes nothing is sent where it might have: what a target does not tell is left to the run.
+func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.Time, reading bool) ([]Guard, error) {
 	cluster, err := c.Cluster.open(e)
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 		ask = append(ask, question{processesGuardName, func() (Guard, error) { return processesGuard(ctx, e), nil }})
 	}
 	if external(e.Redis) || external(e.Ledger.AsRedis()) {
-		ask = append(ask, question{"rights", func() (Guard, error) { return rightsGuard(ctx, e), nil }})
+		ask = append(ask, question{"rights", func() (Guard, error) { return rightsGuard(ctx, e, reading), nil }})
 	}
 	if e.Observed() && byNetwork(e.Faults) {
 		ask = append(ask, question{routeGuardName, func() (Guard, error) { return routeGuard(ctx, e) }})
@@ -93,7 +94,7 @@ func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error 
 			return usagef("%s: %w", e.Name, err)
 		}
 	}
-	all, err := guards(ctx, e, c, time.Now())
+	all, err := guards(ctx, e, c, time.Now(), false)
 	if ctx.Err() != nil { // what a target could not be asked any more is no refusal
 		return &Error{verdict.ExitAborted, fmt.Errorf("%s: interrupted: nothing was touched", e.Name)}
 	}
@@ -350,7 +351,7 @@ func mayGoOn(e *experiments.Experiment, now time.Time) (word, why string) {
 func external(r experiments.Redis) bool { return r.Mode == experiments.RedisExternal }
 
 // rightsGuard refuses stores that would not let the run do what it needs, or take no writes now.
-func rightsGuard(ctx context.Context, e *experiments.Experiment) Guard {
+func rightsGuard(ctx context.Context, e *experiments.Experiment, reading bool) Guard {
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
 	var keys []string // of somebody's own locks; the run's own have its prefix
@@ -371,7 +372,10 @@ func rightsGuard(ctx context.Context, e *experiments.Experiment) Guard {
 		if !external(store.at) {
 			continue
 		}
-		if err := testbed.Rights(ctx, store.at, store.of); err != nil {
+		switch err := testbed.Rights(ctx, store.at, store.of, reading); {
+		case errors.Is(err, testbed.ErrNotTold):
+			return Guard{Says: "not known until the run: " + err.Error()}
+		case err != nil:
 			return Guard{Refuses: true, Says: store.who + " " + err.Error()}
 		}
 	}

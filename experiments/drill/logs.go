@@ -117,10 +117,13 @@ func patternsOf(named []experiments.LogPattern) map[string]string {
 func (d *Drill) redact() func(string) string {
 	names := []string{d.e.Redis.PasswordEnv, d.e.Ledger.PasswordEnv}
 	for i := range d.e.Probes.PromQL {
-		names = append(names, d.e.Probes.PromQL[i].PasswordEnv, d.e.Probes.PromQL[i].BearerEnv)
+		names = append(names, d.e.Probes.PromQL[i].Variables()...)
+	}
+	for i := range d.e.Probes.Metrics {
+		names = append(names, d.e.Probes.Metrics[i].Variables()...)
 	}
 	if a := d.e.Probes.Alerts; a != nil {
-		names = append(names, a.PasswordEnv, a.BearerEnv)
+		names = append(names, a.Variables()...)
 	}
 	var pairs []string
 	for _, name := range names {

@@ -2,6 +2,7 @@ package drill
 
 import (
 	"context"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -32,6 +33,18 @@ func (d *Drill) openMetrics(context.Context) error {
 		}
 		return nil
 	})
+	return nil
+}
+
+// findAskers refuses a scrape whose asker is not known: a variable that is not set, a file of an authority that is not there.
+func (d *Drill) findAskers(context.Context) error {
+	for _, m := range d.e.Probes.Scraped() {
+		probe, err := scraper(&m, nil)
+		if err != nil {
+			return err
+		}
+		_ = probe.Close() // it has asked nobody
+	}
 	return nil
 }
 
@@ -78,14 +91,44 @@ func Query(ctx context.Context, q *experiments.QueryCondition) ([]float64, error
 
 // askedAt makes a probe of a server, with the secrets that say who asks.
 func askedAt[P any](where string, s *experiments.PromServer, make func(probes.PromServer) (P, error)) (none P, err error) {
-	for _, name := range []string{s.UsernameEnv, s.PasswordEnv, s.BearerEnv} {
-		if name != "" && os.Getenv(name) == "" {
-			return none, usagef("%s: the environment variable %s is not set", where, name)
-		}
+	by, err := askerOf(where, &s.Asker)
+	if err != nil {
+		return none, err
 	}
-	probe, err := make(probes.PromServer{URL: s.URL, CA: s.CA, User: os.Getenv(s.UsernameEnv), Password: os.Getenv(s.PasswordEnv), Bearer: os.Getenv(s.BearerEnv)})
+	probe, err := make(probes.PromServer{URL: s.URL, Asker: by})
 	if err != nil {
 		return none, usagef("%s: read the authority's certificate: %w", where, reason(err))
+	}
+	return probe, nil
+}
+
+// askerOf reads what says who asks from the environment.
+func askerOf(where string, a *experiments.Asker) (by probes.Asker, err error) {
+	for _, name := range a.Variables() {
+		if os.Getenv(name) == "" {
+			return by, usagef("%s: the environment variable %s is not set", where, name)
+		}
+	}
+	by = probes.Asker{CA: a.CA, User: os.Getenv(a.UsernameEnv), Password: os.Getenv(a.PasswordEnv), Bearer: os.Getenv(a.BearerEnv), Headers: maps.Clone(a.Headers)}
+	for header, name := range a.HeadersEnv {
+		if by.Headers == nil {
+			by.Headers = map[string]string{}
+		}
+		by.Headers[header] = os.Getenv(name)
+	}
+	return by, nil
+}
+
+// scraper makes the probe of an exposition.
+func scraper(m *experiments.Metric, targets func() []probes.Target) (*probes.Metrics, error) {
+	where := "probes.metrics " + m.Name
+	by, err := askerOf(where, &m.Asker)
+	if err != nil {
+		return nil, err
+	}
+	probe, err := probes.NewMetrics(probes.Metric{Name: m.Name, Series: m.Series, Labels: m.Labels, Asker: by}, targets)
+	if err != nil {
+		return nil, usagef("%s: read the authority's certificate: %w", where, reason(err))
 	}
 	return probe, nil
 }
@@ -116,7 +159,7 @@ func (d *Drill) metric(m experiments.Metric) (*probes.Metrics, error) {
 	case experiments.ScrapeReplicas:
 		targets = (&replicaTargets{log: d.log}).list
 	}
-	return probes.NewMetrics(probes.Metric{Name: m.Name, Series: m.Series, Labels: m.Labels}, targets), nil
+	return scraper(&m, targets)
 }
 
 // replicaTargets are the incarnations that are or were ready, as the history names them. It belongs to one probe.

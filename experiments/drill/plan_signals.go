@@ -91,7 +91,11 @@ func lookUpMetric(ctx context.Context, m *experiments.Metric, living []testbed.F
 			targets = append(targets, probes.Target{Name: p.Name, URL: p.Metrics})
 		}
 	}
-	probe := probes.NewMetrics(probes.Metric{Name: m.Name, Series: m.Series, Labels: m.Labels}, func() []probes.Target { return targets })
+	probe, err := scraper(m, func() []probes.Target { return targets })
+	if err != nil {
+		shown.Why = "cannot be read now: " + err.Error()
+		return shown
+	}
 	defer probe.Close()
 	look, err := probe.Look(ctx, false)
 	if err != nil {

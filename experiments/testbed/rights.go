@@ -24,9 +24,13 @@ type attempt struct {
 	words   []any
 }
 
-// Rights tries the commands that a run needs, on the keys on which it needs them: those of locks are only read. The error says which one
-// is refused, and what would let it. Nothing is written.
-func Rights(ctx context.Context, r experiments.Redis, locks []string) error {
+// ErrNotTold says that a server does not tell what it would let its user do.
+var ErrNotTold = errors.New("the server does not tell what it would allow (ACL DRYRUN, since Redis 7)")
+
+// Rights finds out whether the commands that a run needs would be done, on the keys on which it needs them: those of locks are only read.
+// The error says which one is refused, and what would let it. Nothing is written: a command that writes is tried in a form that no server
+// can do or, with asked, not even that: the server is asked, and ErrNotTold is its silence.
+func Rights(ctx context.Context, r experiments.Redis, locks []string, asked bool) error {
 	w, err := whereIs(r)
 	if err != nil {
 		return err
@@ -62,12 +66,35 @@ func Rights(ctx context.Context, r experiments.Redis, locks []string) error {
 			return fmt.Errorf("%s: key %s %s", target(w), key, why)
 		}
 	}
+	user := ""
+	if asked {
+		if user, err = c.Do(ctx, "acl", "whoami").Text(); err != nil {
+			return ErrNotTold
+		}
+		info, err := c.Info(ctx, "replication").Result()
+		if err == nil && strings.Contains(info, "role:slave") {
+			return fmt.Errorf("%s: %s", target(w), noWrites("all commands that write"))
+		}
+	}
 	for _, a := range all {
-		if why := a.refused(c.Do(ctx, a.words...).Err()); why != "" {
+		why := ""
+		if !asked || a.reads() {
+			why = a.refused(c.Do(ctx, a.words...).Err())
+		} else if answer, err := c.Do(ctx, append([]any{"acl", "dryrun", user}, a.words...)...).Text(); err != nil {
+			return ErrNotTold
+		} else if answer != "OK" {
+			why = a.forbidden()
+		}
+		if why != "" {
 			return fmt.Errorf("%s: %s", target(w), why)
 		}
 	}
 	return nil
+}
+
+// reads reports a command that can be sent as it is.
+func (a *attempt) reads() bool {
+	return slices.Contains([]string{"get", "pttl", "eval_ro", "info"}, a.command)
 }
 
 // noLock says why what stands under a key now cannot be read as a lock; "" = it can, or nothing does, or the server does not tell.
@@ -90,30 +117,45 @@ func noLock(ctx context.Context, c redis.UniversalClient, key string) string {
 
 // refused says why the command cannot be used; "" = it can, as far as can be told.
 func (a *attempt) refused(err error) string {
-	var said redis.Error
 	switch {
-	case err == nil, !errors.As(err, &said), errors.Is(err, redis.Nil):
+	case err == nil, errors.Is(err, redis.Nil):
 		return ""
-	}
-	text := said.Error()
-	what := strings.ToUpper(a.command)
-	grant := "+" + a.command
-	if a.key != "" {
-		what += " on " + a.key
-		grant += " ~" + patternOf(a.key)
-	}
-	word, _, _ := strings.Cut(text, " ")
-	switch {
-	case word == "NOPERM", strings.Contains(text, "can't run this command"), strings.Contains(text, "can't access at least one of the keys"):
-		return fmt.Sprintf("its user may not use %s, which the run needs: let the user have %s (ACL SETUSER)", what, grant)
-	case word == "READONLY":
-		return fmt.Sprintf("it is a replica and takes no writes (%s): name its primary, or its Sentinels", what)
-	case word == "OOM", word == "MISCONF", word == "CLUSTERDOWN", word == "NOREPLICAS", word == "MASTERDOWN", word == "LOADING":
-		return fmt.Sprintf("it takes no writes now (%s): %s", what, text)
+	case redis.IsPermissionError(err), inScript(err):
+		return a.forbidden()
+	case redis.IsReadOnlyError(err):
+		return noWrites(a.what())
+	case redis.IsOOMError(err), redis.IsClusterDownError(err), redis.IsNoReplicasError(err), redis.IsMasterDownError(err), redis.IsLoadingError(err):
+		return fmt.Sprintf("it takes no writes now (%s): %v", a.what(), err)
 	case unknown(err):
-		return fmt.Sprintf("it has no %s, which the run needs", what)
+		return fmt.Sprintf("it has no %s, which the run needs", a.what())
 	}
 	return ""
+}
+
+// what names the command, and the key where there is one.
+func (a *attempt) what() string {
+	if a.key == "" {
+		return strings.ToUpper(a.command)
+	}
+	return strings.ToUpper(a.command) + " on " + a.key
+}
+
+func (a *attempt) forbidden() string {
+	grant := "+" + a.command
+	if a.key != "" {
+		grant += " ~" + patternOf(a.key)
+	}
+	return fmt.Sprintf("its user may not use %s, which the run needs: let the user have %s (ACL SETUSER)", a.what(), grant)
+}
+
+func noWrites(what string) string {
+	return fmt.Sprintf("it is a replica and takes no writes (%s): name its primary, or its Sentinels", what)
+}
+
+// inScript reports a right that a script lacks, for which servers have no code.
+func inScript(err error) bool {
+	var said redis.Error
+	return errors.As(err, &said) && (strings.Contains(said.Error(), "can't run this command") || strings.Contains(said.Error(), "can't access at least one of the keys"))
 }
 
 // unknown reports a server that has no such command.

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -40,9 +41,14 @@ func TestRightsAreKnownBeforeTheFirstWrite(t *testing.T) {
 		if err := owner.Do(t.Context(), words...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		err := Rights(t.Context(), r, []string{"f:leader"})
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: %v, want %q", c.rules, err, c.want)
+		for _, asked := range []bool{false, true} {
+			err := Rights(t.Context(), r, []string{"f:leader"}, asked)
+			if asked && errors.Is(err, ErrNotTold) && strings.Contains(c.rules, "-@all") { // who has no ACL is told nothing
+				continue
+			}
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s, asked %v: %v, want %q", c.rules, asked, err, c.want)
+			}
 		}
 	}
 	if keys, err := owner.Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
@@ -61,7 +67,7 @@ func TestRightsAreKnownBeforeTheFirstWrite(t *testing.T) {
 		if err := owner.Do(t.Context(), c.words...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		err := Rights(t.Context(), asOwner, []string{c.words[1].(string)})
+		err := Rights(t.Context(), asOwner, []string{c.words[1].(string)}, true)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v: %v, want %q", c.words, err, c.want)
 		}
@@ -70,12 +76,14 @@ func TestRightsAreKnownBeforeTheFirstWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := experiments.Redis{Mode: experiments.RedisExternal, URL: r.URL}
-	if err := Rights(t.Context(), open, nil); err == nil || !strings.Contains(err.Error(), "takes no writes now (SET on lockdrill:") {
+	if err := Rights(t.Context(), open, nil, false); err == nil || !strings.Contains(err.Error(), "takes no writes now (SET on lockdrill:") {
 		t.Errorf("a full server: %v", err)
 	}
 	replica := experiments.Redis{Mode: experiments.RedisExternal, URL: "redis://" + redistest.StartReplica(t, addr) + "/0"}
-	if err := Rights(t.Context(), replica, nil); err == nil || !strings.Contains(err.Error(), "it is a replica and takes no writes") {
-		t.Errorf("a replica: %v", err)
+	for _, asked := range []bool{false, true} {
+		if err := Rights(t.Context(), replica, nil, asked); err == nil || !strings.Contains(err.Error(), "it is a replica and takes no writes") {
+			t.Errorf("a replica, asked %v: %v", asked, err)
+		}
 	}
 }
 

@@ -48,6 +48,9 @@ func (j *Journal) MakeFolder(path string) error {
 // returns is the record with what earlier versions did not write.
 func (f *Found) believe(h *Header, r Record) (Record, error) {
 	err := f.knowsSecrets(r.Store)
+	if err == nil {
+		err = f.reaches(h, &r)
+	}
 	if err == nil && (r.Kind == StandServer || r.Kind == StandReplica) {
 		err = f.madeFolder(h, r.Folder)
 	}
@@ -92,7 +95,47 @@ func (r *Record) onlyContinues() error {
 	return &RefusedError{fmt.Errorf("process %d is somebody's own, and a record of kind %s is not one of a fault that made it stand still: it is not touched", r.Process.PID, r.Kind)}
 }
 
-// knowsSecrets: the variable that a record names is sent to the address that it names.
+// namePrefix begins the names of what runs make on servers of somebody's own; the run follows.
+const namePrefix = "lockdrill-"
+
+// reaches refuses a record of keys, proxies and toxics that another has made: their names carry the run, and a server that exists by
+// itself is one that the experiment names.
+func (f *Found) reaches(h *Header, r *Record) error {
+	if r.Kind == StandKeys && r.Key != nil && !strings.Contains(r.Key.Name, h.Run) {
+		return fmt.Errorf("the record names keys %s*, which are not of run %s: they are not touched", r.Key.Name, h.Run)
+	}
+	if r.Tap != nil && !strings.Contains(r.Tap.ID, h.Run) {
+		return fmt.Errorf("the record names fault %s of a proxy, which is not of run %s: it is not touched", r.Tap.ID, h.Run)
+	}
+	routes := r.Routes
+	if r.Route != nil {
+		routes = append(slices.Clone(routes), *r.Route)
+	}
+	for _, w := range routes {
+		if !w.Theirs && !strings.HasPrefix(w.Proxy, namePrefix+h.Run+"-") {
+			return fmt.Errorf("the record names proxy %s at %s, which is not of run %s: it is not touched", w.Proxy, w.API, h.Run)
+		}
+		for _, t := range w.Toxics {
+			if !strings.HasPrefix(t, namePrefix+h.Run+"-") {
+				return fmt.Errorf("the record names toxic %s of proxy %s, which is not of run %s: it is not touched", t, w.Proxy, h.Run)
+			}
+		}
+		if w.Own != 0 { // it ended with its runner
+			continue
+		}
+		data, err := f.experiment()
+		if err != nil {
+			return fmt.Errorf("which Toxiproxy the experiment names cannot be told: %w", err)
+		}
+		if !experiments.Names(data, w.API) {
+			return fmt.Errorf("the record names the Toxiproxy at %s, and %s beside the journal does not: it is not touched", w.API, experimentFile)
+		}
+	}
+	return nil
+}
+
+// knowsSecrets: the variable that a record names is sent to the address that it names, and so to none but those that the experiment
+// names beside the variable.
 func (f *Found) knowsSecrets(s *Store) error {
 	if s == nil || s.UsernameEnv == "" && s.PasswordEnv == "" {
 		return nil
@@ -103,7 +146,13 @@ func (f *Found) knowsSecrets(s *Store) error {
 	}
 	known := experiments.VariablesIn(data)
 	for _, name := range []string{s.UsernameEnv, s.PasswordEnv} {
-		if name != "" && !slices.Contains(known, name) {
+		if name == "" {
+			continue
+		}
+		if to := experiments.AddressesOf(data, name); slices.Contains(known, name) && len(to) > 0 && !slices.Contains(to, s.Addr) {
+			return fmt.Errorf("the record sends the environment variable %s to %s, and %s beside the journal to %s: it is not read", name, s.Addr, experimentFile, strings.Join(to, ", "))
+		}
+		if !slices.Contains(known, name) {
 			return fmt.Errorf("the record names the environment variable %s, and %s beside the journal does not: it is not read", name, experimentFile)
 		}
 	}

@@ -101,7 +101,7 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		}
 		return filepath.Dir(path)
 	}
-	write(filepath.Join(dir, experimentFile), "redis: {url: 'redis://h:1', password_env: MINE}\nledger: {username_env: ME}\n"+
+	write(filepath.Join(dir, experimentFile), "redis: {url: 'redis://h:1', password_env: MINE}\nledger: {username_env: ME}\nproxy: {url: 'http://toxi:8474/'}\n"+
 		"faults:\n  - {id: cut, hook: {do: [./cut.sh], undo: [./mend.sh, now], dir: /opt}}\n  - {id: blip, hook: {do: [./mend.sh, now], dir: /opt}}\n")
 	marked, _ := started(t, MarkEnv+"=nonce/r1", "exec sleep 600", 0)
 	strange, _ := started(t, "X=y", "exec sleep 600", 0)
@@ -151,7 +151,16 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		{"version 1: below the run's", 1, Record{Kind: StandServer, Folder: below}, ""},
 		{"version 1: elsewhere", 1, Record{Kind: StandServer, Folder: plain}, "not below the run's own"},
 		{"version 1: a link below the run's", 1, Record{Kind: StandServer, Folder: link}, "is no folder"},
-		{"variables of the experiment", 2, Record{Kind: StandKeys, Store: &Store{UsernameEnv: "ME", PasswordEnv: "MINE"}}, ""},
+		{"variables of the experiment", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1", UsernameEnv: "ME", PasswordEnv: "MINE"}}, ""},
+		{"a variable of the experiment, sent elsewhere", 2, Record{Kind: StandKeys, Store: &Store{Addr: "evil:1", PasswordEnv: "MINE"}}, "sends the environment variable MINE to evil:1"},
+		{"keys of another run", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1"}, Key: &Key{Name: "lockdrill:other:"}}, "which are not of run"},
+		{"a proxy of the run", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://toxi:8474", Proxy: "lockdrill-mine-r1"}}, ""},
+		{"somebody's proxy", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://toxi:8474", Proxy: "orders"}}, "the record names proxy orders"},
+		{"a proxy of another run", 2, Record{Kind: "latency", Routes: []ProxyRoute{{API: "http://toxi:8474", Proxy: "lockdrill-other-r1"}}}, "the record names proxy lockdrill-other-r1"},
+		{"somebody's toxic", 2, Record{Kind: "latency", Routes: []ProxyRoute{{API: "http://toxi:8474", Proxy: "orders", Theirs: true, Toxics: []string{"slow"}}}}, "the record names toxic slow"},
+		{"another Toxiproxy", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://evil:8474", Proxy: "lockdrill-mine-r1"}}, "names the Toxiproxy at http://evil:8474"},
+		{"the Toxiproxy of the runner itself", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://127.0.0.1:9", Proxy: "lockdrill-mine-r1", Own: 7}}, ""},
+		{"another's fault of a proxy", 2, Record{Kind: "fail", Tap: &Tap{API: "http://h:2", ID: "other-1"}}, "names fault other-1 of a proxy"},
 		{"another variable", 2, Record{Kind: "store", Store: &Store{PasswordEnv: "AWS_SECRET_ACCESS_KEY"}}, "names the environment variable AWS_SECRET_ACCESS_KEY"},
 		{"another user variable", 1, Record{Kind: "delete_key", Store: &Store{UsernameEnv: "HOME"}}, "names the environment variable HOME"},
 		{"a hook of the experiment", 2, hook("cut", "/opt", "nonce/hook/cut#1", "./mend.sh", "now"), ""},
@@ -179,7 +188,7 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := Header{V: c.v}
+		h := Header{V: c.v, Run: "mine"}
 		if c.v > 1 {
 			h.Nonce = "nonce"
 		}

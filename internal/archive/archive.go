@@ -39,6 +39,7 @@ type Reader struct {
 
 // index is the file. Environments repeat from run to run, so each stands there once.
 type index struct {
+	Version      int // of what is observed of a run
 	Tool         string
 	Environments [][]experiments.Setting
 	Runs         map[string]entry // by the folder's name
@@ -58,7 +59,7 @@ func (r *Reader) Runs(dir string) ([]Run, error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, IndexFile)
-	old, now := r.load(path), index{Tool: r.Tool, Runs: map[string]entry{}}
+	old, now := r.load(path), index{Version: compare.ObservedVersion, Tool: r.Tool, Runs: map[string]entry{}}
 	var names []string
 	stamps := map[string][]string{}
 	for _, e := range entries {
@@ -120,7 +121,7 @@ func (r *Reader) stamp(dir string) []string {
 func (r *Reader) load(path string) index {
 	var ix index
 	data, err := os.ReadFile(path)
-	if err != nil || json.Unmarshal(data, &ix) != nil || ix.Tool != r.Tool {
+	if err != nil || json.Unmarshal(data, &ix) != nil || ix.Version != compare.ObservedVersion || ix.Tool != r.Tool {
 		return index{}
 	}
 	for name, e := range ix.Runs {

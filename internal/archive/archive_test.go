@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func nights(t testing.TB, n int) (dir string, r *Reader, read *[]string) {
 			o.Environment = append(o.Environment, experiments.Setting{Path: fmt.Sprint("system.locks.", i), Value: "60s"})
 		}
 		for i := range 8 {
-			o.SLOs = append(o.SLOs, verdict.SLOResult{Lock: "job", Measure: fmt.Sprint("m", i), Lo: 1, Hi: &hi})
+			o.Rows = append(o.Rows, compare.Row{Sample: verdict.Sample{Question: &experiments.Limit{Lock: "job", Measure: fmt.Sprint("m", i)}}, Lo: 1, Hi: &hi})
 		}
 		return o, nil
 	}}
@@ -62,8 +63,15 @@ func TestRunsAreReadOnceAndAgainWhereTheyChanged(t *testing.T) {
 		{"one is new", func() { write(t, filepath.Join(dir, "2026-01-06", "history.jsonl"), "{}") }, 1},
 		{"one is gone", func() { _ = os.RemoveAll(filepath.Join(dir, "2026-01-06")) }, 0},
 		{"the index is damaged", func() { write(t, index, `{"Tool":"lockdrill 1","Runs":{"2026-01-01"`) }, 5},
+		{"the index is of a version that observed otherwise", func() {
+			was, err := os.ReadFile(index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, index, strings.Replace(string(was), fmt.Sprintf(`"Version":%d`, compare.ObservedVersion), `"Version":1`, 1))
+		}, 5},
 		{"the index points nowhere", func() {
-			write(t, index, `{"Tool":"lockdrill 1","Runs":{"2026-01-01":{"Stamp":["a"],"Environment":7,"Seen":{}}}}`)
+			write(t, index, fmt.Sprintf(`{"Version":%d,"Tool":"lockdrill 1","Runs":{"2026-01-01":{"Stamp":["a"],"Environment":7,"Seen":{}}}}`, compare.ObservedVersion))
 		}, 5},
 		{"the index is gone", func() { _ = os.Remove(index) }, 5},
 		{"another version reads", func() { r.Tool = "lockdrill 2" }, 5},

@@ -147,10 +147,7 @@ func (s *Server) archived(ctx context.Context, q store.Query) (*compare.Archive,
 		if r := &runs[i]; r.Contested == "" {
 			seen = append(seen, r.Seen)
 		} else {
-			o := *r.Seen
-			o.Run.Verdict, o.SLOs = verdict.ExitName(verdict.ExitInconclusive), nil
-			o.Run.Why = contestedBy(r)
-			seen = append(seen, &o)
+			seen = append(seen, r.Seen.Withdrawn(contestedBy(r)))
 		}
 	}
 	return compare.ArchiveOf(seen, s.o.Reader.Compare), nil

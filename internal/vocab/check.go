@@ -88,7 +88,7 @@ func (f *File) whole(path string, v reflect.Value, r Rule) bool {
 	var given []string
 	of := slices.Concat(r.One, r.Any)
 	for _, name := range of {
-		if !f.fieldAt(v, name).IsZero() {
+		if !f.fieldOf(v, name).IsZero() {
 			given = append(given, name)
 		}
 	}
@@ -114,7 +114,7 @@ func (f *File) stands(path, at string, v, value reflect.Value, d Field) bool {
 	}
 	excluded := ""
 	for _, other := range d.Rule.Not {
-		if f.given(Join(path, other), f.fieldAt(v, other)) && !f.fieldAt(v, other).IsZero() {
+		if f.given(Join(path, other), f.fieldOf(v, other)) && !f.fieldOf(v, other).IsZero() {
 			excluded = other
 		}
 	}
@@ -149,7 +149,7 @@ func (f *File) broken(path string, v reflect.Value, all []Cond) *Cond {
 		if f.Invalid(Join(path, c.Field)) {
 			continue
 		}
-		of := f.fieldAt(v, c.Field)
+		of := f.fieldOf(v, c.Field)
 		if len(c.Words) == 0 && of.IsZero() || len(c.Words) > 0 && !slices.Contains(c.Words, of.String()) {
 			return &all[i]
 		}
@@ -160,15 +160,16 @@ func (f *File) broken(path string, v reflect.Value, all []Cond) *Cond {
 // only says with what a field goes, and what the file says there instead.
 func (f *File) only(c Cond, v reflect.Value) string {
 	if len(c.Words) > 0 {
-		if of := f.fieldAt(v, c.Field); !of.IsZero() {
+		if of := f.fieldOf(v, c.Field); !of.IsZero() {
 			return fmt.Sprintf("goes with %s, not %s", f.words(c), of)
 		}
 	}
 	return "goes with " + f.words(c) + " only"
 }
 
-func (f *File) fieldAt(v reflect.Value, name string) reflect.Value {
-	for _, d := range f.Fields(v.Type()) {
+// fieldOf is a field of a section, by its name in a file.
+func (y *Vocabulary) fieldOf(v reflect.Value, name string) reflect.Value {
+	for _, d := range y.Fields(v.Type()) {
 		if d.Name == name {
 			return v.FieldByIndex(d.Index)
 		}
@@ -201,7 +202,7 @@ func (f *File) unique(list string, v reflect.Value) {
 		}
 		first := map[string]int{}
 		for i := range v.Len() {
-			value := f.fieldAt(spelled(v.Index(i)), d.Name).String()
+			value := f.fieldOf(spelled(v.Index(i)), d.Name).String()
 			if at, twice := first[value]; twice && value != "" {
 				f.Check(Join(At(list, i), d.Name), "%q is there twice: the first is %s", value, At(list, at))
 				continue

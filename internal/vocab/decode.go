@@ -27,8 +27,10 @@ type Scalar interface {
 	Schema() *JSONSchema // of what ParseNode takes
 }
 
-// Placed sections keep the line in which they stand, for messages of later stages.
-type Placed interface{ StandsIn(line int) }
+// Placed sections keep where they stand, for messages of later stages. Line and column count from 1.
+type Placed interface {
+	StandsIn(file string, line, column int)
+}
 
 var (
 	duration   = reflect.TypeFor[time.Duration]()
@@ -140,7 +142,7 @@ func (f *File) structure(path string, n *yaml.Node, v reflect.Value) {
 		return
 	}
 	if x, is := v.Addr().Interface().(Placed); is {
-		x.StandsIn(n.Line)
+		x.StandsIn(f.Name, n.Line, n.Column)
 	}
 	fields := f.Fields(v.Type())
 	seen, misspelled := map[string]*yaml.Node{}, map[string]bool{}

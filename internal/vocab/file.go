@@ -259,7 +259,7 @@ func printable(s string) string {
 var (
 	secretInURL  = regexp.MustCompile(`://[^\s"']*@`)
 	secretInArg  = regexp.MustCompile(`(?i)((?:password|passwd|secret|token|credential|api[_-]?key|access[_-]?key)[a-z_-]*=)[^\s"'&,}\]]+`)
-	secretInLine = regexp.MustCompile(`(?i)((?:password|passwd|secret|token|credential)\w*["']?\s*:\s*)\S.*`)
+	secretInLine = regexp.MustCompile(`(?i)((?:password|passwd|secret|token|credential|authorization|cookie|api[_-]?key)[\w-]*["']?\s*:\s*)\S.*`)
 )
 
 // Redact takes user, password and the like out of URLs and command arguments.

@@ -31,6 +31,10 @@ type JSONSchema struct {
 	AllOf            []*JSONSchema          `json:"allOf,omitempty"`
 	AnyOf            []*JSONSchema          `json:"anyOf,omitempty"`
 	OneOf            []*JSONSchema          `json:"oneOf,omitempty"`
+	Not              *JSONSchema            `json:"not,omitempty"`
+	If               *JSONSchema            `json:"if,omitempty"`
+	Then             *JSONSchema            `json:"then,omitempty"`
+	Const            any                    `json:"const,omitempty"`
 	Defs             map[string]*JSONSchema `json:"$defs,omitempty"`
 
 	// What editors say instead of the pattern; validators leave it alone.
@@ -38,8 +42,8 @@ type JSONSchema struct {
 }
 
 // Schema is the JSON Schema of a document, made of the types that File.Decode walks along: what it refuses, the decoder refuses. The
-// decoder knows more: what depends on several values, and what the text of a value has lost once it is read. doc is a pointer to a
-// section with its defaults.
+// decoder knows more: what depends on values of several sections, and what the text of a value has lost once it is read. doc is a
+// pointer to a section with its defaults.
 func (y *Vocabulary) Schema(title string, doc any) ([]byte, error) {
 	s := &schemer{Vocabulary: y, defs: map[string]*JSONSchema{}}
 	root := s.structure("", reflect.ValueOf(doc).Elem())
@@ -134,6 +138,7 @@ func (s *schemer) structure(at string, v reflect.Value) *JSONSchema {
 		}
 	}
 	out.OneOf = kinds
+	out.AllOf = append(out.AllOf, s.conditions(v)...)
 	return out
 }
 

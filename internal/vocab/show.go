@@ -18,13 +18,13 @@ type Entry struct {
 	Says  string   // what it is for, and where it applies
 }
 
-// Explain says of a word, or of a path without its numbers, all that the vocabulary knows, in the order of the file. doc is a pointer to
+// Explain says of a word, or of a path without its numbers or the end of one (takeover.max), all that the vocabulary knows, in the order of the file. doc is a pointer to
 // a section.
 func (y *Vocabulary) Explain(word string, doc any) []Entry {
 	var all []Entry
 	at := map[string]int{}
 	y.walk("", reflect.TypeOf(doc).Elem(), nil, func(path string, _ reflect.Type, d Field) {
-		named := d.Name == word || path == word
+		named := d.Name == word || path == word || strings.Contains(word, ".") && strings.HasSuffix(path, "."+word)
 		if !named && !slices.Contains(d.Rule.Words, word) {
 			return
 		}

@@ -76,7 +76,10 @@ func (m *Metric) Ask(ctx context.Context, q Question) Answer {
 }
 
 func (m *Metric) scrape(ctx context.Context, url string) history.Sample {
-	p := probes.NewMetrics(probes.Metric{Series: m.Series}, func() []probes.Target { return []probes.Target{{Name: "endpoint", URL: url}} })
+	p, err := probes.NewMetrics(probes.Metric{Series: m.Series}, func() []probes.Target { return []probes.Target{{Name: "endpoint", URL: url}} })
+	if err != nil {
+		return history.Sample{Gone: history.GoneUnreadable}
+	}
 	defer func() { _ = p.Close() }()
 	look, err := p.Look(ctx, true)
 	if err != nil {

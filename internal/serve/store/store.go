@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/lockdrill/lockdrill/analysis/compare"
 )
 
 // Files in a folder that is served. Names that begin with a dot are no runs.
@@ -49,7 +51,7 @@ func Open(ctx context.Context, dir, owner string) (*Store, error) {
 	s.db, err = sql.Open(driver, "file:"+escaped.Replace(path)+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)")
 	if err == nil {
 		s.db.SetMaxOpenConns(4)
-		err = s.Create(ctx, runsSchema)
+		err = s.createRuns(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: open: %w; if it is damaged, move it away: runs are indexed anew, and only the record of schedules is lost", path, err), s.Close())
@@ -92,6 +94,19 @@ func (s *Store) DB() *sql.DB { return s.db }
 func (s *Store) Create(ctx context.Context, schema string) error {
 	_, err := s.db.ExecContext(ctx, schema)
 	return err
+}
+
+// createRuns makes the index over runs. What was observed in another version's terms is forgotten: the folders are the truth.
+func (s *Store) createRuns(ctx context.Context) error {
+	var version int
+	err := errors.Join(s.Create(ctx, runsSchema), s.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version))
+	if err != nil || version == compare.ObservedVersion {
+		return err
+	}
+	if err := s.Reindex(ctx); err != nil {
+		return err
+	}
+	return s.Create(ctx, fmt.Sprintf("PRAGMA user_version = %d", compare.ObservedVersion))
 }
 
 // Tx makes several changes or none.

@@ -1,11 +1,10 @@
-package forecast
+package verdict
 
 import (
 	"math/rand/v2"
 	"testing"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/stats"
 )
@@ -24,8 +23,8 @@ func TestCleanTrials(t *testing.T) {
 func TestStoppingOnceAnsweredMisleadsInAtMostOneRunOfTwenty(t *testing.T) {
 	const runs, most = 20_000, 600
 	type look struct{ n, missed int }
-	answers := map[look]verdict.Verdict{}
-	answer := func(q *Question) verdict.Verdict {
+	answers := map[look]Verdict{}
+	answer := func(q *Sample) Verdict {
 		at := look{q.N, q.Maybe}
 		v, known := answers[at]
 		if !known {
@@ -42,15 +41,15 @@ func TestStoppingOnceAnsweredMisleadsInAtMostOneRunOfTwenty(t *testing.T) {
 	}{{0.05, 0.02, 0.05, 0.015, 0.05}, {0.005, 0.99, 1, 0, 0.01}, {0.2, 0, 0.001, 0.99, 1}} {
 		passed, failed := 0, 0
 		for range runs {
-			q := &Question{Limit: &experiments.Limit{Trials: true, Quantile: 0.95, At: int64(time.Second)}}
-			for q.N < most && (q.N == 0 || answer(q) == verdict.Inconclusive) {
+			q := &Sample{Question: &experiments.Limit{Trials: true, Quantile: 0.95, At: int64(time.Second)}, Of: "kill", Growing: true}
+			for q.N < most && (q.N == 0 || answer(q) == Inconclusive) {
 				took := time.Second / 2
 				if r.Float64() < c.misses {
 					took = 2 * time.Second
 				}
 				q.Note(took, took)
 			}
-			passed, failed = passed+count(answer(q) == verdict.Pass), failed+count(answer(q) == verdict.Fail)
+			passed, failed = passed+count(answer(q) == Pass), failed+count(answer(q) == Fail)
 		}
 		pass, fail := float64(passed)/runs, float64(failed)/runs
 		t.Logf("%g of the trials miss: %.4f passed, %.4f failed", c.misses, pass, fail)
@@ -61,15 +60,15 @@ func TestStoppingOnceAnsweredMisleadsInAtMostOneRunOfTwenty(t *testing.T) {
 }
 
 func TestWhatASREReadsOfAQuestion(t *testing.T) {
-	q := &Question{Limit: &experiments.Limit{Trials: true, Quantile: 0.95, At: int64(time.Second)}}
+	q := &Sample{Question: &experiments.Limit{Trials: true, Quantile: 0.95, At: int64(time.Second)}, Of: "kill", Growing: true}
 	for range 64 {
 		q.Note(time.Millisecond, time.Millisecond)
 	}
-	if got, want := q.Says("kill"), "64 kills seen, none missed the limit: a p95 needs about 8 more that keep it"; got != want {
+	if got, want := q.Says(), "64 kills seen, none missed the limit: a p95 needs about 8 more that keep it"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	q.Note(time.Millisecond, 2*time.Second) // not seen to end
-	if got, want := q.Says("kill"), "65 kills seen, 1 may have missed the limit: a p95 needs about 65 more that keep it"; got != want {
+	if got, want := q.Says(), "65 kills seen, 1 may have missed the limit: a p95 needs about 65 more that keep it"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -48,7 +48,7 @@ func lintItems(j *verdict.Judgement) (list []item) {
 		if seen != "" {
 			seen = " (" + seen + ")"
 		}
-		list = append(list, item{f.Code, fmt.Sprintf("%s: %s%s. Expected: %s. Change: %s. Read: docs/worker-protocol.md, %q.", r.who(), f.What, seen, f.Expected, f.Change, f.Section)})
+		list = append(list, item{f.Code, fmt.Sprintf("%s: %s%s. Expected: %s. Change: %s. Read: %s.", r.who(), f.What, seen, f.Expected, f.Change, readIn(f.Section))})
 	}
 	return list
 }
@@ -61,9 +61,12 @@ func brokenText(j *verdict.Judgement) string {
 	return "At least one promise was broken."
 }
 
+// readIn says where a section of the protocol is.
+func readIn(section string) string { return fmt.Sprintf("docs/worker-protocol.md, %q", section) }
+
 func lintTable(list []verdict.Lint, ev *evidence) *Table {
-	return tableOf("Lines that break the worker protocol", []string{"rule", "replica", "seen", "expected", "change", "section of docs/worker-protocol.md", "events"}, list,
+	return tableOf("Lines that break the worker protocol", []string{"kind", "replica", "what", "expected", "change", "where", "events"}, list,
 		func(l verdict.Lint) []Cell {
-			return []Cell{codeCell(l.Code), plainCell(l.Replica), plainCell(l.What), plainCell(l.Expected), plainCell(l.Change), plainCell(l.Section), ev.cell(l.Evidence)}
+			return []Cell{codeCell(l.Code), plainCell(l.Replica), plainCell(l.What), plainCell(l.Expected), plainCell(l.Change), plainCell(readIn(l.Section)), ev.cell(l.Evidence)}
 		})
 }

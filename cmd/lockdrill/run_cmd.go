@@ -48,8 +48,7 @@ func newRunCmd(io streams) *cobra.Command {
 			"After -- stands the command of a worker of yours (docs/worker-protocol.md), which the drills run in place of their own.\n\n" +
 			"Exit status: 0 every promise was kept; 10 one was broken; 11 not enough evidence. lockdrill help exit-codes has all.",
 		Example: "  lockdrill run first-drill\n" +
-			"  lockdrill run first-drill leader-kill-at-peak --label release=1.4\n" +
-			"  lockdrill run first-drill --junit junit.xml --result-file verdict\n" +
+			"  lockdrill run first-drill leader-kill-at-peak --label release=1.4 --junit junit.xml\n" +
 			"  lockdrill run worker-check -- python3 scenarios/workers/python/worker.py",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

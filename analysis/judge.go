@@ -298,7 +298,7 @@ func (j *judging) exit(out *verdict.Judgement) int {
 	broke := func(a *history.Event) bool { return a.Note.What == history.AbortError }
 	add(!ix.Clean() || ix.End != nil && !ix.End.Note.OK, verdict.ExitDirty)
 	add(j.status == verdict.StatusError || slices.ContainsFunc(ix.Aborts, broke), verdict.ExitError)
-	add(word == verdict.Fail || ix.Exp.System.CheckWorker && len(out.Lints)+len(out.Findings) > 0, verdict.ExitSLOFailed)
+	add(word == verdict.Fail || ix.Exp.System.CheckWorker && refuted(out), verdict.ExitSLOFailed)
 	add(j.status == verdict.StatusAborted || ix.End != nil && len(ix.Aborts) > 0, verdict.ExitAborted)
 	add(word == verdict.Inconclusive || len(out.SLOs) == 0 || j.status != verdict.StatusCompleted, verdict.ExitInconclusive)
 	return verdict.WorstExit(codes...)

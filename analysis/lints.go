@@ -1,6 +1,8 @@
 package analysis
 
 import (
+	"slices"
+
 	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
@@ -24,6 +26,11 @@ func (r *Judger) linter(h history.Header) *lint.Linter {
 		l.Stepped()
 	}
 	return l
+}
+
+// refuted reports that the worker broke the protocol, or that a claim of it does not hold. A finding without a code may be the machine's.
+func refuted(out *verdict.Judgement) bool {
+	return len(out.Lints) > 0 || slices.ContainsFunc(out.Findings, func(f verdict.Finding) bool { return f.Code != "" })
 }
 
 // lints are what the worker said against the protocol, each with what to change.

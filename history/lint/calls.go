@@ -226,7 +226,7 @@ func (l *Linter) ended(e *history.Event) {
 		l.find("not_ready", r.Incarnation, "it ended with "+r.Exit+" before it was ready; the commands had fields that it cannot know", e.N)
 	case x.ready == 0 && lived > slowStart:
 		l.find("not_ready", r.Incarnation, "it was not ready after "+lived.Round(time.Second).String(), e.N)
-	case r.Exit != "signal: killed" || l.wasLate(e.From, e.To):
+	case r.Exit != "signal: killed":
 	case asked != 0:
 		l.find("outstays", r.Incarnation, "it had to be killed when its grace after SIGTERM was over", asked, e.N)
 	case atEnd:

@@ -16,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/history/lint"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -23,6 +24,7 @@ import (
 type Facts struct {
 	*facts.Facts
 	judger *Judger
+	said   *lint.Linter // nil = nobody asks whether the worker keeps the protocol
 }
 
 // Read takes in a history in one pass. e is the experiment as loaded (not scaled). An error is h's: its line that is no event.
@@ -32,11 +34,14 @@ func Read(e *experiments.Experiment, h history.Source) (*Facts, error) { return 
 func FactsOf(e *experiments.Experiment, h *history.History) *Facts { return NewJudger(e).whole(h) }
 
 // AsLive are the same facts as of a live run.
-func (ix *Facts) AsLive() *Facts { return &Facts{ix.Facts.AsLive(), ix.judger} }
+func (ix *Facts) AsLive() *Facts { return &Facts{ix.Facts.AsLive(), ix.judger, ix.said} }
 
 // Judge holds what was read against the promises of the experiment. It is a pure function: the same experiment and history give the same
 // Judgement, byte for byte.
-func (ix *Facts) Judge() *verdict.Judgement { return ix.judger.judging(ix.Facts).judgement() }
+func (ix *Facts) Judge() *verdict.Judgement {
+	told, _ := ix.Measure()
+	return told
+}
 
 // Judge reads and judges h, which is whole.
 func (r *Judger) Judge(h *history.History) *verdict.Judgement { return r.whole(h).Judge() }
@@ -93,6 +98,7 @@ func (j *judging) judgement() *verdict.Judgement {
 	out.Machine = ix.Machine()
 	out.HoldersBy, out.Monitor = ix.HoldersBy, ix.Monitor
 	out.Findings = append([]verdict.Finding{}, slices.Concat(ix.Findings, j.impossible(), outside, ix.CompareMetrics())...)
+	out.Lints = j.lints()
 	out.Warnings = j.warnings()
 	out.ExitCode = j.exit(out)
 	out.Verdict = verdict.ExitName(out.ExitCode)
@@ -103,6 +109,7 @@ func (j *judging) judgement() *verdict.Judgement {
 type judging struct {
 	*Judger
 	ix     *facts.Facts
+	said   *lint.Linter // nil = nobody asks
 	status string
 	warmup time.Duration // allowance for the first effect after a grant, by the run's calibration
 
@@ -291,7 +298,7 @@ func (j *judging) exit(out *verdict.Judgement) int {
 	broke := func(a *history.Event) bool { return a.Note.What == history.AbortError }
 	add(!ix.Clean() || ix.End != nil && !ix.End.Note.OK, verdict.ExitDirty)
 	add(j.status == verdict.StatusError || slices.ContainsFunc(ix.Aborts, broke), verdict.ExitError)
-	add(word == verdict.Fail, verdict.ExitSLOFailed)
+	add(word == verdict.Fail || ix.Exp.System.CheckWorker && refuted(out), verdict.ExitSLOFailed)
 	add(j.status == verdict.StatusAborted || ix.End != nil && len(ix.Aborts) > 0, verdict.ExitAborted)
 	add(word == verdict.Inconclusive || len(out.SLOs) == 0 || j.status != verdict.StatusCompleted, verdict.ExitInconclusive)
 	return verdict.WorstExit(codes...)
@@ -355,11 +362,15 @@ func NewJudger(e *experiments.Experiment) *Judger {
 
 // Read takes in h, in one pass. An error is h's.
 func (r *Judger) Read(h history.Source) (*Facts, error) {
+	said := r.linter(h.Header())
+	if said != nil {
+		h = history.Tee(h, said.See)
+	}
 	read, err := facts.Read(r.file, r.exp, h)
 	if err != nil {
 		return nil, err
 	}
-	return &Facts{read, r}, nil
+	return &Facts{read, r, said}, nil
 }
 
 // whole is Read of what is in memory: nothing can go wrong.

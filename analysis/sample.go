@@ -9,6 +9,7 @@ import (
 // Measure is Judge with the samples that the rows stand on, each beside its row.
 func (ix *Facts) Measure() (*verdict.Judgement, []verdict.Sample) {
 	j := ix.judger.judging(ix.Facts)
+	j.said = ix.said
 	told := j.judgement()
 	return told, j.samples
 }

@@ -26,6 +26,7 @@ func correctnessBlocks(r Run, ev *evidence) []Block {
 		tableBlock("Duplicate terminal states", duplicateTable(j.Duplicates, ev)),
 		tableBlock("Overlap", overlapTable(j.Overlap, ev)),
 		tableBlock("Abandonments", abandonmentTable(j.Abandonments, ev)),
+		tableBlock(lintTitle, lintTable(j.Lints, ev)),
 		tableBlock("Findings: two ways to know the same thing disagree", tableOf("Findings", []string{"finding", "events"}, j.Findings,
 			func(f verdict.Finding) []Cell { return []Cell{plainCell(f.What), ev.cell(f.Evidence)} })),
 	)

@@ -87,6 +87,7 @@ func embedded(j *verdict.Judgement) (element template.HTML, note string, err err
 		cut.Takeovers, cut.Abandonments, cut.Duplicates = first(j.Takeovers, most), first(j.Abandonments, most), first(j.Duplicates, most)
 		cut.Debts, cut.Faults, cut.Overlap = first(j.Debts, most), first(j.Faults, most), first(j.Overlap, most)
 		cut.Distributions, cut.Findings, cut.Warnings = first(j.Distributions, most), first(j.Findings, most), first(j.Warnings, most)
+		cut.Lints = first(j.Lints, most)
 		doc, err = inert(&cut)
 		note = fmt.Sprintf("The verdict as JSON is part of this page, in the element with the id verdict; its lists are cut after %d entries, verdict.json has all.", most)
 	}

@@ -34,6 +34,7 @@ func Markdown(w io.Writer, r Run, o Options) error {
 	m.section(drillTitle, append(slices.DeleteFunc(validityItems(j), func(i item) bool {
 		return slices.Contains([]string{"void", "confirmed", ""}, i.Label) // said above, or one line a shot: in the full report
 	}), calledItems(r.Lanes)...))
+	m.section(lintTitle, lintItems(j))
 	m.remarks(j)
 	m.places(o)
 	return m.to(w, "report.md")

@@ -33,6 +33,7 @@ func Terminal(w io.Writer, j *verdict.Judgement, o Options) error {
 	p.headline(j)
 	p.slos(j, o.Verbose)
 	p.section(rollingTitle, rollingItems(j))
+	p.section(lintTitle, lintItems(j))
 	if o.Verbose {
 		p.takeovers(j)
 		p.section(deathTitle(j), deathItems(j))
@@ -142,7 +143,7 @@ func sentences(j *verdict.Judgement) []string {
 	case "pass":
 		s = append(s, pick(quiet, "Every promise was kept. There is nothing to do.", "Every promise was kept."))
 	case "slo-failed":
-		s = append(s, "At least one promise was broken. A gate stops here.")
+		s = append(s, brokenText(j)+" A gate stops here.")
 	case "inconclusive":
 		s = append(s, pick(quiet, "Nothing wrong was seen, but there is not enough evidence to say that all is well.",
 			"There is not enough evidence to answer every promise.")+" A gate stops here, unless it says --on-inconclusive pass.")

@@ -24,6 +24,17 @@ const (
 	FindingDisputedHolder   FindingCode = "disputed_holder"
 )
 
+// Lint is what a replica said against the worker protocol: once for each replica and rule, by its first line.
+type Lint struct {
+	Code     string  `json:"code"` // of the rule, as package history/lint has it
+	Replica  string  `json:"replica"`
+	What     string  `json:"what"`     // what it did
+	Expected string  `json:"expected"` // what the protocol asks
+	Change   string  `json:"change"`   // what to do about it
+	Section  string  `json:"section"`  // heading of docs/worker-protocol.md
+	Evidence []int64 `json:"evidence"`
+}
+
 // findingWords say what each tells of.
 var findingWords = map[FindingCode]string{
 	FindingForeignFence:     "an effect carries a fence that is not its epoch's",

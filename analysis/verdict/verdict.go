@@ -73,6 +73,7 @@ type Judgement struct {
 	Monitor       *MonitorCost     `json:"monitor,omitempty"`   // windows of MONITOR
 	Machine       *LateMachine     `json:"machine,omitempty"`   // where the runner's machine was late
 	Findings      []Finding        `json:"findings"`            // contradictions between claims and evidence
+	Lints         []Lint           `json:"lints,omitempty"`     // lines of a worker of somebody's own that break the worker protocol
 	Warnings      []string         `json:"warnings"`
 }
 

@@ -70,6 +70,9 @@ func checkExample(t *testing.T, words []string) (path string) {
 		return ""
 	}
 	args := cmd.Flags().Args()
+	if n := cmd.ArgsLenAtDash(); n > 0 { // behind it stands a command of the user's
+		args = args[:n]
+	}
 	if err := cmd.ValidateArgs(args); err != nil {
 		t.Errorf("%q: %v", words, err)
 	}

@@ -119,6 +119,25 @@ func placeWorker(e *experiments.Experiment, file string) error {
 	return nil
 }
 
+// useWorker puts a worker of the user's in place of the experiment's own. A relative path is one below the working directory.
+func useWorker(e *experiments.Experiment, arg string, worker []string) error {
+	switch {
+	case e.Observed():
+		return usagef("%s: -- %s: observed replicas are there already; a worker can be given where lockdrill starts the replicas", arg, worker[0])
+	case e.Kubernetes != nil:
+		return usagef("%s: -- %s: the replicas are pods, which run what is in their image; a worker can be given where they are processes", arg, worker[0])
+	}
+	path, err := exec.LookPath(worker[0])
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return usagef("%s: -- %s: %w", arg, worker[0], err)
+	}
+	e.System.Worker = append([]string{path}, worker[1:]...)
+	return nil
+}
+
 func experimentSource(arg string) ([]byte, error) {
 	ext := filepath.Ext(arg)
 	if filepath.Base(arg) == arg && ext != ".yaml" && ext != ".yml" {

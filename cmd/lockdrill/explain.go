@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history/lint"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -100,9 +101,18 @@ func fieldsNamed(name string) (all []wordField) {
 	return all
 }
 
+// codes are those of verdict.json, and the rules of the worker protocol that its lints name.
+func codes() []verdict.Code {
+	all := verdict.Codes()
+	for _, r := range lint.Rules() {
+		all = append(all, verdict.Code{Name: r.Code, Kind: "lint of a worker", Meaning: fmt.Sprintf("a replica broke the rule that %s; docs/worker-protocol.md, %q: %s", r.Says, r.Section, r.Change)})
+	}
+	return all
+}
+
 // codesNamed are the meanings of a code.
 func codesNamed(name string) (all []wordCode) {
-	for _, c := range verdict.Codes() {
+	for _, c := range codes() {
 		if c.Name == name {
 			all = append(all, wordCode{c.Kind, c.Meaning})
 		}
@@ -111,7 +121,7 @@ func codesNamed(name string) (all []wordCode) {
 }
 
 func codeNames() (names []string) {
-	for _, c := range verdict.Codes() {
+	for _, c := range codes() {
 		names = append(names, c.Name)
 	}
 	return names

@@ -35,21 +35,28 @@ type runFlags struct {
 	gate           gateFlags
 	plan           string // the hash that was approved
 	untilClosed    int    // of an open file; 0 = none
+	worker         []string
 }
 
 func newRunCmd(io streams) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run FILE|NAME...",
+		Use:   "run FILE|NAME... [-- WORKER ARGUMENT...]",
 		Short: "Run drills in real time and judge them",
 		Long: "run injects the faults of each drill, undoes them, and judges what it measured. The folder runs/latest then has the report.\n" +
-			"What lockdrill did not start itself, such as your Redis or your processes, it touches only with your consent: --confirm NAME.\n\n" +
+			"What lockdrill did not start itself, such as your Redis or your processes, it touches only with your consent: --confirm NAME.\n" +
+			"After -- stands the command of a worker of yours (docs/worker-protocol.md), which the drills run in place of their own.\n\n" +
 			"Exit status: 0 every promise was kept; 10 one was broken; 11 not enough evidence. lockdrill help exit-codes has all.",
 		Example: "  lockdrill run first-drill\n" +
-			"  lockdrill run first-drill leader-kill-at-peak --label release=1.4\n" +
-			"  lockdrill run first-drill --junit junit.xml --result-file verdict",
+			"  lockdrill run first-drill leader-kill-at-peak --label release=1.4 --junit junit.xml\n" +
+			"  lockdrill run worker-check -- python3 scenarios/workers/python/worker.py",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if n := cmd.ArgsLenAtDash(); n >= 0 {
+				if args, f.worker = args[:n], args[n:]; n == 0 || len(f.worker) == 0 {
+					return usagef("lockdrill run: before -- stand the drills, and after it the command of a worker; see lockdrill run --help")
+				}
+			}
 			g, err := openGate(io.Err, f.gate)
 			if err != nil {
 				return err
@@ -100,6 +107,9 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 	var all []*experiments.Experiment
 	for _, arg := range args {
 		e, _, err := loadExperiment(arg, *f.values...)
+		if err == nil && f.worker != nil {
+			err = useWorker(e, arg, f.worker)
+		}
 		if err != nil {
 			g.unjudged(arg, err)
 			return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history/lint"
 )
 
 // everyday are heads of columns and labels of lines that mean what they mean in English.
@@ -56,6 +57,9 @@ func TestExplainKnowsEveryCodeAndRow(t *testing.T) {
 			t.Errorf("%d constants of %s: this test looks in the wrong place", len(codes), ofType)
 		}
 		asked = append(asked, codes...)
+	}
+	for _, r := range lint.Rules() {
+		asked = append(asked, r.Code)
 	}
 	for _, e := range verdict.Exits() {
 		asked = append(asked, e.Name, strconv.Itoa(e.Code))

@@ -28,6 +28,7 @@ func (d *Drill) openProcesses(context.Context) error {
 		Dir:      d.dir,
 		Clock:    d.clock,
 		Origin:   d.origin,
+		Later:    d.e.System.CheckWorker,
 		Journal:  d.journal,
 		OnEvents: func(events []history.Event) { _ = d.rec.RecordAll(events) }, // a failed recorder ends the run by itself
 		OnExit:   d.exited,

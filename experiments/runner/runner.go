@@ -171,6 +171,9 @@ func Run(ctx context.Context, cfg Config) error {
 	land()
 	r.shots.revertAll(ctx, r)
 	samplers.finish(ctx, true)
+	if r.Experiment.System.CheckWorker {
+		r.lastSteps(ctx)
+	}
 	r.stopFleet(ctx)
 	samplers.finish(ctx, false)
 	stopWatching()

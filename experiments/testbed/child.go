@@ -71,7 +71,7 @@ func (c *child) run() {
 
 // send queues a line; see Fleet.Send.
 func (c *child) send(cmd protocol.Command) error {
-	line, err := encode(cmd)
+	line, err := c.fleet.encode(cmd)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ type FleetOptions struct {
 	Dir     string        // what a replica says on standard error is kept here, a file a life; "" = dropped
 	Clock   func() int64  // ns since the run's origin
 	Origin  int64         // CLOCK_MONOTONIC ns of that origin: taken off the replicas' stamps
+	Later   bool          // each command has a field that no replica can know
 	Journal *undo.Journal // each replica is written down here as soon as it runs; nil = nowhere
 
 	// OnEvents gets each replica's events in its own order, in a slice that is used again; OnExit the end of each life after the last of
@@ -301,7 +302,7 @@ func (f *Fleet) spawn(c protocol.Configure) (*child, error) {
 // Send queues a command for a replica. It never waits: a replica that does not read gives ErrBacklog in the end, a dead one
 // ErrDead.
 func (f *Fleet) Send(incarnation string, c protocol.Command) error {
-	line, err := encode(c)
+	line, err := f.encode(c)
 	if err != nil {
 		return err
 	}
@@ -415,7 +416,18 @@ func (f *Fleet) Stop(ctx context.Context) error {
 	return nil
 }
 
+// later is a field that a later version of the protocol might have: a worker tolerates it.
+const later = `,"later":{"version":2}}`
+
 // encode makes one line of a command.
+func (f *Fleet) encode(c protocol.Command) ([]byte, error) {
+	line, err := encode(c)
+	if err == nil && f.o.Later {
+		line = append(line[:len(line)-len("}\n")], later+"\n"...)
+	}
+	return line, err
+}
+
 func encode(c protocol.Command) ([]byte, error) {
 	if c.V == 0 {
 		c.V = protocol.Version

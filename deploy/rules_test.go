@@ -117,8 +117,7 @@ func aboutDrills() []scenario {
 		{name: "it was refused for an hour, and then it passed", over: series{verdict: "0x9 1x91", `lockdrill_run_verdict{experiment="weekly",verdict="refused"}`: "0x100"}, silent: "LockDrillRefused"},
 		{name: "it was inconclusive for an hour, and then it failed", over: series{verdict: "0x100", `lockdrill_run_verdict{experiment="weekly",verdict="inconclusive"}`: "0x100", `lockdrill_run_verdict{experiment="weekly",verdict="slo-failed"}`: "1x100"}, silent: "LockDrillUnanswered"},
 		{name: "the last run was aborted", over: series{verdict: "1x30 0x70", `lockdrill_run_verdict{experiment="weekly",verdict="aborted"}`: "0x30 1x70"}, fires: []string{"LockDrillUnanswered"}, silent: "LockDrillDirty"},
-		{name: "the last run was inconclusive", over: series{verdict: "1x30 0x70", `lockdrill_run_verdict{experiment="weekly",verdict="inconclusive"}`: "0x30 1x70"}, fires: []string{"LockDrillUnanswered"}},
-		{name: "the last run broke, and the next one passed", over: series{verdict: "0x9 1x91", `lockdrill_run_verdict{experiment="weekly",verdict="error"}`: "1x9 0x91"}, fires: []string{"LockDrillUnanswered"}},
+		{name: "a run broke, and the last one was inconclusive", over: series{verdict: "1x30 0x70", `lockdrill_run_verdict{experiment="weekly",verdict="error"}`: "1x9 0x91", `lockdrill_run_verdict{experiment="weekly",verdict="inconclusive"}`: "0x30 1x70"}, fires: []string{"LockDrillUnanswered"}},
 	}
 }
 

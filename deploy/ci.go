@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/calendar"
 )
 
 // CIOptions is what a step of a CI system is made for.
@@ -20,7 +22,39 @@ type CIOptions struct {
 	File               []byte // the experiment where it is a file
 	InconclusivePasses bool   // status 11 lets through
 	Redis              experiments.RedisMode
+	Schedule           string // five fields of cron; "" = the system's own example, or none
+	Approve            string // the protected environment (Jenkins: users or groups) that lets the plan's very hash run; "" = nobody is asked
 }
+
+// approving are the systems that can ask a person between two jobs.
+var approving = []string{"github", "gitlab", "jenkins"}
+
+// cronOfAll is what the three of them take: GitHub has no @daily, Jenkins has no names of days.
+var cronOfAll = regexp.MustCompile(`^[0-9*,/-]+( [0-9*,/-]+){4}$`)
+
+// check refuses what a system does not have.
+func (o *CIOptions) check(system string) error {
+	if o.Schedule == "" && o.Approve == "" {
+		return nil
+	}
+	if !slices.Contains(approving, system) {
+		return fmt.Errorf("--schedule and --approve are for %s; %s has its own way to start and to ask", strings.Join(approving, ", "), system)
+	}
+	if o.Schedule != "" {
+		if err := calendar.CheckCron(o.Schedule); err != nil {
+			return err
+		}
+		if !cronOfAll.MatchString(o.Schedule) {
+			return fmt.Errorf("--schedule %q: CI systems agree on five fields of numbers only, such as \"17 5 * * 1\"", o.Schedule)
+		}
+	}
+	if o.Approve != "" && !approver.MatchString(o.Approve) {
+		return fmt.Errorf("--approve %q: want the name of an environment (Jenkins: of users or groups): letters, digits, and _ - . / ,", o.Approve)
+	}
+	return nil
+}
+
+var approver = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_./,-]*$`)
 
 // ciTemplates are the templates by system.
 func ciTemplates() map[string]string {
@@ -43,12 +77,16 @@ func CI(system string, o CIOptions) ([]byte, error) {
 	if strings.ContainsFunc(o.Experiment, func(r rune) bool { return r < ' ' || strings.ContainsRune("$\"'\\`{}", r) }) {
 		return nil, errors.New(`the path of the experiment has one of $ " ' \ { } or a back-tick in it, which some CI systems replace: rename it`)
 	}
+	if err := o.check(system); err != nil {
+		return nil, err
+	}
 	fields := struct {
+		Schedule, Approve, PlanStep   string
 		Experiment, Flags, ResultFlag string
 		File, Redis, Spawns           bool // Redis: redis-server is used where there is one; Spawns: nothing else will do
 		FileText, Get, Gate, ImageIs  string
 	}{
-		Experiment: o.Experiment, File: o.File != nil, FileText: string(o.File),
+		Schedule: o.Schedule, Approve: o.Approve, Experiment: o.Experiment, File: o.File != nil, FileText: string(o.File),
 		Redis: o.Redis != experiments.RedisEmbedded, Spawns: o.Redis == experiments.RedisSpawn,
 		ImageIs: "lockdrill's image of the variant -debug, which has a shell; the locks live in a store inside lockdrill",
 	}
@@ -64,7 +102,7 @@ func CI(system string, o CIOptions) ([]byte, error) {
 	for _, part := range []struct {
 		into *string
 		name string
-	}{{&fields.Get, "ci/get.sh"}, {&fields.Gate, "ci/gate.sh"}} {
+	}{{&fields.Get, "ci/get.sh"}, {&fields.Gate, "ci/gate.sh"}, {&fields.PlanStep, "ci/plan.sh"}} {
 		text, err := execute(fields, part.name)
 		if err != nil {
 			return nil, err

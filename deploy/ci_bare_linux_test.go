@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -60,9 +61,21 @@ func TestCIStepsDrillInABareDebian(t *testing.T) {
 	must(t, image, "", "sh", "-c", `tar -xf "$1" && for layer in *.tar.gz; do tar -xzf "$layer"; done`, "unpack", only(t, filepath.Join(release, "lockdrill-*-image-debug-amd64.tar")))
 	must(t, image, "", "chmod", "755", ".")
 	archive := only(t, filepath.Join(release, "lockdrill-*-linux-amd64.tar.gz"))
+	type step struct{ system, approve string }
+	var steps []step
 	for _, system := range deploy.CISystems() {
-		t.Run(system, func(t *testing.T) {
-			text, err := deploy.CI(system, deploy.CIOptions{Experiment: "first-drill"})
+		steps = append(steps, step{system: system})
+		if asked[system] != nil {
+			steps = append(steps, step{system, "production"})
+		}
+	}
+	for _, s := range steps {
+		t.Run(strings.TrimSpace(s.system+" "+s.approve), func(t *testing.T) {
+			system, act := s.system, systems[s.system]
+			if s.approve != "" {
+				act = asked[system]
+			}
+			text, err := deploy.CI(system, deploy.CIOptions{Experiment: "first-drill", Approve: s.approve})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +94,7 @@ func TestCIStepsDrillInABareDebian(t *testing.T) {
 			j.enter = []string{"unshare", "--mount", "--pid", "--fork", "--propagation", "private", "sh", "-c", enter, "enter", root, user, j.dir, j.fake}
 			j.env = []string{"PATH=" + path, "HOME=" + j.dir, "LOCKDRILL=" + filepath.Join(j.fake, "lockdrill.tar.gz")}
 			// On a machine that is overloaded a drill may have seen too little to say: the step has run it to its verdict all the same.
-			if got := systems[system](t, j, text); got != verdict.ExitPass && got != verdict.ExitInconclusive {
+			if got := act(t, j, text); got != verdict.ExitPass && got != verdict.ExitInconclusive {
 				t.Errorf("the job ends with %d", got)
 			}
 			verdicts, _ := filepath.Glob(filepath.Join(j.dir, j.kept, "attempt-1", "verdict.json"))

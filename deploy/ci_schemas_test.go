@@ -181,10 +181,16 @@ func TestCIFilesAreValid(t *testing.T) {
 		{"tekton", "onError:", by(resource(t, filepath.Join(module(t, tektonCRDs), "config", "300-crds", "300-task.yaml"), "v1"))},
 		{"argo-rollouts", "backoffLimit:", by(resource(t, filepath.Join(module(t, argoCRDs), "manifests", "crds", "analysis-template-crd.yaml"), "v1alpha1"))},
 	} {
-		for _, o := range []deploy.CIOptions{
+		all := []deploy.CIOptions{
 			{Experiment: "first-drill", InconclusivePasses: true},
 			{Experiment: "drills/weekly.yaml", File: []byte("kind: Experiment\n"), Redis: experiments.RedisSpawn},
-		} {
+		}
+		if c.system == "github" || c.system == "gitlab" {
+			all = append(all, deploy.CIOptions{Experiment: "approved.yaml", File: []byte("kind: Experiment\n"), Schedule: "17 5 * * 1", Approve: "production"},
+				deploy.CIOptions{Experiment: "asked.yaml", File: []byte("kind: Experiment\n"), Approve: "production"},
+				deploy.CIOptions{Experiment: "weekly.yaml", File: []byte("kind: Experiment\n"), Schedule: "17 5 * * 1"})
+		}
+		for _, o := range all {
 			t.Run(c.system+" with "+o.Experiment, func(t *testing.T) {
 				text, err := deploy.CI(c.system, o)
 				if err != nil {

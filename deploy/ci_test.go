@@ -198,7 +198,7 @@ func onJenkins(t *testing.T, j *job, text []byte) int {
 		j.env = append(j.env, e[1]+"="+e[2])
 	}
 	blocks := regexp.MustCompile(`(?s)sh '''(.*?)'''`).FindAllStringSubmatch(build, -1)
-	if len(env) != 5 || len(blocks) != 2 {
+	if want := 5 + strings.Count(build, "DRILL_CONSENT = "); len(env) != want || len(blocks) != want-3 {
 		t.Fatalf("%d variables, %d sh blocks", len(env), len(blocks))
 	}
 	post := build[strings.Index(build, "always {"):]
@@ -207,6 +207,9 @@ func onJenkins(t *testing.T, j *job, text []byte) int {
 	for _, b := range blocks {
 		if status := j.script(t, b[1]); status != 0 { // by its first line, as Jenkins does
 			return status
+		}
+		if hash, err := os.ReadFile(filepath.Join(j.dir, "lockdrill-plan", "hash")); err == nil { // readFile, after the plan
+			j.env = append(j.env, "DRILL_PLAN="+strings.TrimSpace(string(hash)))
 		}
 	}
 	return 0

@@ -35,6 +35,8 @@ type JobOptions struct {
 
 	Recover  bool   // Job: undo what runs on the claim have left, and drill nothing
 	Release  string // Job: what it is the gate of, part of the Job's name; "" = nothing
+	Suspend  bool   // Job: it waits until somebody sets spec.suspend to false
+	Plan     string // Job: the only hash that is run; "" = any
 	Schedule string // CronJob: five fields of cron, or @daily and its like
 	TimeZone string // CronJob: as in the tz database; "" = UTC
 }
@@ -181,6 +183,9 @@ func (o JobOptions) args() []string {
 		"run", FilesDir + "/" + experimentKey, "--confirm", o.Experiment, "--summary-configmap", SummaryName(o.Experiment),
 		"--result-file", "/dev/termination-log", // kubectl describe shows the verdict's word
 	}, o.Flags...)
+	if o.Plan != "" {
+		args = append(args, "--plan", o.Plan)
+	}
 	if o.Upload != "" {
 		args = append(args, "--upload", o.Upload)
 	}

@@ -74,6 +74,8 @@ func manifests(t *testing.T) map[string][][]byte {
 	exported.Experiment = []byte("name: game-day\n")
 	gate := jobOf(t, gameDay(t))
 	gate.Release, gate.Ephemeral, gate.Flags = "v1.4.2", true, []string{"--on-inconclusive", "pass"}
+	asks := jobOf(t, gameDay(t))
+	asks.Suspend, asks.Plan = true, "sha256:0a1b"
 	kept := jobOf(t, gameDay(t))
 	kept.Claim, kept.Account = "reports", "drills"
 	left := jobOf(t, gameDay(t))
@@ -92,6 +94,7 @@ func manifests(t *testing.T) map[string][][]byte {
 		"workers-applied":  func() ([][]byte, error) { return deploy.Workers(applied) },
 		"workers-exported": func() ([][]byte, error) { return deploy.Workers(exported) },
 		"workers-stateful": func() ([][]byte, error) { return deploy.Workers(ordered) },
+		"job-asks":         func() ([][]byte, error) { return deploy.Job(asks) },
 		"job-gate":         func() ([][]byte, error) { return deploy.Job(gate) },
 		"job-kept":         func() ([][]byte, error) { return deploy.Job(kept) },
 		"job-recover":      func() ([][]byte, error) { return deploy.Job(left) },
@@ -187,7 +190,7 @@ func TestManifestsAreTheAPIs(t *testing.T) {
 			}
 		}
 	}
-	if pods != 10 {
+	if pods != 11 {
 		t.Errorf("%d manifests with pods", pods)
 	}
 }

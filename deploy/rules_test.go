@@ -115,7 +115,9 @@ func aboutDrills() []scenario {
 		{name: "the last run is dirty", over: series{dirty: "0x30 1x70", verdict: "1x30 0x70"}, fires: []string{"LockDrillDirty"}},
 		{name: "the last run was refused", over: series{verdict: "1x30 0x70", `lockdrill_run_verdict{experiment="weekly",verdict="refused"}`: "0x30 1x70"}, fires: []string{"LockDrillRefused"}},
 		{name: "it was refused for an hour, and then it passed", over: series{verdict: "0x9 1x91", `lockdrill_run_verdict{experiment="weekly",verdict="refused"}`: "0x100"}, silent: "LockDrillRefused"},
-		{name: "the last run was aborted", over: series{verdict: "1x30 0x70", `lockdrill_run_verdict{experiment="weekly",verdict="aborted"}`: "0x30 1x70"}, silent: "LockDrillDirty"},
+		{name: "it was inconclusive for an hour, and then it failed", over: series{verdict: "0x100", `lockdrill_run_verdict{experiment="weekly",verdict="inconclusive"}`: "0x100", `lockdrill_run_verdict{experiment="weekly",verdict="slo-failed"}`: "1x100"}, silent: "LockDrillUnanswered"},
+		{name: "the last run was aborted", over: series{verdict: "1x30 0x70", `lockdrill_run_verdict{experiment="weekly",verdict="aborted"}`: "0x30 1x70"}, fires: []string{"LockDrillUnanswered"}, silent: "LockDrillDirty"},
+		{name: "a run broke, and the last one was inconclusive", over: series{verdict: "1x30 0x70", `lockdrill_run_verdict{experiment="weekly",verdict="error"}`: "1x9 0x91", `lockdrill_run_verdict{experiment="weekly",verdict="inconclusive"}`: "0x30 1x70"}, fires: []string{"LockDrillUnanswered"}},
 	}
 }
 

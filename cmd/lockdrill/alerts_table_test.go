@@ -47,7 +47,7 @@ var alertsAfterDrills = []struct {
 	fires, silent []string
 }{
 	{scenario: "first-drill", fires: []string{"LockMetricsMissing"}, silent: []string{"LockDrillLastPassTooOld", "LockDrillSLOViolated", "LockDrillDirty", "LockDrillDuplicateTerminalState"}},
-	{scenario: "nobody-home", fires: []string{"LockDrillLastPassTooOld"}, silent: []string{"LockDrillSLOViolated", "LockDrillDirty"}},
+	{scenario: "nobody-home", fires: []string{"LockDrillLastPassTooOld", "LockDrillUnanswered"}, silent: []string{"LockDrillSLOViolated", "LockDrillDirty"}},
 	{scenario: "too-tight-slo", fires: []string{"LockDrillSLOViolated"}, silent: []string{"LockDrillDirty", "LockDrillDuplicateTerminalState"}},
 	{scenario: "unfenced-duplicates", fires: []string{"LockDrillDuplicateTerminalState"}, silent: []string{"LockDrillDirty"}},
 	{scenario: "undo-fails", fires: []string{"LockDrillRefused"}, silent: []string{"LockDrillDirty"}},

@@ -149,10 +149,13 @@ func newExportCICmd(out streams) *cobra.Command {
 		Short: "Print a CI step that gates on a drill's exit status and keeps its report",
 		Long: "ci prints a step for a CI system. The step runs the drill FILE|NAME (default first-drill), gates on its exit status, and keeps\n" +
 			"the report whatever the status is. It tries again only after status 1 (the tool broke). docs/ci.md says what to adapt.",
-		Example: "  lockdrill export ci github\n  lockdrill export ci gitlab first-drill --on-inconclusive pass",
-		Args:    cobra.RangeArgs(1, 2),
+		Example: "  lockdrill export ci github\n  lockdrill export ci gitlab first-drill --on-inconclusive pass\n" +
+			"  lockdrill export ci github first-drill --schedule \"17 5 * * 1\" --approve production",
+		Args: cobra.RangeArgs(1, 2),
 	}
 	onInconclusive := cmd.Flags().String("on-inconclusive", "fail", "what an inconclusive drill does to the job: fail or pass")
+	schedule := cmd.Flags().String("schedule", "", `when (github, gitlab, jenkins): five fields of cron in numbers, "17 5 * * 1"`)
+	approve := cmd.Flags().String("approve", "", "ask first (github, gitlab, jenkins): a job prints the plan and its hash, the next, in this protected environment, runs that hash")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if !slices.Contains(deploy.CISystems(), args[0]) {
 			return usagef("lockdrill export ci: unknown system %q%s; there are %s", args[0], didYouMean(args[0], deploy.CISystems()), strings.Join(deploy.CISystems(), ", "))
@@ -160,7 +163,7 @@ func newExportCICmd(out streams) *cobra.Command {
 		if *onInconclusive != "fail" && *onInconclusive != "pass" {
 			return usagef("--on-inconclusive %q: want fail or pass", *onInconclusive)
 		}
-		o := deploy.CIOptions{Experiment: "first-drill", InconclusivePasses: *onInconclusive == "pass"}
+		o := deploy.CIOptions{Experiment: "first-drill", InconclusivePasses: *onInconclusive == "pass", Schedule: *schedule, Approve: *approve}
 		if len(args) == 2 {
 			o.Experiment = args[1]
 		}

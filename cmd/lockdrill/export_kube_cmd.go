@@ -228,13 +228,18 @@ func newExportJobCmd(out streams) *cobra.Command {
 	var f jobFlags
 	f.flags(cmd.Flags())
 	release := cmd.Flags().String("release", "", "what it is the gate of: part of the Job's name, so that each release has a Job of its own")
+	suspend := cmd.Flags().Bool("suspend", false, "made suspended: the drill begins when somebody whom RBAC lets change the Job sets spec.suspend to false")
+	plan := cmd.Flags().String("plan", "", "run only what has this hash, as lockdrill plan --hash prints it; anything else is refused")
 	undo := cmd.Flags().Bool("recover", false, "no drill: lockdrill recover for what runs on the claim have left")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		o, _, err := f.options(args[0])
 		if err != nil {
 			return err
 		}
-		o.Release, o.Recover = *release, *undo
+		if *undo && (*suspend || *plan != "") {
+			return usagef("--recover drills nothing: --suspend and --plan are for a drill")
+		}
+		o.Release, o.Recover, o.Suspend, o.Plan = *release, *undo, *suspend, *plan
 		return printManifests(out, args[0], func() ([][]byte, error) { return deploy.Job(o) })
 	}
 	return cmd

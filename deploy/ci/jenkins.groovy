@@ -4,21 +4,49 @@ pipeline {
   agent any
   options {
     disableConcurrentBuilds() // one drill at a time
-    timeout(time: 1, unit: 'HOURS')
+    timeout(time: <<if .Approve>>24<<else>>1<<end>>, unit: 'HOURS')<<if .Approve>> // the approval included<<end>>
   }
+<<- if .Schedule>>
+  triggers {
+    cron(<<groovy .Schedule>>)
+  }
+<<- end>>
   environment {
     DRILL = <<groovy .Experiment>>
     DRILL_FLAGS = <<groovy .Flags>>
+<<- if .Approve>>
+    DRILL_CONSENT = ''
+<<- end>>
     DRILL_REPORT = "lockdrill-report/${env.BUILD_NUMBER}"
     LOCKDRILL_BIN = "${env.WORKSPACE}/lockdrill-bin"
     PATH = "${env.WORKSPACE}/lockdrill-bin:${env.PATH}"
   }
   stages {
-    stage('lockdrill') {
+<<- if .Approve>>
+    stage('plan') {
       steps {
         sh '''#!/bin/sh
 <<indent 10 .Get>>
         '''
+        sh '''#!/bin/sh
+<<indent 10 .PlanStep>>
+        '''
+        script { env.DRILL_PLAN = readFile('lockdrill-plan/hash').trim() }
+      }
+    }
+    stage('approve') {
+      steps {
+        input message: "Run the plan ${env.DRILL_PLAN}? The stage before shows it.", submitter: <<groovy .Approve>> // users or groups
+      }
+    }
+<<- end>>
+    stage('lockdrill') {
+      steps {
+<<- if not .Approve>>
+        sh '''#!/bin/sh
+<<indent 10 .Get>>
+        '''
+<<- end>>
         sh '''#!/bin/sh
 <<indent 10 .Gate>>
         '''

@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -83,9 +82,9 @@ func sheetFile(f *vocab.File, e *Experiment, path string) (s *sheet, names []str
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(f.Name), name)
 	}
-	data, err := readRegular(name)
+	data, err := ReadRegular(name, vocab.MaxFile)
 	if err != nil {
-		f.Add(path, f.Place(path), "read the policy sheet: %v", err)
+		f.Add(path, f.Place(path), "read the policy sheet: %s: %v", name, err)
 		return nil, nil
 	}
 	s = &sheet{File: vocabulary.Open(name, data, true), own: true, locks: len(e.System.Locks), slos: len(e.SLOs)}
@@ -278,22 +277,25 @@ func (l *sheetLoop) policy() lockcore.Policy {
 // again as one of them for jitter and the start of the work.
 func loopTakeover(p *lockcore.Policy) time.Duration { return p.TTL + p.Loop.Poll + 3*sheetOpTimeout }
 
-// readRegular reads a file of sensible size; what is no file, such as a pipe, is refused: it might never end.
-func readRegular(name string) ([]byte, error) {
+var errNoFile = errors.New("not a file")
+
+// ReadRegular reads a file, and a byte more than of the most that is taken; what is no file, such as a pipe, a device or a socket, is
+// refused: it might never end, and nothing could end the wait for it.
+func ReadRegular(name string, most int64) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		if pe := new(fs.PathError); errors.As(err, &pe) {
 			err = pe.Err
 		}
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a file", name)
+		return nil, errNoFile
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, vocab.MaxFile+1))
+	return io.ReadAll(io.LimitReader(f, most+1))
 }

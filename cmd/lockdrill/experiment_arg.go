@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -159,12 +158,7 @@ func experimentSource(arg string) ([]byte, error) {
 	if isDir(arg) {
 		return nil, aFolder(arg)
 	}
-	f, err := os.Open(arg)
-	if err != nil {
-		return nil, usagef("%s: read: %w", arg, reason(err))
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, experiments.MaxFile+1)) // one byte more, and Parse says that it is too large
+	data, err := experiments.ReadRegular(arg, experiments.MaxFile) // a byte more, and Parse says that it is too large
 	if err != nil {
 		return nil, usagef("%s: read: %w", arg, reason(err))
 	}

@@ -80,7 +80,10 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = leftBy(t, filepath.Join(runs, "a"), old, undo.Record{Kind: undo.StandServer, Process: &self, Folder: folder}).Close() // it is not undone
-	_ = leftBy(t, filepath.Join(runs, "b"), old, undo.Record{Kind: "from the future", Route: &undo.ProxyRoute{API: "http://h:1", Proxy: "p", Toxics: []string{"t"}}}).Close()
+	_ = leftBy(t, filepath.Join(runs, "b"), old, undo.Record{Kind: "from the future", Route: &undo.ProxyRoute{API: "http://h:1", Proxy: "lockdrill-the-run-r1", Toxics: []string{"lockdrill-the-run-slow.1-up"}}}).Close()
+	if err := os.WriteFile(filepath.Join(runs, "b", experimentFile), []byte("proxy: {url: 'http://h:1'}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := leftBy(t, filepath.Join(runs, "c"), old).Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +106,7 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 		{"recover nowhere", verdict.ExitUsage, []string{"nowhere: no such folder"}},
 		{"recover a", verdict.ExitPass, []string{"undone", "redis-server (process", "runs/a: closed: everything is undone"}},
 		{"recover runs/a", verdict.ExitPass, []string{"runs/a: closed: nothing to undo"}},
-		{"recover b", verdict.ExitDirty, []string{"NOT UNDONE", "from the future", "by hand:  curl -X DELETE http://h:1/proxies/p/toxics/t", "try again with: lockdrill recover runs/b"}},
+		{"recover b", verdict.ExitDirty, []string{"NOT UNDONE", "from the future", "by hand:  curl -X DELETE http://h:1/proxies/lockdrill-the-run-r1/toxics/lockdrill-the-run-slow.1-up", "try again with: lockdrill recover runs/b"}},
 		{"recover c", verdict.ExitPass, []string{"nothing to undo"}},
 		{"recover d", verdict.ExitRefused, []string{"the runner lives"}},
 		{"recover e", verdict.ExitDirty, []string{"runs/e/undo.jsonl:1: ", "lockdrill recover runs/e"}},

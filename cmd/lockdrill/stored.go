@@ -40,6 +40,9 @@ func openStored(dir string) (*stored, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info, err := os.Stat(filepath.Join(dir, historyFile)); err == nil && !info.Mode().IsRegular() { // nothing could end the wait for a pipe
+		return nil, usagef("%s: not a file", filepath.Join(dir, historyFile))
+	}
 	s := &stored{dir: dir, sum: sha256.New()}
 	if s.file, err = os.Open(s.path(historyFile)); err != nil {
 		return nil, partError(dir, historyFile, err)
@@ -163,7 +166,7 @@ func (s *stored) again(numbers []int64, see func(*history.Event)) error {
 }
 
 func readPart(dir, name string) ([]byte, error) {
-	data, err := os.ReadFile(filepath.Join(dir, name))
+	data, err := experiments.ReadRegular(filepath.Join(dir, name), experiments.MaxFile)
 	if err != nil {
 		return nil, partError(dir, name, err)
 	}

@@ -178,6 +178,13 @@ func (f *Found) experiment() ([]byte, error) {
 	if f.wrote != nil {
 		return f.wrote, nil
 	}
+	info, err := f.root.Stat(experimentFile)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file", experimentFile)
+	}
+	if err != nil {
+		return nil, err
+	}
 	data, err := f.root.ReadFile(experimentFile)
 	if err == nil && len(f.known.Entries) > 0 { // before the first record it may not stand there whole
 		f.wrote = data

@@ -254,7 +254,7 @@ func (j *judging) warnings() []string {
 			add("%s ended by itself at %s: %s", r.Incarnation, figures.Clock(ev.To), r.Exit)
 		}
 	}
-	for _, ev := range ix.Lives {
+	for _, ev := range ix.Incarnations {
 		lost := "lost its data"
 		if ev.Incarnation.Why == "run_id_changed" {
 			lost = "was restarted or replaced, and may have lost data,"

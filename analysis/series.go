@@ -67,7 +67,7 @@ func trialsOf(j *judging, l *experiments.Limit) figure {
 	}
 	if len(s.Falses) > 0 { // the lock went to another while the victim was still owed its lease
 		t := s.Falses[0]
-		f.broken = fmt.Sprintf("%d false takeover: key %s was granted to another replica while the victim's lease still had %s to run", len(s.Falses), t.E.Key, figures.Short(t.E.Life.Due.From-t.Next.Granted.To))
+		f.broken = fmt.Sprintf("%d false takeover: key %s was granted to another replica while the victim's lease still had %s to run", len(s.Falses), t.E.Key, figures.Short(t.E.Lease.Expires.From-t.Next.Granted.To))
 		f.next = "Find out who deleted or overwrote the key: releases must compare the token."
 		if j.ix.OutlivesLease(s.Lock) {
 			f.next = "Find out who wrote the Lease: only its holder may, and a contender after its end (docs/kubernetes.md)."

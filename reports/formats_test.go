@@ -17,6 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/golden"
+	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 // written is what a format makes of a run.
@@ -152,7 +153,7 @@ func hostile(text string) Run {
 		j.Takeovers[i].Class, j.Takeovers[i].End = verdict.ClassCrash, "effect"
 	}
 	e, h := hostileExperiment(text), hostileHistory(text)
-	return Run{Experiment: e, Record: RecordOf(e, h), Judgement: j, Lanes: analysis.FactsOf(e, h).Lanes(j)}
+	return Run{Experiment: e, Record: RecordOf(e, h), Judgement: j, Lanes: timeline.Read(analysis.FactsOf(e, h).Facts, j)}
 }
 
 // attacks are what a key, a note or a line of a log may try.

@@ -102,7 +102,7 @@ func figureOf(p timeline.Picture) *drawing {
 	return f
 }
 
-func timelineBlocks(l *verdict.Lanes) []Block {
+func timelineBlocks(l *timeline.Lanes) []Block {
 	var trials []Block
 	for _, p := range timeline.Trials(l) {
 		drawn := figureOf(p)
@@ -116,7 +116,7 @@ func timelineBlocks(l *verdict.Lanes) []Block {
 	return append(blocks, trials...)
 }
 
-func signalBlocks(l *verdict.Lanes) []Block {
+func signalBlocks(l *timeline.Lanes) []Block {
 	var blocks []Block
 	for _, p := range timeline.Signals(l) {
 		blocks = append(blocks, Block{Figure: figureOf(p)})

@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
+	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 // recordedRuns are the folders of testdata/recorded, with the verdict of each. Every format has a golden file of each.
@@ -35,7 +36,7 @@ func runIn(t testing.TB, dir string) Run {
 func runOf(e *experiments.Experiment, h *history.History) Run {
 	facts := analysis.FactsOf(e, h)
 	j := facts.Judge()
-	return Run{Experiment: e, Record: RecordOf(e, h), Judgement: j, Lanes: facts.Lanes(j)}
+	return Run{Experiment: e, Record: RecordOf(e, h), Judgement: j, Lanes: timeline.Read(facts.Facts, j)}
 }
 
 func filesIn(t testing.TB, dir string) (*experiments.Experiment, *history.History) {

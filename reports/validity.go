@@ -138,7 +138,7 @@ func validityItems(j *verdict.Judgement) []item {
 }
 
 // calledItems are the owner's words for the replicas of a service that is somebody's own: by these its logs are found.
-func calledItems(l *verdict.Lanes) []item {
+func calledItems(l *timeline.Lanes) []item {
 	var parts []string
 	for i := range l.Replicas {
 		if called := l.Replicas[i].Called(); called != "" {

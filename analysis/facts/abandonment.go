@@ -65,11 +65,11 @@ func (g *GiveUps) add(a verdict.Abandonment) {
 // GiveUp judges one epoch: given up or not, in time or not, with need or not. ok is false where there is nothing to tell:
 // not given up, and its work surely stopped before the lease ended. Past the lease's end counts what ran: pauses are taken off.
 func (ix *Facts) GiveUp(e *Epoch) (verdict.Abandonment, bool) {
-	given := e.abandoned != nil && !ix.afterRun(e.abandoned)
+	given := e.Abandoned != nil && !ix.AfterRun(e.Abandoned)
 	unowned := ix.UnownedWork(e)
-	past := unowned.less(ix.grace(e, e.Life.end))
+	past := unowned.less(ix.grace(e, e.Lease.Freed))
 	surely, maybe := past.Lo > 0, past.Hi > 0
-	if paused := e.stop().From > e.Life.end.To; !given && !maybe && !paused { // across a lease's end: in jeopardy, whatever came of it
+	if paused := e.stop().From > e.Lease.Freed.To; !given && !maybe && !paused { // across a lease's end: in jeopardy, whatever came of it
 		return verdict.Abandonment{}, false
 	}
 	a := verdict.Abandonment{Lock: e.Lock, Key: e.Key, Epoch: e.ID, Replica: e.Replica, Timing: verdict.Undetermined, Unowned: unowned.Range()}
@@ -87,9 +87,9 @@ func (ix *Facts) GiveUp(e *Epoch) (verdict.Abandonment, bool) {
 		evidence = append(evidence, w.exit)
 	}
 	if given {
-		a.Reason = e.abandoned.Abandon.Reason
+		a.Reason = e.Abandoned.Abandon.Reason
 		a.Need = ix.need(e)
-		evidence = append([]int64{e.abandoned.N}, evidence...)
+		evidence = append([]int64{e.Abandoned.N}, evidence...)
 	}
 	if l, ok := ix.FenceLag(e); ok {
 		lag := l.Range()
@@ -103,13 +103,13 @@ func (ix *Facts) GiveUp(e *Epoch) (verdict.Abandonment, bool) {
 func (e *Epoch) stop() history.Span {
 	s := history.Span{}
 	for _, w := range e.Works {
-		s = history.Span{From: max(s.From, w.end.From), To: max(s.To, w.end.To)}
+		s = history.Span{From: max(s.From, w.End.From), To: max(s.To, w.End.To)}
 	}
 	return s
 }
 
-// afterRun reports what happened while the run was being taken down: it says nothing about the lock.
-func (ix *Facts) afterRun(ev *history.Event) bool { return ix.takenDown(ev.From) }
+// AfterRun reports what happened while the run was being taken down: it says nothing about the lock.
+func (ix *Facts) AfterRun(ev *history.Event) bool { return ix.takenDown(ev.From) }
 
 // takenDown reports that by t the final reads had begun.
 func (ix *Facts) takenDown(t int64) bool {
@@ -120,15 +120,15 @@ func (ix *Facts) takenDown(t int64) bool {
 // need says whether e had to be given up: the key was gone, or what cut its client off lasted to the lease's end; needless if
 // a renewal could still have been applied.
 func (ix *Facts) need(e *Epoch) string {
-	at := e.abandoned.Span
-	end := e.Life.end
+	at := e.Abandoned.Span
+	end := e.Lease.Freed
 	if end.To <= at.From {
 		return verdict.Needed
 	}
-	if e.Life.gave != nil && !e.Life.lost { // it was given back because it was given up: ask for the end it would have had
-		end.To = e.Life.Due.To
-		if !e.Life.loss { // else the store may have forgotten it sooner
-			end.From = e.Life.Due.From
+	if e.Lease.gave != nil && !e.Lease.lost { // it was given back because it was given up: ask for the end it would have had
+		end.To = e.Lease.Expires.To
+		if !e.Lease.loss { // else the store may have forgotten it sooner
+			end.From = e.Lease.Expires.From
 		}
 	}
 	if s := ix.cutOff(e); s != nil {
@@ -146,7 +146,7 @@ func (ix *Facts) need(e *Epoch) string {
 	}
 	failed := false
 	for _, c := range e.Renewals {
-		failed = failed || c.outcome != history.OK && c.Span.From <= at.To
+		failed = failed || c.Outcome != history.OK && c.Span.From <= at.To
 	}
 	if !failed || ix.reached(e.Replica, at.To, end.From) {
 		return verdict.Needless
@@ -156,9 +156,9 @@ func (ix *Facts) need(e *Epoch) string {
 
 // reached reports a call of the incarnation that the store surely answered within (from, to).
 func (ix *Facts) reached(incarnation string, from, to int64) bool {
-	for _, e := range ix.replicas[incarnation] {
+	for _, e := range ix.Epochs[incarnation] {
 		for c := range e.calls() {
-			if c.outcome == history.OK && c.Span.From > from && c.Span.To < to {
+			if c.Outcome == history.OK && c.Span.From > from && c.Span.To < to {
 				return true
 			}
 		}
@@ -189,11 +189,11 @@ func (g GiveUps) FirstOf(name string) string {
 // LossToFence is how long the holder of e relied on a key that had been taken from it before its time; ok is false where none was. A pause
 // is taken off: who stands still can notice nothing.
 func (ix *Facts) LossToFence(e *Epoch) (d Dur, ok bool) {
-	if e.Belief == nil || !e.Life.lost || e.Stranger || e.Ghost || ix.takenDown(e.Life.end.From) {
+	if e.Belief == nil || !e.Lease.lost || e.Stranger || e.Ghost || ix.takenDown(e.Lease.Freed.From) {
 		return Dur{}, false
 	}
-	d = between(e.Life.end, e.Belief.End)
-	return ix.lessStanding(e, d, e.Life.end.From, e.Belief.End.To), true
+	d = between(e.Lease.Freed, e.Belief.End)
+	return ix.lessStanding(e, d, e.Lease.Freed.From, e.Belief.End.To), true
 }
 
 // lessStanding takes pauses of e's holder off a time between from and to.

@@ -40,7 +40,7 @@ func (ix *Facts) NotOwnedOf(lock, op string) notOwned {
 			continue
 		}
 		for _, c := range calls {
-			if !ix.takenDown(c.sent.From) {
+			if !ix.takenDown(c.Sent.From) {
 				o.count(e, c)
 			}
 		}
@@ -50,22 +50,22 @@ func (ix *Facts) NotOwnedOf(lock, op string) notOwned {
 
 func (o *notOwned) count(e *Epoch, c *Call) {
 	switch {
-	case c.outcome == history.OK:
+	case c.Outcome == history.OK:
 		o.Answered++
 		return
 	case !gone(c):
 		return
 	}
 	for _, r := range e.Releases {
-		after := r.sent.From <= c.sent.From && r.outcome != history.Fail
-		met := r.sent.From <= c.Span.To && r.outcome == history.OK // the release overtook a call that was on its way
+		after := r.Sent.From <= c.Sent.From && r.Outcome != history.Fail
+		met := r.Sent.From <= c.Span.To && r.Outcome == history.OK // the release overtook a call that was on its way
 		if r != c && (after || met) {
 			o.Own++
 			return
 		}
 	}
 	o.Answered++
-	if c.result == history.ResultAbsent {
+	if c.Result == history.ResultAbsent {
 		o.Absent++
 	} else {
 		o.Other++
@@ -99,11 +99,11 @@ func (f *failedReleases) add(ix *Facts, e *Epoch) {
 	for _, c := range e.Releases {
 		_, dead := ix.Deaths[e.Replica]
 		switch {
-		case ix.takenDown(c.sent.From), !c.exited && dead:
+		case ix.takenDown(c.Sent.From), !c.Returned && dead:
 			continue
-		case gone(c), c.outcome == history.OK && !c.Refuted:
+		case gone(c), c.Outcome == history.OK && !c.Refuted:
 			freed = true
-		case c.exited && c.said != history.OK:
+		case c.Returned && c.said != history.OK:
 			f.Calls.Lo++
 			lease.Lo = 1
 			fallthrough
@@ -174,10 +174,10 @@ func (ix *Facts) tookOver(k *Key, e *Epoch, c *Call) (by *Epoch, surely bool) {
 		if o == e || o.Ghost || o.Granted.From <= e.Granted.To || !ix.sameStore(o.Granted.From, c.Span.To) {
 			continue
 		}
-		if o.Granted.To < c.sent.From {
+		if o.Granted.To < c.Sent.From {
 			return o, true
 		}
-		if by == nil && o.Granted.From < c.sent.From {
+		if by == nil && o.Granted.From < c.Sent.From {
 			by = o
 		}
 	}
@@ -205,8 +205,8 @@ func (ix *Facts) GrantsOf(k *Key, e *Epoch) (all []GrantOf) {
 	if len(e.Looks) > 0 {
 		all = append(all, GrantOf{k.Name, int64(e.nth), e.Looks[0].n})
 	}
-	if len(all) == 0 && len(e.effects) > 0 {
-		all = append(all, GrantOf{k.Name, 0, e.effects[0].N})
+	if len(all) == 0 && len(e.Effects) > 0 {
+		all = append(all, GrantOf{k.Name, 0, e.Effects[0].N})
 	}
 	return all
 }

@@ -15,7 +15,7 @@ import (
 
 // readForeign takes in an entry of such a system.
 func (ix *Facts) readForeign(k *Key, ev *history.Event) {
-	f := &effect{Entry: *ev.Entry, N: ev.N, Fence: ev.Fence, claim: &claim{}, key: k, seen: ev.Span, span: ev.Span, op: ev.Op, token: ev.Epoch}
+	f := &effect{Entry: *ev.Entry, N: ev.N, Fence: ev.Fence, claim: &claim{}, key: k, seen: ev.Span, Span: ev.Span, op: ev.Op, token: ev.Epoch}
 	if f.Due != nil { // the event shares its memory with the next one
 		due := *f.Due
 		f.Due = &due
@@ -47,7 +47,7 @@ func (ix *Facts) placeForeign() {
 		f.afterGrant()
 	}
 	ix.LostLedger = append(ix.LostLedger, unseen.Text()...)
-	slices.SortStableFunc(ix.effects, func(a, b *effect) int { return cmp.Or(cmp.Compare(a.span.To, b.span.To), cmp.Compare(a.Pos, b.Pos)) })
+	slices.SortStableFunc(ix.effects, func(a, b *effect) int { return cmp.Or(cmp.Compare(a.Span.To, b.Span.To), cmp.Compare(a.Pos, b.Pos)) })
 	ops := map[[4]string]bool{}
 	for _, f := range ix.effects {
 		op := [4]string{f.key.Lock, f.Subject, f.State, f.op}
@@ -55,7 +55,7 @@ func (ix *Facts) placeForeign() {
 			f.Reason = history.ReasonReplay
 		}
 		ops[op] = true
-		f.key.effects = append(f.key.effects, f)
+		f.key.Effects = append(f.key.Effects, f)
 		if f.Epoch.Fence == 0 && f.by != "" {
 			f.Epoch.Fence = f.Fence
 		}
@@ -74,7 +74,7 @@ func (f *effect) byToken() {
 		return
 	}
 	f.Epoch, f.by = e, verdict.ByToken
-	e.effects = append(e.effects, f)
+	e.Effects = append(e.Effects, f)
 	e.Replica = cmp.Or(e.Replica, f.Writer)
 }
 
@@ -84,8 +84,8 @@ func (f *effect) afterGrant() {
 	if f.by != verdict.ByToken || len(f.Epoch.Looks) == 0 {
 		return
 	}
-	if before := f.Epoch.Looks[0].prev; before.From != never && before.From <= f.span.To {
-		f.span.From = max(f.span.From, before.From)
+	if before := f.Epoch.Looks[0].prev; before.From != never && before.From <= f.Span.To {
+		f.Span.From = max(f.Span.From, before.From)
 	}
 }
 
@@ -97,43 +97,43 @@ func (f *effect) before(o *effect) bool {
 	case f.Read > 0 && o.Read > 0:
 		return f.Read < o.Read
 	}
-	return f.span.Before(o.span)
+	return f.Span.Before(o.Span)
 }
 
 // hiddenGrant is the bracket of the grant of an epoch that effects name and no look showed: in the state of the key in which the first of
 // them came, or before that, where another surely held the key meanwhile.
 func (k *Key) hiddenGrant(e *Epoch) history.Span {
-	first := slices.MinFunc(e.effects, func(a, b *effect) int { return cmp.Compare(a.span.To, b.span.To) }).span
+	first := slices.MinFunc(e.Effects, func(a, b *effect) int { return cmp.Compare(a.Span.To, b.Span.To) }).Span
 	g := history.Span{To: first.To}
-	for _, s := range k.looks {
+	for _, s := range k.Looks {
 		switch {
-		case s.first.From > first.From:
+		case s.First.From > first.From:
 			return g
-		case s.epoch != "" && s.first.To <= first.From && s.last().From >= first.To:
-			return history.Span{From: max(0, s.prev.From), To: s.first.To}
+		case s.epoch != "" && s.First.To <= first.From && s.last().From >= first.To:
+			return history.Span{From: max(0, s.prev.From), To: s.First.To}
 		}
-		g.From = s.first.From
+		g.From = s.First.From
 	}
 	return g
 }
 
 // mayHold reports that e may have held its key at some instant of s.
 func (e *Epoch) mayHold(s history.Span) bool {
-	return e.Granted.From <= s.To && e.Life.end.To >= s.From
+	return e.Granted.From <= s.To && e.Lease.Freed.To >= s.From
 }
 
 // attribute finds the epochs of effects under k that do not say a token: by a fence that another effect shares, by their writer, or by who
 // held the key then.
 func (ix *Facts) attribute(k *Key) {
 	fences := map[int64]*Epoch{} // nil: of several
-	for _, f := range k.effects {
+	for _, f := range k.Effects {
 		if !f.Foreign {
 			return
 		}
 		if f.by == "" {
 			f.by = ix.whose(k, f, fences)
 			if f.by != "" {
-				f.Epoch.effects = append(f.Epoch.effects, f)
+				f.Epoch.Effects = append(f.Epoch.Effects, f)
 			}
 		}
 		if f.Fence != 0 && f.by != "" {
@@ -159,9 +159,9 @@ func (ix *Facts) whose(k *Key, f *effect, fences map[int64]*Epoch) verdict.Attri
 		if e.Ghost || e.Stranger || !f.mayBeOf(e) {
 			continue
 		}
-		if e.mayHold(f.span) {
+		if e.mayHold(f.Span) {
 			holders = append(holders, e)
-		} else if e.Granted.To <= f.span.To {
+		} else if e.Granted.To <= f.Span.To {
 			past = e
 		}
 	}
@@ -172,7 +172,7 @@ func (ix *Facts) whose(k *Key, f *effect, fences map[int64]*Epoch) verdict.Attri
 	case len(holders) > 1:
 		f.unsure = true
 	case by != verdict.ByHolder && past != nil: // it wrote without its lock, or under a grant that came and went between two looks
-		f.Epoch, f.unsure = past, !k.nothingHides(f.span)
+		f.Epoch, f.unsure = past, !k.nothingHides(f.Span)
 		return by
 	}
 	return ""
@@ -206,13 +206,13 @@ func (f *effect) named() bool { return f.by != "" && f.by != verdict.ByHolder &&
 func (ix *Facts) foreignEnd(k *Key, t *Trial) (x history.Span, n int64) {
 	x = history.Span{From: Open, To: Open}
 	doubt := int64(Open)
-	for _, f := range k.effects {
+	for _, f := range k.Effects {
 		switch {
-		case !f.fresh() || f.Epoch.Ghost:
-		case (f.by == "" || f.unsure && f.Epoch.rank <= t.E.rank) && f.span.To >= t.from.From:
-			doubt = min(doubt, max(f.span.From, t.from.From))
-		case f.by != "" && f.Epoch.rank > t.E.rank:
-			at := f.span
+		case !f.Fresh() || f.Epoch.Ghost:
+		case (f.by == "" || f.unsure && f.Epoch.Rank <= t.E.Rank) && f.Span.To >= t.from.From:
+			doubt = min(doubt, max(f.Span.From, t.from.From))
+		case f.by != "" && f.Epoch.Rank > t.E.Rank:
+			at := f.Span
 			if !f.begins && f.Epoch.begun(at.To) { // what began it tells more
 				continue
 			}
@@ -240,7 +240,7 @@ func (ix *Facts) foreignEnd(k *Key, t *Trial) (x history.Span, n int64) {
 
 // begun reports an effect of e by then that shows its holder at work.
 func (e *Epoch) begun(by int64) bool {
-	return slices.ContainsFunc(e.effects, func(f *effect) bool { return f.begins && f.fresh() && f.span.To <= by })
+	return slices.ContainsFunc(e.Effects, func(f *effect) bool { return f.begins && f.Fresh() && f.Span.To <= by })
 }
 
 // foreignStranded counts jobs of a system that is not ours that were there before the last fault was over, and are open: nobody says how
@@ -253,7 +253,7 @@ func (ix *Facts) foreignStranded(lock string) (t Tally, evidence []int64, known 
 	for _, j := range ix.jobOrder {
 		k := ix.Keys[j.key]
 		told[k] = true
-		if j.lock != lock || len(j.terminals) > 0 || j.offered.From > over || j.due.From > horizon {
+		if j.lock != lock || len(j.Terminals) > 0 || j.offered.From > over || j.due.From > horizon {
 			continue
 		}
 		t.Hi++
@@ -276,7 +276,7 @@ func (ix *Facts) foreignStranded(lock string) (t Tally, evidence []int64, known 
 }
 
 // heldAtEnd reports that the last look showed the key taken.
-func (k *Key) heldAtEnd() bool { return len(k.looks) > 0 && k.looks[len(k.looks)-1].epoch != "" }
+func (k *Key) heldAtEnd() bool { return len(k.Looks) > 0 && k.Looks[len(k.Looks)-1].epoch != "" }
 
 // foreignRuns counts executions of jobs beyond the first, by the epochs of their effects. What one epoch wrote twice may be a retry.
 func (ix *Facts) foreignRuns(lock string) (t Tally, evidence []int64) {
@@ -300,7 +300,7 @@ func (ix *Facts) foreignRuns(lock string) (t Tally, evidence []int64) {
 				}
 			}
 		}
-		slices.SortFunc(by, func(a, b *Epoch) int { return cmp.Compare(a.rank, b.rank) })
+		slices.SortFunc(by, func(a, b *Epoch) int { return cmp.Compare(a.Rank, b.Rank) })
 		complete := false
 		for i, e := range by {
 			if i > 0 {
@@ -309,7 +309,7 @@ func (ix *Facts) foreignRuns(lock string) (t Tally, evidence []int64) {
 					t.Lo++
 				}
 			}
-			complete = complete || ix.wrote(j, e) && e.rank > 0
+			complete = complete || ix.wrote(j, e) && e.Rank > 0
 		}
 	}
 	return t, evidence
@@ -318,8 +318,8 @@ func (ix *Facts) foreignRuns(lock string) (t Tally, evidence []int64) {
 // surelyAgain reports that the i-th terminal state of j is no retry of one before it: another operation, another state, or written by
 // another epoch by its own word.
 func (j *job) surelyAgain(i int) bool {
-	f := j.terminals[i]
-	return !f.Foreign || !slices.ContainsFunc(j.terminals[:i], func(o *effect) bool {
+	f := j.Terminals[i]
+	return !f.Foreign || !slices.ContainsFunc(j.Terminals[:i], func(o *effect) bool {
 		return o.State == f.State && (o.op == "" || f.op == "") && !(o.named() && f.named() && o.Epoch != f.Epoch)
 	})
 }

@@ -79,14 +79,14 @@ func (ix *Facts) refusals(k *Key) (rs []refusal, asked int) {
 				rs = append(rs, refusal{history.Span{From: w.begin.From, To: w.end.To}, within(w.begin, w.end), w.holder, w.n})
 			}
 		}
-		return rs, len(k.attempts)
+		return rs, len(k.Attempts)
 	}
-	for _, c := range k.attempts {
-		if c.exited && (c.result == history.ResultHeld || c.outcome == history.Unknown) {
-			rs = append(rs, refusal{c.Span, within(c.sent, c.answered), c.holder, c.n})
+	for _, c := range k.Attempts {
+		if c.Returned && (c.Result == history.ResultHeld || c.Outcome == history.Unknown) {
+			rs = append(rs, refusal{c.Span, within(c.Sent, c.answered), c.holder, c.n})
 		}
 	}
-	return rs, len(k.attempts)
+	return rs, len(k.Attempts)
 }
 
 // within is the time that surely lies between two instants: none, where they may be one.
@@ -101,7 +101,7 @@ func (ix *Facts) doneAt(e *Epoch) (history.Span, bool) {
 	if e.Belief == nil {
 		at := history.Span{From: Open, To: Open}
 		for _, c := range e.Acquires { // an orphan: nobody knows that it was granted
-			if c.exited {
+			if c.Returned {
 				at = first(at, c.answered)
 			}
 		}
@@ -111,8 +111,8 @@ func (ix *Facts) doneAt(e *Epoch) (history.Span, bool) {
 		return at, at.From != Open
 	}
 	planned := e.whySkipped == "ttl_hold" || e.fenced != nil && e.fenced.Abandon.Reason == "expired"
-	gave := e.Life.gave
-	latency := gave != nil && gave.outcome == history.OK && gave.Span.Width() <= int64(ix.policy(e.Lock).OpTimeout)
+	gave := e.Lease.gave
+	latency := gave != nil && gave.Outcome == history.OK && gave.Span.Width() <= int64(ix.policy(e.Lock).OpTimeout)
 	if !planned && !latency {
 		return e.Belief.End, e.Belief.End.From != Open && e.Belief.End.To != Open
 	}
@@ -129,8 +129,8 @@ func (ix *Facts) Blocked(e *Epoch) (d Dur, ok bool) {
 		return Dur{}, false
 	}
 	last := e.Releases[len(e.Releases)-1]
-	end := history.Span{From: last.sent.From, To: Open}
-	if last.exited {
+	end := history.Span{From: last.Sent.From, To: Open}
+	if last.Returned {
 		end = last.answered
 	} else if dead, died := ix.Deaths[e.Replica]; died {
 		end = dead.Span

@@ -42,7 +42,7 @@ func (ix *Facts) explain(k *Key) {
 		what := fmt.Sprintf("key %s carried epoch %s, which %s", k.Name, e.ID, said)
 		evidence := []int64{e.Looks[0].n}
 		if of := k.preceding(i); of != nil && ix.robbed(of, e) {
-			what += fmt.Sprintf(": it took the key from epoch %s, to which the store still owed %s", of.ID, figures.Short(of.Life.Due.From-e.Granted.To))
+			what += fmt.Sprintf(": it took the key from epoch %s, to which the store still owed %s", of.ID, figures.Short(of.Lease.Expires.From-e.Granted.To))
 			evidence = append(evidence, of.N)
 		}
 		for _, c := range e.Acquires {
@@ -55,15 +55,15 @@ func (ix *Facts) explain(k *Key) {
 
 // announced reports an acquire of e that its caller does not rule out to have succeeded.
 func (e *Epoch) announced() bool {
-	return slices.ContainsFunc(e.Acquires, func(c *Call) bool { return c.outcome != history.Fail })
+	return slices.ContainsFunc(e.Acquires, func(c *Call) bool { return c.Outcome != history.Fail })
 }
 
 // leftOpen is an acquire that its caller took to the grave and that may have put e's token into the key; nil where there is none. Each
 // explains one token, and its own if that was seen.
 func (ix *Facts) leftOpen(k *Key, e *Epoch, used []*Call) *Call {
 	flight := ix.flight(ix.policy(k.Lock).Acquire.Timeout)
-	for _, c := range k.attempts {
-		if _, dead := ix.Deaths[c.source]; c.exited || !dead || slices.Contains(used, c) || len(k.Find(c.epoch).Looks) > 0 {
+	for _, c := range k.Attempts {
+		if _, dead := ix.Deaths[c.Source]; c.Returned || !dead || slices.Contains(used, c) || len(k.Find(c.Epoch).Looks) > 0 {
 			continue
 		}
 		if _, may := e.Granted.Intersect(c.applied(flight)); may {
@@ -75,12 +75,12 @@ func (ix *Facts) leftOpen(k *Key, e *Epoch, used []*Call) *Call {
 
 // robbed reports that e was granted while the store still owed its lease to the one before, who had not given it back.
 func (ix *Facts) robbed(of, e *Epoch) bool {
-	return e.Granted.To < of.Life.Due.From && !of.Stranger && of.Life.gave == nil && !of.Life.loss && ix.takenFrom(of) == nil
+	return e.Granted.To < of.Lease.Expires.From && !of.Stranger && of.Lease.gave == nil && !of.Lease.loss && ix.takenFrom(of) == nil
 }
 
 // seen adds a look to the epoch that it shows, and notes a token that comes back after it was gone: it names two holds, so nothing tells
 // which of them a claim is about. What a store lost and got back with a standby is no such token.
-func (ix *Facts) seen(k *Key, s *stretch) {
+func (ix *Facts) seen(k *Key, s *keyState) {
 	e := s.of
 	if e == nil {
 		e = k.epoch(s.epoch)
@@ -89,7 +89,7 @@ func (ix *Facts) seen(k *Key, s *stretch) {
 	}
 	if n := len(e.Looks); n > 0 && e.Looks[n-1].next != s && !e.reused && !ix.Exp.Observed() {
 		gone := e.Looks[n-1].next
-		between := history.Span{From: gone.prev.From, To: s.first.To}
+		between := history.Span{From: gone.prev.From, To: s.First.To}
 		forgot := func(l history.Span) bool { _, in := l.Intersect(between); return in }
 		if !slices.ContainsFunc(ix.losses, forgot) {
 			e.reused = true
@@ -115,7 +115,7 @@ func (ix *Facts) renewedAfterWork(k *Key) {
 		n := 0
 		var evidence []int64
 		for _, c := range e.Renewals {
-			if c.sent.From > done && c.said == history.OK {
+			if c.Sent.From > done && c.said == history.OK {
 				n++
 				evidence = append(evidence, c.n)
 			}
@@ -144,7 +144,7 @@ func (ix *Facts) hold(e *Epoch) (h history.Span, granted *Call, ok bool) {
 		h.To = max(h.To, Plus(c.Span.From, cmp.Or(c.ttl, int64(ix.policy(e.Lock).TTL))))
 	}
 	for _, c := range e.Acquires {
-		if c.outcome == history.OK {
+		if c.Outcome == history.OK {
 			h.From, granted = c.Span.To, c
 			extend(c)
 		}
@@ -153,17 +153,17 @@ func (ix *Facts) hold(e *Epoch) (h history.Span, granted *Call, ok bool) {
 		return h, nil, false
 	}
 	for _, c := range e.Renewals {
-		if c.outcome == history.OK {
+		if c.Outcome == history.OK {
 			extend(c)
 		}
 	}
 	for _, c := range slices.Concat(e.Renewals, e.Releases) {
 		if gone(c) {
-			h.To = min(h.To, c.sent.From)
+			h.To = min(h.To, c.Sent.From)
 		}
 	}
 	for _, c := range e.Releases {
-		h.To = min(h.To, c.sent.From)
+		h.To = min(h.To, c.Sent.From)
 	}
 	for _, l := range ix.losses {
 		if l.To >= granted.Span.From {
@@ -171,7 +171,7 @@ func (ix *Facts) hold(e *Epoch) (h history.Span, granted *Call, ok bool) {
 		}
 	}
 	for _, s := range ix.Shots {
-		if s.Does.AtKey && s.Applied != nil && s.key == e.Key && s.Applied.To >= granted.Span.From {
+		if s.Does.AtKey && s.Applied != nil && s.Key == e.Key && s.Applied.To >= granted.Span.From {
 			h.To = min(h.To, s.Applied.From)
 		}
 	}
@@ -181,24 +181,24 @@ func (ix *Facts) hold(e *Epoch) (h history.Span, granted *Call, ok bool) {
 // haunts reports that e never had its key, whatever its holder did under it: no look ever showed it, and two whole ones within the hold
 // that is claimed showed another token, or none.
 func (ix *Facts) haunts(k *Key, e *Epoch) bool {
-	if len(e.Looks) > 0 || len(k.looks) == 0 || ix.Exp.Observed() || slices.ContainsFunc(e.effects, func(f *effect) bool { return f.Named == "self" }) {
+	if len(e.Looks) > 0 || len(k.Looks) == 0 || ix.Exp.Observed() || slices.ContainsFunc(e.Effects, func(f *effect) bool { return f.Named == "self" }) {
 		return false
 	}
 	h, c, ok := ix.hold(e)
 	if !ok {
 		return false
 	}
-	at, _ := slices.BinarySearchFunc(k.looks, h.From, func(s *stretch, t int64) int { return cmp.Compare(s.first.From, t) })
+	at, _ := slices.BinarySearchFunc(k.Looks, h.From, func(s *keyState, t int64) int { return cmp.Compare(s.First.From, t) })
 	n := 0
-	for i := max(0, at-1); i < len(k.looks) && n < 2; i++ {
-		s := k.looks[i]
+	for i := max(0, at-1); i < len(k.Looks) && n < 2; i++ {
+		s := k.Looks[i]
 		if i == 0 {
 			n += ix.without(k, s.before(), h, c, true)
 		}
-		if s.first.From >= h.To {
+		if s.First.From >= h.To {
 			break
 		}
-		n += ix.without(k, shows{s.first, s.last()}, h, c, s.epoch == "")
+		n += ix.without(k, shows{s.First, s.last()}, h, c, s.epoch == "")
 	}
 	return n >= 2
 }
@@ -207,10 +207,10 @@ func (ix *Facts) haunts(k *Key, e *Epoch) bool {
 type shows struct{ first, last history.Span }
 
 // before are the looks that showed the key absent before the first that is recorded: that it was never there is no event.
-func (s *stretch) before() shows {
+func (s *keyState) before() shows {
 	last := s.prev
 	if s.epoch == "" && last.From == never {
-		last = s.first
+		last = s.First
 	}
 	return shows{history.Span{From: never, To: never}, last}
 }
@@ -233,7 +233,7 @@ func (ix *Facts) without(k *Key, s shows, h history.Span, c *Call, absent bool) 
 	if n >= 2 || p == nil || !ok {
 		return n
 	}
-	if absent && !k.loop {
+	if absent && !k.Loop {
 		every := int64(ix.Exp.Probes.LockKeys.Every)
 		if s.first.From > h.From || c.Span.Width() > askedLooks/2*every {
 			return n
@@ -275,7 +275,7 @@ func (c *Coverage) looks(w history.Span) int {
 // exorcise takes the ghosts out of what the store's own order of grants is known from.
 func (ix *Facts) exorcise(k *Key, e *Epoch) {
 	e.Ghost = true
-	e.Life = lease{Due: e.Granted, end: history.At(e.Granted.From), alive: e.Granted.From, lost: true}
+	e.Lease = lease{Expires: e.Granted, Freed: history.At(e.Granted.From), LastSeen: e.Granted.From, lost: true}
 	ix.findAs(verdict.FindingGhost, "key "+k.Name+": "+e.Replica+" claims to have held epoch "+e.ID+", but the probe never saw it: the key showed another token, or none", e.N)
 	k.Doubt(verdict.Lacking(verdict.MissingGrant, k.Name, e.ID, e.Replica))
 }

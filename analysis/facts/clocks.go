@@ -51,7 +51,7 @@ func (ix *Facts) tellClocks() {
 	off := offClocks{}
 	for _, f := range ix.effects {
 		if c := f.claim; c.invoked != 0 {
-			off.hold(c.who, c.bracket(), f.span, f.N, c.invoked)
+			off.hold(c.who, c.bracket(), f.Span, f.N, c.invoked)
 		}
 	}
 	for _, k := range ix.KeyOrder {
@@ -75,24 +75,24 @@ func (ix *Facts) tellClock(off offClocks, e *Epoch) {
 		return
 	}
 	s := e.Looks[0]
-	seen := history.Span{From: max(0, s.prev.From), To: s.first.To}
+	seen := history.Span{From: max(0, s.prev.From), To: s.First.To}
 	asked := int64(Open) // a grant that is told may be that of an earlier call, whose answer was lost
 	for _, c := range e.Acquires {
-		if c.outcome == history.Unknown {
+		if c.Outcome == history.Unknown {
 			asked = min(asked, c.Span.From)
 		}
 	}
 	for _, c := range e.Acquires {
-		switch c.outcome {
+		switch c.Outcome {
 		case history.OK:
-			off.hold(c.source, history.Span{From: min(asked, c.Span.From), To: c.Span.To}, seen, c.n, s.n)
+			off.hold(c.Source, history.Span{From: min(asked, c.Span.From), To: c.Span.To}, seen, c.n, s.n)
 		case history.Unknown:
-			off.hold(c.source, history.Span{From: c.Span.From, To: Open}, seen, c.n, s.n)
+			off.hold(c.Source, history.Span{From: c.Span.From, To: Open}, seen, c.n, s.n)
 		}
 	}
 	for _, c := range e.refusals {
 		if c.Span.To < seen.From { // it was not there yet
-			off.hold(c.source, c.Span, seen, c.n, s.n)
+			off.hold(c.Source, c.Span, seen, c.n, s.n)
 		}
 	}
 }
@@ -108,12 +108,12 @@ func (ix *Facts) widen(off offClocks) {
 	for _, k := range ix.KeyOrder {
 		for _, e := range k.All {
 			for c := range e.calls() {
-				c.widen(by(c.source))
+				c.widen(by(c.Source))
 			}
 			for _, w := range e.Works {
-				w.start, w.end = wider(w.start, by(e.Replica)), wider(w.end, by(e.Replica))
+				w.Start, w.End = wider(w.Start, by(e.Replica)), wider(w.End, by(e.Replica))
 			}
-			for _, ev := range []**history.Event{&e.fenced, &e.unowned, &e.abandoned} {
+			for _, ev := range []**history.Event{&e.fenced, &e.unowned, &e.Abandoned} {
 				widenEvent(ev, by)
 			}
 		}
@@ -135,7 +135,7 @@ func (ix *Facts) widen(off offClocks) {
 		}
 	}
 	for who := range off {
-		ix.claims[who] -= by(who)
+		ix.LastWord[who] -= by(who)
 		if ready, known := ix.Ready[who]; known {
 			ix.Ready[who] = ready + by(who)
 		}
@@ -148,7 +148,7 @@ func wider(s history.Span, d int64) history.Span {
 }
 
 func (c *Call) widen(d int64) {
-	c.sent, c.Span, c.answered = wider(c.sent, d), wider(c.Span, d), wider(c.answered, d)
+	c.Sent, c.Span, c.answered = wider(c.Sent, d), wider(c.Span, d), wider(c.answered, d)
 }
 
 // widenEvent replaces an event, which is the history's, by a wider one.

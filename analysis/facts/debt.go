@@ -41,7 +41,7 @@ type Debts struct {
 func (ix *Facts) DebtsOf(lock string) Debts {
 	var ds Debts
 	for _, k := range ix.KeysOf(lock) {
-		ds.Asked += len(k.attempts)
+		ds.Asked += len(k.Attempts)
 		var found []Debt
 		for _, e := range k.Epochs {
 			o, owed := ix.owed(e)
@@ -105,7 +105,7 @@ func (ix *Facts) owed(e *Epoch) (o owing, ok bool) {
 }
 
 func anyAnswer(cs []*Call) bool {
-	return slices.ContainsFunc(cs, func(c *Call) bool { return c.exited })
+	return slices.ContainsFunc(cs, func(c *Call) bool { return c.Returned })
 }
 
 // releaseTimeout is how long a release may take before it counts as debt.
@@ -117,10 +117,10 @@ func (ix *Facts) releaseTimeout(lock string) int64 {
 // orphaned is when the caller of an acquire stopped to wait for its answer, or when it was granted if that was later.
 func orphaned(e *Epoch) (owing, bool) {
 	if e.unexplained { // nobody says when it was asked for: from the first look on it is known
-		return owing{cause: CauseOrphan, start: e.Looks[0].first}, true
+		return owing{cause: CauseOrphan, start: e.Looks[0].First}, true
 	}
 	for _, c := range e.Acquires {
-		if c.exited && c.outcome == history.Unknown {
+		if c.Returned && c.Outcome == history.Unknown {
 			return owing{cause: CauseOrphan, start: history.Span{From: max(c.answered.From, e.Granted.From), To: max(c.answered.To, e.Granted.To)}}, true
 		}
 	}
@@ -137,7 +137,7 @@ func (ix *Facts) doneWith(e *Epoch) (owing, bool) {
 		}
 		start = stop
 	}
-	renewed := slices.ContainsFunc(e.Renewals, func(c *Call) bool { return c.sent.From > start.To && c.outcome == history.OK })
+	renewed := slices.ContainsFunc(e.Renewals, func(c *Call) bool { return c.Sent.From > start.To && c.Outcome == history.OK })
 	switch {
 	case ix.planned(e):
 		return owing{cause: CauseRenewed, start: ix.planEnd(e, start)}, renewed
@@ -161,7 +161,7 @@ func (ix *Facts) planEnd(e *Epoch, stop history.Span) history.Span {
 	ttl := int64(ix.policy(e.Lock).TTL)
 	end := history.Span{From: stop.From, To: Plus(Plus(stop.To, ttl), ix.Cal.Expiry)}
 	for _, c := range slices.Concat(e.Acquires, e.Renewals) {
-		if c.outcome == history.OK && c.sent.From <= stop.From {
+		if c.Outcome == history.OK && c.Sent.From <= stop.From {
 			end.From = max(end.From, c.Span.From+ttl)
 		}
 	}
@@ -182,16 +182,16 @@ func (ix *Facts) debtOf(e *Epoch, o owing) (Debt, bool) {
 
 // freed is the end of e's lease, as far as the record reaches: after its holder's last word it may yet have given the key back.
 func (ix *Facts) freed(e *Epoch) history.Span {
-	until := ix.claims[e.Replica]
+	until := ix.LastWord[e.Replica]
 	if _, dead := ix.Deaths[e.Replica]; dead {
 		until = ix.Last
 	}
-	end := e.Life.end
-	end.From = min(end.From, max(until, e.Life.alive))
+	end := e.Lease.Freed
+	end.From = min(end.From, max(until, e.Lease.LastSeen))
 	if n := len(e.Looks); n > 0 { // it was free when a look says so, not when its holder does
 		end.To = Open
 		if gone := e.Looks[n-1].next; gone != nil {
-			end.To = max(end.From, gone.first.To)
+			end.To = max(end.From, gone.First.To)
 		}
 	}
 	return end
@@ -202,13 +202,13 @@ func (ix *Facts) latency(e *Epoch, start history.Span) (surely, maybe bool) {
 	if len(e.Releases) == 0 || e.Releases[0].Refuted {
 		return false, false
 	}
-	timeout, free, r := ix.releaseTimeout(e.Lock), e.Life.end, e.Releases[0]
-	reached := r.outcome == history.OK || e.goneBy(r)
-	if r.outcome == history.Unknown { // nothing but this release can have freed it before its time, unless the store lost it
-		reached = !e.Life.loss && free.To < e.Life.Due.From && (len(e.Releases) == 1 || free.To <= e.Releases[1].sent.From)
+	timeout, free, r := ix.releaseTimeout(e.Lock), e.Lease.Freed, e.Releases[0]
+	reached := r.Outcome == history.OK || e.goneBy(r)
+	if r.Outcome == history.Unknown { // nothing but this release can have freed it before its time, unless the store lost it
+		reached = !e.Lease.loss && free.To < e.Lease.Expires.From && (len(e.Releases) == 1 || free.To <= e.Releases[1].Sent.From)
 	}
 	took := between(start, free)
-	return reached && took.Hi <= timeout, (reached || gone(r) || r.outcome == history.Unknown) && took.Lo <= timeout
+	return reached && took.Hi <= timeout, (reached || gone(r) || r.Outcome == history.Unknown) && took.Lo <= timeout
 }
 
 // unseenGrants are acquires without an answer of which nobody knows whether they were granted. Where the probe looked at the key
@@ -216,9 +216,9 @@ func (ix *Facts) latency(e *Epoch, start history.Span) (surely, maybe bool) {
 func (ix *Facts) unseenGrants(k *Key) []Debt {
 	p := ix.policy(k.Lock)
 	var out []Debt
-	for _, c := range k.attempts {
-		e := k.Find(c.epoch)
-		if e.sure || !c.exited || c.outcome != history.Unknown || ix.takenDown(c.Span.From) {
+	for _, c := range k.Attempts {
+		e := k.Find(c.Epoch)
+		if e.sure || !c.Returned || c.Outcome != history.Unknown || ix.takenDown(c.Span.From) {
 			continue
 		}
 		arrives := c.applied(ix.flight(p.Acquire.Timeout))
@@ -245,7 +245,7 @@ func (ix *Facts) sessionOver(c *Call, from int64) int64 {
 		}
 	}
 	to = Plus(to, ix.MaxGap(ProbeKeys))
-	if d, dead := ix.Deaths[c.source]; dead {
+	if d, dead := ix.Deaths[c.Source]; dead {
 		to = min(to, max(from, d.To))
 	}
 	return to

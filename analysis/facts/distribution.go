@@ -33,14 +33,14 @@ func (ix *Facts) DistributionsOf(lock string) []*Distribution {
 	}
 	for _, k := range ix.KeysOf(lock) {
 		class := ""
-		if len(k.jobs) > 0 {
-			class = k.jobs[0].class
+		if len(k.Jobs) > 0 {
+			class = k.Jobs[0].class
 		}
 		held := at(MeasureHeld, class)
 		for _, e := range k.Epochs {
 			held.hold(ix, e)
 		}
-		if k.loop {
+		if k.Loop {
 			continue
 		}
 		wait := at(MeasureWait, class)

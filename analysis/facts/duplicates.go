@@ -20,10 +20,10 @@ const (
 
 // duplicate describes a job with more than one applied terminal write.
 func (ix *Facts) duplicate(j *job) verdict.Duplicate {
-	d := verdict.Duplicate{Lock: j.lock, Job: j.id, Kinds: []string{}, Epochs: []string{}, At: []float64{}, Resurrected: j.resurrected()}
+	d := verdict.Duplicate{Lock: j.lock, Job: j.ID, Kinds: []string{}, Epochs: []string{}, At: []float64{}, Resurrected: j.resurrected()}
 	var evidence []int64
 	stale, held := false, true // of the writes so far: one of them was, all of them did
-	for i, f := range j.terminals {
+	for i, f := range j.Terminals {
 		w := ix.writeOf(f)
 		d.Epochs, d.At, d.Writes = append(d.Epochs, f.Epoch.ID), append(d.At, w.At), append(d.Writes, w)
 		evidence = append(evidence, f.N)
@@ -34,7 +34,7 @@ func (ix *Facts) duplicate(j *job) verdict.Duplicate {
 		if j.surelyAgain(i) {
 			d.Extra++
 		}
-		if f.State != j.terminals[0].State {
+		if f.State != j.Terminals[0].State {
 			addKind(&d, dupConflicting)
 		}
 		switch {
@@ -59,37 +59,37 @@ func addKind(d *verdict.Duplicate, kind string) {
 // stale reports an effect that surely came after the end of its epoch, where another epoch followed that one, or surely after an effect of
 // a later epoch.
 func (ix *Facts) stale(f *effect) bool {
-	if f.Epoch.rank == 0 || f.Foreign && !f.named() {
+	if f.Epoch.Rank == 0 || f.Foreign && !f.named() {
 		return false
 	}
 	late, _ := f.unowned()
-	return f.superseded() || late && f.key.next(f.Epoch) != nil
+	return f.superseded() || late && f.key.Next(f.Epoch) != nil
 }
 
 // superseded reports an effect of a later-granted epoch of the key earlier in the ledger.
 func (f *effect) superseded() bool {
-	return slices.ContainsFunc(f.key.effects, func(o *effect) bool {
-		return o.before(f) && o.fresh() && o.Epoch.rank > f.Epoch.rank
+	return slices.ContainsFunc(f.key.Effects, func(o *effect) bool {
+		return o.before(f) && o.Fresh() && o.Epoch.Rank > f.Epoch.Rank
 	})
 }
 
 // writeOf is what happened when f was written.
 func (ix *Facts) writeOf(f *effect) verdict.TerminalWrite {
 	e := f.Epoch
-	w := verdict.TerminalWrite{At: Seconds(f.span.To), State: f.State, Replica: cmp.Or(e.Replica, f.Writer), Held: f.owned() && !f.unsure && (!f.Foreign || f.named())}
-	w.Called = ix.called[w.Replica]
-	if e.rank == 0 || f.unsure || w.Held {
+	w := verdict.TerminalWrite{At: Seconds(f.Span.To), State: f.State, Replica: cmp.Or(e.Replica, f.Writer), Held: f.owned() && !f.unsure && (!f.Foreign || f.named())}
+	w.Called = ix.Called[w.Replica]
+	if e.Rank == 0 || f.unsure || w.Held {
 		return w
 	}
-	if late := between(e.Life.end, f.span); late.Lo > 0 && e.Life.end.To != Open {
+	if late := between(e.Lease.Freed, f.Span); late.Lo > 0 && e.Lease.Freed.To != Open {
 		after := late.Range()
 		w.AfterEnd = &after
-		if by := f.key.owner(f.span); by != nil && by != e {
-			w.Meanwhile = (&verdict.TerminalWrite{Replica: by.Replica, Called: ix.called[by.Replica]}).Writer()
+		if by := f.key.owner(f.Span); by != nil && by != e {
+			w.Meanwhile = (&verdict.TerminalWrite{Replica: by.Replica, Called: ix.Called[by.Replica]}).Writer()
 		}
 	}
 	for _, s := range ix.Shots {
-		if s.Effective() && s.Applied.From <= f.span.To && slices.Contains(s.Exposed, e) {
+		if s.Effective() && s.Applied.From <= f.Span.To && slices.Contains(s.Exposed, e) {
 			w.Fault = s.Op
 		}
 	}

@@ -25,15 +25,15 @@ type effect struct {
 	Epoch *Epoch
 	claim *claim       // what its writer says of it
 	seen  history.Span // by the probe
-	span  history.Span // when it was applied: first seen by the probe, within the writer's call where one claims it
+	Span  history.Span // when it was applied: first seen by the probe, within the writer's call where one claims it
 }
 
-// fresh reports an accepted write that had an effect: not a replay.
-func (f *effect) fresh() bool { return f.Accepted && f.Reason != history.ReasonReplay }
+// Fresh reports an accepted write that had an effect: not a replay.
+func (f *effect) Fresh() bool { return f.Accepted && f.Reason != history.ReasonReplay }
 
 // enters reports the effects that end a takeover: a new epoch's begin, or a tick.
 func (f *effect) enters() bool {
-	return f.fresh() && (f.State == history.StateBegin || f.State == history.StateTick)
+	return f.Fresh() && (f.State == history.StateBegin || f.State == history.StateTick)
 }
 
 // claim is what a writer said of one operation at the ledger.
@@ -93,8 +93,8 @@ func (ix *Facts) readEntry(k *Key, ev *history.Event) {
 		return
 	}
 	e := k.epoch(ev.Epoch)
-	f := &effect{Entry: *ev.Entry, N: ev.N, Fence: ev.Fence, claim: ix.claimOf(ev), key: k, Epoch: e, seen: ev.Span, span: ev.Span}
-	e.effects = append(e.effects, f)
+	f := &effect{Entry: *ev.Entry, N: ev.N, Fence: ev.Fence, claim: ix.claimOf(ev), key: k, Epoch: e, seen: ev.Span, Span: ev.Span}
+	e.Effects = append(e.Effects, f)
 	e.Replica = cmp.Or(e.Replica, f.Writer)
 	ix.effects = append(ix.effects, f)
 	ix.Ledgered[k.Lock] = true
@@ -118,7 +118,7 @@ func (ix *Facts) placeEffects() {
 		}
 		last = f.Pos
 		ix.narrowEffect(f)
-		f.key.effects = append(f.key.effects, f)
+		f.key.Effects = append(f.key.Effects, f)
 		if f.Epoch.Fence == 0 {
 			f.Epoch.Fence = f.Fence
 		}
@@ -129,22 +129,22 @@ func (ix *Facts) placeEffects() {
 
 // fileEffect adds a job's state to the job.
 func (ix *Facts) fileEffect(f *effect) {
-	if f.Loop || f.State == history.StateBegin || f.State == history.StateTick || !f.fresh() {
+	if f.Loop || f.State == history.StateBegin || f.State == history.StateTick || !f.Fresh() {
 		return
 	}
 	j := ix.jobs[f.Subject]
 	if j == nil { // nobody offered it: known from the ledger alone
-		j = &job{id: f.Subject, lock: f.key.Lock, key: f.key.Name, offered: f.span, n: f.N}
-		ix.jobs[j.id] = j
+		j = &job{ID: f.Subject, lock: f.key.Lock, key: f.key.Name, offered: f.Span, n: f.N}
+		ix.jobs[j.ID] = j
 		ix.jobOrder = append(ix.jobOrder, j)
-		f.key.jobs = append(f.key.jobs, j)
+		f.key.Jobs = append(f.key.Jobs, j)
 	}
 	if f.Due != nil {
 		j.due = *f.Due
 	}
 	j.states = append(j.states, f)
 	if f.Terminal {
-		j.terminals = append(j.terminals, f)
+		j.Terminals = append(j.Terminals, f)
 	}
 }
 
@@ -156,8 +156,8 @@ func (ix *Facts) narrowEffect(f *effect) {
 	if c.entry == nil {
 		c.entry = f
 	}
-	if narrow, ok := f.span.Intersect(c.bracket()); ok { // else the clock is told of (tellClocks)
-		f.span = narrow
+	if narrow, ok := f.Span.Intersect(c.bracket()); ok { // else the clock is told of (tellClocks)
+		f.Span = narrow
 	}
 }
 
@@ -237,7 +237,7 @@ func (s *several) Text() []string {
 
 // checkCalls looks for operations that succeeded while the probe saw the key carry another epoch.
 func (ix *Facts) checkCalls(k *Key) {
-	if len(k.looks) == 0 {
+	if len(k.Looks) == 0 {
 		return
 	}
 	for _, e := range k.Epochs {
@@ -254,14 +254,14 @@ func (ix *Facts) checkCalls(k *Key) {
 }
 
 func (ix *Facts) checkForeign(k *Key, e *Epoch, c *Call, what string) {
-	if c.outcome != history.OK {
+	if c.Outcome != history.OK {
 		return
 	}
-	i, _ := slices.BinarySearchFunc(k.looks, c.Span.From, func(s *stretch, t int64) int { return cmp.Compare(s.first.To, t+1) })
+	i, _ := slices.BinarySearchFunc(k.Looks, c.Span.From, func(s *keyState, t int64) int { return cmp.Compare(s.First.To, t+1) })
 	if i == 0 {
 		return
 	}
-	s := k.looks[i-1]
+	s := k.Looks[i-1]
 	if s.epoch != "" && s.epoch != e.ID && s.last().From >= c.Span.To {
 		ix.find("key "+k.Name+": epoch "+e.ID+" "+what+" it with success while the probe saw it carry "+s.epoch, c.n, s.n)
 	}

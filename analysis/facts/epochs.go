@@ -20,19 +20,19 @@ type Epoch struct {
 
 	Acquires, Renewals, Releases []*Call // releases: gives-back of every kind, undo included
 	refusals                     []*Call // acquires of others that were told that this epoch holds the key
-	Looks                        []*stretch
+	Looks                        []*keyState
 	back                         *Call // its release, where only a look shows it
-	Works                        []*work
+	Works                        []*Stint
 	pauses                       []Pause // of its holder
-	effects                      []*effect
-	fenced, unowned, abandoned   *history.Event
+	Effects                      []*effect
+	fenced, unowned, Abandoned   *history.Event
 	skipped                      int64 // the event release.skipped; 0 = none
 	whySkipped                   string
 
 	sure     bool         // surely granted; otherwise only possibly
 	nth      int32        // of the grants of one value under the key: 0 is the first
 	Granted  history.Span // the instant of the grant
-	rank     int          // place in the key's order of grants, 1 is the first; 0 = not surely granted
+	Rank     int          // place in the key's order of grants, 1 is the first; 0 = not surely granted
 	Stranger bool         // a token that a fault of ours put there, or a roll-back of the store
 	looked   bool         // observed: a look showed it
 	// rolledBack: it came back with an older state of the store.
@@ -43,44 +43,44 @@ type Epoch struct {
 	reused      bool // its token came back after it had been gone
 	unbegun     bool // a takeover ended with an effect of it that was no begin
 	unfenced    bool // granted after the fence order of its key broke: ranked by time, not by fence
-	Life        lease
+	Lease       lease
 	Belief      *held // nil: no acquire was answered ok
 }
 
 // Call is one operation at the locks' store.
 type Call struct {
-	source  string
-	epoch   string
-	sent    history.Span // stamp before the call
+	Source  string
+	Epoch   string
+	Sent    history.Span // stamp before the call
 	Span    history.Span // bracket of its effect, if it had one; To is open until it returned
-	outcome history.Outcome
+	Outcome history.Outcome
 	said    history.Outcome // what its caller says, whatever a look says
 	fence   int64           // acquire, ok
 	// answered is when it returned, where it did: an instant on the one clock, wider on another.
 	answered history.Span
-	result   string
+	Result   string
 	holder   string // held, other: whom the key named
 	fault    string // the shot that made it fail
 	ttl      int64
 	told     int64 // invoke
 	n        int64 // return, else invoke
-	exited   bool  // returned
+	Returned bool  // returned
 	Refuted  bool  // a look speaks against what it was claimed to have done
 }
 
 // applied is the bracket in which the call took effect, if it did. An operation whose reply was lost may reach the store
 // until flight after its caller gave up, or would have, had it lived.
 func (c *Call) applied(flight int64) history.Span {
-	if c.outcome == history.OK {
+	if c.Outcome == history.OK {
 		return c.Span
 	}
 	return history.Span{From: c.Span.From, To: Plus(max(c.Span.To, Plus(c.Span.From, flight)), flight)}
 }
 
-// work is one stretch of work under an epoch: a job, or a tick.
-type work struct {
+// Stint is one stretch of work under an epoch: a job, or a tick.
+type Stint struct {
 	subject    string
-	start, end history.Span
+	Start, End history.Span
 	why        string // of the exit; "" = none was seen
 	exit       int64  // the event; 0 = it ended by death, or nobody saw it
 	by         string // who told of the exit
@@ -90,22 +90,22 @@ type work struct {
 }
 
 // exited reports that its end was told of.
-func (w *work) exited() bool { return w.exit != 0 }
+func (w *Stint) exited() bool { return w.exit != 0 }
 
 // skipped reports that the worker found the job done and did nothing.
-func (w *work) skipped() bool { return w.why == history.AckSkipped }
+func (w *Stint) skipped() bool { return w.why == history.AckSkipped }
 
 // held is a stretch with uncertain ends: surely (start.To, end.From), possibly (start.From, end.To).
 type held struct{ Start, End history.Span }
 
-// stretch is one state of a lock key as the probe saw it, until it changed.
-type stretch struct {
+// keyState is one state of a lock key as the probe saw it, until it changed.
+type keyState struct {
 	epoch string // "" = absent
 	of    *Epoch // observed: the grant that it shows; nil = absent, or the one that goes by that name
-	first history.Span
+	First history.Span
 	prev  history.Span // last look that showed the state before; From is never where there was none
 	again history.Span // a later look at the same state, in the final reads; From is never where there was none
-	next  *stretch
+	next  *keyState
 	pttl  int64
 	slack int64 // by which pttl may be too much
 	// What was left of the lease that prev and again show; 0 where they do not say.
@@ -120,29 +120,29 @@ type stretch struct {
 const never = math.MinInt64
 
 // last is the latest look that surely showed the state.
-func (s *stretch) last() history.Span {
+func (s *keyState) last() history.Span {
 	switch {
 	case s.again.From != never:
 		return s.again
 	case s.next != nil:
 		return s.next.prev
 	}
-	return s.first
+	return s.First
 }
 
 // Key is all that is known about one lock key.
 type Key struct {
 	Name, Lock string
-	loop       bool
+	Loop       bool
 	All        []*Epoch
 	byID       map[string]*Epoch // where they are many
 	Epochs     []*Epoch          // surely granted ones, in the order of grants
-	attempts   []*Call           // acquires
+	Attempts   []*Call           // acquires
 	waits      []*wait
-	looks      []*stretch
+	Looks      []*keyState
 	ids        map[string][]*Call // epochs by the store's own ids, where its workers name them otherwise
-	effects    []*effect          // in the ledger's order
-	jobs       []*job
+	Effects    []*effect          // in the ledger's order
+	Jobs       []*job
 
 	Regressions []regression
 	Broken      bool              // the fence order does not hold over the whole run
@@ -201,10 +201,10 @@ func (ix *Facts) rename(k *Key) {
 	}
 	ix.nameUnanswered(k)
 	ix.joinRepeated(k)
-	for _, s := range k.looks {
-		s.epoch = k.own(s.epoch, s.first.To)
+	for _, s := range k.Looks {
+		s.epoch = k.own(s.epoch, s.First.To)
 	}
-	for _, c := range k.attempts {
+	for _, c := range k.Attempts {
 		c.holder = k.own(c.holder, c.Span.To)
 	}
 	for _, w := range k.waits {
@@ -217,7 +217,7 @@ func (k *Key) own(id string, at int64) string {
 	name := id
 	for i, c := range k.ids[id] { // a store that has lost its data may use an id again: the last that was asked for by then
 		if i == 0 || c.Span.From <= at {
-			name = c.epoch
+			name = c.Epoch
 		}
 	}
 	return name
@@ -233,9 +233,9 @@ func (ix *Facts) nameHits(s *Shot) {
 		}
 		named := *h
 		named.Epoch = k.own(h.Epoch, h.To)
-		for _, c := range k.attempts {
-			if h.Epoch == "" && s.Does.Fails == lockcore.OpAcquire && c.source == h.Fault.Victim && c.Span.From <= h.To && c.Span.To >= h.From {
-				named.Epoch = c.epoch
+		for _, c := range k.Attempts {
+			if h.Epoch == "" && s.Does.Fails == lockcore.OpAcquire && c.Source == h.Fault.Victim && c.Span.From <= h.To && c.Span.To >= h.From {
+				named.Epoch = c.Epoch
 			}
 		}
 		s.hits[i] = &named
@@ -248,22 +248,22 @@ func (ix *Facts) nameUnanswered(k *Key) {
 	named := map[string]bool{} // epochs whose ids are known
 	for _, calls := range k.ids {
 		for _, c := range calls {
-			named[c.epoch] = true
+			named[c.Epoch] = true
 		}
 	}
 	flight := ix.flight(ix.policy(k.Lock).Acquire.Timeout)
-	for _, s := range k.looks {
+	for _, s := range k.Looks {
 		if s.epoch == "" || k.ids[s.epoch] != nil || k.Find(s.epoch) != nil {
 			continue
 		}
-		of, several := ix.unanswered(k, s, flight, func(c *Call) bool { return !named[c.epoch] })
+		of, several := ix.unanswered(k, s, flight, func(c *Call) bool { return !named[c.Epoch] })
 		if of == nil || several {
 			continue
 		}
 		if k.ids == nil {
 			k.ids = map[string][]*Call{}
 		}
-		k.ids[s.epoch], named[of.epoch] = []*Call{of}, true
+		k.ids[s.epoch], named[of.Epoch] = []*Call{of}, true
 	}
 }
 
@@ -271,30 +271,30 @@ func (ix *Facts) nameUnanswered(k *Key) {
 // by an acquire whose answer never came, as etcd's Mutex and Election do, whose key is named by their session. Both calls are of one epoch.
 func (ix *Facts) joinRepeated(k *Key) {
 	flight := ix.flight(ix.policy(k.Lock).Acquire.Timeout)
-	for _, s := range k.looks {
+	for _, s := range k.Looks {
 		calls := k.ids[s.epoch]
-		if len(calls) != 1 || s.first.To >= calls[0].Span.From {
+		if len(calls) != 1 || s.First.To >= calls[0].Span.From {
 			continue
 		}
 		again := calls[0]
 		of, several := ix.unanswered(k, s, flight, func(c *Call) bool {
-			return c.source == again.source && c.Span.From < again.Span.From && c.epoch != again.epoch
+			return c.Source == again.Source && c.Span.From < again.Span.From && c.Epoch != again.Epoch
 		})
 		if of == nil || several {
 			continue
 		}
-		was, is := k.Find(of.epoch), k.Find(again.epoch)
+		was, is := k.Find(of.Epoch), k.Find(again.Epoch)
 		was.Acquires = slices.DeleteFunc(was.Acquires, func(c *Call) bool { return c == of })
 		is.Acquires = append(is.Acquires, of)
-		of.epoch = again.epoch
+		of.Epoch = again.Epoch
 	}
 }
 
 // unanswered is an acquire of unknown outcome that may have been granted when looks began to show s, and whether there are several.
-func (ix *Facts) unanswered(k *Key, s *stretch, flight int64, may func(*Call) bool) (of *Call, several bool) {
-	within := history.Span{From: max(0, s.prev.From), To: s.first.To}
-	for _, c := range k.attempts {
-		if c.outcome != history.Unknown || !may(c) {
+func (ix *Facts) unanswered(k *Key, s *keyState, flight int64, may func(*Call) bool) (of *Call, several bool) {
+	within := history.Span{From: max(0, s.prev.From), To: s.First.To}
+	for _, c := range k.Attempts {
+		if c.Outcome != history.Unknown || !may(c) {
 			continue
 		}
 		if _, fits := within.Intersect(c.applied(flight)); fits {
@@ -310,7 +310,7 @@ func (k *Key) owner(s history.Span) *Epoch {
 	for i > 0 && k.Epochs[i-1].Ghost {
 		i--
 	}
-	if i == 0 || k.Epochs[i-1].Life.end.From < s.To {
+	if i == 0 || k.Epochs[i-1].Lease.Freed.From < s.To {
 		return nil
 	}
 	return k.Epochs[i-1]
@@ -321,7 +321,7 @@ func (ix *Facts) grant(k *Key, e *Epoch) {
 	g := history.Span{From: 0, To: Open}
 	from := int64(Open)
 	for _, c := range e.Acquires {
-		switch c.outcome {
+		switch c.Outcome {
 		case history.OK:
 			e.sure, e.N = true, c.n
 			g.To = min(g.To, c.Span.To)
@@ -344,19 +344,19 @@ func (ix *Facts) grant(k *Key, e *Epoch) {
 		}
 	}
 	for _, c := range slices.Concat(e.Renewals, e.Releases) {
-		if c.outcome == history.OK {
+		if c.Outcome == history.OK {
 			later(c.Span.To, c.n)
 		}
 	}
-	for _, f := range e.effects {
-		later(f.span.To, f.N)
+	for _, f := range e.Effects {
+		later(f.Span.To, f.N)
 	}
 	if e.sure || e.announced() || len(e.Looks) > 0 { // a holder that nobody knows of is hearsay
 		for _, c := range e.refusals {
 			later(c.Span.To, c.n)
 		}
 	}
-	if e.Granted = g; ix.Exp.Observed() && len(e.Looks) == 0 && len(e.effects) > 0 {
+	if e.Granted = g; ix.Exp.Observed() && len(e.Looks) == 0 && len(e.Effects) > 0 {
 		e.Granted = k.hiddenGrant(e)
 	}
 	ix.narrowGrant(k, e)
@@ -372,7 +372,7 @@ func (ix *Facts) narrowGrant(k *Key, e *Epoch) {
 	if e.N == 0 {
 		e.N = s.n
 	}
-	seen := history.Span{From: 0, To: s.first.To}
+	seen := history.Span{From: 0, To: s.First.To}
 	if s.prev.From != never {
 		seen.From = s.prev.From
 	}
@@ -390,7 +390,7 @@ func (ix *Facts) narrowGrant(k *Key, e *Epoch) {
 // believe fixes from when until when the holder relied on the lock.
 func (ix *Facts) believe(e *Epoch) {
 	for _, c := range e.Acquires {
-		if c.outcome != history.OK {
+		if c.Outcome != history.OK {
 			continue
 		}
 		h := &held{Start: history.Span{From: max(e.Granted.From, c.Span.From), To: c.Span.To}}
@@ -399,7 +399,7 @@ func (ix *Facts) believe(e *Epoch) {
 		}
 		h.End = ix.lastSign(e.Replica)
 		for _, r := range e.Releases {
-			h.End = first(h.End, r.sent)
+			h.End = first(h.End, r.Sent)
 		}
 		for _, ev := range []*history.Event{e.fenced, e.unowned} {
 			if ev != nil {

@@ -30,7 +30,7 @@ func (ix *Facts) BroughtAbout(c Consequence) *Facts {
 			}
 		}
 		part.byLock[c.Lock] = append(part.byLock[c.Lock], k.during(w))
-		part.jobOrder = append(part.jobOrder, k.jobs...)
+		part.jobOrder = append(part.jobOrder, k.Jobs...)
 	}
 	return &part
 }
@@ -58,15 +58,15 @@ func (ix *Facts) struckKeys(s *Shot) map[string]bool {
 func (k *Key) during(w history.Span) *Key {
 	out := *k
 	in := func(from, to int64) bool { return to >= w.From && from <= w.To }
-	out.Epochs, out.attempts, out.waits, out.effects = nil, nil, nil, nil
+	out.Epochs, out.Attempts, out.waits, out.Effects = nil, nil, nil, nil
 	for _, e := range k.Epochs {
-		if in(e.Granted.From, max(e.Life.end.To, e.stop().To)) {
+		if in(e.Granted.From, max(e.Lease.Freed.To, e.stop().To)) {
 			out.Epochs = append(out.Epochs, e)
 		}
 	}
-	for _, c := range k.attempts {
-		if in(c.sent.From, c.Span.To) {
-			out.attempts = append(out.attempts, c)
+	for _, c := range k.Attempts {
+		if in(c.Sent.From, c.Span.To) {
+			out.Attempts = append(out.Attempts, c)
 		}
 	}
 	for _, x := range k.waits {
@@ -74,9 +74,9 @@ func (k *Key) during(w history.Span) *Key {
 			out.waits = append(out.waits, x)
 		}
 	}
-	for _, f := range k.effects {
-		if in(f.span.From, f.span.To) {
-			out.effects = append(out.effects, f)
+	for _, f := range k.Effects {
+		if in(f.Span.From, f.Span.To) {
+			out.Effects = append(out.Effects, f)
 		}
 	}
 	out.Regressions = slices.DeleteFunc(slices.Clone(k.Regressions), func(r regression) bool { return !slices.Contains(out.Epochs, r.Late) })

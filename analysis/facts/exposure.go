@@ -47,7 +47,7 @@ func (s *Shot) settle(ix *Facts) {
 		}
 	}
 	for _, e := range s.MayHit(ix) {
-		if e.rank > 0 && s.found(ix, e) {
+		if e.Rank > 0 && s.found(ix, e) {
 			s.Exposed = append(s.Exposed, e)
 		}
 		if s.struck(ix, e) {
@@ -78,18 +78,18 @@ func (s *Shot) settle(ix *Facts) {
 // found reports that e surely owned its key throughout the bracket in which the fault was applied; or until it, where the fault itself
 // took the key away.
 func (s *Shot) found(ix *Facts, e *Epoch) bool {
-	l := &e.Life
+	l := &e.Lease
 	switch {
 	case e.Granted.To > s.Applied.From:
 		return false
-	case l.end.From >= s.Applied.To:
-	case s.death() != nil && s.handedOver(e) && l.end.From >= s.Applied.From: // told to end, it gave the key back before the call had returned
-	case s.Class() == verdict.ClassCrash && !ix.Exp.Leases() && l.end.From >= s.Applied.From: // its session went with it
+	case l.Freed.From >= s.Applied.To:
+	case s.death() != nil && s.handedOver(e) && l.Freed.From >= s.Applied.From: // told to end, it gave the key back before the call had returned
+	case s.Class() == verdict.ClassCrash && !ix.Exp.Leases() && l.Freed.From >= s.Applied.From: // its session went with it
 	case !s.takes(e):
 		return false
 	default:
-		kept := l.gave == nil || l.gave.sent.From >= s.Applied.To
-		if !kept || l.Due.From < s.Applied.To || l.end.To < s.Applied.From {
+		kept := l.gave == nil || l.gave.Sent.From >= s.Applied.To
+		if !kept || l.Expires.From < s.Applied.To || l.Freed.To < s.Applied.From {
 			return false
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Shot) found(ix *Facts, e *Epoch) bool {
 
 // takes reports a fault that may take the key from under e.
 func (s *Shot) takes(e *Epoch) bool {
-	return s.Class() == verdict.ClassStore || s.Class() == verdict.ClassTheft && s.key == e.Key
+	return s.Class() == verdict.ClassStore || s.Class() == verdict.ClassTheft && s.Key == e.Key
 }
 
 // goneBefore reports that e's key may have been taken away before s struck: by another fault, after which nobody saw e own it, or, since
@@ -109,25 +109,25 @@ func (ix *Facts) goneBefore(s *Shot, e *Epoch) bool {
 			return false
 		}
 		if o.Does.FailsOver { // the standby may know of an older end
-			return !slices.ContainsFunc(e.Renewals, func(c *Call) bool { return c.outcome == history.OK && c.Span.From > o.Applied.To })
+			return !slices.ContainsFunc(e.Renewals, func(c *Call) bool { return c.Outcome == history.OK && c.Span.From > o.Applied.To })
 		}
-		return e.Life.alive <= o.Applied.To
+		return e.Lease.LastSeen <= o.Applied.To
 	}
-	seen := func(l *stretch) bool {
-		return l.epoch != e.ID && l.first.From >= e.Granted.To && l.first.To <= s.Applied.From
+	seen := func(l *keyState) bool {
+		return l.epoch != e.ID && l.First.From >= e.Granted.To && l.First.To <= s.Applied.From
 	}
-	gave := func(c *Call) bool { return c.outcome != history.Fail && c.sent.From < s.Applied.To }
+	gave := func(c *Call) bool { return c.Outcome != history.Fail && c.Sent.From < s.Applied.To }
 	if ix.cameBack(e) && slices.ContainsFunc(e.Releases, gave) {
 		return true
 	}
-	return slices.ContainsFunc(ix.Shots, taken) || slices.ContainsFunc(ix.Keys[e.Key].looks, seen)
+	return slices.ContainsFunc(ix.Shots, taken) || slices.ContainsFunc(ix.Keys[e.Key].Looks, seen)
 }
 
 // struck reports that e, which may have been hit, surely was: an operation of it, or while it surely owned its key and the fault
 // was in effect (docs/decisions/0007).
 func (s *Shot) struck(ix *Facts, e *Epoch) bool {
-	during := e.Granted.To <= s.Over.From && e.Life.end.From >= s.Applied.To
-	return s.failures() || e.rank > 0 && (during || s.found(ix, e))
+	during := e.Granted.To <= s.Over.From && e.Lease.Freed.From >= s.Applied.To
+	return s.failures() || e.Rank > 0 && (during || s.found(ix, e))
 }
 
 // hitEpochs is MayHit by key.
@@ -157,8 +157,8 @@ func (s *Shot) MayHit(ix *Facts) []*Epoch {
 			add(k.at(epoch, when))
 		}
 	}
-	for _, incarnation := range slices.Sorted(maps.Keys(ix.replicas)) {
-		for _, e := range ix.replicas[incarnation] {
+	for _, incarnation := range slices.Sorted(maps.Keys(ix.Epochs)) {
+		for _, e := range ix.Epochs[incarnation] {
 			switch {
 			case s.failures() && !s.failed(e), s.Does.AtKey:
 			case s.failures(), s.Does.AtStore, s.strikes(incarnation):
@@ -176,7 +176,7 @@ func (s *Shot) MayHit(ix *Facts) []*Epoch {
 			add(e)
 		}
 	default:
-		named(s.key, s.epoch, s.Applied.Span)
+		named(s.Key, s.Epoch, s.Applied.Span)
 	}
 	return es
 }
@@ -220,7 +220,7 @@ func (s *Shot) firstHit(e *Epoch) *history.Span {
 func (ix *Facts) cutOff(e *Epoch) *Shot {
 	var last *Shot
 	for _, s := range ix.Shots {
-		if s.Applied != nil && s.Applied.From <= e.abandoned.To && s.void == nil && !s.Does.Kills && s.kept(e) {
+		if s.Applied != nil && s.Applied.From <= e.Abandoned.To && s.Voided == nil && !s.Does.Kills && s.kept(e) {
 			last = s
 		}
 	}
@@ -229,7 +229,7 @@ func (ix *Facts) cutOff(e *Epoch) *Shot {
 
 // kept reports that the shot kept e's renewals from the store: it lay over the lease, and none was answered while it lasted.
 func (s *Shot) kept(e *Epoch) bool {
-	over := s.Applied.From < e.Life.Due.To && s.Over.To > e.Granted.From
+	over := s.Applied.From < e.Lease.Expires.To && s.Over.To > e.Granted.From
 	switch {
 	case s.failures():
 		return s.firstHit(e) != nil
@@ -237,7 +237,7 @@ func (s *Shot) kept(e *Epoch) bool {
 		return over && s.strikes(e.Replica)
 	case s.Does.AtStore && !s.Does.AtOnce, (s.Does.OnTheWay || s.Does.Stands > 0) && s.strikes(e.Replica):
 		answered := func(c *Call) bool {
-			return c.outcome == history.OK && c.Span.From >= s.Applied.To && c.Span.To <= s.Over.From
+			return c.Outcome == history.OK && c.Span.From >= s.Applied.To && c.Span.To <= s.Over.From
 		}
 		return over && !slices.ContainsFunc(e.Renewals, answered)
 	}
@@ -247,13 +247,13 @@ func (s *Shot) kept(e *Epoch) bool {
 // markStrangers finds the epochs that faults of ours put into keys: nobody asked for them, and nobody holds them.
 func (ix *Facts) markStrangers() {
 	for _, s := range ix.Shots {
-		k := ix.Keys[s.key]
+		k := ix.Keys[s.Key]
 		if !s.Does.Plants || s.Applied == nil || k == nil {
 			continue
 		}
 		for _, e := range k.Epochs {
 			planted := e.Granted.From <= s.Applied.To && e.Granted.To >= s.Applied.From
-			if planted && e.ID != s.epoch && e.Replica == "" && len(e.effects) == 0 {
+			if planted && e.ID != s.Epoch && e.Replica == "" && len(e.Effects) == 0 {
 				e.Stranger = true
 			}
 		}
@@ -266,19 +266,19 @@ func (ix *Facts) markStrangers() {
 // finished reports that the job surely had its terminal state when s struck e. What a killed victim wrote, it wrote before it died;
 // anybody else's write must surely have come before.
 func (j *job) finished(s *Shot, e *Epoch) bool {
-	return slices.ContainsFunc(j.terminals, func(f *effect) bool {
+	return slices.ContainsFunc(j.Terminals, func(f *effect) bool {
 		own := f.Epoch == e || f.Epoch.Replica != "" && f.Epoch.Replica == e.Replica
-		return s.Does.Kills && own || f.span.To <= s.Applied.To
+		return s.Does.Kills && own || f.Span.To <= s.Applied.To
 	})
 }
 
 // idleAt reports a shot that found nobody to hold its lock, since all jobs of the lock had ended.
 func (ix *Facts) idleAt(s *Shot) bool {
-	if s.void == nil || s.void.Fault.Why != history.NoTarget {
+	if s.Voided == nil || s.Voided.Fault.Why != history.NoTarget {
 		return false
 	}
 	end, over := ix.JobsEnd(ix.aimOf(s.ID))
-	return over && end <= s.void.From
+	return over && end <= s.Voided.From
 }
 
 // aimOf is the lock at whose holder the file aims the fault; "" = none.
@@ -305,10 +305,10 @@ func (ix *Facts) JobsEnd(lock string) (end int64, over bool) {
 		if j.lock != lock {
 			continue
 		}
-		if len(j.terminals) == 0 {
+		if len(j.Terminals) == 0 {
 			return 0, false
 		}
-		end, over = max(end, j.terminals[0].span.To), true
+		end, over = max(end, j.Terminals[0].Span.To), true
 	}
 	return end, over
 }
@@ -316,14 +316,14 @@ func (ix *Facts) JobsEnd(lock string) (end int64, over bool) {
 // nothingOwed reports that every job under e's key was finished when the fault struck.
 func (ix *Facts) nothingOwed(s *Shot, e *Epoch) bool {
 	k := ix.Keys[e.Key]
-	return !k.loop && len(k.jobs) > 0 && !slices.ContainsFunc(k.jobs, func(j *job) bool { return !j.finished(s, e) })
+	return !k.Loop && len(k.Jobs) > 0 && !slices.ContainsFunc(k.Jobs, func(j *job) bool { return !j.finished(s, e) })
 }
 
 // demand is the first attempt of another incarnation that the fault could have kept waiting.
 func (ix *Facts) demand(k *Key, s *Shot, e *Epoch) (history.Span, bool) {
-	for _, c := range k.attempts {
-		if c.source != s.victim && c.source != e.Replica && c.Span.To >= s.Applied.From {
-			return c.sent, true
+	for _, c := range k.Attempts {
+		if c.Source != s.Victim && c.Source != e.Replica && c.Span.To >= s.Applied.From {
+			return c.Sent, true
 		}
 	}
 	return history.Span{}, false
@@ -332,10 +332,10 @@ func (ix *Facts) demand(k *Key, s *Shot, e *Epoch) (history.Span, bool) {
 // standing reports demand that needs no attempt to be seen: a live candidate of the loop, or a job under the key that surely was not
 // finished yet.
 func (ix *Facts) standing(k *Key, s *Shot, e *Epoch) bool {
-	if !k.loop {
-		return slices.ContainsFunc(k.jobs, func(j *job) bool {
-			early := func(f *effect) bool { return f.span.From <= s.Applied.To }
-			return j.owed().From <= s.Applied.To && !j.finished(s, e) && !slices.ContainsFunc(j.terminals, early)
+	if !k.Loop {
+		return slices.ContainsFunc(k.Jobs, func(j *job) bool {
+			early := func(f *effect) bool { return f.Span.From <= s.Applied.To }
+			return j.owed().From <= s.Applied.To && !j.finished(s, e) && !slices.ContainsFunc(j.Terminals, early)
 		})
 	}
 	for who, ready := range ix.Ready {
@@ -350,7 +350,7 @@ func (ix *Facts) standing(k *Key, s *Shot, e *Epoch) bool {
 // due is from when on a job under the key is owed that s kept from its end; zero where one is owed from the beginning.
 func (k *Key) due(s *Shot, e *Epoch) history.Span {
 	first := history.Span{From: Open, To: Open}
-	for _, j := range k.jobs {
+	for _, j := range k.Jobs {
 		if !j.finished(s, e) {
 			first = history.Span{From: min(first.From, j.due.From), To: min(first.To, j.due.To)}
 		}
@@ -364,15 +364,15 @@ func (k *Key) due(s *Shot, e *Epoch) history.Span {
 // owedUntil is from when on nobody had a reason to take the key any more, since all its jobs were finished, by whomever; open while
 // one was not, and for loops.
 func (k *Key) owedUntil() int64 {
-	if k.loop || len(k.jobs) == 0 {
+	if k.Loop || len(k.Jobs) == 0 {
 		return Open
 	}
 	until := int64(never)
-	for _, j := range k.jobs {
-		if len(j.terminals) == 0 {
+	for _, j := range k.Jobs {
+		if len(j.Terminals) == 0 {
 			return Open
 		}
-		until = max(until, j.terminals[0].span.From)
+		until = max(until, j.Terminals[0].Span.From)
 	}
 	return until
 }
@@ -386,12 +386,12 @@ func (ix *Facts) InUse(lock string, g history.Span) bool {
 	flight := int64(max(ix.policy(lock).OpTimeout, ix.policy(lock).Acquire.Timeout))
 	for _, k := range ix.KeysOf(lock) {
 		for _, e := range k.Epochs {
-			if touches(e.Granted.From, max(e.Life.end.To, e.stop().To)) {
+			if touches(e.Granted.From, max(e.Lease.Freed.To, e.stop().To)) {
 				return true
 			}
 		}
-		for _, c := range k.attempts {
-			if touches(c.sent.From, c.applied(flight).To) {
+		for _, c := range k.Attempts {
+			if touches(c.Sent.From, c.applied(flight).To) {
 				return true
 			}
 		}
@@ -401,11 +401,11 @@ func (ix *Facts) InUse(lock string, g history.Span) bool {
 
 // wanted reports that another incarnation asked for the key after the fault, while e still owned it, or its holder still relied on it.
 func (ix *Facts) wanted(s *Shot, e *Epoch) bool {
-	until := e.Life.end.To
+	until := e.Lease.Freed.To
 	if e.Belief != nil {
 		until = max(until, e.Belief.End.To)
 	}
-	return slices.ContainsFunc(ix.Keys[e.Key].attempts, func(c *Call) bool {
-		return c.source != e.Replica && c.source != s.victim && c.Span.To >= max(s.Applied.From, e.Granted.From) && c.sent.From <= until
+	return slices.ContainsFunc(ix.Keys[e.Key].Attempts, func(c *Call) bool {
+		return c.Source != e.Replica && c.Source != s.Victim && c.Span.To >= max(s.Applied.From, e.Granted.From) && c.Sent.From <= until
 	})
 }

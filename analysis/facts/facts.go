@@ -35,26 +35,26 @@ type Facts struct {
 	byLock   map[string][]*Key
 	jobs     map[string]*job
 	jobOrder []*job
-	replicas map[string][]*Epoch // epochs by incarnation
+	Epochs   map[string][]*Epoch // epochs by incarnation
 
-	effects   []*effect // all keys, in the ledger's order
-	writes    map[opKey]*claim
-	Deaths    map[string]death
-	Exits     []*history.Event  // replica.exit, one a life
-	Starts    []*history.Event  // replica.start
-	Ready     map[string]int64  // incarnations, and by when each was
-	heard     map[string]bool   // incarnations that lifeOrder has
-	called    map[string]string // their owner's words for incarnations
-	lifeOrder []firstHeard      // in the order in which they were first heard of
-	gone      []*history.Event  // objects of lives
-	claims    map[string]int64  // last word of an incarnation
-	Pauses    map[string][]Pause
-	Shots     []*Shot
-	Probes    map[string]*Coverage
-	Samples   signals.Samples
-	raised    []Raised
-	late      []lateStretch // in their order
-	Lines     signals.Lines
+	effects  []*effect // all keys, in the ledger's order
+	writes   map[opKey]*claim
+	Deaths   map[string]death
+	Exits    []*history.Event  // replica.exit, one a life
+	Starts   []*history.Event  // replica.start
+	Ready    map[string]int64  // incarnations, and by when each was
+	heard    map[string]bool   // incarnations that lifeOrder has
+	Called   map[string]string // their owner's words for incarnations
+	Lives    []firstHeard      // in the order in which they were first heard of
+	Gone     []*history.Event  // objects of lives
+	LastWord map[string]int64  // last word of an incarnation
+	Pauses   map[string][]Pause
+	Shots    []*Shot
+	Probes   map[string]*Coverage
+	Samples  signals.Samples
+	raised   []Raised
+	late     []lateStretch // in their order
+	Lines    signals.Lines
 
 	told     history.Numbers // streams of events, while they are read
 	Unread   map[string]Unread
@@ -66,19 +66,19 @@ type Facts struct {
 	vanishings map[*Epoch]vanishing        // grants whose keys ended before their leases did
 	beliefs    map[string][]*history.Event // by lock: what replicas of somebody's own say of whether they lead
 
-	Only       *Consequence // these are part of the facts, those of one shot at one lock; nil = all
-	Last       int64        // stamp of the last event
-	Phases     map[string]*history.Event
-	losses     []history.Span   // the locks' store lost its data, or may have
-	Lives      []*history.Event // its new incarnations, which say so
-	LostLedger []string         // why the ledger cannot be relied on
-	Damage     several          // where the record contradicts itself
-	Aborts     []*history.Event
-	cleanups   []*history.Event
-	End        *history.Event
-	Findings   []verdict.Finding
-	Monitor    *verdict.MonitorCost
-	HoldersBy  map[string]int // epochs of observed keys, by the source that named their holder
+	Only         *Consequence // these are part of the facts, those of one shot at one lock; nil = all
+	Last         int64        // stamp of the last event
+	Phases       map[string]*history.Event
+	losses       []history.Span   // the locks' store lost its data, or may have
+	Incarnations []*history.Event // its new incarnations, which say so
+	LostLedger   []string         // why the ledger cannot be relied on
+	Damage       several          // where the record contradicts itself
+	Aborts       []*history.Event
+	cleanups     []*history.Event
+	End          *history.Event
+	Findings     []verdict.Finding
+	Monitor      *verdict.MonitorCost
+	HoldersBy    map[string]int // epochs of observed keys, by the source that named their holder
 }
 
 // opKey names an operation of somebody, or at a key.
@@ -86,13 +86,13 @@ type opKey struct{ of, op string }
 
 // job is one piece of work under a lock key of its own.
 type job struct {
-	id, lock, key string
+	ID, lock, key string
 	class         string
 	offered       history.Span // first offer
 	due           history.Span // it is owed from here on, and not before; zero = from the offer on
 	hold          int64        // ns of work that it needs
 	n             int64
-	terminals     []*effect // accepted, new
+	Terminals     []*effect // accepted, new
 	states        []*effect // accepted, new, neither begin nor tick
 }
 
@@ -104,8 +104,8 @@ type death struct {
 
 // firstHeard is what was first heard of an incarnation.
 type firstHeard struct {
-	incarnation string
-	start       history.Span
+	Incarnation string
+	Start       history.Span
 }
 
 // wait is one bounded wait for a key, by its refusal and its end.
@@ -122,9 +122,9 @@ type wait struct {
 func Read(file, scaled *experiments.Experiment, h history.Source) (*Facts, error) {
 	ix := &Facts{
 		file: file, Exp: scaled, Head: h.Header(),
-		Keys: map[string]*Key{}, byLock: map[string][]*Key{}, jobs: map[string]*job{}, replicas: map[string][]*Epoch{},
-		writes: map[opKey]*claim{}, Deaths: map[string]death{}, claims: map[string]int64{}, Pauses: map[string][]Pause{},
-		Ready: map[string]int64{}, heard: map[string]bool{}, called: map[string]string{}, Probes: map[string]*Coverage{}, Samples: signals.Samples{},
+		Keys: map[string]*Key{}, byLock: map[string][]*Key{}, jobs: map[string]*job{}, Epochs: map[string][]*Epoch{},
+		writes: map[opKey]*claim{}, Deaths: map[string]death{}, LastWord: map[string]int64{}, Pauses: map[string][]Pause{},
+		Ready: map[string]int64{}, heard: map[string]bool{}, Called: map[string]string{}, Probes: map[string]*Coverage{}, Samples: signals.Samples{},
 		Ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, told: history.Numbers{}, Unread: map[string]Unread{}, vanishings: map[*Epoch]vanishing{}, beliefs: map[string][]*history.Event{}, Phases: map[string]*history.Event{},
 	}
 	ix.standby = slices.ContainsFunc(scaled.Faults, func(f experiments.Fault) bool { return f.Traits().FailsOver })
@@ -204,7 +204,7 @@ func (ix *Facts) derive() {
 			ix.believe(e)
 			ix.endWorks(e)
 			if e.Replica != "" {
-				ix.replicas[e.Replica] = append(ix.replicas[e.Replica], e)
+				ix.Epochs[e.Replica] = append(ix.Epochs[e.Replica], e)
 			}
 		}
 		ix.attribute(k)
@@ -237,13 +237,13 @@ func (ix *Facts) derive() {
 
 // attach gives the epochs of k what others saw of them.
 func (ix *Facts) attach(k *Key) {
-	for _, c := range k.attempts {
+	for _, c := range k.Attempts {
 		if c.holder != "" {
 			e := k.epoch(c.holder)
 			e.refusals = append(e.refusals, c)
 		}
 	}
-	for _, s := range k.looks {
+	for _, s := range k.Looks {
 		if s.epoch != "" {
 			ix.seen(k, s)
 		}
@@ -256,7 +256,7 @@ func (ix *Facts) key(ev *history.Event) *Key {
 	if k == nil {
 		k = &Key{Name: ev.Key, Lock: ev.Lock}
 		if l := ix.Exp.Lock(ev.Lock); l != nil {
-			k.loop = l.Loop()
+			k.Loop = l.Loop()
 		}
 		ix.Keys[ev.Key] = k
 		ix.KeyOrder = append(ix.KeyOrder, k)
@@ -293,7 +293,7 @@ func (ix *Facts) closeDead() {
 	for _, k := range ix.KeyOrder {
 		for _, e := range k.All {
 			for c := range e.calls() {
-				if d, ok := ix.Deaths[c.source]; ok && !c.exited {
+				if d, ok := ix.Deaths[c.Source]; ok && !c.Returned {
 					c.Span.To = max(c.Span.From, d.To)
 				}
 			}
@@ -308,19 +308,19 @@ func (ix *Facts) endWorks(e *Epoch) {
 		if w.exited() {
 			continue
 		}
-		sure := max(w.start.From, ix.claims[e.Replica])
-		for _, f := range e.effects {
-			sure = max(sure, f.span.From)
+		sure := max(w.Start.From, ix.LastWord[e.Replica])
+		for _, f := range e.Effects {
+			sure = max(sure, f.Span.From)
 		}
-		w.end = ix.lastSign(e.Replica)
-		w.end.From = max(w.start.From, min(w.end.From, sure))
-		w.end.To = max(w.end.To, w.end.From)
+		w.End = ix.lastSign(e.Replica)
+		w.End.From = max(w.Start.From, min(w.End.From, sure))
+		w.End.To = max(w.End.To, w.End.From)
 	}
 }
 
 // cutShort reports work of e that nobody saw the end of.
 func (e *Epoch) cutShort() bool {
-	return slices.ContainsFunc(e.Works, func(w *work) bool { return !w.exited() })
+	return slices.ContainsFunc(e.Works, func(w *Stint) bool { return !w.exited() })
 }
 
 // FinalAt is the earliest instant of the final reads, by the ledger's probe, or, where nobody writes to a ledger, by those of the locks;

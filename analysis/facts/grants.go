@@ -14,7 +14,7 @@ import (
 // of its tokens that comes back stays what it is: token reuse (seen).
 
 // shown is the epoch of the state that a look shows, after the state that last showed; nil where the key is absent.
-func (k *Key) shown(value string, last *stretch) *Epoch {
+func (k *Key) shown(value string, last *keyState) *Epoch {
 	if value == "" {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (k *Key) shown(value string, last *stretch) *Epoch {
 }
 
 // of is the epoch that a look shows; nil where it shows none.
-func (k *Key) of(s *stretch) *Epoch {
+func (k *Key) of(s *keyState) *Epoch {
 	switch {
 	case s.of != nil:
 		return s.of
@@ -68,19 +68,19 @@ func (k *Key) lastOf(e *Epoch) *Epoch {
 
 // rollBack finds a value that came back with an older state of the store: it reappears inside the bracket of a change of the store, and
 // with no more of its lease than it had. That is the store's doing: nobody was granted it, and nobody is charged with it.
-func (ix *Facts) rollBack(k *Key, e *Epoch, s *stretch) {
+func (ix *Facts) rollBack(k *Key, e *Epoch, s *keyState) {
 	before := k.lastOf(e)
 	if before == nil || s.prev.From == never {
 		return
 	}
-	back := history.Span{From: s.prev.From, To: s.first.To}
+	back := history.Span{From: s.prev.From, To: s.First.To}
 	for i, l := range ix.losses {
-		if _, in := l.Intersect(back); !in || s.pttl > 0 && s.first.From+s.pttl > before.leaseShown()+history.Extension {
+		if _, in := l.Intersect(back); !in || s.pttl > 0 && s.First.From+s.pttl > before.leaseShown()+history.Extension {
 			continue
 		}
 		e.Stranger, e.rolledBack = true, true
-		ix.findAs(verdict.FindingRolledBack, "key "+k.Name+": epoch "+e.ID+" came back at "+figures.Clock(s.first.From)+
-			" after it had been gone, with the store's older state: nobody was granted it", s.n, ix.Lives[i].N)
+		ix.findAs(verdict.FindingRolledBack, "key "+k.Name+": epoch "+e.ID+" came back at "+figures.Clock(s.First.From)+
+			" after it had been gone, with the store's older state: nobody was granted it", s.n, ix.Incarnations[i].N)
 		return
 	}
 }
@@ -92,7 +92,7 @@ func (e *Epoch) leaseShown() int64 {
 		if s.pttl == -1 {
 			return Open
 		}
-		end = max(end, s.first.To+s.pttl)
+		end = max(end, s.First.To+s.pttl)
 		if s.again.From != never {
 			end = max(end, s.again.To+s.againLeft)
 		}
@@ -103,8 +103,8 @@ func (e *Epoch) leaseShown() int64 {
 // nothingHides reports that no grant can lie hidden at the time of w: looks showed one holder's value before and after it, or a watch that
 // tells every change showed none.
 func (k *Key) nothingHides(w history.Span) bool {
-	for _, s := range k.looks {
-		if s.first.To <= w.From && w.To <= s.last().From {
+	for _, s := range k.Looks {
+		if s.First.To <= w.From && w.To <= s.last().From {
 			return s.epoch != "" || s.next != nil && s.next.direct
 		}
 	}

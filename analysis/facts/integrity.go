@@ -124,7 +124,7 @@ func (ix *Facts) replay() {
 		if why := ix.unlike(f, marks[f.key.Name], terminal[f.Subject]); why != "" {
 			ix.contradict(f.where()+why, f.N)
 		}
-		if !f.fresh() {
+		if !f.Fresh() {
 			continue
 		}
 		marks[f.key.Name] = max(marks[f.key.Name], f.Fence)

@@ -17,22 +17,22 @@ func (ix *Facts) ReExecuted(lock string) (t Tally, evidence []int64) {
 	}
 	type run struct {
 		e *Epoch
-		w *work
+		w *Stint
 	}
 	by := map[string][]run{}
 	for k, e := range ix.EpochsOf(lock) {
 		for _, w := range e.Works {
-			if !k.loop && !w.skipped() {
+			if !k.Loop && !w.skipped() {
 				by[w.subject] = append(by[w.subject], run{e, w})
 			}
 		}
 	}
 	for _, j := range ix.jobOrder {
-		runs := by[j.id]
+		runs := by[j.ID]
 		if j.lock != lock || len(runs) < 2 {
 			continue
 		}
-		slices.SortStableFunc(runs, func(a, b run) int { return cmp.Compare(a.e.rank, b.e.rank) })
+		slices.SortStableFunc(runs, func(a, b run) int { return cmp.Compare(a.e.Rank, b.e.Rank) })
 		complete := false
 		for i, r := range runs {
 			if i > 0 && r.e != runs[i-1].e {
@@ -50,7 +50,7 @@ func (ix *Facts) ReExecuted(lock string) (t Tally, evidence []int64) {
 
 // wrote reports that e brought the job to an end.
 func (ix *Facts) wrote(j *job, e *Epoch) bool {
-	return slices.ContainsFunc(j.terminals, func(f *effect) bool { return f.Epoch == e })
+	return slices.ContainsFunc(j.Terminals, func(f *effect) bool { return f.Epoch == e })
 }
 
 // StrandedOf counts work that is still open at the horizon: jobs without a terminal state, and loops that nobody took over.
@@ -70,7 +70,7 @@ func (ix *Facts) StrandedOf(lock string) (t Tally, evidence []int64, known bool)
 		evidence = append(evidence, n)
 	}
 	for _, j := range ix.jobOrder {
-		if j.lock == lock && len(j.terminals) == 0 && j.due.From <= horizon {
+		if j.lock == lock && len(j.Terminals) == 0 && j.due.From <= horizon {
 			add(Plus(j.owed().To, int64(forecast.Horizon(ix.Exp, lock))), j.hold, j.n)
 		}
 	}
@@ -78,7 +78,7 @@ func (ix *Facts) StrandedOf(lock string) (t Tally, evidence []int64, known bool)
 		for _, tr := range s.Trials {
 			k := ix.Keys[tr.E.Key]
 			last := k.Epochs[len(k.Epochs)-1] == tr.E
-			if k.Lock == lock && k.loop && tr.After == nil && last {
+			if k.Lock == lock && k.Loop && tr.After == nil && last {
 				add(0, 0, s.Applied.N)
 			}
 		}
@@ -132,15 +132,15 @@ func (ix *Facts) DuplicatesOf(lock string) Duplicates {
 			continue
 		}
 		d.Jobs++
-		d.Accepted += len(j.terminals)
-		if len(j.terminals) > 0 {
+		d.Accepted += len(j.Terminals)
+		if len(j.Terminals) > 0 {
 			d.Finished++
 		}
-		if len(j.terminals) > 1 {
+		if len(j.Terminals) > 1 {
 			x := ix.duplicate(j)
 			d.List = append(d.List, x)
 			d.Extra += x.Extra
-			d.Maybe += len(j.terminals) - 1 - x.Extra
+			d.Maybe += len(j.Terminals) - 1 - x.Extra
 		}
 	}
 	for _, f := range ix.effects {

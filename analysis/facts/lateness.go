@@ -109,9 +109,9 @@ func (ix *Facts) lateTrial(k *Key, t *Trial) {
 	if t.After != nil {
 		who = t.After.Replica
 	}
-	way, until := ix.wayOf(k.loop, who), t.x.To
+	way, until := ix.wayOf(k.Loop, who), t.Ended.To
 	if until == Open { // the last instant at which it surely had not ended
-		until = t.x.From
+		until = t.Ended.From
 	}
 	t.Late = ix.lateness(t.Start.From, until, way...)
 	if t.Tick != nil {
@@ -128,7 +128,7 @@ func (ix *Facts) lateIn(d *Debt, until int64, waits []stretchOf) (late lateDebt)
 	if len(ix.late) == 0 {
 		return lateDebt{}
 	}
-	way := ix.wayOf(ix.Keys[d.E.Key].loop, d.E.Replica)
+	way := ix.wayOf(ix.Keys[d.E.Key].Loop, d.E.Replica)
 	late.Time = min(d.Time.Lo, ix.lateness(d.Start.From, max(until, d.Start.To), way...))
 	for _, s := range waits {
 		late.Waiting += ix.lateness(s.from, s.to, way...)

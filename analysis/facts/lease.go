@@ -13,43 +13,43 @@ import (
 
 // lease is how long the store owed an epoch its key, and when it really freed it.
 type lease struct {
-	Due   history.Span // last applied renewal + TTL: the end, had nobody cut it short
-	end   history.Span // the instant at which the key was freed
-	gave  *Call        // the give-back that ended it, or may have
-	lost  bool         // freed before it was due, and not by its holder
-	loss  bool         // ... because the store lost its data
-	alive int64        // the last instant at which the key surely carried the epoch, as far as anybody saw
+	Expires  history.Span // last applied renewal + TTL: the end, had nobody cut it short
+	Freed    history.Span // the instant at which the key was freed
+	gave     *Call        // the give-back that ended it, or may have
+	lost     bool         // freed before it was due, and not by its holder
+	loss     bool         // ... because the store lost its data
+	LastSeen int64        // the last instant at which the key surely carried the epoch, as far as anybody saw
 }
 
 // leaseOf fixes e's lease end: due by the last extension, or cut short by a give-back, a loss of the store's data, or a
 // grant to another. Key looks narrow it.
 func (ix *Facts) leaseOf(k *Key, e, next *Epoch) {
-	l := lease{Due: ix.dueOf(e), alive: e.Granted.From}
-	hi := l.Due.To
+	l := lease{Expires: ix.dueOf(e), LastSeen: e.Granted.From}
+	hi := l.Expires.To
 	for _, c := range e.Renewals {
 		switch {
-		case c.outcome == history.OK:
-			l.alive = max(l.alive, c.Span.From)
+		case c.Outcome == history.OK:
+			l.LastSeen = max(l.LastSeen, c.Span.From)
 		case e.goneBy(c):
 			hi = min(hi, c.Span.To)
 		}
 	}
 	for _, c := range e.refusals {
-		l.alive = max(l.alive, c.Span.From)
+		l.LastSeen = max(l.LastSeen, c.Span.From)
 	}
 	if len(e.Looks) > 0 {
 		s := e.Looks[len(e.Looks)-1]
 		if ix.OutlivesLease(e.Lock) {
-			l.alive = max(l.alive, min(s.last().From, l.Due.From))
+			l.LastSeen = max(l.LastSeen, min(s.last().From, l.Expires.From))
 		} else {
-			l.alive = max(l.alive, s.last().From)
+			l.LastSeen = max(l.LastSeen, s.last().From)
 		}
 		hi = ix.vanished(e, s, hi)
 	}
 	if next != nil && next.surelyAfter(e) {
 		hi = min(hi, next.Granted.To)
 	}
-	lo := l.Due.From
+	lo := l.Expires.From
 	ix.gaveWhenAsked(e)
 	lo, hi = ix.giveBack(e, &l, lo, hi)
 	lo, l.loss = ix.storeLoss(e, l, lo)
@@ -59,22 +59,22 @@ func (ix *Facts) leaseOf(k *Key, e, next *Epoch) {
 	}
 	if hi < lo { // somebody else freed it
 		l.lost = true
-		lo = min(l.alive, hi)
+		lo = min(l.LastSeen, hi)
 		if taken != nil {
 			lo = max(lo, min(taken.From, hi))
 		}
 	}
-	if !l.lost && l.alive > hi && (l.gave == nil || l.gave.outcome != history.OK) { // still there: an extension of unknown outcome was applied later than anybody waited for it
+	if !l.lost && l.LastSeen > hi && (l.gave == nil || l.gave.Outcome != history.OK) { // still there: an extension of unknown outcome was applied later than anybody waited for it
 		hi = Open
 		if next != nil && next.surelyAfter(e) {
-			hi = max(l.alive, next.Granted.To)
+			hi = max(l.LastSeen, next.Granted.To)
 		}
 	}
-	if l.alive <= hi {
-		lo = max(lo, l.alive)
+	if l.LastSeen <= hi {
+		lo = max(lo, l.LastSeen)
 	}
-	l.end = history.Span{From: lo, To: hi}
-	e.Life = l
+	l.Freed = history.Span{From: lo, To: hi}
+	e.Lease = l
 }
 
 // pttlRounding is how much more than PTTL says a key may have left: it counts whole milliseconds.
@@ -83,7 +83,7 @@ const pttlRounding = int64(1e6)
 // takenFrom is when a confirmed fault took the key from under e; nil where none did. The fault names the epoch whose token it found.
 func (ix *Facts) takenFrom(e *Epoch) *history.Span {
 	for _, s := range ix.Shots {
-		if s.Does.AtKey && s.Applied != nil && s.confirmed != nil && s.void == nil && s.key == e.Key && s.epoch == e.ID && ix.Keys[e.Key].at(e.ID, s.Applied.Span) == e {
+		if s.Does.AtKey && s.Applied != nil && s.confirmed != nil && s.Voided == nil && s.Key == e.Key && s.Epoch == e.ID && ix.Keys[e.Key].at(e.ID, s.Applied.Span) == e {
 			return &s.Applied.Span
 		}
 	}
@@ -120,13 +120,13 @@ func (ix *Facts) dueOf(e *Epoch) history.Span {
 		due.To = max(due.To, Plus(Plus(at.To, ttl), ix.Cal.Expiry))
 	}
 	for _, c := range e.Acquires {
-		if c.outcome != history.Fail {
+		if c.Outcome != history.Fail {
 			extend(e.Granted, c.ttl, e.sure)
 		}
 	}
 	for _, c := range e.Renewals {
-		if c.outcome != history.Fail {
-			extend(c.applied(ix.flight(p.OpTimeout)), c.ttl, c.outcome == history.OK)
+		if c.Outcome != history.Fail {
+			extend(c.applied(ix.flight(p.OpTimeout)), c.ttl, c.Outcome == history.OK)
 		}
 	}
 	var seen int64 // the latest end that a look allows
@@ -135,8 +135,8 @@ func (ix *Facts) dueOf(e *Epoch) history.Span {
 		case s.pttl == -1 && i == len(e.Looks)-1:
 			return history.Span{From: Open, To: Open}
 		case s.pttl > 0:
-			due.From = max(due.From, s.first.From+s.pttl-s.slack)
-			seen = s.first.To + s.pttl + pttlRounding + ix.Cal.Expiry
+			due.From = max(due.From, s.First.From+s.pttl-s.slack)
+			seen = s.First.To + s.pttl + pttlRounding + ix.Cal.Expiry
 		}
 	}
 	if seen > 0 && (due.From > due.To || due.To == Open || unsure && seen > due.To) { // nobody tells of the extension, but the looks do
@@ -157,10 +157,10 @@ func (ix *Facts) flight(timeout time.Duration) int64 {
 }
 
 // vanished lowers hi to the first look that no longer showed the epoch.
-func (ix *Facts) vanished(e *Epoch, s *stretch, hi int64) int64 {
+func (ix *Facts) vanished(e *Epoch, s *keyState, hi int64) int64 {
 	free := int64(Open)
 	if s.next != nil {
-		free = s.next.first.To
+		free = s.next.First.To
 	}
 	if s.last().From <= hi || ix.OutlivesLease(e.Lock) {
 		return min(hi, free)
@@ -184,7 +184,7 @@ func (ix *Facts) giveBack(e *Epoch, l *lease, lo, hi int64) (int64, int64) {
 	}
 	for _, c := range releases {
 		switch {
-		case c.outcome == history.OK:
+		case c.Outcome == history.OK:
 			if c.Span.From > hi && ix.OutlivesLease(e.Lock) { // its lease had run out, and its name still stood there
 				continue
 			}
@@ -200,7 +200,7 @@ func (ix *Facts) giveBack(e *Epoch, l *lease, lo, hi int64) (int64, int64) {
 			return c.Span.From, min(hi, c.Span.To)
 		case e.goneBy(c):
 			hi = min(hi, c.Span.To)
-		case c.outcome == history.Unknown:
+		case c.Outcome == history.Unknown:
 			if l.gave == nil {
 				l.gave = c
 			}
@@ -214,13 +214,13 @@ func (ix *Facts) giveBack(e *Epoch, l *lease, lo, hi int64) (int64, int64) {
 // proves that it did not.
 func (ix *Facts) storeLoss(e *Epoch, l lease, lo int64) (int64, bool) {
 	for _, loss := range ix.losses {
-		at := max(loss.From, e.Granted.From)                                 // it may have come before the grant, which is then not lost
-		if loss.To > e.Granted.From && at < l.Due.To && l.alive <= loss.To { // its holder may also have given it back before
+		at := max(loss.From, e.Granted.From)                                        // it may have come before the grant, which is then not lost
+		if loss.To > e.Granted.From && at < l.Expires.To && l.LastSeen <= loss.To { // its holder may also have given it back before
 			return min(at, lo), true
 		}
-		renewed := slices.ContainsFunc(e.Renewals, func(c *Call) bool { return c.outcome == history.OK && c.Span.From > loss.To })
-		if loss.To > e.Granted.From && l.alive > loss.To && l.alive < l.Due.From && !renewed && ix.FailsOver() { // there, but with an older end
-			return min(l.alive, lo), true
+		renewed := slices.ContainsFunc(e.Renewals, func(c *Call) bool { return c.Outcome == history.OK && c.Span.From > loss.To })
+		if loss.To > e.Granted.From && l.LastSeen > loss.To && l.LastSeen < l.Expires.From && !renewed && ix.FailsOver() { // there, but with an older end
+			return min(l.LastSeen, lo), true
 		}
 	}
 	return lo, false
@@ -231,7 +231,7 @@ func (e *Epoch) goneBy(c *Call) bool { return gone(c) && e.Granted.To <= c.Span.
 
 // gone reports that the store said: not yours.
 func gone(c *Call) bool {
-	return c.outcome == history.Fail && (c.result == history.ResultAbsent || c.result == history.ResultOther)
+	return c.Outcome == history.Fail && (c.Result == history.ResultAbsent || c.Result == history.ResultOther)
 }
 
 // endless finds locks whose keys a look shows without an expiry: if such a holder dies, nobody ever gets its key.
@@ -239,10 +239,10 @@ func (ix *Facts) endless() {
 	if !ix.Exp.Leases() {
 		return
 	}
-	seen := map[string][]*stretch{}
+	seen := map[string][]*keyState{}
 	var locks []string
 	for _, k := range ix.KeyOrder {
-		for _, s := range k.looks {
+		for _, s := range k.Looks {
 			if e := k.of(s); s.pttl != -1 || e == nil || e.Stranger || ix.OutlivesLease(k.Lock) {
 				continue
 			}
@@ -259,7 +259,7 @@ func (ix *Facts) endless() {
 		}
 		s := seen[lock][0]
 		ix.findAs(verdict.FindingNoExpiry, fmt.Sprintf("lock %s: %s had no expiry, such as epoch %s at %s",
-			lock, figures.Plural(len(evidence), "epoch"), s.epoch, figures.Clock(s.first.From)), evidence...)
+			lock, figures.Plural(len(evidence), "epoch"), s.epoch, figures.Clock(s.First.From)), evidence...)
 	}
 }
 
@@ -268,5 +268,5 @@ func (ix *Facts) lastSign(incarnation string) history.Span {
 	if d, ok := ix.Deaths[incarnation]; ok {
 		return d.Span
 	}
-	return history.Span{From: ix.claims[incarnation], To: Open}
+	return history.Span{From: ix.LastWord[incarnation], To: Open}
 }

@@ -34,7 +34,7 @@ func (ix *Facts) order(k *Key) {
 	})
 	sortByFence(k.Epochs, trusted)
 	for i, e := range k.Epochs {
-		e.rank = i + 1
+		e.Rank = i + 1
 		e.unfenced = segment(e, trusted) == 1
 		k.Broken = k.Broken || e.unfenced
 	}
@@ -118,10 +118,10 @@ func (e *Epoch) sighted() int64 {
 		at = max(at, c.Span.From)
 	}
 	for _, s := range e.Looks {
-		at = max(at, s.first.From)
+		at = max(at, s.First.From)
 	}
 	for _, c := range e.Renewals {
-		if c.outcome == history.OK {
+		if c.Outcome == history.OK {
 			at = max(at, c.Span.From)
 		}
 	}
@@ -133,7 +133,7 @@ func (a *Epoch) surelyAfter(b *Epoch) bool {
 	if a.unfenced || a.Fence == 0 || b.Fence == 0 {
 		return b.Granted.Before(a.Granted)
 	}
-	return a.rank > b.rank
+	return a.Rank > b.Rank
 }
 
 // Between any two looks, however close, grants may come and go. What is known from looks alone therefore begins no later than the last look
@@ -145,7 +145,7 @@ func (ix *Facts) firstAfter(k *Key, e, next *Epoch) history.Span {
 	if len(next.Looks) == 0 || next.Looks[0].direct {
 		return g
 	}
-	since := min(g.From, e.Life.end.From) // before that, the key was e's
+	since := min(g.From, e.Lease.Freed.From) // before that, the key was e's
 	hidden := func(w history.Span) {
 		if w.From < g.From && !ix.filled(k, w) {
 			g.From = max(w.From, since)
@@ -153,9 +153,9 @@ func (ix *Facts) firstAfter(k *Key, e, next *Epoch) history.Span {
 	}
 	s := next.Looks[0]
 	if s.prev.From == never {
-		hidden(history.Span{From: since, To: s.first.To})
+		hidden(history.Span{From: since, To: s.First.To})
 	} else {
-		hidden(history.Span{From: s.prev.From, To: s.first.To})
+		hidden(history.Span{From: s.prev.From, To: s.First.To})
 	}
 	for _, w := range ix.Probes[ix.Looker(k.Lock)].Blinds(history.Span{From: since, To: g.To}, ix.MaxGap(ix.Looker(k.Lock))) {
 		hidden(w)
@@ -180,8 +180,8 @@ func (ix *Facts) filled(k *Key, w history.Span) bool {
 		}
 	}
 	flight := ix.flight(ix.policy(k.Lock).Acquire.Timeout)
-	return !slices.ContainsFunc(k.attempts, func(c *Call) bool {
-		if c.outcome != history.Unknown || k.Find(c.epoch).sure {
+	return !slices.ContainsFunc(k.Attempts, func(c *Call) bool {
+		if c.Outcome != history.Unknown || k.Find(c.Epoch).sure {
 			return false
 		}
 		_, may := c.applied(flight).Intersect(w)

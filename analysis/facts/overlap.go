@@ -65,7 +65,7 @@ func (ix *Facts) holds(k *Key, level string) (sure, maybe []stretchOf, n int) {
 			}
 		}
 		sure, maybe = append(sure, m...), append(maybe, M...)
-		if c := e.Life.gave; c != nil && c.outcome == history.OK && !e.unfenced && e.stoppedBefore(c) {
+		if c := e.Lease.gave; c != nil && c.Outcome == history.OK && !e.unfenced && e.stoppedBefore(c) {
 			for _, h := range hs {
 				free = max(free, h.End.To)
 			}
@@ -84,14 +84,14 @@ func (ix *Facts) heldAt(e *Epoch, level string) []held {
 	}
 	var hs []held
 	for _, w := range e.Works {
-		hs = append(hs, held{w.start, w.end})
+		hs = append(hs, held{w.Start, w.End})
 	}
 	return hs
 }
 
 // stoppedBefore reports that all of e's work had surely ended when the release was sent.
 func (e *Epoch) stoppedBefore(c *Call) bool {
-	return !slices.ContainsFunc(e.Works, func(w *work) bool { return !w.exited() || w.end.To > c.sent.To })
+	return !slices.ContainsFunc(e.Works, func(w *Stint) bool { return !w.exited() || w.End.To > c.Sent.To })
 }
 
 // cutOut removes p from the stretches.
@@ -125,10 +125,10 @@ func (ix *Facts) EffectOverlap(lock string) Fencing {
 	var f Fencing
 	for _, k := range ix.KeysOf(lock) {
 		var top *Epoch // latest-granted epoch with an accepted effect so far
-		for _, x := range k.effects {
+		for _, x := range k.Effects {
 			f.N++
 			ix.countEffect(&f, x, top)
-			if x.fresh() && x.Epoch.rank > 0 && !x.Epoch.Ghost && (top == nil || x.Epoch.rank > top.rank) {
+			if x.Fresh() && x.Epoch.Rank > 0 && !x.Epoch.Ghost && (top == nil || x.Epoch.Rank > top.Rank) {
 				top = x.Epoch
 			}
 		}
@@ -137,7 +137,7 @@ func (ix *Facts) EffectOverlap(lock string) Fencing {
 }
 
 func (ix *Facts) countEffect(f *Fencing, x *effect, top *Epoch) {
-	stale := top != nil && x.Epoch.rank < top.rank
+	stale := top != nil && x.Epoch.Rank < top.Rank
 	// Of two holds by one token nobody knows which wrote, nor who wrote what only the key's holder at that time is told by.
 	surely := stale && top.surelyAfter(x.Epoch) && !x.Epoch.reused && !top.reused && (!x.Foreign || x.named())
 	if !x.Accepted {
@@ -150,7 +150,7 @@ func (ix *Facts) countEffect(f *Fencing, x *effect, top *Epoch) {
 		}
 		return
 	}
-	if !x.fresh() {
+	if !x.Fresh() {
 		return
 	}
 	unowned, maybe := x.unowned()
@@ -178,7 +178,7 @@ func (f *effect) owned() bool {
 	case "other", "none":
 		return false
 	}
-	return f.Epoch.rank > 0 && f.span.From >= f.Epoch.Granted.From && f.span.To <= f.Epoch.Life.end.From
+	return f.Epoch.Rank > 0 && f.Span.From >= f.Epoch.Granted.From && f.Span.To <= f.Epoch.Lease.Freed.From
 }
 
 // unowned reports whether the effect was applied after its epoch had lost the key: by whom the lock named at that moment, else
@@ -193,18 +193,18 @@ func (f *effect) unowned() (surely, maybe bool) {
 	if f.unsure { // its writer may have had the key again, between two looks
 		return false, true
 	}
-	end := f.Epoch.Life.end
-	if f.Epoch.rank == 0 || end.From == Open {
+	end := f.Epoch.Lease.Freed
+	if f.Epoch.Rank == 0 || end.From == Open {
 		return false, false
 	}
-	return f.span.From > end.To && !f.Epoch.reused, f.span.To > end.From && !f.beforeRelease()
+	return f.Span.From > end.To && !f.Epoch.reused, f.Span.To > end.From && !f.beforeRelease()
 }
 
 // beforeRelease reports that the epoch's key was given back no sooner than by a release that its holder sent when it had the answer to
 // this write: the order of one process's doings holds, however wide its clock makes their brackets.
 func (f *effect) beforeRelease() bool {
-	gave := f.Epoch.Life.gave
-	return gave != nil && f.claim.told() && f.claim.by == gave.source && f.claim.ret < gave.told && f.Epoch.Life.end.From >= gave.Span.From
+	gave := f.Epoch.Lease.gave
+	return gave != nil && f.claim.told() && f.claim.by == gave.Source && f.claim.ret < gave.told && f.Epoch.Lease.Freed.From >= gave.Span.From
 }
 
 // stretchOf is a stretch of time in which holder held.

@@ -12,7 +12,7 @@ import (
 // was surely before it.
 func TestWhatIsSurelyHeldIsPossiblyHeld(t *testing.T) {
 	first := &Epoch{Belief: &held{Start: history.Span{From: 10, To: 11}, End: history.Span{From: 30, To: 31}}}
-	first.Life.gave = &Call{outcome: history.OK, sent: history.Span{From: 30, To: 30}}
+	first.Lease.gave = &Call{Outcome: history.OK, Sent: history.Span{From: 30, To: 30}}
 	second := &Epoch{Belief: &held{Start: history.Span{From: 15, To: 20}, End: history.Span{From: 30, To: 32}}}
 	sure, maybe, _ := (&Facts{}).holds(&Key{Epochs: []*Epoch{first, second}}, verdict.LevelBelief)
 	if lo, hi := excess(sure), excess(maybe); lo != 10 || hi != 16 {

@@ -44,12 +44,12 @@ func (ix *Facts) takePausesOff() {
 // workedOn is an effect of e that was surely issued inside the pause, as by a child process that goes on; nil where there is none. What
 // was on its way when its writer was stopped may be applied later.
 func (ix *Facts) workedOn(e *Epoch, p Pause) *effect {
-	for _, f := range e.effects {
-		sent := f.span.From - ix.flight(ix.policy(e.Lock).OpTimeout)
+	for _, f := range e.Effects {
+		sent := f.Span.From - ix.flight(ix.policy(e.Lock).OpTimeout)
 		if f.claim.entry == f {
 			sent = max(sent, f.claim.sent)
 		}
-		if sent > p.Surest.From && f.span.To < p.Surest.To {
+		if sent > p.Surest.From && f.Span.To < p.Surest.To {
 			return f
 		}
 	}

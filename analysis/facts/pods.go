@@ -25,14 +25,14 @@ func (s *Shot) noteDeath(ix *Facts) {
 	if d == nil {
 		return
 	}
-	ix.claims[s.victim] = max(ix.claims[s.victim], d.Sign)
-	switch seen, known := ix.Deaths[s.victim]; {
+	ix.LastWord[s.Victim] = max(ix.LastWord[s.Victim], d.Sign)
+	switch seen, known := ix.Deaths[s.Victim]; {
 	case known: // it lived at the sign, whoever saw that
 		seen.From = min(max(seen.From, d.Sign), seen.To)
-		ix.Deaths[s.victim] = seen
+		ix.Deaths[s.Victim] = seen
 	case d.End != nil:
 		end := history.Span{From: min(max(d.Sign, d.End.From), d.End.To), To: d.End.To}
-		ix.Deaths[s.victim] = death{Span: end, n: s.confirmed.N}
+		ix.Deaths[s.Victim] = death{Span: end, n: s.confirmed.N}
 	}
 }
 
@@ -41,11 +41,11 @@ func (s *Shot) noteDeath(ix *Facts) {
 // back, it is either.
 func (ix *Facts) struckAt(s *Shot, e *Epoch) history.Span {
 	d := s.death()
-	if d == nil || s.handedOver(e) && e.Life.gave.outcome == history.OK {
+	if d == nil || s.handedOver(e) && e.Lease.gave.Outcome == history.OK {
 		return s.Applied.Span
 	}
 	end := history.Span{From: d.Sign, To: Open}
-	if seen, known := ix.Deaths[s.victim]; known { // it may have been seen when the shot was no longer waited for
+	if seen, known := ix.Deaths[s.Victim]; known { // it may have been seen when the shot was no longer waited for
 		end = seen.Span
 	}
 	if s.handedOver(e) {
@@ -56,15 +56,15 @@ func (ix *Facts) struckAt(s *Shot, e *Epoch) history.Span {
 
 // handedOver reports that e was given back after the fault.
 func (s *Shot) handedOver(e *Epoch) bool {
-	gave := e.Life.gave
-	return gave != nil && gave.sent.From >= s.Applied.From
+	gave := e.Lease.gave
+	return gave != nil && gave.Sent.From >= s.Applied.From
 }
 
 // mayHaveGiven reports an epoch of an observed system that its holder may have given back without a word: nobody claims there, and what
 // comes and goes between two looks is not seen. Where a watch saw the name of another pod written over its own, nothing came between, and
 // the dead give nothing back.
 func (ix *Facts) mayHaveGiven(e *Epoch) bool {
-	if !ix.Exp.Observed() || e.Life.gave != nil {
+	if !ix.Exp.Observed() || e.Lease.gave != nil {
 		return false
 	}
 	if n := len(e.Looks); n > 0 {
@@ -81,8 +81,8 @@ func (ix *Facts) mayHaveGiven(e *Epoch) bool {
 // UnseenEnd is a victim that held a key of the lock and of whose process nobody saw the end; "" = there is none.
 func (ix *Facts) UnseenEnd(lock string) string {
 	for _, s := range ix.Shots {
-		if _, seen := ix.Deaths[s.victim]; s.death() != nil && !seen && s.Locks[lock] {
-			return s.victim
+		if _, seen := ix.Deaths[s.Victim]; s.death() != nil && !seen && s.Locks[lock] {
+			return s.Victim
 		}
 	}
 	return ""
@@ -129,6 +129,32 @@ func (ix *Facts) wrongVictim(t *Trial) {
 // namedByValue reports that the lock's own value names its holder, which may be that of a next life as well.
 func (e *Epoch) namedByValue() bool { return e.named == "" || e.named == "value" }
 
+// HolderOf is who is known to have held e, and until when it relied on the lock; nil where it never did. Where nobody tells of belief,
+// whoever is said to hold, or was found to by a fault, does so until its death or the end of the lease.
+func (ix *Facts) HolderOf(e *Epoch) (who string, until *history.Span) {
+	who = e.Replica
+	switch {
+	case e.Belief != nil:
+		return who, &e.Belief.End
+	case !ix.Exp.Observed() || e.Stranger:
+		return who, nil
+	}
+	for _, s := range ix.Shots {
+		if who == "" && s.Key == e.Key && s.Epoch == e.ID && s.Effective() && ix.Keys[e.Key].at(e.ID, s.Applied.Span) == e {
+			who = s.Victim
+		}
+	}
+	end := e.Lease.Freed
+	switch d, dead := ix.Deaths[who]; {
+	case !dead:
+	case ix.extendedAfter(e, d) == nil:
+		end = first(end, d.Span)
+	case !e.namedByValue(): // it was another's all along
+		who = ""
+	}
+	return who, &end
+}
+
 // extendedAfter is the first extension of e that its holder cannot have sent, because it was dead for longer than a call may be on its
 // way; nil where there is none.
 func (ix *Facts) extendedAfter(e *Epoch, d death) *Call {
@@ -142,16 +168,16 @@ func (ix *Facts) extendedAfter(e *Epoch, d death) *Call {
 }
 
 // shown is a call of e's holder that a look shows to have succeeded.
-func (e *Epoch) shown(s *stretch, result string) *Call {
-	at := s.first
+func (e *Epoch) shown(s *keyState, result string) *Call {
+	at := s.First
 	if s.prev.From != never {
 		at.From = s.prev.From
 	}
-	return &Call{source: e.Replica, epoch: e.ID, sent: at, Span: at, outcome: history.OK, result: result, n: s.n, exited: true}
+	return &Call{Source: e.Replica, Epoch: e.ID, Sent: at, Span: at, Outcome: history.OK, Result: result, n: s.n, Returned: true}
 }
 
 // handBack notes that a look showed e's holder to have given the lock back.
-func (e *Epoch) handBack(s *stretch) {
+func (e *Epoch) handBack(s *keyState) {
 	e.back = e.shown(s, history.ResultReleased)
 }
 
@@ -162,11 +188,11 @@ func (ix *Facts) gaveWhenAsked(e *Epoch) {
 		return
 	}
 	gone := e.Looks[len(e.Looks)-1].next
-	if gone == nil || gone.epoch != "" || gone.first.To >= ix.dueOf(e).From {
+	if gone == nil || gone.epoch != "" || gone.First.To >= ix.dueOf(e).From {
 		return
 	}
 	for _, s := range ix.Shots {
-		if d := s.death(); s.Class() == verdict.ClassHandOver && s.victim == e.Replica && d != nil && d.End != nil &&
+		if d := s.death(); s.Class() == verdict.ClassHandOver && s.Victim == e.Replica && d != nil && d.End != nil &&
 			gone.prev.From >= s.Applied.From && gone.prev.From <= d.End.To {
 			e.handBack(gone)
 		}

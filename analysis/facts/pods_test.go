@@ -8,10 +8,10 @@ import (
 
 // What is told first came first, whatever the brackets: those of two lines of one life are not equally wide.
 func TestTheOrderOfAPodsDoingsIsThatOfItsLines(t *testing.T) {
-	gave := &Call{source: "r1.1", outcome: history.OK, told: 7, sent: history.Span{From: 100, To: 140}}
+	gave := &Call{Source: "r1.1", Outcome: history.OK, told: 7, Sent: history.Span{From: 100, To: 140}}
 	for n, want := range map[int64]bool{6: true, 8: false} {
-		w := &work{exit: n, by: "r1.1", end: history.Span{From: 110, To: 120}}
-		e := &Epoch{Life: lease{gave: gave}}
+		w := &Stint{exit: n, by: "r1.1", End: history.Span{From: 110, To: 120}}
+		e := &Epoch{Lease: lease{gave: gave}}
 		if e.stoppedToGive(w) != want {
 			t.Errorf("line %d, and the release in line 7: stopped before it: %t", n, !want)
 		}
@@ -22,7 +22,7 @@ func TestTheOrderOfAPodsDoingsIsThatOfItsLines(t *testing.T) {
 // says how late the answer was.
 func TestTheAnswerOfAPodIsKnownAsFarAsItsLineSays(t *testing.T) {
 	for answered, want := range map[int64]history.Span{0: {From: 100, To: 130}, 105: {From: 105, To: 130}} {
-		c := &Call{sent: history.Span{From: 100, To: 101}, Span: history.Span{From: 100, To: Open}}
+		c := &Call{Sent: history.Span{From: 100, To: 101}, Span: history.Span{From: 100, To: Open}}
 		c.finish(&history.Event{Span: history.Span{From: 100, To: 130}, Clock: history.ClockBounds, Outcome: history.Fail,
 			Call: &history.Call{Result: history.ResultHeld, Answered: answered}})
 		if c.answered != want {

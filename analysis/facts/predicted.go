@@ -41,10 +41,10 @@ func (ix *Facts) Predicted(takeovers []verdict.Takeover) (out []verdict.Predicte
 func (ix *Facts) Disturbed(t *Trial) bool {
 	k := ix.Keys[t.E.Key]
 	return !ix.standing(k, t.Shot, t.E) || slices.ContainsFunc(ix.Shots, func(s *Shot) bool {
-		return s != t.Shot && s.Applied != nil && s.Applied.From <= t.x.To && s.Over.To >= t.Start.From
-	}) || slices.ContainsFunc(k.attempts, func(c *Call) bool {
-		plain := c.outcome == history.OK || c.outcome == history.Fail && c.result == history.ResultHeld
-		return !plain && c.Span.From <= t.x.To && c.Span.To >= t.Start.From
+		return s != t.Shot && s.Applied != nil && s.Applied.From <= t.Ended.To && s.Over.To >= t.Start.From
+	}) || slices.ContainsFunc(k.Attempts, func(c *Call) bool {
+		plain := c.Outcome == history.OK || c.Outcome == history.Fail && c.Result == history.ResultHeld
+		return !plain && c.Span.From <= t.Ended.To && c.Span.To >= t.Start.From
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 type reader struct {
 	ix    *Facts
 	calls map[callKey]*Call // until they return
-	works map[opKey]*work   // by source and op
+	works map[opKey]*Stint  // by source and op
 	waits map[opKey]*wait   // likewise
 	shots map[string]*Shot
 	ends  history.Ends     // observed systems: of leases, by key
@@ -27,7 +27,7 @@ type reader struct {
 type callKey struct{ verb, source, op string }
 
 func newReader(ix *Facts) *reader {
-	return &reader{ix: ix, calls: map[callKey]*Call{}, works: map[opKey]*work{}, waits: map[opKey]*wait{}, shots: map[string]*Shot{}, ends: history.Ends{},
+	return &reader{ix: ix, calls: map[callKey]*Call{}, works: map[opKey]*Stint{}, waits: map[opKey]*wait{}, shots: map[string]*Shot{}, ends: history.Ends{},
 		seen: map[uint64]int64{}, disputed: map[string]bool{}}
 }
 
@@ -70,10 +70,10 @@ func (r *reader) read(ev *history.Event) {
 	case ev.Match != nil:
 		ix.Lines.Take(ev)
 	case ev.Object != nil && ev.Object.Gone && ev.Object.Incarnation != "":
-		ix.gone = append(ix.gone, ev)
+		ix.Gone = append(ix.Gone, ev)
 	}
 	if ev.Source != "runner" && !strings.HasPrefix(ev.Source, "probe:") {
-		ix.claims[ev.Source] = max(ix.claims[ev.Source], ev.From)
+		ix.LastWord[ev.Source] = max(ix.LastWord[ev.Source], ev.From)
 	}
 }
 
@@ -81,14 +81,14 @@ func (r *reader) read(ev *history.Event) {
 func (ix *Facts) hear(incarnation string, start history.Span) {
 	if !ix.heard[incarnation] {
 		ix.heard[incarnation] = true
-		ix.lifeOrder = append(ix.lifeOrder, firstHeard{incarnation, start})
+		ix.Lives = append(ix.Lives, firstHeard{incarnation, start})
 	}
 }
 
 func (r *reader) replica(ev *history.Event) {
 	ix, who := r.ix, ev.Replica.Incarnation
 	if ev.Replica.Called != "" {
-		ix.called[who] = ev.Replica.Called
+		ix.Called[who] = ev.Replica.Called
 	}
 	switch ev.Kind {
 	case history.ReplicaStart:
@@ -141,7 +141,7 @@ func (r *reader) loss(ev *history.Event) {
 		r.ix.LostLedger = append(r.ix.LostLedger, "the "+lostOf(ev.Incarnation.Store)+" lost "+what+" at "+figures.Clock(ev.From))
 		return
 	}
-	r.ix.losses, r.ix.Lives = append(r.ix.losses, ev.Span), append(r.ix.Lives, ev)
+	r.ix.losses, r.ix.Incarnations = append(r.ix.losses, ev.Span), append(r.ix.Incarnations, ev)
 }
 
 // lostOf is what has lost something, in words.
@@ -181,7 +181,7 @@ func (r *reader) call(ev *history.Event) {
 		r.ix.raise(ev, "")
 	}
 	if c == nil {
-		c = &Call{source: ev.Source, epoch: ev.Epoch, sent: ev.Span, Span: history.Span{From: ev.From, To: Open}, outcome: history.Unknown, told: ev.N, n: ev.N}
+		c = &Call{Source: ev.Source, Epoch: ev.Epoch, Sent: ev.Span, Span: history.Span{From: ev.From, To: Open}, Outcome: history.Unknown, told: ev.N, n: ev.N}
 		k.addCall(verb, c)
 		r.ix.claimed[k.Lock] = true
 		r.ix.asked[k.Lock] = r.ix.asked[k.Lock] || verb == "acquire"
@@ -212,11 +212,11 @@ func (r *reader) call(ev *history.Event) {
 }
 
 func (k *Key) addCall(verb string, c *Call) {
-	e := k.epoch(c.epoch)
+	e := k.epoch(c.Epoch)
 	switch verb {
 	case "acquire":
 		e.Acquires = append(e.Acquires, c)
-		k.attempts = append(k.attempts, c)
+		k.Attempts = append(k.Attempts, c)
 	case "renew":
 		e.Renewals = append(e.Renewals, c)
 	case "release", "undo":
@@ -225,14 +225,14 @@ func (k *Key) addCall(verb string, c *Call) {
 }
 
 func (c *Call) finish(ev *history.Event) {
-	c.exited = true
+	c.Returned = true
 	c.Span.To = max(c.Span.From, ev.To)
 	c.answered = history.At(c.Span.To)
 	if ev.Clock == history.ClockBounds {
 		c.answered.From = min(max(c.Span.From, ev.Call.Answered), c.Span.To)
 	}
 	c.said, c.fence = ev.Outcome, ev.Fence
-	c.outcome, c.result, c.holder, c.fault, c.n = ev.Outcome, ev.Call.Result, ev.Call.Holder, ev.Call.Fault, ev.N
+	c.Outcome, c.Result, c.holder, c.fault, c.n = ev.Outcome, ev.Call.Result, ev.Call.Holder, ev.Call.Fault, ev.N
 }
 
 func (r *reader) work(ev *history.Event) {
@@ -240,7 +240,7 @@ func (r *reader) work(ev *history.Event) {
 	r.ix.hear(ev.Source, history.Span{To: ev.To})
 	pair := opKey{ev.Source, ev.Op}
 	if ev.Kind == history.WorkEnter {
-		w := &work{subject: ev.Work.Subject, start: ev.Span, end: history.Span{From: ev.From, To: Open}, N: ev.N}
+		w := &Stint{subject: ev.Work.Subject, Start: ev.Span, End: history.Span{From: ev.From, To: Open}, N: ev.N}
 		e := k.epoch(ev.Epoch)
 		e.Works = append(e.Works, w)
 		if e.Replica == "" {
@@ -250,22 +250,22 @@ func (r *reader) work(ev *history.Event) {
 		return
 	}
 	if w := r.works[pair]; w != nil {
-		w.end, w.why, w.exit, w.by, w.valid, w.hasValid = ev.Span, ev.Work.Why, ev.N, ev.Source, ev.Work.Valid, ev.Work.HasValid
+		w.End, w.why, w.exit, w.by, w.valid, w.hasValid = ev.Span, ev.Work.Why, ev.N, ev.Source, ev.Work.Valid, ev.Work.HasValid
 		delete(r.works, pair)
 	}
 }
 
 func (r *reader) look(k *Key, ev *history.Event) {
-	s := &stretch{epoch: ev.Epoch, first: ev.Span, prev: history.Span{From: never}, again: history.Span{From: never}, pttl: ev.Look.PTTL, direct: ev.Look.Direct, n: ev.N}
+	s := &keyState{epoch: ev.Epoch, First: ev.Span, prev: history.Span{From: never}, again: history.Span{From: never}, pttl: ev.Look.PTTL, direct: ev.Look.Direct, n: ev.N}
 	if ev.Look.Prev != nil {
 		s.prev, s.prevLeft = *ev.Look.Prev, ev.Look.PrevPTTL
 	}
 	if s.slack = ev.Look.Slack; !ev.Look.Present {
 		s.epoch = ""
 	}
-	var last *stretch
-	if len(k.looks) > 0 {
-		last = k.looks[len(k.looks)-1]
+	var last *keyState
+	if len(k.Looks) > 0 {
+		last = k.Looks[len(k.Looks)-1]
 	}
 	if r.ix.Exp.Observed() {
 		s.extended, s.of = r.ends.Extended(*ev), k.shown(s.epoch, last)
@@ -287,7 +287,7 @@ func (r *reader) look(k *Key, ev *history.Event) {
 		r.dispute(k.Name, ev.Epoch, d, ev.N)
 	}
 	if last == nil {
-		k.looks = append(k.looks, s)
+		k.Looks = append(k.Looks, s)
 		return
 	}
 	if ev.Look.Final && last.epoch == s.epoch { // nothing changed: one more sight of the same state
@@ -295,10 +295,10 @@ func (r *reader) look(k *Key, ev *history.Event) {
 		return
 	}
 	if s.prev.From == never {
-		s.prev = last.first
+		s.prev = last.First
 	}
 	last.next = s
-	k.looks = append(k.looks, s)
+	k.Looks = append(k.Looks, s)
 	if before := k.of(last); ev.Look.Released && before != nil {
 		before.handBack(s)
 	}
@@ -318,21 +318,21 @@ func (r *reader) job(ev *history.Event) {
 		return
 	}
 	k := ix.key(ev)
-	j := &job{id: ev.Job.ID, class: ev.Job.Class, lock: k.Lock, key: k.Name, offered: ev.Span, hold: ev.Job.Hold, n: ev.N}
+	j := &job{ID: ev.Job.ID, class: ev.Job.Class, lock: k.Lock, key: k.Name, offered: ev.Span, hold: ev.Job.Hold, n: ev.N}
 	if ev.Job.Due != nil {
 		j.due = *ev.Job.Due
 	}
-	ix.jobs[j.id] = j
+	ix.jobs[j.ID] = j
 	ix.jobOrder = append(ix.jobOrder, j)
-	k.jobs = append(k.jobs, j)
+	k.Jobs = append(k.Jobs, j)
 }
 
 func (r *reader) abandon(ev *history.Event) {
 	e := r.ix.key(ev).epoch(ev.Epoch)
 	r.ix.raise(ev, ev.Abandon.Reason)
 	switch {
-	case ev.Kind == history.AbandonKind && e.abandoned == nil:
-		e.abandoned = ev
+	case ev.Kind == history.AbandonKind && e.Abandoned == nil:
+		e.Abandoned = ev
 	case ev.Kind == history.FenceObserved && e.fenced == nil:
 		e.fenced = ev
 	case ev.Kind == history.UnownedEnter && e.unowned == nil:

@@ -14,16 +14,16 @@ import (
 // refute holds what is claimed of the key's epochs against the looks. A call that a look speaks against has no known outcome: it may
 // have reached the store later, or never. One finding for each epoch and kind of call.
 func (ix *Facts) refute(k *Key) {
-	if len(k.looks) == 0 || ix.OutlivesLease(k.Lock) {
+	if len(k.Looks) == 0 || ix.OutlivesLease(k.Lock) {
 		return
 	}
-	for i := 0; i < len(k.looks); i++ {
-		s := sighting{first: k.looks[i], last: k.looks[i]}
+	for i := 0; i < len(k.Looks); i++ {
+		s := sighting{first: k.Looks[i], last: k.Looks[i]}
 		if i > 0 {
-			s.before = k.looks[i-1]
+			s.before = k.Looks[i-1]
 		}
-		for ; i+1 < len(k.looks) && k.looks[i+1].epoch == s.first.epoch; i++ {
-			s.last = k.looks[i+1]
+		for ; i+1 < len(k.Looks) && k.Looks[i+1].epoch == s.first.epoch; i++ {
+			s.last = k.Looks[i+1]
 		}
 		e := k.Find(s.first.epoch)
 		if s.first.epoch == "" || e == nil || ix.forgotten(e) {
@@ -36,8 +36,8 @@ func (ix *Facts) refute(k *Key) {
 
 // sighting is one unbroken row of looks that show the same epoch.
 type sighting struct {
-	before      *stretch // what the key showed until then; nil where nobody had looked
-	first, last *stretch
+	before      *keyState // what the key showed until then; nil where nobody had looked
+	first, last *keyState
 }
 
 // forgotten reports that a fail-over may have brought e back, or an older end of its lease.
@@ -57,7 +57,7 @@ func (ix *Facts) refuteEnds(e *Epoch, s sighting) {
 	seen := s.last.last().From
 	var told *Call
 	for _, c := range slices.Concat(e.Releases, e.Renewals) {
-		ended := c.outcome == history.OK && slices.Contains(e.Releases, c) || gone(c) && e.shownBy(c.Span.From)
+		ended := c.Outcome == history.OK && slices.Contains(e.Releases, c) || gone(c) && e.shownBy(c.Span.From)
 		between := s.before != nil && s.before.last().To >= c.Span.From // it may have been free meanwhile
 		if !ended || seen <= c.Span.To || between || !ix.sameStore(c.Span.From, seen) {
 			continue
@@ -77,12 +77,12 @@ func (ix *Facts) refuteEnds(e *Epoch, s sighting) {
 
 // shownBy reports that e was surely granted by t, as its caller or a look says: a call that came before it shows nothing.
 func (e *Epoch) shownBy(t int64) bool {
-	return slices.ContainsFunc(e.Acquires, func(c *Call) bool { return c.outcome == history.OK && c.Span.To <= t }) ||
-		slices.ContainsFunc(e.Looks, func(s *stretch) bool { return s.first.To <= t })
+	return slices.ContainsFunc(e.Acquires, func(c *Call) bool { return c.Outcome == history.OK && c.Span.To <= t }) ||
+		slices.ContainsFunc(e.Looks, func(s *keyState) bool { return s.First.To <= t })
 }
 
 // after is the look that ended the stretch, 0 where none did.
-func (s *stretch) after() int64 {
+func (s *keyState) after() int64 {
 	if s.next == nil {
 		return 0
 	}
@@ -90,12 +90,12 @@ func (s *stretch) after() int64 {
 }
 
 func (c *Call) refute() {
-	c.outcome, c.result, c.Refuted = history.Unknown, "", true
+	c.Outcome, c.Result, c.Refuted = history.Unknown, "", true
 }
 
 // refuteKeeps finds renewals that were claimed to have succeeded, while the lease ran down, or when e was gone for good.
 func (ix *Facts) refuteKeeps(e *Epoch, s sighting) {
-	kept := slices.DeleteFunc(slices.Clone(e.Renewals), func(c *Call) bool { return c.outcome != history.OK })
+	kept := slices.DeleteFunc(slices.Clone(e.Renewals), func(c *Call) bool { return c.Outcome != history.OK })
 	if len(kept) == 0 {
 		return
 	}
@@ -129,7 +129,7 @@ func (ix *Facts) refuteKeeps(e *Epoch, s sighting) {
 	}
 	if gone := s.last.next; gone != nil && e.Looks[len(e.Looks)-1] == s.last {
 		for _, c := range kept {
-			if !c.Refuted && c.Span.From > gone.first.To && ix.sameStore(gone.first.From, c.Span.To) && !e.askedAfter(gone.first.From) {
+			if !c.Refuted && c.Span.From > gone.First.To && ix.sameStore(gone.First.From, c.Span.To) && !e.askedAfter(gone.First.From) {
 				refute(c, gone.n, fmt.Sprintf("the probe saw the key carry %s meanwhile", cmp.Or(gone.epoch, "nothing")))
 			}
 		}
@@ -158,7 +158,7 @@ func (s sighting) remains() []remaining {
 		}
 	}
 	for l := s.first; ; l = l.next {
-		add(l.first, l.pttl, l.n)
+		add(l.First, l.pttl, l.n)
 		if l.again.From != never {
 			add(l.again, l.againLeft, l.n)
 		}
@@ -182,5 +182,5 @@ func (ix *Facts) shortestTTL(e *Epoch) int64 {
 
 // askedAfter reports that e was, or may have been, acquired again after t.
 func (e *Epoch) askedAfter(t int64) bool {
-	return slices.ContainsFunc(e.Acquires, func(c *Call) bool { return c.outcome != history.Fail && c.Span.To > t })
+	return slices.ContainsFunc(e.Acquires, func(c *Call) bool { return c.Outcome != history.Fail && c.Span.To > t })
 }

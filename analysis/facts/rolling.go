@@ -33,11 +33,11 @@ func (ix *Facts) Rollings() []*rolling {
 			continue
 		}
 		end := max(s.Applied.To, s.confirmed.To)
-		if n := len(all); n > 0 && all[n-1].Fault == s.ID && slices.Contains(all[n-1].Left, s.victim) {
+		if n := len(all); n > 0 && all[n-1].Fault == s.ID && slices.Contains(all[n-1].Left, s.Victim) {
 			r := all[n-1]
 			r.Window.To = end
-			r.Struck = append(r.Struck, s.victim)
-			r.Left = slices.DeleteFunc(r.Left, func(inc string) bool { return inc == s.victim })
+			r.Struck = append(r.Struck, s.Victim)
+			r.Left = slices.DeleteFunc(r.Left, func(inc string) bool { return inc == s.Victim })
 			continue
 		}
 		all = append(all, &rolling{Fault: s.ID, Window: history.Span{From: s.Applied.From, To: end}, Struck: slices.Clone(s.victims),
@@ -63,7 +63,7 @@ func (ix *Facts) letGo(e *Epoch) history.Span {
 	if e.Belief != nil {
 		return e.Belief.End
 	}
-	end := e.Life.end
+	end := e.Lease.Freed
 	if d, dead := ix.Deaths[e.Replica]; dead {
 		end = first(end, d.Span)
 	}
@@ -76,7 +76,7 @@ func (ix *Facts) CostOf(r *rolling, lock string) cost {
 	var c cost
 	for k, e := range ix.EpochsOf(lock) {
 		end := ix.letGo(e)
-		if e.Ghost || e.Stranger || end.To < r.Window.From || end.From > r.Window.To || !k.loop && !cutShort(k, e, end, r) {
+		if e.Ghost || e.Stranger || end.To < r.Window.From || end.From > r.Window.To || !k.Loop && !cutShort(k, e, end, r) {
 			continue
 		}
 		c.add(ix, k, e, end, r.Window)
@@ -86,14 +86,14 @@ func (ix *Facts) CostOf(r *rolling, lock string) cost {
 
 // cutShort reports that a replica was restarted while it had a job of k that nobody had finished when it let go of it at end.
 func cutShort(k *Key, e *Epoch, end history.Span, r *rolling) bool {
-	by := func(f *effect) bool { return f.Epoch == e || f.span.To <= end.To }
-	return slices.Contains(r.Struck, e.Replica) && len(k.jobs) > 0 &&
-		slices.ContainsFunc(k.jobs, func(j *job) bool { return !slices.ContainsFunc(j.terminals, by) })
+	by := func(f *effect) bool { return f.Epoch == e || f.Span.To <= end.To }
+	return slices.Contains(r.Struck, e.Replica) && len(k.Jobs) > 0 &&
+		slices.ContainsFunc(k.Jobs, func(j *job) bool { return !slices.ContainsFunc(j.Terminals, by) })
 }
 
 // add counts one key that was let go.
 func (c *cost) add(ix *Facts, k *Key, e *Epoch, end, window history.Span) {
-	next := k.next(e)
+	next := k.Next(e)
 	surely := end.From >= window.From && end.To <= window.To
 	c.N++
 	if next == nil {
@@ -112,7 +112,7 @@ func (c *cost) add(ix *Facts, k *Key, e *Epoch, end, window history.Span) {
 		}
 	}
 	c.gap(between(end, next.Granted), surely, e.N, next.N)
-	c.Late += ix.lateness(end.From, next.Granted.To, ix.wayOf(k.loop, next.Replica)...)
+	c.Late += ix.lateness(end.From, next.Granted.To, ix.wayOf(k.Loop, next.Replica)...)
 }
 
 // gap adds a stretch in which nobody held the key.

@@ -16,19 +16,19 @@ type Shot struct {
 	Op, ID, Kind, form string
 	num                int
 	timing, via        string
-	victim             string   // incarnation, or the locks' store; "" where it struck several
+	Victim             string   // incarnation, or the locks' store; "" where it struck several
 	victims            []string // incarnations that it struck, or whose ways to the store: the victim too
-	lock, key          string   // of the resolved target
-	epoch              string
+	lock, Key          string   // of the resolved target
+	Epoch              string
 	configured         string
 	Does               fault.Traits  // as far as the events tell
 	want               int64         // operations that it was to hit; 0 = bounded by time only
 	measured           history.Fault // of its body: baseline, expected, observed, detail
 
-	intent, Applied, confirmed, void, reverted, verified *history.Event
-	hits                                                 []*history.Event
-	counts                                               map[string]int64         // operations hit, by who counted them
-	ends                                                 map[string]*history.Span // when its effect in a replica was over, as that says itself
+	intent, Applied, confirmed, Voided, reverted, verified *history.Event
+	hits                                                   []*history.Event
+	counts                                                 map[string]int64         // operations hit, by who counted them
+	ends                                                   map[string]*history.Span // when its effect in a replica was over, as that says itself
 
 	Over        history.Span        // when its effect was over; To is open while nobody said so
 	hit         map[string][]*Epoch // by key: may have been hit
@@ -50,7 +50,7 @@ func (s *Shot) take(ev *history.Event) {
 		s.report(ev)
 		return
 	}
-	s.victim = cmp.Or(s.victim, f.Victim)
+	s.Victim = cmp.Or(s.Victim, f.Victim)
 	s.timing = cmp.Or(s.timing, f.Timing)
 	if s.via == "" && f.Via != "" || s.form == "" && f.Form != "" {
 		s.via, s.form = cmp.Or(s.via, f.Via), cmp.Or(s.form, f.Form)
@@ -62,8 +62,8 @@ func (s *Shot) take(ev *history.Event) {
 			s.victims = append(s.victims, v)
 		}
 	}
-	if s.key == "" {
-		s.lock, s.key, s.epoch = ev.Lock, ev.Key, ev.Epoch
+	if s.Key == "" {
+		s.lock, s.Key, s.Epoch = ev.Lock, ev.Key, ev.Epoch
 	}
 	switch ev.Kind {
 	case history.FaultIntent:
@@ -73,7 +73,7 @@ func (s *Shot) take(ev *history.Event) {
 	case history.FaultConfirmed:
 		s.confirmed, s.measured = ev, *f
 	case history.FaultVoid:
-		s.void, s.measured = ev, *f
+		s.Voided, s.measured = ev, *f
 	case history.FaultVerified:
 		s.verified = ev
 	}
@@ -116,7 +116,7 @@ func (ix *Facts) HitBy(incarnation string) bool {
 // Effective reports that the fault surely did what it was meant to do to the victim. A burst that hit fewer operations than it was
 // to hit did not.
 func (s *Shot) Effective() bool {
-	return s.Applied != nil && s.confirmed != nil && s.void == nil && s.killedBy == "" && !s.short() && !s.unfelt() && !s.Does.Unknown
+	return s.Applied != nil && s.confirmed != nil && s.Voided == nil && s.killedBy == "" && !s.short() && !s.unfelt() && !s.Does.Unknown
 }
 
 func (s *Shot) short() bool { return s.failures() && s.count() < s.want }
@@ -131,11 +131,11 @@ func (s *Shot) afterDeath(kills map[string]*Shot) {
 	if !s.Does.Kills || !s.Effective() {
 		return
 	}
-	if first := kills[s.victim]; first != nil {
+	if first := kills[s.Victim]; first != nil {
 		s.killedBy = first.Op
 		return
 	}
-	kills[s.victim] = s
+	kills[s.Victim] = s
 }
 
 // conclude fixes when the fault was over: as its victims say, as the runner says that reverted it, or by the death of what it lived
@@ -200,6 +200,15 @@ func (s *Shot) endIn(ix *Facts, victim string) history.Span {
 	return end
 }
 
+// Lasted is when the fault was over; a process in a pod lived until its last sign of life, whenever the call was made.
+func (s *Shot) Lasted() history.Span {
+	over := s.Over
+	if d := s.death(); d != nil {
+		over.From = min(max(over.From, d.Sign), over.To)
+	}
+	return over
+}
+
 // Valid reports that the shot was what it was declared for: confirmed, and, where it was aimed at the holder of a lock and keeps it
 // from its lease, with a trial on that lock.
 func (s *Shot) Valid() bool {
@@ -217,8 +226,8 @@ func (s *Shot) ReasonVoid() verdict.Void {
 	switch {
 	case s.idle:
 		return void(verdict.VoidJobsEnded, "")
-	case s.void != nil:
-		return verdict.VoidOf(s.void.Fault)
+	case s.Voided != nil:
+		return verdict.VoidOf(s.Voided.Fault)
 	case s.killedBy != "":
 		return void(verdict.VoidMoved, s.killedBy+" had killed the victim already")
 	case s.Does.Unknown:
@@ -247,11 +256,11 @@ func (s *Shot) ReasonVoid() verdict.Void {
 // Result is the shot as verdict.json lists it.
 func (s *Shot) Result(ix *Facts) verdict.FaultResult {
 	r := verdict.FaultResult{
-		ID: s.ID, Shot: s.num, Shots: ix.ShotsOf(s.ID), Kind: s.Kind, Form: s.form, Victim: s.victim, Victims: s.victims, Lock: s.lock, Key: s.key,
+		ID: s.ID, Shot: s.num, Shots: ix.ShotsOf(s.ID), Kind: s.Kind, Form: s.form, Victim: s.Victim, Victims: s.victims, Lock: s.lock, Key: s.Key,
 		Declared: ix.declared(s), Confirmed: s.Effective(), Void: s.WhyVoid.IsVoid(), Why: s.WhyVoid.String(), Hits: s.count(), Want: s.want, Via: s.via,
 		Configured: s.configured, Baseline: noted(s.measured.Baseline), Expected: noted(s.measured.Expected), Observed: noted(s.measured.Observed),
 	}
-	if len(s.victims) == 1 && s.victims[0] == s.victim {
+	if len(s.victims) == 1 && s.victims[0] == s.Victim {
 		r.Victims = nil
 	}
 	r.Death = deathOf(s.measured.Death)

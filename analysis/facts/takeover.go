@@ -25,7 +25,7 @@ type Trial struct {
 	After *Epoch       // the epoch that ended it
 	from  history.Span // from when on the victim could extend its lease no more: the fault, or its last renewal during it
 	Start history.Span // from when on it is counted: from, or the first demand
-	x     history.Span // what ended it; To is open while censored
+	Ended history.Span // what ended it; To is open while censored
 	Class string
 	End   string
 	by    verdict.Attribution // what says that the effect that ended it is after's; "" = an entry of our ledger, or no effect
@@ -46,7 +46,7 @@ func (t *Trial) Censored() bool { return t.End == EndCensored }
 // newTrial measures one exposed epoch.
 func (ix *Facts) newTrial(s *Shot, e *Epoch) *Trial {
 	k := ix.Keys[e.Key]
-	t := &Trial{Shot: s, E: e, Next: k.next(e), Class: s.Class(), Evidence: []int64{s.Applied.N, e.N}}
+	t := &Trial{Shot: s, E: e, Next: k.Next(e), Class: s.Class(), Evidence: []int64{s.Applied.N, e.N}}
 	if t.Next != nil {
 		t.grant = ix.firstAfter(k, e, t.Next)
 	}
@@ -61,7 +61,7 @@ func (ix *Facts) newTrial(s *Shot, e *Epoch) *Trial {
 	demand, asked := ix.demand(k, s, e)
 	x, n := ix.endOf(k, t)
 	start := t.from
-	if !k.loop && len(k.jobs) == 0 && asked { // nobody says that work is owed: the clock starts with the first who wants it
+	if !k.Loop && len(k.Jobs) == 0 && asked { // nobody says that work is owed: the clock starts with the first who wants it
 		start = history.Span{From: max(start.From, demand.From), To: max(start.To, demand.To)}
 	}
 	due := k.due(s, e) // nobody has to take it up before
@@ -76,14 +76,14 @@ func (ix *Facts) newTrial(s *Shot, e *Epoch) *Trial {
 		t.Value = Dur{Lo: max(0, censor-start.To), Hi: Open}
 		t.Value.Lo = ix.attested(k.Lock, t.Value.Lo)
 		t.Evidence = Cite(append(t.Evidence, cause)...)
-		t.Start, t.x = start, history.Span{From: censor, To: Open}
+		t.Start, t.Ended = start, history.Span{From: censor, To: Open}
 		ix.split(t)
 		return t
 	}
 	t.Value = between(start, x)
 	t.Value.Lo = ix.attested(k.Lock, t.Value.Lo)
 	t.Evidence = Cite(append(t.Evidence, t.After.N, n)...)
-	t.Start, t.x = start, x
+	t.Start, t.Ended = start, x
 	ix.classify(t)
 	ix.split(t)
 	return t
@@ -105,11 +105,11 @@ func (ix *Facts) endOf(k *Key, t *Trial) (x history.Span, n int64) {
 	}
 	if ix.Ledgered[k.Lock] {
 		t.End = EndEffect
-		for _, f := range k.effects {
-			if f.fresh() && f.Epoch.rank > t.E.rank && !f.Epoch.Ghost {
+		for _, f := range k.Effects {
+			if f.Fresh() && f.Epoch.Rank > t.E.Rank && !f.Epoch.Ghost {
 				t.After = f.Epoch
 				ix.unbegun(f)
-				return f.span, f.N
+				return f.Span, f.N
 			}
 		}
 		return history.Span{To: Open}, 0
@@ -142,13 +142,13 @@ func (ix *Facts) recovered(k *Key, t *Trial) bool {
 	}
 	settle := func(end string, at history.Span, n int64) {
 		t.Class, t.End, t.After = verdict.ClassRecovery, end, t.E
-		t.Start, t.x = t.Shot.Applied.Span, at
-		t.Value = between(t.Start, t.x)
+		t.Start, t.Ended = t.Shot.Applied.Span, at
+		t.Value = between(t.Start, t.Ended)
 		t.Evidence = Cite(append(t.Evidence, n)...)
 	}
 	var first, last *Call
 	for _, c := range slices.Concat(t.E.Renewals, t.E.extensions()) {
-		if c.outcome == history.OK && c.Span.From >= since {
+		if c.Outcome == history.OK && c.Span.From >= since {
 			first, last = cmp.Or(first, c), c
 		}
 	}
@@ -159,13 +159,13 @@ func (ix *Facts) recovered(k *Key, t *Trial) bool {
 		}
 		t.from = last.Span
 	}
-	if k.loop {
+	if k.Loop {
 		return false
 	}
-	for _, j := range k.jobs {
-		for _, f := range j.terminals {
-			if f.Epoch == t.E && (t.Next == nil || f.span.To <= t.Next.Granted.From) {
-				settle(EndEffect, f.span, f.N)
+	for _, j := range k.Jobs {
+		for _, f := range j.Terminals {
+			if f.Epoch == t.E && (t.Next == nil || f.Span.To <= t.Next.Granted.From) {
+				settle(EndEffect, f.Span, f.N)
 				return true
 			}
 		}
@@ -177,7 +177,7 @@ func (ix *Facts) recovered(k *Key, t *Trial) bool {
 // left behind by a death.
 func (ix *Facts) lostAfter(t *Trial, c *Call) bool {
 	d, dead := ix.Deaths[t.E.Replica]
-	return t.Next != nil && t.E.Life.gave == nil && c.Span.To < t.Shot.Over.From && !(dead && d.From < t.E.Life.end.To)
+	return t.Next != nil && t.E.Lease.gave == nil && c.Span.To < t.Shot.Over.From && !(dead && d.From < t.E.Lease.Freed.To)
 }
 
 // censored says until when the absence of x is attested, and by which event the trial was cut short (0: by nothing but the end of
@@ -197,8 +197,8 @@ func (ix *Facts) censored(k *Key, t *Trial, x history.Span) (until, cause int64)
 			cut(s.Applied.From, s.Applied.N) // nobody gets anything from the store
 		}
 		for _, e := range s.hitEpochs(ix)[k.Name] {
-			before := t.After == nil || s.Applied.To < x.From || e.rank < t.After.rank && s.Applied.From <= x.To
-			if before && e.rank >= t.E.rank && e.Granted.From <= s.Applied.To && e.Life.end.To >= s.Applied.From {
+			before := t.After == nil || s.Applied.To < x.From || e.Rank < t.After.Rank && s.Applied.From <= x.To
+			if before && e.Rank >= t.E.Rank && e.Granted.From <= s.Applied.To && e.Lease.Freed.To >= s.Applied.From {
 				cut(s.Applied.From, s.Applied.N)
 			}
 		}
@@ -225,11 +225,11 @@ func (ix *Facts) Witness(lock string) string {
 
 // classify tells apart what is no plain takeover.
 func (ix *Facts) classify(t *Trial) {
-	gave, taken := t.E.Life.gave, t.Shot.Class() == verdict.ClassTheft || t.Shot.Class() == verdict.ClassStore // by the fault itself
+	gave, taken := t.E.Lease.gave, t.Shot.Class() == verdict.ClassTheft || t.Shot.Class() == verdict.ClassStore // by the fault itself
 	switch {
 	case t.Shot.handedOver(t.E):
 		t.Class = verdict.ClassHandOver
-	case !taken && t.Next != nil && t.Next.Granted.To < t.E.Life.Due.From && gave == nil && !t.E.Life.loss:
+	case !taken && t.Next != nil && t.Next.Granted.To < t.E.Lease.Expires.From && gave == nil && !t.E.Lease.loss:
 		if ix.mayHaveGiven(t.E) {
 			t.Void = verdict.Void{Code: verdict.VoidUndecided}
 			return
@@ -242,7 +242,7 @@ func (ix *Facts) classify(t *Trial) {
 
 // split divides the trial into residual, pickup and warm-up, as far as they were seen.
 func (ix *Facts) split(t *Trial) {
-	end := t.E.Life.end
+	end := t.E.Lease.Freed
 	if end.From == Open {
 		return
 	}
@@ -256,7 +256,7 @@ func (ix *Facts) split(t *Trial) {
 	}
 	t.pickup = part(end, t.grant)
 	if t.End == EndEffect {
-		t.warmup = part(t.grant, t.x)
+		t.warmup = part(t.grant, t.Ended)
 	}
 }
 
@@ -264,7 +264,7 @@ func (ix *Facts) split(t *Trial) {
 func (t *Trial) Takeover() verdict.Takeover {
 	v := t.Value.Range()
 	out := verdict.Takeover{
-		Lock: t.E.Lock, Key: t.E.Key, Fault: t.Shot.Op, Victim: cmp.Or(t.E.Replica, t.Shot.victim), Lo: v.Lo, Hi: v.Hi,
+		Lock: t.E.Lock, Key: t.E.Key, Fault: t.Shot.Op, Victim: cmp.Or(t.E.Replica, t.Shot.Victim), Lo: v.Lo, Hi: v.Hi,
 		Residual: optional(t.residual), Pickup: optional(t.pickup), Warmup: optional(t.warmup),
 		Class: t.Class, End: t.End, Censored: t.Censored(), TickGap: optional(t.Tick), Idle: t.idle, Evidence: t.Evidence,
 		By: t.by, Lateness: Seconds(t.Late), TickLateness: Seconds(t.TickLate),
@@ -297,11 +297,11 @@ func (ix *Facts) Thefts() []verdict.Takeover {
 		}
 	}
 	for k, e := range ix.allEpochs() {
-		next := k.next(e)
-		if next == nil || e.Ghost || told[e] || hit[e] && !next.unexplained || ix.takenFrom(e) != nil || e.Stranger || e.Life.gave != nil || ix.mayHaveGiven(e) || e.Life.loss || next.Granted.To >= e.Life.Due.From {
+		next := k.Next(e)
+		if next == nil || e.Ghost || told[e] || hit[e] && !next.unexplained || ix.takenFrom(e) != nil || e.Stranger || e.Lease.gave != nil || ix.mayHaveGiven(e) || e.Lease.loss || next.Granted.To >= e.Lease.Expires.From {
 			continue
 		}
-		v := between(next.Granted, e.Life.Due).Range()
+		v := between(next.Granted, e.Lease.Expires).Range()
 		out = append(out, verdict.Takeover{
 			Lock: k.Lock, Key: k.Name, Victim: e.Replica, Successor: next.Replica, Lo: v.Lo, Hi: v.Hi,
 			Class: verdict.ClassTheft, End: EndGrant, Evidence: Cite(e.N, next.N),
@@ -313,13 +313,13 @@ func (ix *Facts) Thefts() []verdict.Takeover {
 // measureTick measures a loop's tick gap: the longest stretch without a tick of anybody, from the last accepted tick before the fault on, until
 // the next fault strikes or nobody looks any more. A trial that was cut short at cut tells nothing of what came later.
 func (ix *Facts) measureTick(k *Key, t *Trial, cut int64) {
-	if !k.loop {
+	if !k.Loop {
 		return
 	}
 	f := t.Shot.Applied.Span
 	t.idle = true
 	for _, w := range t.E.Works {
-		if w.start.From <= f.To && w.end.To >= f.From {
+		if w.Start.From <= f.To && w.End.To >= f.From {
 			t.idle = false
 		}
 	}
@@ -346,7 +346,7 @@ type tickGap struct {
 
 // gapBetween is the stretch from tick a to tick b.
 func gapBetween(a, b *effect) tickGap {
-	return tickGap{between(a.span, b.span), history.Span{From: a.span.From, To: b.span.To}}
+	return tickGap{between(a.Span, b.Span), history.Span{From: a.Span.From, To: b.Span.To}}
 }
 
 // tickGap is the longest stretch without a tick from the last one before the fault on; known is false where there was none before. unsure says of
@@ -355,16 +355,16 @@ func (ix *Facts) tickGap(k *Key, t *Trial, cut int64, unsure bool) (gap tickGap,
 	f := t.Shot.Applied.Span
 	var last *effect
 	var after []*effect
-	for _, tick := range k.effects {
-		if tick.State != history.StateTick || !tick.fresh() {
+	for _, tick := range k.Effects {
+		if tick.State != history.StateTick || !tick.Fresh() {
 			continue
 		}
-		before := tick.span.To <= f.From
+		before := tick.Span.To <= f.From
 		switch {
 		case tick.Foreign && tick.by == "":
-			before = before || unsure && tick.span.From < f.To
+			before = before || unsure && tick.Span.From < f.To
 		case t.Shot.Does.Kills: // a killed victim's ticks came before the fault, however late they were seen
-			before = tick.Epoch.rank <= t.E.rank
+			before = tick.Epoch.Rank <= t.E.Rank
 		}
 		switch {
 		case len(after) > 0 || !before:
@@ -377,8 +377,8 @@ func (ix *Facts) tickGap(k *Key, t *Trial, cut int64, unsure bool) (gap tickGap,
 		return gap, false
 	}
 	until := min(cut, ix.watched(ix.LedgerOf(k.Lock), f.To))
-	if len(after) == 0 || after[0].span.From > cut {
-		return tickGap{Dur{Lo: max(0, until-last.span.To), Hi: Open}, history.Span{From: last.span.From, To: until}}, true
+	if len(after) == 0 || after[0].Span.From > cut {
+		return tickGap{Dur{Lo: max(0, until-last.Span.To), Hi: Open}, history.Span{From: last.Span.From, To: until}}, true
 	}
 	gap = gapBetween(last, after[0])
 	return ix.laterGaps(k, t, gap, after, until), true
@@ -395,15 +395,15 @@ func (ix *Facts) laterGaps(k *Key, t *Trial, gap tickGap, after []*effect, until
 		until, struck = at, true
 	}
 	for i, tick := range after[1:] {
-		if tick.span.To > until {
+		if tick.Span.To > until {
 			after = after[:i+1]
 			break
 		}
 		gap = gap.longer(gapBetween(after[i], tick))
 	}
 	last := after[len(after)-1]
-	if left := until - last.span.To; !struck && left > ix.usualGap(k) {
-		gap = gap.longer(tickGap{Dur{left, Open}, history.Span{From: last.span.From, To: until}})
+	if left := until - last.Span.To; !struck && left > ix.usualGap(k) {
+		gap = gap.longer(tickGap{Dur{left, Open}, history.Span{From: last.Span.From, To: until}})
 	}
 	return gap
 }
@@ -420,12 +420,12 @@ func (g tickGap) longer(o tickGap) tickGap {
 // usualGap is the longest stretch between two ticks of the key in the whole run, at most.
 func (ix *Facts) usualGap(k *Key) (longest int64) {
 	var last *effect
-	for _, tick := range k.effects {
-		if tick.State != history.StateTick || !tick.fresh() {
+	for _, tick := range k.Effects {
+		if tick.State != history.StateTick || !tick.Fresh() {
 			continue
 		}
 		if last != nil {
-			longest = max(longest, between(last.span, tick.span).Hi)
+			longest = max(longest, between(last.Span, tick.Span).Hi)
 		}
 		last = tick
 	}

@@ -11,14 +11,14 @@ import (
 // UnownedWork is how long e's holder worked past its lease end.
 func (ix *Facts) UnownedWork(e *Epoch) Dur {
 	var d Dur
-	end := e.Life.end
+	end := e.Lease.Freed
 	var sure, maybe []stretchOf
 	for _, w := range e.Works {
 		if e.stoppedToGive(w) {
 			continue
 		}
-		sure = append(sure, stretchOf{max(w.start.To, end.To), w.end.From, 0})
-		maybe = append(maybe, stretchOf{max(w.start.From, end.From), w.end.To, 0})
+		sure = append(sure, stretchOf{max(w.Start.To, end.To), w.End.From, 0})
+		maybe = append(maybe, stretchOf{max(w.Start.From, end.From), w.End.To, 0})
 	}
 	for _, p := range e.pauses {
 		sure, maybe = cutOut(sure, p.Widest), cutOut(maybe, p.Surest)
@@ -40,9 +40,9 @@ func (ix *Facts) UnownedWork(e *Epoch) Dur {
 
 // stoppedToGive reports work that surely ended before its own holder gave the key back, and so ended the lease. One process tells of both,
 // and first of what came first, so their order is known however little its clock is.
-func (e *Epoch) stoppedToGive(w *work) bool {
-	gave := e.Life.gave
-	return w.exited() && gave != nil && gave.outcome == history.OK && !e.Life.lost && !e.Life.loss && gave.source == w.by && w.exit < gave.told && w.end.To <= gave.sent.To
+func (e *Epoch) stoppedToGive(w *Stint) bool {
+	gave := e.Lease.gave
+	return w.exited() && gave != nil && gave.Outcome == history.OK && !e.Lease.lost && !e.Lease.loss && gave.Source == w.by && w.exit < gave.told && w.End.To <= gave.Sent.To
 }
 
 // lag is fence_lag: work stop - validity end; negative is early. hi is open where the stop was not seen.
@@ -71,12 +71,12 @@ func (ix *Facts) FenceLag(e *Epoch) (worst lag, ok bool) {
 }
 
 // lagOf holds the end of one stretch of work against the validity that the client had by then. It is computed from the stamps of the calls.
-func (ix *Facts) lagOf(e *Epoch, w *work) (lag, bool) {
+func (ix *Facts) lagOf(e *Epoch, w *Stint) (lag, bool) {
 	valid, known := ix.validUntil(e, w)
 	if !known {
 		return lag{}, false
 	}
-	l := lag{N: w.N, Dur: e.running(valid, w.end).less(ix.grace(e, valid))}
+	l := lag{N: w.N, Dur: e.running(valid, w.End).less(ix.grace(e, valid))}
 	if w.exited() {
 		l.N = w.exit
 	}
@@ -84,13 +84,13 @@ func (ix *Facts) lagOf(e *Epoch, w *work) (lag, bool) {
 }
 
 // validUntil is the end of the validity that the client had when a stretch of work ended: send time of the last success + TTL - drift.
-func (ix *Facts) validUntil(e *Epoch, w *work) (valid history.Span, known bool) {
+func (ix *Facts) validUntil(e *Epoch, w *Stint) (valid history.Span, known bool) {
 	p := ix.policy(e.Lock)
 	extend := func(c *Call) {
-		if c.outcome != history.OK || c.Span.To > w.end.To {
+		if c.Outcome != history.OK || c.Span.To > w.End.To {
 			return
 		}
-		v := c.sent.Add(cmp.Or(c.ttl, int64(p.TTL)) - int64(p.Drift))
+		v := c.Sent.Add(cmp.Or(c.ttl, int64(p.TTL)) - int64(p.Drift))
 		valid = history.Span{From: max(valid.From, v.From), To: max(valid.To, v.To)}
 		known = true
 	}
@@ -106,14 +106,14 @@ func (ix *Facts) validUntil(e *Epoch, w *work) (valid history.Span, known bool) 
 // checkValidity holds what workers say of their own validity against the one that their calls give. Of each epoch it tells the worst.
 func (ix *Facts) checkValidity() {
 	for _, e := range ix.allEpochs() {
-		var worst *work
+		var worst *Stint
 		var shown, said int64
 		for _, w := range e.Works {
 			valid, known := ix.validUntil(e, w)
 			if !known || !w.exited() || !w.hasValid {
 				continue
 			}
-			if x := w.end.From - valid.To; worst == nil || x+w.valid > shown-said {
+			if x := w.End.From - valid.To; worst == nil || x+w.valid > shown-said {
 				worst, shown, said = w, x, -w.valid
 			}
 		}

@@ -36,22 +36,22 @@ func (ix *Facts) findVanished() {
 				continue
 			}
 			ix.findAs(verdict.FindingVanished, fmt.Sprintf("key %s vanished by %s with %s of its lease left: nobody is known to have released it, and its holder, %s, %s after that",
-				k.Name, figures.Clock(e.Life.end.To), v.left, cmp.Or(ix.writer(e.Replica), "of whom nothing is known"), v.by), e.N, v.n)
+				k.Name, figures.Clock(e.Lease.Freed.To), v.left, cmp.Or(ix.writer(e.Replica), "of whom nothing is known"), v.by), e.N, v.n)
 		}
 	}
 }
 
 // vanishing says what is known of e's end; ok is false where it was none before its time.
 func (ix *Facts) vanishing(k *Key, e *Epoch) (v vanishing, ok bool) {
-	l := &e.Life
+	l := &e.Lease
 	switch {
-	case e.Stranger, e.Ghost, !l.lost, l.loss, l.gave != nil, !ix.Exp.Leases(), ix.OutlivesLease(k.Lock), ix.takenFrom(e) != nil, ix.takenDown(l.end.From):
+	case e.Stranger, e.Ghost, !l.lost, l.loss, l.gave != nil, !ix.Exp.Leases(), ix.OutlivesLease(k.Lock), ix.takenFrom(e) != nil, ix.takenDown(l.Freed.From):
 		return v, false
-	case l.end.To >= l.Due.From:
+	case l.Freed.To >= l.Expires.From:
 		return v, false
 	}
-	v = vanishing{e: e, left: between(l.end, l.Due)}
-	if v.by, v.n = ix.actsAfter(e, l.end.To); v.by == "" {
+	v = vanishing{e: e, left: between(l.Freed, l.Expires)}
+	if v.by, v.n = ix.actsAfter(e, l.Freed.To); v.by == "" {
 		v.by, v.n = ix.believesAfter(k, e)
 	}
 	return v, true
@@ -60,16 +60,16 @@ func (ix *Facts) vanishing(k *Key, e *Epoch) (v vanishing, ok bool) {
 // actsAfter is what e's holder surely did, after t, that only one who relies on the key does; "" = nothing is known.
 func (ix *Facts) actsAfter(e *Epoch, t int64) (what string, n int64) {
 	for _, c := range e.Renewals {
-		if c.sent.From > t {
+		if c.Sent.From > t {
 			return "renewed it", c.n
 		}
 	}
-	for _, f := range e.effects {
-		if f.span.From > t && f.fresh() && (!f.Foreign || f.named()) {
+	for _, f := range e.Effects {
+		if f.Span.From > t && f.Fresh() && (!f.Foreign || f.named()) {
 			return "wrote", f.N
 		}
 	}
-	if i := slices.IndexFunc(e.Works, func(w *work) bool { return w.end.From > t }); i >= 0 {
+	if i := slices.IndexFunc(e.Works, func(w *Stint) bool { return w.End.From > t }); i >= 0 {
 		return "worked under it", e.Works[i].N
 	}
 	if e.Belief != nil && e.Belief.End.From > t {
@@ -82,7 +82,7 @@ func (ix *Facts) actsAfter(e *Epoch, t int64) (what string, n int64) {
 // there when the key ended, and for longer afterwards than a release may be on its way, is no holder's who has just given the key back; one
 // that may be about a later grant, or another key, tells nothing of this one.
 func (ix *Facts) believesAfter(k *Key, e *Epoch) (what string, n int64) {
-	gone := Plus(e.Life.end.To, ix.flight(ix.policy(k.Lock).OpTimeout))
+	gone := Plus(e.Lease.Freed.To, ix.flight(ix.policy(k.Lock).OpTimeout))
 	until := int64(Open)
 	for _, o := range k.Epochs { // it may lead again by then
 		if o != e && o.Granted.To > e.Granted.To && (o.Replica == "" || o.Replica == e.Replica) {
@@ -90,16 +90,16 @@ func (ix *Facts) believesAfter(k *Key, e *Epoch) (what string, n int64) {
 		}
 	}
 	looker := ix.Looker(k.Lock)
-	if _, blind := ix.Probes[looker].Blind(history.Span{From: e.Life.end.From, To: gone}, ix.MaxGap(looker)); blind {
+	if _, blind := ix.Probes[looker].Blind(history.Span{From: e.Lease.Freed.From, To: gone}, ix.MaxGap(looker)); blind {
 		return "", 0
 	}
 	var last *history.Event // of what the replica said, as long as it says that it leads
 	for _, ev := range ix.beliefs[k.Lock] {
 		b := ev.Belief
-		if e.Replica == "" || b.Incarnation != e.Replica || ev.Key != k.Name && (ev.Key != "" || !k.loop) {
+		if e.Replica == "" || b.Incarnation != e.Replica || ev.Key != k.Name && (ev.Key != "" || !k.Loop) {
 			continue
 		}
-		if last != nil && last.To <= e.Life.end.From && min(until, lastSaid(ev)) > gone {
+		if last != nil && last.To <= e.Lease.Freed.From && min(until, lastSaid(ev)) > gone {
 			return "said that it led", last.N
 		}
 		switch {
@@ -143,7 +143,7 @@ func (ix *Facts) writer(incarnation string) string {
 	if incarnation == "" {
 		return ""
 	}
-	w := verdict.TerminalWrite{Replica: incarnation, Called: ix.called[incarnation]}
+	w := verdict.TerminalWrite{Replica: incarnation, Called: ix.Called[incarnation]}
 	return w.Writer()
 }
 
@@ -151,11 +151,11 @@ func (ix *Facts) writer(incarnation string) string {
 func (ix *Facts) equalFences(k *Key) {
 	var top *effect // latest-granted epoch with an accepted effect so far
 	told := map[[2]*Epoch]bool{}
-	for _, f := range k.effects {
-		if !f.fresh() || f.Epoch.rank == 0 || f.Epoch.Ghost || f.Foreign && !f.named() {
+	for _, f := range k.Effects {
+		if !f.Fresh() || f.Epoch.Rank == 0 || f.Epoch.Ghost || f.Foreign && !f.named() {
 			continue
 		}
-		if top == nil || f.Epoch.rank > top.Epoch.rank {
+		if top == nil || f.Epoch.Rank > top.Epoch.Rank {
 			top = f
 			continue
 		}

@@ -25,10 +25,10 @@ func (ix *Facts) waitersOf(k *Key) []waiter {
 	}
 	var order []string
 	by := map[string][]*Call{}
-	for _, c := range k.attempts {
+	for _, c := range k.Attempts {
 		who := ""
-		if k.loop {
-			who = c.source
+		if k.Loop {
+			who = c.Source
 		}
 		if by[who] == nil {
 			order = append(order, who)
@@ -45,8 +45,8 @@ func (ix *Facts) waitersOf(k *Key) []waiter {
 // boundedWaits takes the waits as their replicas tell them; a dead one waits no longer.
 func (ix *Facts) boundedWaits(k *Key) []waiter {
 	granted := 0
-	for _, c := range k.attempts {
-		if c.outcome == history.OK {
+	for _, c := range k.Attempts {
+		if c.Outcome == history.OK {
 			granted++
 		}
 	}
@@ -72,9 +72,9 @@ func waiterOf(tries []*Call) waiter {
 	var grants, refused []*Call
 	for _, c := range tries {
 		switch {
-		case c.outcome == history.OK:
+		case c.Outcome == history.OK:
 			grants = append(grants, c)
-		case c.exited && (c.result == history.ResultHeld || c.outcome == history.Unknown):
+		case c.Returned && (c.Result == history.ResultHeld || c.Outcome == history.Unknown):
 			refused = append(refused, c)
 		}
 	}

@@ -38,12 +38,12 @@ func (e *Epoch) calls() iter.Seq[*Call] {
 	}
 }
 
-// next is the epoch that was granted after e; nil where none was. A stranger's is none, nor is a ghost.
-func (k *Key) next(e *Epoch) *Epoch {
-	if e.rank == 0 {
+// Next is the epoch that was granted after e; nil where none was. A stranger's is none, nor is a ghost.
+func (k *Key) Next(e *Epoch) *Epoch {
+	if e.Rank == 0 {
 		return nil
 	}
-	for _, o := range k.Epochs[e.rank:] {
+	for _, o := range k.Epochs[e.Rank:] {
 		if !o.Stranger && !o.Ghost {
 			return o
 		}

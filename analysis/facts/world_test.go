@@ -374,12 +374,12 @@ func (w *world) check(t *testing.T, run int, k *Key) int {
 		if e == nil || !e.sure {
 			continue // nobody ever learnt of it
 		}
-		if before != nil && before.surelyAfter(e) || e.Fence != 0 && e.rank <= rank {
-			t.Fatalf("run %d: epoch %s is ranked %d, the one before it at most %d", run, id, e.rank, rank)
+		if before != nil && before.surelyAfter(e) || e.Fence != 0 && e.Rank <= rank {
+			t.Fatalf("run %d: epoch %s is ranked %d, the one before it at most %d", run, id, e.Rank, rank)
 		}
 		before = e
 		if e.Fence != 0 {
-			rank = e.rank
+			rank = e.Rank
 		}
 		in := func(what string, s history.Span, at int64) {
 			if at != Open && (at < s.From || at > s.To) {
@@ -387,7 +387,7 @@ func (w *world) check(t *testing.T, run int, k *Key) int {
 			}
 		}
 		in("grant", e.Granted, truth.granted)
-		in("lease end", e.Life.end, truth.freed)
+		in("lease end", e.Lease.Freed, truth.freed)
 		if e.Belief != nil {
 			in("belief begins", e.Belief.Start, truth.believed[0])
 			in("belief ends", e.Belief.End, truth.believed[1])

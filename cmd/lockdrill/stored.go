@@ -18,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 // stored is a run's folder whose history is being read: experiment and history are of one run.
@@ -152,7 +153,7 @@ func readRun(w io.Writer, dir, does string) (reports.Run, error) {
 	sayStrange(w, dir, of, does)
 	j := facts.Judge()
 	j.Sources = &of
-	return reports.Run{Experiment: s.exp, Record: record, Judgement: j, Lanes: facts.Lanes(j)}, nil
+	return reports.Run{Experiment: s.exp, Record: record, Judgement: j, Lanes: timeline.Read(facts.Facts, j)}, nil
 }
 
 // again reads single events once more, whether the run is still open or not.

@@ -55,7 +55,7 @@ func TestLiveStress(t *testing.T) {
 
 // stressRun is a run of a timeline that is over.
 type stressRun struct {
-	timeline
+	stress
 	dir     string
 	text    bytes.Buffer
 	state   *os.ProcessState
@@ -71,8 +71,8 @@ type logged struct {
 	Fault struct{ Why, Detail string }
 }
 
-func (l timeline) run(t *testing.T) {
-	r := &stressRun{timeline: l, dir: filepath.Join(t.TempDir(), "run")}
+func (l stress) run(t *testing.T) {
+	r := &stressRun{stress: l, dir: filepath.Join(t.TempDir(), "run")}
 	var redis, api string
 	if l.theirRedis {
 		redis = theirRedis(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-// timeline is one drill of the stress test: everything about it follows from its seed.
-type timeline struct {
+// stress is one drill of the stress test: everything about it follows from its seed.
+type stress struct {
 	seed       uint64
 	e          *experiments.Experiment
 	theirRedis bool // the locks live in a Redis that the test starts
@@ -84,14 +84,14 @@ type dice struct {
 }
 
 // timelineOf is the timeline of a seed.
-func timelineOf(t *testing.T, seed uint64) timeline {
+func timelineOf(t *testing.T, seed uint64) stress {
 	t.Helper()
 	e, err := experiments.Parse("stress.yaml", []byte(stressBed))
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := dice{Rand: rand.New(rand.NewPCG(seed, 4)), longest: 1500 * time.Millisecond}
-	l := timeline{seed: seed, e: e, end: endsAlone, theirRedis: d.IntN(3) == 0, theirProxy: d.IntN(3) == 0}
+	l := stress{seed: seed, e: e, end: endsAlone, theirRedis: d.IntN(3) == 0, theirProxy: d.IntN(3) == 0}
 	if d.IntN(4) > 0 {
 		l.end = one(d, endsByInterrupt, endsByTwo, endsByKill, endsByRace, endsByBoth, endsByUndoing)
 		if l.after = d.between(0, 4*time.Second); d.IntN(2) == 0 {

@@ -107,7 +107,7 @@ var policy = []place{
 		why: "an index of what was concluded of the runs in a folder; who reads and judges a run is handed in, so it knows no format of theirs"},
 	{path: "reports", below: []string{"internal/gameday", "reports/timeline"}, libs: []string{"github.com/jstemmer/go-junit-report/v2", "github.com/prometheus/client_model", "github.com/prometheus/common"}, bans: both(world, clock),
 		why: "a report is a pure function of the judgement: it can be redone, and nothing flows back from it into a run"},
-	{path: "reports/timeline", below: []string{"analysis/compare", "experiments/sweep"}, bans: both(world, clock),
+	{path: "reports/timeline", below: []string{"analysis/compare", "analysis/facts", "experiments/sweep"}, bans: both(world, clock),
 		why: "draws what was judged and nothing else: the same run gives the same bytes"},
 	{path: "deploy", below: []string{"analysis/verdict", "experiments/calendar"}, libs: []string{"gopkg.in/yaml.v3", "k8s.io/api", "k8s.io/apimachinery/pkg/api/resource", "sigs.k8s.io/json"}, bans: both(world, clock),
 		why: "templates and what fills them in: the same mapping gives the same rules on any day and machine"},

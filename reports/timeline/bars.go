@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -46,7 +45,7 @@ func (p *plot) consist() string {
 }
 
 // summaries draws the bars of takeovers that have no close-up, many in one picture.
-func summaries(ts []*verdict.TrialLane, timeScale float64) []Picture {
+func summaries(ts []*TrialLane, timeScale float64) []Picture {
 	var out []Picture
 	for len(ts) > 0 {
 		n := min(len(ts), maxSummary)
@@ -59,7 +58,7 @@ func summaries(ts []*verdict.TrialLane, timeScale float64) []Picture {
 	return out
 }
 
-func summary(ts []*verdict.TrialLane, timeScale float64) Picture {
+func summary(ts []*TrialLane, timeScale float64) Picture {
 	var bars []numbered
 	first, last := ts[0].Number, ts[0].Number
 	for _, t := range ts {

@@ -15,7 +15,7 @@ const (
 )
 
 // closeup draws what one fault did to one lock: the longest takeover in full, and the bars of the other keys.
-func closeup(l *verdict.Lanes, s *strike) Picture {
+func closeup(l *Lanes, s *strike) Picture {
 	t := s.trials[0]
 	zero := mid(t.Clock)
 	if t.Struck != nil {
@@ -42,7 +42,7 @@ func closeup(l *verdict.Lanes, s *strike) Picture {
 	return w.finish(Picture{Title: trialTitle(s), Desc: trialDesc(t), Columns: trialColumns, Rows: rowsOf(s.trials, trialRow)}, top, zero)
 }
 
-func keyOf(l *verdict.Lanes, t *verdict.TrialLane) *verdict.KeyLane {
+func keyOf(l *Lanes, t *TrialLane) *KeyLane {
 	for i := range l.Locks {
 		for k := range l.Locks[i].Keys {
 			if key := &l.Locks[i].Keys[k]; l.Locks[i].Lock == t.Lock && key.Key == t.Key {
@@ -63,7 +63,7 @@ func trialTitle(s *strike) string {
 	return title
 }
 
-func trialDesc(t *verdict.TrialLane) string {
+func trialDesc(t *TrialLane) string {
 	s := "From " + t.Victim + " to " + cmp.Or(t.Successor, "nobody yet") + ": " + bracket(t.Whole())
 	for _, p := range t.Parts() {
 		if p.Long != nil {
@@ -122,7 +122,7 @@ type instant struct {
 func (w *window) instants(zero float64) []instant {
 	t := w.trial
 	var out []instant
-	add := func(what, style string, m verdict.Moment) {
+	add := func(what, style string, m Moment) {
 		if !m.Open() && w.has(m) {
 			out = append(out, instant{what + " " + relative(mid(m)-zero), style, w.x(m)})
 		}
@@ -141,7 +141,7 @@ func (w *window) instants(zero float64) []instant {
 	}
 	if t.Limit != nil && t.Struck != nil {
 		at := mid(t.Clock) + *t.Limit
-		add("SLO max", "slo", verdict.Moment{From: at, To: at})
+		add("SLO max", "slo", Moment{From: at, To: at})
 	}
 	slices.SortStableFunc(out, func(a, b instant) int { return cmp.Compare(a.x, b.x) })
 	return out
@@ -215,7 +215,7 @@ func (w *window) divided() {
 }
 
 // others draws the takeovers of the further keys that the same fault struck.
-func (w *window) others(ts []*verdict.TrialLane) {
+func (w *window) others(ts []*TrialLane) {
 	var bars parts
 	for _, t := range ts[:min(len(ts), maxOthers)] {
 		w.c.text("dim", end, left-8, w.y+8, sizeSmall, gutter-16, t.Key)
@@ -237,7 +237,7 @@ func (w *window) involved() {
 	}
 	var known []string
 	for _, n := range names {
-		i := slices.IndexFunc(w.l.Replicas, func(r verdict.ReplicaLane) bool { return r.Name == n })
+		i := slices.IndexFunc(w.l.Replicas, func(r ReplicaLane) bool { return r.Name == n })
 		if i < 0 || slices.Contains(known, n) {
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -14,7 +13,7 @@ const (
 )
 
 // crowd draws how many keys of a lock were held at once, and by whom: too many for a lane each.
-func (w *window) crowd(lock *verdict.LockLane) {
+func (w *window) crowd(lock *LockLane) {
 	w.marks(lock, "")
 	y := w.y
 	n := int((right - left) / column)
@@ -67,11 +66,11 @@ func (w *window) crowd(lock *verdict.LockLane) {
 	w.c.text("dim", end, left-8, y+39, sizeSmall, gutter-16, "up to "+figures.Count(atOnce(lock, w.l.Seconds))+" held")
 	w.folded = append(w.folded, lock.Lock+": "+figures.Count(len(lock.Keys))+" keys in one lane, its height is the number held at once; of each fault the longest takeover is drawn.")
 	w.y = y + crowdH + 5
-	w.strip(w.trialsOf(func(t *verdict.TrialLane) bool { return t.Lock == lock.Lock }))
+	w.strip(w.trialsOf(func(t *TrialLane) bool { return t.Lock == lock.Lock }))
 }
 
 // endOf is when something ended, and the end of the run where that was never seen.
-func (w *window) endOf(m verdict.Moment) float64 {
+func (w *window) endOf(m Moment) float64 {
 	if m.Open() {
 		return w.l.Seconds
 	}
@@ -115,7 +114,7 @@ func area(base, values []float64, floor, unit float64) *path {
 }
 
 // atOnce is how many keys of the lock were held at the same time, at most.
-func atOnce(lock *verdict.LockLane, until float64) int {
+func atOnce(lock *LockLane, until float64) int {
 	var changes []change
 	for k := range lock.Keys {
 		for i := range lock.Keys[k].Holds {

@@ -3,7 +3,6 @@ package timeline
 import (
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -16,7 +15,7 @@ const (
 // faults draws a lane for each fault of the file that meets the window: above when it was declared, below when it was in effect.
 func (w *window) faults() {
 	var ids []string
-	of := map[string][]*verdict.FaultLane{}
+	of := map[string][]*FaultLane{}
 	for i := range w.l.Faults {
 		f := &w.l.Faults[i]
 		if !w.strikes(f) {
@@ -37,7 +36,7 @@ func (w *window) faults() {
 }
 
 // strikes reports whether the shot has anything to draw in the window.
-func (w *window) strikes(f *verdict.FaultLane) bool {
+func (w *window) strikes(f *FaultLane) bool {
 	at := firedAt(f)
 	switch {
 	case at == nil:
@@ -48,7 +47,7 @@ func (w *window) strikes(f *verdict.FaultLane) bool {
 	return w.meets(*at, f.Over)
 }
 
-func (w *window) faultLane(id string, fs []*verdict.FaultLane) {
+func (w *window) faultLane(id string, fs []*FaultLane) {
 	y := w.y
 	var declared, meant, lasted, struck, missed path
 	var r, inside row // beside the windows, and on them
@@ -108,7 +107,7 @@ func (w *window) faultLane(id string, fs []*verdict.FaultLane) {
 }
 
 // firedAt is when the shot was fired, or was found to be void; nil = neither is known.
-func firedAt(f *verdict.FaultLane) *verdict.Moment {
+func firedAt(f *FaultLane) *Moment {
 	if f.Applied != nil {
 		return f.Applied
 	}
@@ -116,7 +115,7 @@ func firedAt(f *verdict.FaultLane) *verdict.Moment {
 }
 
 // extent of the fault's effect on the axis; of a void shot its instant.
-func (w *window) extent(f *verdict.FaultLane) (x0, x1 float64) {
+func (w *window) extent(f *FaultLane) (x0, x1 float64) {
 	x0 = w.x(*firedAt(f))
 	if f.Effective == nil {
 		return x0, x0
@@ -125,7 +124,7 @@ func (w *window) extent(f *verdict.FaultLane) (x0, x1 float64) {
 }
 
 // faultLabel writes whom the shot struck, or how, beside it where there is room.
-func (w *window) faultLabel(r, inside *row, f *verdict.FaultLane, y float64) {
+func (w *window) faultLabel(r, inside *row, f *FaultLane, y float64) {
 	if firedAt(f) == nil {
 		return
 	}
@@ -152,7 +151,7 @@ func (w *window) faultLabel(r, inside *row, f *verdict.FaultLane, y float64) {
 	}
 }
 
-func victims(f *verdict.FaultLane) []string {
+func victims(f *FaultLane) []string {
 	switch {
 	case f.Victim == "store":
 		return []string{"store"}

@@ -51,7 +51,7 @@ func optional(r *verdict.Range) string {
 }
 
 // at names an instant of the run: "T+12.4s"; a wide bracket by both ends.
-func at(m verdict.Moment) string {
+func at(m Moment) string {
 	from := "T+" + fixed(m.From) + "s"
 	switch {
 	case m.Open():
@@ -65,7 +65,7 @@ func at(m verdict.Moment) string {
 func fixed(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
 // mid is where an instant is drawn; an open one where it begins to be possible.
-func mid(m verdict.Moment) float64 {
+func mid(m Moment) float64 {
 	if m.Open() {
 		return m.From
 	}
@@ -73,7 +73,7 @@ func mid(m verdict.Moment) float64 {
 }
 
 // surely is from when on a state that began at m is sure; where that was never seen, from when on it is possible.
-func surely(m verdict.Moment) float64 {
+func surely(m Moment) float64 {
 	if m.Open() {
 		return m.From
 	}

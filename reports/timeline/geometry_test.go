@@ -279,13 +279,13 @@ func TestReadFindsWhatIsWrong(t *testing.T) {
 
 // A shot that did not land is on the timeline as one, whether it was fired or found nobody to strike; a hollow mark, with its word.
 func TestVoidShotsAreDrawn(t *testing.T) {
-	at := verdict.Moment{From: 4, To: 4}
-	lane := func(f verdict.FaultLane) string {
+	at := Moment{From: 4, To: 4}
+	lane := func(f FaultLane) string {
 		f.ID, f.Op = "kill", "kill#1"
-		return Overview(&verdict.Lanes{Seconds: 10, TimeScale: 1, Faults: []verdict.FaultLane{f}}).SVG
+		return Overview(&Lanes{Seconds: 10, TimeScale: 1, Faults: []FaultLane{f}}).SVG
 	}
 	const legend, hollow = "void shot", `class="ld-hollow"`
-	for what, f := range map[string]verdict.FaultLane{
+	for what, f := range map[string]FaultLane{
 		"nobody to strike": {Missed: &at, FaultResult: verdict.FaultResult{Void: true, Why: "no_target: nobody held a key"}},
 		"not seen to land": {Applied: &at, Missed: &at, FaultResult: verdict.FaultResult{Void: true, Why: "unconfirmed: it lives"}},
 	} {
@@ -294,7 +294,7 @@ func TestVoidShotsAreDrawn(t *testing.T) {
 			t.Errorf("%s: no hollow mark, no word or no legend:\n%s", what, svg)
 		}
 	}
-	landed := verdict.FaultLane{Applied: &at, Over: at, FaultResult: verdict.FaultResult{Confirmed: true, Victim: "r1.1", Effective: &verdict.Window{From: 4}}}
+	landed := FaultLane{Applied: &at, Over: at, FaultResult: verdict.FaultResult{Confirmed: true, Victim: "r1.1", Effective: &verdict.Window{From: 4}}}
 	if svg := lane(landed); strings.Contains(svg, legend) || strings.Contains(svg, hollow) {
 		t.Errorf("a shot that landed is drawn as void:\n%s", svg)
 	}

@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -10,7 +9,7 @@ import (
 const maxKeys = 4
 
 // lock draws who held what, and under each lane how long nobody worked after a fault.
-func (w *window) lock(lock *verdict.LockLane) {
+func (w *window) lock(lock *LockLane) {
 	if len(lock.Keys) > maxKeys {
 		w.crowd(lock)
 		return
@@ -19,12 +18,12 @@ func (w *window) lock(lock *verdict.LockLane) {
 		key := &lock.Keys[k]
 		w.marks(lock, key.Key)
 		w.holds(lock.Lock, key)
-		w.strip(w.trialsOf(func(t *verdict.TrialLane) bool { return t.Lock == lock.Lock && t.Key == key.Key }))
+		w.strip(w.trialsOf(func(t *TrialLane) bool { return t.Lock == lock.Lock && t.Key == key.Key }))
 	}
 }
 
 // holds draws the lane of one key.
-func (w *window) holds(lock string, key *verdict.KeyLane) {
+func (w *window) holds(lock string, key *KeyLane) {
 	under := ""
 	if key.Key != lock {
 		under = key.Key
@@ -56,7 +55,7 @@ type blocks struct {
 
 // add draws one epoch: filled while it had its holder, ghostly until its lease ended. One that was granted before the lease
 // before it ended gets the lower half.
-func (b *blocks) add(h *verdict.Hold) {
+func (b *blocks) add(h *Hold) {
 	w := b.w
 	x0, xe := w.s.x(surely(h.Granted)), w.until(h.End)
 	xb := x0
@@ -137,7 +136,7 @@ func (b *blocks) put() {
 }
 
 // marks draws what went wrong under a key, or under all keys (""), in a line above its lane.
-func (w *window) marks(lock *verdict.LockLane, key string) {
+func (w *window) marks(lock *LockLane, key string) {
 	var twice, late path
 	var r row
 	for _, m := range lock.Again {

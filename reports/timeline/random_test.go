@@ -28,18 +28,18 @@ func (d dice) name() string { return names[d.IntN(len(names))] }
 
 func (d dice) replica() string { return fmt.Sprintf("r%d.%d", 1+d.IntN(9), 1+d.IntN(3)) }
 
-func (d dice) moment() verdict.Moment {
+func (d dice) moment() Moment {
 	from := d.Float64() * d.length
 	switch d.IntN(6) {
 	case 0:
-		return verdict.Moment{From: from, To: math.Inf(1)}
+		return Moment{From: from, To: math.Inf(1)}
 	case 1:
-		return verdict.Moment{From: from, To: from + d.Float64()*d.length}
+		return Moment{From: from, To: from + d.Float64()*d.length}
 	}
-	return verdict.Moment{From: from, To: from + 1e-3*d.Float64()}
+	return Moment{From: from, To: from + 1e-3*d.Float64()}
 }
 
-func (d dice) some() *verdict.Moment {
+func (d dice) some() *Moment {
 	if d.IntN(4) == 0 {
 		return nil
 	}
@@ -67,10 +67,10 @@ func several[T any](d dice, most int, one func() T) []T {
 	return out
 }
 
-func (d dice) extent() verdict.Extent { return verdict.Extent{Start: d.moment(), End: d.moment()} }
+func (d dice) extent() Extent { return Extent{Start: d.moment(), End: d.moment()} }
 
-func (d dice) hold() verdict.Hold {
-	h := verdict.Hold{Epoch: d.name(), Rank: d.IntN(5), Replica: d.replica(), Granted: d.moment(), Held: d.some(), End: d.moment()}
+func (d dice) hold() Hold {
+	h := Hold{Epoch: d.name(), Rank: d.IntN(5), Replica: d.replica(), Granted: d.moment(), Held: d.some(), End: d.moment()}
 	if d.IntN(5) == 0 {
 		h.Replica = ""
 	}
@@ -95,20 +95,20 @@ func (d dice) takeover(lock string) verdict.Takeover {
 	return t
 }
 
-func (d dice) trial(number int, lock string) verdict.TrialLane {
+func (d dice) trial(number int, lock string) TrialLane {
 	next := d.hold()
-	return verdict.TrialLane{
+	return TrialLane{
 		Number: number, Takeover: d.takeover(lock), Struck: d.some(), Over: d.some(), Clock: d.moment(), Held: d.hold(), Renewed: d.some(),
 		Due: d.moment(), Next: &next, Ended: d.some(), Until: d.Float64() * d.length,
-		Attempts: several(d, 30, func() verdict.Attempt {
-			return verdict.Attempt{Who: d.replica(), At: d.extent(), Result: []string{"held", "granted", "error", ""}[d.IntN(4)]}
+		Attempts: several(d, 30, func() Attempt {
+			return Attempt{Who: d.replica(), At: d.extent(), Result: []string{"held", "granted", "error", ""}[d.IntN(4)]}
 		}),
 		Work: several(d, 3, d.extent), NextWork: several(d, 3, d.extent),
 	}
 }
 
-func (d dice) fault() verdict.FaultLane {
-	f := verdict.FaultLane{Op: d.name(), Applied: d.some(), Missed: d.some(), Over: d.moment(), FaultResult: verdict.FaultResult{
+func (d dice) fault() FaultLane {
+	f := FaultLane{Op: d.name(), Applied: d.some(), Missed: d.some(), Over: d.moment(), FaultResult: verdict.FaultResult{
 		ID: d.name(), Shot: d.IntN(9), Kind: d.name(), Victim: d.replica(), Configured: d.name(), Why: d.name(),
 	}}
 	if f.Applied != nil && d.IntN(3) > 0 {
@@ -125,52 +125,52 @@ func (d dice) fault() verdict.FaultLane {
 	return f
 }
 
-func (d dice) replicaLane(name string) verdict.ReplicaLane {
-	return verdict.ReplicaLane{Name: name, Paused: several(d, 2, d.extent), Marks: several(d, 3, d.mark), Lives: several(d, 4, func() verdict.Life {
-		return verdict.Life{Incarnation: name + ".1", Extent: d.extent(), Killed: d.name(), Belief: several(d, 9, d.extent),
+func (d dice) replicaLane(name string) ReplicaLane {
+	return ReplicaLane{Name: name, Paused: several(d, 2, d.extent), Marks: several(d, 3, d.mark), Lives: several(d, 4, func() Life {
+		return Life{Incarnation: name + ".1", Extent: d.extent(), Killed: d.name(), Belief: several(d, 9, d.extent),
 			Work: several(d, 9, d.extent), Effects: several(d, 9, d.moment), Refused: several(d, 9, d.moment)}
 	})}
 }
 
-func (d dice) mark() verdict.Mark {
-	return verdict.Mark{What: []string{"duplicate", "stale", "abandonment"}[d.IntN(3)], Who: d.replica(), Key: d.name(), At: d.moment(), Note: d.name()}
+func (d dice) mark() Mark {
+	return Mark{What: []string{"duplicate", "stale", "abandonment"}[d.IntN(3)], Who: d.replica(), Key: d.name(), At: d.moment(), Note: d.name()}
 }
 
-func (d dice) lanes() *verdict.Lanes {
-	l := &verdict.Lanes{Seconds: d.length, TimeScale: []float64{1, 0.05}[d.IntN(2)], Live: d.IntN(2) == 0, RTT99: d.Float64() * 0.1}
-	l.Phases = several(d, 5, func() verdict.PhaseLane { return verdict.PhaseLane{Name: d.name(), At: d.Float64() * d.length} })
+func (d dice) lanes() *Lanes {
+	l := &Lanes{Seconds: d.length, TimeScale: []float64{1, 0.05}[d.IntN(2)], Live: d.IntN(2) == 0, RTT99: d.Float64() * 0.1}
+	l.Phases = several(d, 5, func() PhaseLane { return PhaseLane{Name: d.name(), At: d.Float64() * d.length} })
 	l.Faults = several(d, 40, d.fault)
 	for i := range d.IntN(9) {
 		l.Replicas = append(l.Replicas, d.replicaLane(fmt.Sprintf("r%d", i+1)))
 	}
 	for range d.IntN(4) {
-		lane := verdict.LockLane{Lock: d.name(), Again: several(d, 5, d.mark)}
+		lane := LockLane{Lock: d.name(), Again: several(d, 5, d.mark)}
 		for range d.IntN(8) {
-			lane.Keys = append(lane.Keys, verdict.KeyLane{Key: d.name(), Holds: several(d, 40, d.hold)})
+			lane.Keys = append(lane.Keys, KeyLane{Key: d.name(), Holds: several(d, 40, d.hold)})
 		}
 		l.Locks = append(l.Locks, lane)
 		for range d.IntN(40) {
 			l.Trials = append(l.Trials, d.trial(len(l.Trials)+1, lane.Lock))
 		}
 	}
-	l.RoundTrips = several(d, 300, func() verdict.RoundTrip {
+	l.RoundTrips = several(d, 300, func() RoundTrip {
 		took := math.Pow(10, -5+6*d.Float64())
 		if d.IntN(9) == 0 {
 			took = math.Inf(1)
 		}
-		return verdict.RoundTrip{At: d.Float64() * d.length, Took: took, Look: d.IntN(2) == 1}
+		return RoundTrip{At: d.Float64() * d.length, Took: took, Look: d.IntN(2) == 1}
 	})
-	l.Signals = several(d, 2, func() verdict.SignalLane {
-		return verdict.SignalLane{Metric: d.name(), Targets: several(d, 9, func() verdict.SignalTarget {
-			return verdict.SignalTarget{Target: d.replica(), Last: d.Float64() * d.length, Points: several(d, 30, func() verdict.SignalPoint {
-				return verdict.SignalPoint{At: d.moment(), Value: d.NormFloat64() * 1e3, Absent: d.IntN(9) == 0}
+	l.Signals = several(d, 2, func() SignalLane {
+		return SignalLane{Metric: d.name(), Targets: several(d, 9, func() SignalTarget {
+			return SignalTarget{Target: d.replica(), Last: d.Float64() * d.length, Points: several(d, 30, func() SignalPoint {
+				return SignalPoint{At: d.moment(), Value: d.NormFloat64() * 1e3, Absent: d.IntN(9) == 0}
 			})}
 		})}
 	})
 	return l
 }
 
-func (d dice) judgement(l *verdict.Lanes) *verdict.Judgement {
+func (d dice) judgement(l *Lanes) *verdict.Judgement {
 	j := &verdict.Judgement{Run: verdict.RunInfo{TimeScale: l.TimeScale}}
 	for i := range l.Trials {
 		j.Takeovers = append(j.Takeovers, l.Trials[i].Takeover)

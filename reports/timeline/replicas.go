@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -10,7 +9,7 @@ const replicaHeight = 36.0
 
 // replica draws when one lived, when it relied on a lock, when it worked, what it wrote; close up only its work under the key, and how
 // it asked for it.
-func (w *window) replica(r *verdict.ReplicaLane) {
+func (w *window) replica(r *ReplicaLane) {
 	under := ""
 	switch n := len(r.Lives); {
 	case w.trial == nil && n > 1:
@@ -60,7 +59,7 @@ type replicaLane struct {
 }
 
 // lives draws when the replica lived, how each life ended, and when it stood still.
-func (d *replicaLane) lives(r *verdict.ReplicaLane) {
+func (d *replicaLane) lives(r *ReplicaLane) {
 	w, y := d.w, d.y
 	var lived []stretch
 	var deaths []float64
@@ -110,11 +109,11 @@ func (d *replicaLane) lives(r *verdict.ReplicaLane) {
 }
 
 // work draws when the replica relied on a lock, when it worked, and what it wrote.
-func (d *replicaLane) work(r *verdict.ReplicaLane) {
+func (d *replicaLane) work(r *ReplicaLane) {
 	w := d.w
-	var belief, work []verdict.Extent
+	var belief, work []Extent
 	var written, denied []float64
-	instants := func(of []verdict.Moment) (xs []float64) {
+	instants := func(of []Moment) (xs []float64) {
 		for _, m := range of {
 			if w.has(m) {
 				xs = append(xs, w.x(m))
@@ -130,7 +129,7 @@ func (d *replicaLane) work(r *verdict.ReplicaLane) {
 		written, denied = append(written, instants(l.Effects)...), append(denied, instants(l.Refused)...)
 	}
 	if t := w.trial; t != nil {
-		for who, es := range map[string][]verdict.Extent{t.Victim: t.Work, t.Successor: t.NextWork} {
+		for who, es := range map[string][]Extent{t.Victim: t.Work, t.Successor: t.NextWork} {
 			if history.ReplicaOf(who) == r.Name {
 				work = append(work, es...)
 			}

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -18,7 +17,7 @@ const (
 )
 
 // Signals draws every metric that was scraped, at all its targets, with the faults behind it.
-func Signals(l *verdict.Lanes) []Picture {
+func Signals(l *Lanes) []Picture {
 	var out []Picture
 	for i := range l.Signals {
 		out = append(out, signal(l, &l.Signals[i], i+1))
@@ -26,7 +25,7 @@ func Signals(l *verdict.Lanes) []Picture {
 	return out
 }
 
-func signal(l *verdict.Lanes, m *verdict.SignalLane, n int) Picture {
+func signal(l *Lanes, m *SignalLane, n int) Picture {
 	w := newWindow("signal-"+count(n), l, 0, max(l.Seconds, 1e-3))
 	kind := ""
 	if m.Kind != "" {
@@ -71,11 +70,11 @@ func signal(l *verdict.Lanes, m *verdict.SignalLane, n int) Picture {
 	return w.finish(p, top, 0)
 }
 
-func signalDesc(m *verdict.SignalLane) string {
+func signalDesc(m *SignalLane) string {
 	return "The values of " + m.Metric + " at " + figures.Plural(len(m.Targets), "target") + " over the run, with the faults behind them."
 }
 
-func extremes(m *verdict.SignalLane) (lo, hi float64) {
+func extremes(m *SignalLane) (lo, hi float64) {
 	for _, t := range m.Targets {
 		for _, p := range t.Points {
 			lo, hi = min(lo, p.Value), max(hi, p.Value)
@@ -95,7 +94,7 @@ func value(v float64) string {
 }
 
 // series is the line of one target, as steps: a value holds until a sample has shown another.
-func (w *window) series(t *verdict.SignalTarget, y func(float64) float64) *path {
+func (w *window) series(t *SignalTarget, y func(float64) float64) *path {
 	var p path
 	var points []float64
 	flush := func(until float64) {
@@ -125,7 +124,7 @@ func (w *window) series(t *verdict.SignalTarget, y func(float64) float64) *path 
 }
 
 // faultTime is from the first effective fault to the end of the last.
-func faultTime(l *verdict.Lanes) (from, to float64) {
+func faultTime(l *Lanes) (from, to float64) {
 	from, to = math.Inf(1), math.Inf(-1)
 	for i := range l.Faults {
 		f := &l.Faults[i]
@@ -143,7 +142,7 @@ func faultTime(l *verdict.Lanes) (from, to float64) {
 }
 
 // around says what the values were before, during and after the faults: the range of values and what is no number, or "none".
-func around(t *verdict.SignalTarget, from, to float64) []string {
+func around(t *SignalTarget, from, to float64) []string {
 	var spans [3][]float64
 	var odd [3][]string
 	for i, p := range t.Points {

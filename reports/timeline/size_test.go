@@ -65,35 +65,35 @@ func TestSizeOfADrillWithManyKills(t *testing.T) {
 // Two hours with a kill every 20 seconds and a grant every 2: nothing grows with the length of a run.
 func TestSizeOfALongRun(t *testing.T) {
 	d := dice{rand.New(rand.NewPCG(1, 1)), 7200}
-	l := &verdict.Lanes{Seconds: d.length, TimeScale: 1, Live: true}
-	at := func(s float64) verdict.Moment { return verdict.Moment{From: s, To: s + 1e-3} }
-	leader := verdict.KeyLane{Key: "leader"}
-	jobs := verdict.LockLane{Lock: "job"}
-	lanes := []verdict.ReplicaLane{{Name: "r1"}, {Name: "r2"}, {Name: "r3"}}
+	l := &Lanes{Seconds: d.length, TimeScale: 1, Live: true}
+	at := func(s float64) Moment { return Moment{From: s, To: s + 1e-3} }
+	leader := KeyLane{Key: "leader"}
+	jobs := LockLane{Lock: "job"}
+	lanes := []ReplicaLane{{Name: "r1"}, {Name: "r2"}, {Name: "r3"}}
 	for s := 1.0; s < d.length-20; s += 20 {
 		victim := d.replica()[:2] + ".1"
-		held := verdict.Hold{Epoch: "e", Rank: 1, Replica: "r1.1", Granted: at(s - 8), Held: &verdict.Moment{From: s, To: s}, End: at(s + 5)}
+		held := Hold{Epoch: "e", Rank: 1, Replica: "r1.1", Granted: at(s - 8), Held: &Moment{From: s, To: s}, End: at(s + 5)}
 		struck, ended := at(s), at(s+7)
 		hi := 7.001
 		x := verdict.Takeover{Lock: "leader", Key: "leader", Fault: "kill#" + count(int(s)), Victim: victim, Successor: "r2.1", Lo: 7, Hi: &hi,
 			Residual: &verdict.Range{Lo: 5, Hi: &hi}, Pickup: &verdict.Range{Lo: 2, Hi: &hi}, Class: "crash", End: "effect"}
-		l.Trials = append(l.Trials, verdict.TrialLane{Number: len(l.Trials) + 1, Takeover: x, Struck: &struck, Clock: struck, Held: held, Ended: &ended})
-		l.Faults = append(l.Faults, verdict.FaultLane{Op: x.Fault, Applied: &struck, Over: struck,
+		l.Trials = append(l.Trials, TrialLane{Number: len(l.Trials) + 1, Takeover: x, Struck: &struck, Clock: struck, Held: held, Ended: &ended})
+		l.Faults = append(l.Faults, FaultLane{Op: x.Fault, Applied: &struck, Over: struck,
 			FaultResult: verdict.FaultResult{ID: "kill", Victim: victim, Confirmed: true, Effective: &verdict.Window{From: s, To: &s}}})
 		leader.Holds = append(leader.Holds, held)
 	}
 	for s := 1.0; s < d.length; s += 2 {
 		r := &lanes[d.IntN(3)]
-		h := verdict.Hold{Replica: r.Name + ".1", Granted: at(s), Held: &verdict.Moment{From: s + 3, To: s + 3}, End: at(s + 3)}
-		jobs.Keys = append(jobs.Keys, verdict.KeyLane{Key: "job-" + count(int(s)), Holds: []verdict.Hold{h}})
-		work := verdict.Extent{Start: at(s), End: at(s + 1.5)}
-		r.Lives = append(r.Lives, verdict.Life{Incarnation: h.Replica, Extent: work, Killed: "kill", Belief: []verdict.Extent{work},
-			Work: []verdict.Extent{work}, Effects: []verdict.Moment{at(s), at(s + 1.5)}})
+		h := Hold{Replica: r.Name + ".1", Granted: at(s), Held: &Moment{From: s + 3, To: s + 3}, End: at(s + 3)}
+		jobs.Keys = append(jobs.Keys, KeyLane{Key: "job-" + count(int(s)), Holds: []Hold{h}})
+		work := Extent{Start: at(s), End: at(s + 1.5)}
+		r.Lives = append(r.Lives, Life{Incarnation: h.Replica, Extent: work, Killed: "kill", Belief: []Extent{work},
+			Work: []Extent{work}, Effects: []Moment{at(s), at(s + 1.5)}})
 		for range 20 {
-			l.RoundTrips = append(l.RoundTrips, verdict.RoundTrip{At: s + d.Float64(), Took: 1e-4 + 0.01*d.Float64(), Look: d.IntN(2) == 1})
+			l.RoundTrips = append(l.RoundTrips, RoundTrip{At: s + d.Float64(), Took: 1e-4 + 0.01*d.Float64(), Look: d.IntN(2) == 1})
 		}
 	}
-	l.Locks = []verdict.LockLane{{Lock: "leader", Loop: true, Keys: []verdict.KeyLane{leader}}, jobs}
+	l.Locks = []LockLane{{Lock: "leader", Loop: true, Keys: []KeyLane{leader}}, jobs}
 	l.Replicas = lanes
 	r := run{&experiments.Experiment{}, d.judgement(l), l}
 	check(t, r.pictures())

@@ -15,7 +15,7 @@ type parts struct {
 }
 
 // extent is where a takeover lies on the axis.
-func (s scale) extent(t *verdict.TrialLane) (x0, x1 float64) {
+func (s scale) extent(t *TrialLane) (x0, x1 float64) {
 	x0 = s.x(mid(t.Clock))
 	if t.Ended == nil {
 		return x0, max(x0, s.x(t.Until))
@@ -24,7 +24,7 @@ func (s scale) extent(t *verdict.TrialLane) (x0, x1 float64) {
 }
 
 // cuts are where residual and pickup end in a takeover that is drawn from x0 to x1.
-func (s scale) cuts(t *verdict.TrialLane, x0, x1 float64) (residual, pickup float64) {
+func (s scale) cuts(t *TrialLane, x0, x1 float64) (residual, pickup float64) {
 	residual, pickup = x0, x1
 	if !t.Held.End.Open() {
 		residual = min(max(s.x(mid(t.Held.End)), x0), x1)
@@ -36,7 +36,7 @@ func (s scale) cuts(t *verdict.TrialLane, x0, x1 float64) (residual, pickup floa
 }
 
 // add draws t between y0 and y1, its parts where they were on the axis.
-func (p *parts) add(s scale, t *verdict.TrialLane, y0, y1 float64) {
+func (p *parts) add(s scale, t *TrialLane, y0, y1 float64) {
 	x0, x1 := s.extent(t)
 	x1 = max(x1, x0+1.5)
 	middle := (y0 + y1) / 2
@@ -118,8 +118,8 @@ func (p *parts) show(c *canvas) {
 }
 
 // trialsOf are the trials that match, of each fault the longest.
-func (w *window) trialsOf(match func(*verdict.TrialLane) bool) []*verdict.TrialLane {
-	var out []*verdict.TrialLane
+func (w *window) trialsOf(match func(*TrialLane) bool) []*TrialLane {
+	var out []*TrialLane
 	at := map[string]int{}
 	for i := range w.l.Trials {
 		t := &w.l.Trials[i]
@@ -139,7 +139,7 @@ func (w *window) trialsOf(match func(*verdict.TrialLane) bool) []*verdict.TrialL
 }
 
 // byLength orders the longest first; what did not end took longest.
-func byLength(a, b *verdict.TrialLane) int {
+func byLength(a, b *TrialLane) int {
 	switch {
 	case a.Hi == nil && b.Hi != nil:
 		return -1
@@ -160,7 +160,7 @@ const (
 
 // strip draws the takeovers under a lane, in one line where they do not overlap, and their lengths under it as far as there is room,
 // the longest first.
-func (w *window) strip(ts []*verdict.TrialLane) {
+func (w *window) strip(ts []*TrialLane) {
 	if len(ts) == 0 {
 		w.y += 14
 		return
@@ -196,10 +196,10 @@ func (w *window) strip(ts []*verdict.TrialLane) {
 	w.y += 30
 }
 
-func (w *window) lengths(ts []*verdict.TrialLane) {
+func (w *window) lengths(ts []*TrialLane) {
 	var r row
 	ts = slices.Clone(ts)
-	slices.SortStableFunc(ts, func(a, b *verdict.TrialLane) int { return cmp.Compare(b.Lo, a.Lo) })
+	slices.SortStableFunc(ts, func(a, b *TrialLane) int { return cmp.Compare(b.Lo, a.Lo) })
 	for _, t := range ts {
 		x0, x1 := w.s.extent(t)
 		text := about(t.Whole())
@@ -211,10 +211,10 @@ func (w *window) lengths(ts []*verdict.TrialLane) {
 }
 
 // towers draws takeovers upright at their faults, as high as they were long; of those at the same place the longest.
-func (w *window) towers(ts []*verdict.TrialLane) {
+func (w *window) towers(ts []*TrialLane) {
 	ts = slices.Clone(ts)
-	slices.SortStableFunc(ts, func(a, b *verdict.TrialLane) int { return cmp.Compare(mid(a.Clock), mid(b.Clock)) })
-	var kept []*verdict.TrialLane
+	slices.SortStableFunc(ts, func(a, b *TrialLane) int { return cmp.Compare(mid(a.Clock), mid(b.Clock)) })
+	var kept []*TrialLane
 	longest := 1e-9
 	for _, t := range ts {
 		n := len(kept)

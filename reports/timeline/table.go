@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -41,7 +40,7 @@ func (t *table) cells(limit int) [][]string {
 func (w *window) rows() [][]string {
 	t := &w.table
 	for _, p := range w.l.Phases {
-		t.add(p.At, at(verdict.Moment{From: p.At, To: p.At}), "phase", "", "", p.Name)
+		t.add(p.At, at(Moment{From: p.At, To: p.At}), "phase", "", "", p.Name)
 	}
 	for i := range w.l.Faults {
 		w.faultRow(&w.l.Faults[i])
@@ -73,7 +72,7 @@ func where(lock, key string) string {
 	return lock + " " + key
 }
 
-func (w *window) faultRow(f *verdict.FaultLane) {
+func (w *window) faultRow(f *FaultLane) {
 	when, what := "never", "void shot"
 	from := 0.0
 	if m := firedAt(f); m != nil {
@@ -93,7 +92,7 @@ func (w *window) faultRow(f *verdict.FaultLane) {
 	w.table.add(from, when, what, strings.Join(victims(f), ", "), where(f.Lock, f.Key), f.Op+" "+f.Kind+" "+detail)
 }
 
-func (w *window) replicaRows(r *verdict.ReplicaLane) {
+func (w *window) replicaRows(r *ReplicaLane) {
 	for i := range r.Lives {
 		l := &r.Lives[i]
 		w.table.add(l.Start.From, at(l.Start), "replica starts", OwnName(l.Incarnation, l.Called), "",
@@ -102,7 +101,7 @@ func (w *window) replicaRows(r *verdict.ReplicaLane) {
 			w.table.add(l.Object.From, at(*l.Object), "pod's object gone", l.Incarnation, "", "no word on its process")
 		}
 		if l.Killed != "" && l.End.Open() {
-			w.table.add(l.End.From, at(verdict.Moment{From: l.End.From, To: l.End.From}), "last sign of life", l.Incarnation, "", l.Killed+", its end not seen")
+			w.table.add(l.End.From, at(Moment{From: l.End.From, To: l.End.From}), "last sign of life", l.Incarnation, "", l.Killed+", its end not seen")
 		}
 		if !l.End.Open() {
 			w.table.add(l.End.From, at(l.End), "replica ends", l.Incarnation, "", cmp.Or(l.Killed, l.Exit))
@@ -117,7 +116,7 @@ func (w *window) replicaRows(r *verdict.ReplicaLane) {
 }
 
 // holdRows lists every grant of a key, or how many there were.
-func (w *window) holdRows(lock *verdict.LockLane, k *verdict.KeyLane, each bool) {
+func (w *window) holdRows(lock *LockLane, k *KeyLane, each bool) {
 	if len(k.Holds) == 0 {
 		return
 	}

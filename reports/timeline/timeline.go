@@ -1,6 +1,6 @@
 // Package timeline draws a run: SVG of lanes, takeovers and signals, each with a table that says the same in text.
 //
-// It measures and judges nothing: what it draws stands in verdict.Lanes and verdict.Judgement. A picture is readable without any
+// It measures and judges nothing: what it draws stands in Lanes and verdict.Judgement. A picture is readable without any
 // style sheet, black on white, and in one that has Styles also in the dark; colour never carries a meaning alone.
 // Its one invariant: the same input gives the same bytes, every coordinate lies within the viewBox, and what was folded for want of room
 // is counted in the picture.

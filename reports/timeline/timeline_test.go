@@ -25,7 +25,7 @@ const recorded = "../../scenarios/testdata"
 type run struct {
 	e *experiments.Experiment
 	j *verdict.Judgement
-	l *verdict.Lanes
+	l *Lanes
 }
 
 func load(t *testing.T, dir string) run {
@@ -48,7 +48,7 @@ func load(t *testing.T, dir string) run {
 
 func judged(e *experiments.Experiment, h *history.History) run {
 	j := analysis.Judge(e, h)
-	return run{e, j, analysis.FactsOf(e, h).Lanes(j)}
+	return run{e, j, Read(analysis.FactsOf(e, h).Facts, j)}
 }
 
 // pictures of a run, all of them.
@@ -153,12 +153,12 @@ func TestACloseUpShowsThePodsObjectGo(t *testing.T) {
 func TestAnObservedLeaseIsItsHolders(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*verdict.LockLane)
+		change func(*LockLane)
 		shown  string // in the order of the legend
 	}{
-		{"of known holders", func(*verdict.LockLane) {}, "r0 r1 ghost"},
-		{"of which one is not known", func(l *verdict.LockLane) { l.Keys[0].Holds[1].Replica = "" }, "r0 nobody ghost"},
-		{"of many keys", func(l *verdict.LockLane) {
+		{"of known holders", func(*LockLane) {}, "r0 r1 ghost"},
+		{"of which one is not known", func(l *LockLane) { l.Keys[0].Holds[1].Replica = "" }, "r0 nobody ghost"},
+		{"of many keys", func(l *LockLane) {
 			l.Keys[0].Holds[1].Replica = ""
 			for len(l.Keys) <= maxKeys {
 				l.Keys = append(l.Keys, l.Keys[0])

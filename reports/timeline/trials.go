@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -17,16 +16,16 @@ const (
 // strike is what one fault did to one lock: the takeover of each of its keys, the longest first.
 type strike struct {
 	lock, fault string
-	trials      []*verdict.TrialLane
+	trials      []*TrialLane
 }
 
 // Trials draws every takeover: a close-up for each fault and lock, and bars for those beyond the longest 60.
-func Trials(l *verdict.Lanes) []Picture {
+func Trials(l *Lanes) []Picture {
 	all := strikesOf(l)
 	ranked := slices.Clone(all)
 	slices.SortStableFunc(ranked, func(a, b *strike) int { return byLength(a.trials[0], b.trials[0]) })
 	var out []Picture
-	var rest []*verdict.TrialLane
+	var rest []*TrialLane
 	for _, s := range all {
 		if slices.Contains(ranked[:min(maxTrials, len(ranked))], s) {
 			out = append(out, closeup(l, s))
@@ -37,7 +36,7 @@ func Trials(l *verdict.Lanes) []Picture {
 	return append(out, summaries(rest, l.TimeScale)...)
 }
 
-func strikesOf(l *verdict.Lanes) []*strike {
+func strikesOf(l *Lanes) []*strike {
 	var all []*strike
 	at := map[[2]string]*strike{}
 	for i := range l.Trials {
@@ -74,7 +73,7 @@ func rowsOf[T any](list []T, row func(T) []string) [][]string {
 	return rows
 }
 
-func trialRow(t *verdict.TrialLane) []string {
+func trialRow(t *TrialLane) []string {
 	struck, granted, ended := "no fault", "not seen", "not seen by T+"+fixed(t.Until)+"s"
 	if t.Struck != nil {
 		struck = at(*t.Struck)

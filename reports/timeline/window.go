@@ -6,15 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // window draws a stretch of a run lane by lane, from the top down: the whole run, or one takeover close up.
 type window struct {
-	l      *verdict.Lanes
-	trial  *verdict.TrialLane // that a close-up is about; nil = the whole run
+	l      *Lanes
+	trial  *TrialLane // that a close-up is about; nil = the whole run
 	c      *canvas
 	s      scale // of seconds since the start of the run
 	y      float64
@@ -23,7 +22,7 @@ type window struct {
 	table  table
 }
 
-func newWindow(id string, l *verdict.Lanes, from, to float64) *window {
+func newWindow(id string, l *Lanes, from, to float64) *window {
 	w := &window{l: l, c: newCanvas(id), s: scale{from, to, left, right}, y: 6, hues: map[string]int{}}
 	for i := range l.Replicas {
 		w.hues[l.Replicas[i].Name] = i
@@ -33,7 +32,7 @@ func newWindow(id string, l *verdict.Lanes, from, to float64) *window {
 
 // Overview draws the whole run on one axis: what was broken and when, who held each lock, how long nobody worked under it, what every
 // replica did, and the round trip to the store.
-func Overview(l *verdict.Lanes) Picture {
+func Overview(l *Lanes) Picture {
 	w := newWindow("overview", l, 0, max(l.Seconds, 1e-3))
 	w.phases()
 	top := w.y
@@ -123,10 +122,10 @@ func (w *window) name(y float64, name, under string) {
 }
 
 // x of an instant.
-func (w *window) x(m verdict.Moment) float64 { return w.s.x(mid(m)) }
+func (w *window) x(m Moment) float64 { return w.s.x(mid(m)) }
 
 // until is where an end lies; the right edge where it was never seen.
-func (w *window) until(m verdict.Moment) float64 {
+func (w *window) until(m Moment) float64 {
 	if m.Open() {
 		return w.s.x1
 	}
@@ -134,15 +133,15 @@ func (w *window) until(m verdict.Moment) float64 {
 }
 
 // has reports whether the instant lies in the window.
-func (w *window) has(m verdict.Moment) bool { return w.s.has(mid(m)) }
+func (w *window) has(m Moment) bool { return w.s.has(mid(m)) }
 
 // meets reports whether any of a stretch lies in the window.
-func (w *window) meets(from, to verdict.Moment) bool {
+func (w *window) meets(from, to Moment) bool {
 	return mid(from) <= w.s.to && (to.Open() || mid(to) >= w.s.from)
 }
 
 // stretches of what lies in the window, those that touch as one.
-func (w *window) stretches(es []verdict.Extent) []stretch {
+func (w *window) stretches(es []Extent) []stretch {
 	var out []stretch
 	for _, e := range es {
 		if w.meets(e.Start, e.End) {
@@ -154,7 +153,7 @@ func (w *window) stretches(es []verdict.Extent) []stretch {
 }
 
 // bracket draws how exactly an instant is known, where that can be seen.
-func (w *window) bracket(p *path, m verdict.Moment, y float64) {
+func (w *window) bracket(p *path, m Moment, y float64) {
 	if x0, x1 := w.s.x(m.From), w.s.x(m.To); !m.Open() && x1-x0 >= 3 {
 		p.between(x0, x1, y)
 	}
@@ -199,17 +198,17 @@ const maxLinesThrough = 80
 
 // shade lays every effective fault over the lanes.
 func (w *window) shade(top, bottom float64) {
-	var effects []verdict.Extent
+	var effects []Extent
 	for i := range w.l.Faults {
 		e := w.l.Faults[i].Effective
 		if e == nil {
 			continue
 		}
-		over := verdict.Moment{From: e.From, To: math.Inf(1)}
+		over := Moment{From: e.From, To: math.Inf(1)}
 		if e.To != nil {
-			over = verdict.Moment{From: *e.To, To: *e.To}
+			over = Moment{From: *e.To, To: *e.To}
 		}
-		effects = append(effects, verdict.Extent{Start: verdict.Moment{From: e.From, To: e.From}, End: over})
+		effects = append(effects, Extent{Start: Moment{From: e.From, To: e.From}, End: over})
 	}
 	var wide, thin path
 	var instants []float64

@@ -18,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 // adapter is this tree. This file and random.go are the only ones that know its internal calls: where those change, these follow.
@@ -130,7 +131,7 @@ func recorded(dir string) (docs, error) {
 // judged gives the documents of a run. The verdict is the judge's, read anew: others are words for people.
 func judged(e *experiments.Experiment, record *reports.Record, facts *analysis.Facts) (docs, error) {
 	j := facts.Judge()
-	r := reports.Run{Experiment: e, Record: record, Judgement: j, Lanes: facts.Lanes(j)}
+	r := reports.Run{Experiment: e, Record: record, Judgement: j, Lanes: timeline.Read(facts.Facts, j)}
 	doc, err := j.Marshal()
 	if err != nil {
 		return nil, err

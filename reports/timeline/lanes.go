@@ -1,9 +1,11 @@
-package verdict
+package timeline
 
 import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // Lanes is a run as it is drawn: what was known to happen when, lane by lane. It concludes nothing that Judge does not conclude.
@@ -40,11 +42,11 @@ type PhaseLane struct {
 
 // FaultLane is one shot of a fault.
 type FaultLane struct {
-	Op          string  // "kill-holder#3"
-	FaultResult         // as judged
-	Applied     *Moment // nil: it never was
-	Missed      *Moment // when it was said to be void; nil: it was not
-	Over        Moment  // when its effect was over
+	Op                  string  // "kill-holder#3"
+	verdict.FaultResult         // as judged
+	Applied             *Moment // nil: it never was
+	Missed              *Moment // when it was said to be void; nil: it was not
+	Over                Moment  // when its effect was over
 }
 
 // LockLane is one lock with its keys in the order of their first event.
@@ -122,21 +124,21 @@ type RoundTrip struct {
 
 // TrialLane is one takeover, or one theft that no fault explains: the instants from which its value was measured.
 type TrialLane struct {
-	Number   int     // 1, 2, 3 ... in Judgement.Takeovers
-	Takeover         // as judged
-	Struck   *Moment // the fault; nil = none, or never applied
-	Over     *Moment // when the fault was over
-	Clock    Moment  // from when on it is counted
-	Held     Hold    // the victim's epoch
-	Renewed  *Moment // the last extension of its lease that was applied; of a victim that recovered, before the fault
-	Due      Moment  // when the lease would have run out
-	Next     *Hold   // granted next
-	Ended    *Moment // what ended it; nil while censored
-	Until    float64 // censored: how far absence is attested
-	Attempts []Attempt
-	Work     []Extent // under the victim's epoch
-	NextWork []Extent // under the epoch that ended it
-	Limit    *float64 // what the experiment promises at most, in seconds; nil = nothing
+	Number           int     // 1, 2, 3 ... in Judgement.Takeovers
+	verdict.Takeover         // as judged
+	Struck           *Moment // the fault; nil = none, or never applied
+	Over             *Moment // when the fault was over
+	Clock            Moment  // from when on it is counted
+	Held             Hold    // the victim's epoch
+	Renewed          *Moment // the last extension of its lease that was applied; of a victim that recovered, before the fault
+	Due              Moment  // when the lease would have run out
+	Next             *Hold   // granted next
+	Ended            *Moment // what ended it; nil while censored
+	Until            float64 // censored: how far absence is attested
+	Attempts         []Attempt
+	Work             []Extent // under the victim's epoch
+	NextWork         []Extent // under the epoch that ended it
+	Limit            *float64 // what the experiment promises at most, in seconds; nil = nothing
 }
 
 // Attempt is one acquire of the key, from before the fault until the trial's end.

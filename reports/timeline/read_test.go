@@ -1,0 +1,85 @@
+package timeline
+
+import (
+	"math"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+)
+
+// What is drawn is what was judged: the lanes' trials are the judgement's takeovers, and their instants give the same figures.
+func TestLanesAgreeWithTheJudgement(t *testing.T) {
+	for _, dir := range recordedDirs(t) {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			r := load(t, dir)
+			l, j := r.l, r.j
+			if len(l.Trials) != len(j.Takeovers) || len(l.Faults) != len(j.Faults) {
+				t.Fatalf("%d trials and %d faults are drawn of %d and %d", len(l.Trials), len(l.Faults), len(j.Takeovers), len(j.Faults))
+			}
+			for i := range l.Faults {
+				if !reflect.DeepEqual(l.Faults[i].FaultResult, j.Faults[i]) {
+					t.Errorf("fault %d is drawn as %+v, and judged as %+v", i, l.Faults[i].FaultResult, j.Faults[i])
+				}
+			}
+			for i := range l.Trials {
+				agree(t, &l.Trials[i], &j.Takeovers[i])
+			}
+		})
+	}
+}
+
+// The end of a pod's process is drawn where it was seen, not halfway between it and the call.
+func TestAPodsFaultIsDrawnUntilItsProcessEnded(t *testing.T) {
+	l := load(t, filepath.Join(recorded, "pods-force-delete-overlap")).l
+	for _, over := range []Moment{l.Faults[0].Over, *l.Trials[0].Over} {
+		if over.From < 13.05 || over.To > 13.13 {
+			t.Errorf("over at %+v: its last sign of life was at 13.06s, its end was seen by 13.12s", over)
+		}
+	}
+}
+
+func agree(t *testing.T, lane *TrialLane, want *verdict.Takeover) {
+	t.Helper()
+	if !reflect.DeepEqual(&lane.Takeover, want) {
+		t.Errorf("drawn as %+v, judged as %+v", lane.Takeover, *want)
+	}
+	if lane.Fault == "" {
+		return
+	}
+	same := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-8 {
+			t.Errorf("takeover %d: %s is drawn as %.9fs, judged as %.9fs", lane.Number, what, got, want)
+		}
+	}
+	whole := want.Whole()
+	span := func(what string, a, b Moment, r *verdict.Range) {
+		t.Helper()
+		if r == nil {
+			return
+		}
+		most := math.Inf(1) // no part is longer than the whole, whatever the brackets of its ends allow
+		if whole.Hi != nil {
+			most = *whole.Hi
+		}
+		same(what+" (lo)", min(most, max(0, b.From-a.To)), r.Lo)
+		if r.Hi != nil {
+			same(what+" (hi)", min(most, max(0, b.To-a.From)), *r.Hi)
+		}
+	}
+	if lane.Ended == nil {
+		if !want.Censored {
+			t.Errorf("takeover %d has no end and is not censored", lane.Number)
+		}
+		same("takeover (lo)", max(0, lane.Until-lane.Clock.To), want.Lo)
+		return
+	}
+	span("takeover", lane.Clock, *lane.Ended, &whole)
+	span("residual", lane.Clock, lane.Held.End, want.Residual)
+	if lane.Next != nil {
+		span("pickup", lane.Held.End, lane.Next.Granted, want.Pickup)
+		span("warm-up", lane.Next.Granted, *lane.Ended, want.Warmup)
+	}
+}

@@ -161,12 +161,7 @@ func (c *Coverage) Blinds(w history.Span, tolerate int64) []history.Span {
 	if c == nil {
 		return []history.Span{w}
 	}
-	var out []history.Span
-	for _, g := range c.Gaps {
-		if g.Width() > tolerate && g.From < w.To && g.To > w.From {
-			out = append(out, g)
-		}
-	}
+	out := only(c.Gaps, func(g history.Span) bool { return g.Width() > tolerate && g.From < w.To && g.To > w.From })
 	good := slices.Clone(c.Good)
 	slices.SortFunc(good, func(a, b history.Span) int { return cmp.Compare(a.From, b.From) })
 	at := w.From

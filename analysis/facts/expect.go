@@ -58,27 +58,10 @@ func (ix *Facts) struckKeys(s *Shot) map[string]bool {
 func (k *Key) during(w history.Span) *Key {
 	out := *k
 	in := func(from, to int64) bool { return to >= w.From && from <= w.To }
-	out.Epochs, out.Attempts, out.waits, out.Effects = nil, nil, nil, nil
-	for _, e := range k.Epochs {
-		if in(e.Granted.From, max(e.Lease.Freed.To, e.stop().To)) {
-			out.Epochs = append(out.Epochs, e)
-		}
-	}
-	for _, c := range k.Attempts {
-		if in(c.Sent.From, c.Span.To) {
-			out.Attempts = append(out.Attempts, c)
-		}
-	}
-	for _, x := range k.waits {
-		if in(x.begin.From, x.end.To) {
-			out.waits = append(out.waits, x)
-		}
-	}
-	for _, f := range k.Effects {
-		if in(f.Span.From, f.Span.To) {
-			out.Effects = append(out.Effects, f)
-		}
-	}
-	out.Regressions = slices.DeleteFunc(slices.Clone(k.Regressions), func(r regression) bool { return !slices.Contains(out.Epochs, r.Late) })
+	out.Epochs = only(k.Epochs, func(e *Epoch) bool { return in(e.Granted.From, max(e.Lease.Freed.To, e.stop().To)) })
+	out.Attempts = only(k.Attempts, func(c *Call) bool { return in(c.Sent.From, c.Span.To) })
+	out.waits = only(k.waits, func(x *wait) bool { return in(x.begin.From, x.end.To) })
+	out.Effects = only(k.Effects, func(f *effect) bool { return in(f.Span.From, f.Span.To) })
+	out.Regressions = only(k.Regressions, func(r regression) bool { return slices.Contains(out.Epochs, r.Late) })
 	return &out
 }

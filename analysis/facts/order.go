@@ -93,7 +93,7 @@ func sortByFence(epochs []*Epoch, trusted int64) {
 	for n < len(epochs) && segment(epochs[n], trusted) == 0 {
 		n++
 	}
-	byEnd := slices.DeleteFunc(slices.Clone(epochs[:n]), func(e *Epoch) bool { return e.Fence == 0 || e.Ghost })
+	byEnd := only(epochs[:n], func(e *Epoch) bool { return e.Fence != 0 && !e.Ghost })
 	slices.SortFunc(byEnd, func(a, b *Epoch) int { return cmp.Compare(a.Granted.To, b.Granted.To) })
 	top := make([]int64, len(byEnd)+1) // top[i] is the highest fence among the first i
 	for i, e := range byEnd {

@@ -95,7 +95,7 @@ func (c *Call) refute() {
 
 // refuteKeeps finds renewals that were claimed to have succeeded, while the lease ran down, or when e was gone for good.
 func (ix *Facts) refuteKeeps(e *Epoch, s sighting) {
-	kept := slices.DeleteFunc(slices.Clone(e.Renewals), func(c *Call) bool { return c.Outcome != history.OK })
+	kept := only(e.Renewals, func(c *Call) bool { return c.Outcome == history.OK })
 	if len(kept) == 0 {
 		return
 	}

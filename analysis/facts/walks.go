@@ -25,6 +25,16 @@ func surelyGranted(keys []*Key) iter.Seq2[*Key, *Epoch] {
 	}
 }
 
+// only are those of all that are wanted, in a slice of their own.
+func only[T any](all []T, wanted func(T) bool) (out []T) {
+	for _, x := range all {
+		if wanted(x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
 // calls walks over all calls of e.
 func (e *Epoch) calls() iter.Seq[*Call] {
 	return func(yield func(*Call) bool) {

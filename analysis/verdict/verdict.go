@@ -1,5 +1,5 @@
-// Package verdict holds what a judgement says, as values: ranges, verdicts, the rows of verdict.json and what they stand on, what is drawn
-// of a run, and the exit statuses with their precedence. It concludes nothing: the judge is package analysis.
+// Package verdict holds what a judgement says, as values: ranges, verdicts, the rows of verdict.json and what they stand on, and the
+// exit statuses with their precedence. It concludes nothing: the judge is package analysis.
 // Its one invariant: the same Judgement marshals to the same bytes, and old documents stay readable.
 package verdict
 

@@ -1,6 +1,10 @@
 package verdict
 
-import "github.com/lockdrill/lockdrill/history"
+import (
+	"cmp"
+
+	"github.com/lockdrill/lockdrill/history"
+)
 
 // VoidCode says why a shot of a fault, or one trial of it, counts for nothing.
 type VoidCode string
@@ -44,34 +48,29 @@ func VoidOf(f *history.Fault) Void {
 // IsVoid reports that there is a reason.
 func (v Void) IsVoid() bool { return v != Void{} }
 
+// voidWords say in few words what the code alone would not. Those that are whole take no detail.
+var voidWords = map[VoidCode]struct {
+	word  string
+	whole bool
+}{
+	VoidUnnamed:      {"unknown holder", false},
+	VoidDisputed:     {"disputed holder", false},
+	VoidNoTime:       {string(VoidUnconfirmed), false},
+	VoidBudget:       {"blocked by a disruption budget", false},
+	VoidNotReturned:  {"replica not replaced", false},
+	VoidNeverApplied: {"never applied", true},
+	VoidNothingOwed:  {"nothing owed: all work under the victim's keys was finished", true},
+	VoidJobsEnded:    {"all jobs had ended, so nobody held the lock", true},
+	VoidNoDemand:     {"no demand: no other replica wanted the key", true},
+	VoidWrongVictim:  {"wrong victim: the lease was extended after the victim had died, so another replica held the lock", true},
+	VoidUndecided:    {"undecided: the lock changed hands before its lease was over, and nothing shows whether its holder gave it back", true},
+}
+
 // String is the reason in a few words: the code that the history has for it, and the detail.
 func (v Void) String() string {
-	word := string(v.Code)
-	switch v.Code {
-	case VoidUnnamed:
-		word = "unknown holder"
-	case VoidDisputed:
-		word = "disputed holder"
-	case VoidNoTime:
-		word = string(VoidUnconfirmed)
-	case VoidBudget:
-		word = "blocked by a disruption budget"
-	case VoidNotReturned:
-		word = "replica not replaced"
-	case VoidNeverApplied:
-		return "never applied"
-	case VoidNothingOwed:
-		return "nothing owed: all work under the victim's keys was finished"
-	case VoidJobsEnded:
-		return "all jobs had ended, so nobody held the lock"
-	case VoidNoDemand:
-		return "no demand: no other replica wanted the key"
-	case VoidWrongVictim:
-		return "wrong victim: the lease was extended after the victim had died, so another replica held the lock"
-	case VoidUndecided:
-		return "undecided: the lock changed hands before its lease was over, and nothing shows whether its holder gave it back"
-	}
-	if v.Detail == "" {
+	says := voidWords[v.Code]
+	word := cmp.Or(says.word, string(v.Code))
+	if says.whole || v.Detail == "" {
 		return word
 	}
 	return word + ": " + v.Detail

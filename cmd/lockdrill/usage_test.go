@@ -41,7 +41,7 @@ func TestMisuse(t *testing.T) {
 		{"list all", `lockdrill list: unknown command "all" for "lockdrill list"; see lockdrill list --help`},
 		{"version now", `lockdrill version: unknown command "now" for "lockdrill version"; see lockdrill version --help`},
 		{"help exit-code", `lockdrill help: unknown topic "exit-code", did you mean "exit-codes"?`},
-		{"run", `lockdrill run: no argument given, usage: lockdrill run FILE|NAME... [flags]; see lockdrill run --help`},
+		{"run", `lockdrill run: no argument given, usage: lockdrill run FILE|NAME... [-- WORKER ARGUMENT...] [flags]; see lockdrill run --help`},
 		{"judge not-there", `not-there: no such folder; runs are folders such as runs/latest`},
 	} {
 		t.Run(c.args, func(t *testing.T) {

@@ -71,6 +71,7 @@ func exposed(text []byte, series string) *exposedPage {
 	samples := map[string][]pageLine{}
 	var order []string // of names of samples
 	var bad pageLine
+	histogram, counted := strings.CutSuffix(series, "_bucket") // of which the last bucket may stand in its count alone
 	n := 0
 	for line := range bytes.Lines(text) {
 		n++
@@ -88,7 +89,7 @@ func exposed(text []byte, series string) *exposedPage {
 			if bad.n == 0 && !isSample(name, x.text) {
 				bad = x
 			}
-			if ofSeries(name, series) || ofSeries(series, name) {
+			if ofSeries(name, series) || ofSeries(series, name) || counted && ofSeries(histogram, name) {
 				if samples[name] == nil {
 					order = append(order, name)
 				}
@@ -219,8 +220,8 @@ func classicText(text string) []byte {
 
 // seriesEnd is where name and labels of a sample end.
 func seriesEnd(line string) int {
-	start := strings.IndexAny(line, "{ ")
-	if start < 0 || line[start] == ' ' {
+	start := strings.IndexAny(line, "{ \t")
+	if start < 0 || line[start] != '{' {
 		return max(start, 0)
 	}
 	quoted := false

@@ -242,6 +242,7 @@ func TestAPageIsReadAsPrometheusReadsIt(t *testing.T) {
 		{"a bad value", "# TYPE c gauge\n\nc 1\nc{a=\"2\"} abc\n", `no exposition: line 4, "c{a=\"2\"} abc": expected float as value, got "abc"`},
 		{"a bad label", "c{a=} 1\n", `no exposition: line 1, "c{a=} 1": expected '"' at start of label value, found '}'`},
 		{"absent", "other 1\n", ""},
+		{"absent, beside tabs", "other\t1\t1700000000000\n", ""},
 		{"absent, and something is no sample", "other 1\nother abc\n", `no exposition: line 2, "other abc", is no sample`},
 		{"JSON", `{"status":"success"}`, `no exposition: line 1, "{\"status\":\"success\"}", is no sample`},
 		{"a word", "OK\n", `no exposition: line 1, "OK", is no sample`},
@@ -317,5 +318,15 @@ func TestASecuredExpositionIsRead(t *testing.T) {
 	}
 	if _, err := NewMetrics(Metric{Asker: Asker{CA: "no-such.pem"}}, nil); err == nil {
 		t.Error("an authority that is not there, and no error")
+	}
+}
+
+// The last bucket of a histogram may be told by its count alone.
+func TestTheLastBucketOfAHistogram(t *testing.T) {
+	x := expose(t, "# TYPE h histogram\nh_bucket{le=\"1\"} 3\nh_sum 9\nh_count 5\n")
+	p := newMetrics(t, Metric{Name: "h", Series: "h_bucket", Labels: map[string]string{"le": "+Inf"}}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
+	t.Cleanup(func() { _ = p.Close() })
+	if s := (&looks{t: t, p: p}).at(false)[0]; len(s.Values) != 1 || s.Values[0].Value != 5 {
+		t.Errorf("%+v", s)
 	}
 }

@@ -8,15 +8,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/undo"
 )
 
 // Taken fails with a HeldError where another run has the target, or has left it unfinished; so a run would be refused there. It only reads.
 func Taken(ctx context.Context, r experiments.Redis) error {
-	w, err := whereIs(r)
-	if err != nil {
-		return err
-	}
-	c, err := Connect(w)
+	c, w, err := reach(r)
 	if err != nil {
 		return err
 	}
@@ -36,11 +33,16 @@ func Taken(ctx context.Context, r experiments.Redis) error {
 
 // Reach makes connections to a Redis that the run did not start; it does not dial yet.
 func Reach(r experiments.Redis) (redis.UniversalClient, error) {
-	w, err := whereIs(r)
-	if err != nil {
-		return nil, err
+	c, _, err := reach(r)
+	return c, err
+}
+
+// reach is Reach, and says where that is.
+func reach(r experiments.Redis) (c redis.UniversalClient, w undo.Store, err error) {
+	if w, err = whereIs(r); err == nil {
+		c, err = Connect(w)
 	}
-	return Connect(w)
+	return c, w, err
 }
 
 // OptionsOf are the options of connections to a Redis that the run did not start.

@@ -31,11 +31,7 @@ var ErrNotTold = errors.New("the server does not tell what it would allow (ACL D
 // The error says which one is refused, and what would let it. Nothing is written: a command that writes is tried in a form that no server
 // can do or, with asked, not even that: the server is asked, and ErrNotTold is its silence.
 func Rights(ctx context.Context, r experiments.Redis, locks []string, asked bool) error {
-	w, err := whereIs(r)
-	if err != nil {
-		return err
-	}
-	c, err := Connect(w)
+	c, w, err := reach(r)
 	if err != nil {
 		return err
 	}

@@ -33,11 +33,16 @@ func rulesBroken(j *verdict.Judgement) (list []ruleBroken) {
 const mostReplicas = 3
 
 func (r *ruleBroken) who() string {
-	names := strings.Join(first(r.replicas, mostReplicas), ", ")
-	if more := len(r.replicas) - mostReplicas; more > 0 {
-		names += fmt.Sprintf(" and %s more", figures.Count(more))
+	return someOf(r.replicas, mostReplicas)
+}
+
+// someOf names the first of many, and says how many more there are.
+func someOf(names []string, most int) string {
+	text := strings.Join(first(names, most), ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %s more", figures.Count(more))
 	}
-	return names
+	return text
 }
 
 // lintItems are the broken rules with what to change, and where the protocol has them.
@@ -55,10 +60,17 @@ func lintItems(j *verdict.Judgement) (list []item) {
 
 // brokenText is what a run that failed has broken.
 func brokenText(j *verdict.Judgement) string {
-	if !slices.ContainsFunc(j.Rows(), func(s verdict.SLOResult) bool { return s.Verdict == verdict.Fail }) {
-		return "Every answered promise was kept, but the worker broke the worker protocol."
+	if slices.ContainsFunc(j.Rows(), func(s verdict.SLOResult) bool { return s.Verdict == verdict.Fail }) {
+		return "At least one promise was broken."
 	}
-	return "At least one promise was broken."
+	if len(j.Lints) == 0 {
+		return "Every answered promise was kept, but what the worker said does not hold: see the findings."
+	}
+	var codes []string
+	for _, r := range rulesBroken(j) {
+		codes = append(codes, r.first.Code)
+	}
+	return "Every answered promise was kept, but the worker broke the worker protocol: " + someOf(codes, mostReplicas) + "."
 }
 
 // readIn says where a section of the protocol is.

@@ -25,7 +25,7 @@ func (c *checker) slo(path string, s *SLO) {
 		return
 	}
 	at := path + "." + s.Measure()
-	if why, next := c.e.Untold(s.Lock, s.Measure()); why != "" && !c.recorded {
+	if why, next := c.e.Untold(s.Lock, s.told()); why != "" && !c.recorded {
 		c.Check(at, "cannot be answered: %s; %s", why, next)
 		return
 	}
@@ -173,6 +173,14 @@ func (c *checker) faultNamed(path, name, which string) {
 	default:
 		c.Check(path+".fault", "no fault is called %s", vocab.UnknownWord(name, ids))
 	}
+}
+
+// told is what somebody has to tell so that the row is answered: its measure, of overlap with the level.
+func (s *SLO) told() string {
+	if s.Overlap != nil {
+		return dotted(s.Measure(), s.Overlap.Level)
+	}
+	return s.Measure()
 }
 
 // subject is what the row is about.

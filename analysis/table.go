@@ -123,6 +123,9 @@ func seenOnly(table map[string]*measure) map[string]*measure {
 	for _, name := range []string{"overlap.effect", "stale_writes", "held"} {
 		table[name].needs = table[name].needs&^needContended | needKeys
 	}
+	for _, name := range []string{"lock_debt.max", "lock_debt.total"} { // its work is over by its effects
+		table[name].needs |= needLedger | needLegible
+	}
 	return table
 }
 

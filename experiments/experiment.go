@@ -157,6 +157,12 @@ func (e *Experiment) Lock(name string) *Lock {
 	return nil
 }
 
+// Fenced reports whether the ledger compares fences for a lock: neither the lock nor its stream of jobs says otherwise.
+func (e *Experiment) Fenced(lock string) bool {
+	l, w := e.Lock(lock), e.WorkUnder(lock)
+	return (l == nil || !l.Unfenced) && (w == nil || w.Fenced)
+}
+
 // WorkUnder is the stream of jobs under a lock; nil = it has none.
 func (e *Experiment) WorkUnder(lock string) *Work {
 	for i := range e.System.Work {
@@ -202,6 +208,7 @@ type Lock struct {
 	KeyPrefix string // job locks
 	Lease     string // observed loops: name of the Lease object that is the lock, in the namespace of the pods, and Key is that name; "" = it is a key of the Redis
 	Policy    lockcore.Policy
+	Unfenced  bool // the ledger does not compare fences of what is written under the lock
 	// AbandonedBy is what tells how often an observed lock was given up, which nobody claims; nil = nothing does.
 	AbandonedBy *Signal
 

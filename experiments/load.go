@@ -83,6 +83,11 @@ func fill(e *Experiment) {
 	if e.Kubernetes != nil || e.Observed() {
 		e.System.Restart = 0
 	}
+	if e.Observed() { // what they write to compares fences, or does not: a profile does not know
+		for i := range e.System.Locks {
+			e.System.Locks[i].Unfenced = false
+		}
+	}
 	if e.Kubernetes != nil && e.Observed() {
 		e.Kubernetes.Workers, e.Kubernetes.Grace = "", 0
 	}

@@ -31,6 +31,7 @@ var onlyTheDecoder = map[string]string{
 	"merge-keys":          "gone once YAML is read",
 	"policy-loop":         "fields that exclude one another",
 	"policy-together":     "fields that exclude one another",
+	"policy-try":          "fields that exclude one another",
 	"profile-label":       "a label beside a policy, a shipped name without",
 	"two-documents":       "a schema is of one document",
 	"unknown-profile":     "a label beside a policy, a shipped name without",

@@ -53,6 +53,7 @@ func Rules() []Rule {
 		{"hasty_ticks", loops, "the leader does one tick every poll", "wait for the rest of loop.poll between ticks and do not make up for missed ones"},
 		{"begun_twice", loops, "begin comes once for each epoch, before its first tick", "remember for the epoch that begin is written"},
 		{"effect_of_nobody", effects, "an effect names the epoch that its writer acquired", "pass the fingerprint of the token of the grant under which the effect is written"},
+		{"done_again", effects, "a job that is finished already is not done again", "read reply 5 of begin (terminal before): where it is 1 and no_look is false, write work.exit, give the key back and answer skipped"},
 		{"op_of_two_effects", effects, "the operation id is unique for each intended effect", "use an id a second time only to ask again for the very same effect"},
 		{"effect_after_exit", effects, "no effect is written after work.exit", "wait for the last write, or give it up, before work.exit"},
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
 )
 
-// liarsTold are wrong workers (experiments/workercheck/testdata/liar.py), and what of a drill worker-check names their lie: a rule that a
+// liarsTold are wrong workers (testdata/liar.py), and what of a drill worker-check names their lie: a rule that a
 // line broke, a red row, or a finding; the finding without a code is a write that the ledger does not have. One of them must be told.
 // The first are always tried, all of them with LOCKDRILL_LIARS=all. clock-fence is not here: a fence by a wall clock shows only where the
 // clock is set back.
@@ -102,7 +103,7 @@ func toldOf(j *verdict.Judgement) (names []string) {
 func TestLiveTheDrillTellsWrongWorkers(t *testing.T) {
 	needDrill(t)
 	python := witnesstest.Python(t)
-	liar, err := filepath.Abs("../../experiments/workercheck/testdata/liar.py")
+	liar, err := filepath.Abs("testdata/liar.py")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,6 +169,29 @@ func TestLiveTheDrillOfAWorker(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+}
+
+// What stands after `type:` is read by a shell as the drill of the very worker that was given.
+func TestWorkerCheckNamesItsSuccessor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, want []string }{
+		{[]string{"--", "python3", "my worker.py", "it's", "--ttl", "1s", "", "$HOME"}, []string{"--", "python3", "my worker.py", "it's", "--ttl", "1s", "", "$HOME"}},
+		{[]string{"--only", "jobs", "--ttl=5s", "-o", "json", "--ready", "1s", "--", "./w", "-o", "text"}, []string{"-o", "json", "--", "./w", "-o", "text"}},
+		{[]string{"./w", "--flag"}, []string{"--", "./w", "--flag"}},
+		{nil, []string{"--", "COMMAND"}},
+		{[]string{"--help"}, []string{"--", "COMMAND"}},
+	} {
+		got := try(t, append([]string{"worker-check"}, c.args...)...)
+		_, line, named := strings.Cut(strings.TrimSuffix(got.stderr, "\n"), " type: ")
+		if got.code != verdict.ExitUsage || got.stdout != "" || !named {
+			t.Fatalf("%q: %+v", c.args, got)
+		}
+		words, err := exec.Command("sh", "-c", `printf '%s\n' `+line).Output()
+		want := strings.Join(append([]string{"lockdrill", "run", "worker-check"}, c.want...), "\n") + "\n"
+		if err != nil || string(words) != want {
+			t.Errorf("%q: a shell reads %q (%v), want %q", c.args, words, err, want)
+		}
+	}
 }
 
 func TestRunTakesAWorker(t *testing.T) {

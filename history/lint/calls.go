@@ -11,6 +11,16 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
+// write is an operation on the ledger.
+func (l *Linter) write(source, op string) *wrote {
+	w := l.wrote[[2]string{source, op}]
+	if w == nil {
+		w = &wrote{}
+		l.wrote[[2]string{source, op}] = w
+	}
+	return w
+}
+
 // what is the verb of an invoke or a return.
 func what(e *history.Event) string {
 	verb, _, _ := strings.Cut(string(e.Kind), ".")
@@ -25,11 +35,12 @@ func (l *Linter) invoke(e *history.Event) {
 	l.used[id] = true
 	l.open[id] = &open{n: e.N, from: e.From, at: e.At, lock: e.Lock}
 	if e.Write != nil {
-		op, effect := [2]string{e.Source, e.Op}, e.Write.Subject+" "+e.Write.State
-		if first := l.wrote[op]; first != "" && first != effect {
-			l.find("op_of_two_effects", e.Source, "operation "+e.Op+" is "+first+" and then "+effect+": the second has no effect", e.N)
+		w, effect := l.write(e.Source, e.Op), e.Write.Subject+" "+e.Write.State
+		if w.effect != "" && w.effect != effect {
+			l.find("op_of_two_effects", e.Source, "operation "+e.Op+" is "+w.effect+" and then "+effect+": the second has no effect", e.N)
 		}
-		l.wrote[op] = effect
+		w.effect = effect
+		w.asked++
 		return
 	}
 	x := l.epoch(e)
@@ -76,6 +87,11 @@ func (l *Linter) returned(e *history.Event) {
 	l.took(e, verb)
 	if e.Clock == history.ClockShared && e.To-e.From >= int64(slowCall) {
 		l.life(e.Source).slow.take(o, e)
+	}
+	if e.Write != nil && e.Write.Reason == history.ReasonReplay {
+		if w := l.write(e.Source, e.Op); w.asked == 1 {
+			w.replayed = e.N
+		}
 	}
 	switch {
 	case e.Kind == history.AcquireReturn:
@@ -145,6 +161,7 @@ func (l *Linter) entry(e *history.Event) {
 	if e.Entry.Foreign || e.Epoch == "" {
 		return
 	}
+	l.write(e.Entry.Writer, e.Op).entered = true
 	x := l.epochs[e.Epoch]
 	if x == nil || x.invoked == 0 { // its line may be under way
 		l.pending = append(l.pending, pendingEffect{e.Epoch, e.Entry.Writer, e.N})

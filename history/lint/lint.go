@@ -35,7 +35,7 @@ type Linter struct {
 	said   map[[2]string]bool
 	open   map[opID]*open
 	used   map[opID]bool
-	wrote  map[[2]string]string // source and operation of an effect: what it was for
+	wrote  map[[2]string]*wrote // by source and operation of an effect
 	epochs map[string]*epoch
 	lives  map[string]*life
 	keys   map[string]*key
@@ -54,6 +54,14 @@ type Linter struct {
 	touched  bool              // a fault has changed keys, or the store
 	ids      bool              // the store has ids of its own for its grants
 	stepped  bool              // see Stepped
+}
+
+// wrote is an effect as its writer announced it.
+type wrote struct {
+	effect   string
+	asked    int
+	replayed int64 // the answer to a single asking says that it was there; 0 = none does
+	entered  bool  // the ledger has the operation
 }
 
 type opID struct{ source, op, what string }
@@ -127,7 +135,7 @@ func (l *Linter) Stepped() *Linter {
 
 // New returns a linter of histories in which these locks are drilled, by name.
 func New(locks map[string]Lock) *Linter {
-	return &Linter{locks: locks, said: map[[2]string]bool{}, open: map[opID]*open{}, used: map[opID]bool{}, wrote: map[[2]string]string{},
+	return &Linter{locks: locks, said: map[[2]string]bool{}, open: map[opID]*open{}, used: map[opID]bool{}, wrote: map[[2]string]*wrote{},
 		epochs: map[string]*epoch{}, lives: map[string]*life{}, keys: map[string]*key{}, seen: map[string]int64{}, silent: map[string]int64{},
 		finished: map[string]string{}, done: map[string]bool{}, asked: map[string]int64{}, withheld: map[string]int64{}}
 }
@@ -292,6 +300,11 @@ func (l *Linter) End() []Finding {
 		x := l.epochs[name]
 		if w := l.lives[x.source]; x.lost != 0 && !x.observed && w != nil && w.wrote > x.lostAt+int64(mostUnderWay) {
 			l.find("lost_in_silence", x.source, "the lock was lost, and nothing says that epoch "+name+" is relied on no more", x.lost)
+		}
+	}
+	for op, w := range l.wrote {
+		if w.replayed != 0 && !w.entered {
+			l.find("op_of_two_effects", op[0], "the ledger answers replay to operation "+op[1]+", which is asked for once, and does not have it", w.replayed)
 		}
 	}
 	for _, source := range slices.Sorted(maps.Keys(l.lives)) {

@@ -313,6 +313,36 @@ func TestEachRuleIsTold(t *testing.T) {
 	}
 }
 
+// A replay of an operation that was asked for once is told where the ledger has no such operation: the writer used another id than it says.
+func TestReplayOfWhatWasNeverEntered(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		asked    int
+		entered  string
+		answered string
+		told     bool
+	}{
+		{"another id", 1, "x", history.ReasonReplay, true},
+		{"a client that asks again by itself", 1, "w1", history.ReasonReplay, false},
+		{"asked again", 2, "x", history.ReasonReplay, false},
+		{"new", 1, "x", "", false},
+	} {
+		l := lint.New(map[string]lint.Lock{"job": {}})
+		body := func() *history.Write { return &history.Write{Subject: "j", State: "done"} }
+		for range c.asked {
+			l.See(&history.Event{Kind: history.WriteInvoke, Source: "r1.1", Op: "w1", Write: body()})
+		}
+		answer := body()
+		answer.Accepted, answer.Reason = true, c.answered
+		l.See(&history.Event{N: 3, Kind: history.WriteReturn, Source: "r1.1", Op: "w1", Outcome: history.OK, Write: answer})
+		l.See(&history.Event{Kind: history.LedgerEntry, Source: "ledger", Op: c.entered, Epoch: "e", Entry: &history.Entry{Writer: "r1.1", Subject: "j"}})
+		if told := slices.Contains(codes(l.End()), "op_of_two_effects"); told != c.told {
+			t.Errorf("%s: told %t, want %t", c.name, told, c.told)
+		}
+	}
+}
+
 // Announcements that come when the calls are over are told, unless the ends of the calls come as late: then this machine reads late.
 func TestLateAnnouncements(t *testing.T) {
 	t.Parallel()
@@ -354,7 +384,7 @@ func TestRulesNameSectionsOfTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, r := range lint.Rules() {
+	for _, r := range slices.Concat(lint.Rules(), lint.Judged()) {
 		if !strings.Contains("\n"+string(doc), "# "+r.Section+"\n") {
 			t.Errorf("rule %s: docs/worker-protocol.md has no section %q", r.Code, r.Section)
 		}

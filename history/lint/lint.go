@@ -314,7 +314,7 @@ func (l *Linter) End() []Finding {
 	return l.found
 }
 
-// leastLines is from how many lines of a replica on their delay says something, and leastDelay what nine in ten of them must
+// leastLines is from how many lines of a replica on their delay says something, and leastDelay what three in four of them must
 // have: a busy machine delays some. leastSlow is the same for calls of at least slowCall that were announced too late.
 const (
 	leastLines = 50
@@ -336,8 +336,8 @@ func (l *Linter) endOf(source string, x *life) {
 		}
 	}
 	slices.Sort(delays)
-	if n := len(delays); n >= leastLines && delays[n/10] > leastDelay {
-		l.find("late_lines", source, fmt.Sprintf("nine in ten of its lines came %s or more after their stamp", delays[n/10].Round(time.Millisecond)))
+	if n := len(delays); n >= leastLines && delays[n/4] > leastDelay {
+		l.find("late_lines", source, fmt.Sprintf("three in four of its lines came %s or more after their stamp", delays[n/4].Round(time.Millisecond)))
 	}
 	switch s := &x.slow; {
 	case x.early != nil && s.ended <= s.announced: // else its lines are read late, whatever they say

@@ -71,7 +71,7 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 		newJudgeCmd(io), newReportCmd(io), newCompareCmd(io), newHistoryCmd(io), newServeCmd(io), newGameDayCmd(io),
 		newListCmd(io), newExplainCmd(io), newExportCmd(io), newSchemaCmd(io), newVersionCmd(io),
 		newWatchCmd(io), newInitCmd(io),
-		newSelftestCmd(io), newRecoverCmd(io), newProxyCmd(io), newWorkerCmd(io), newWorkerCheckCmd(io), newWatchdogCmd(io),
+		newSelftestCmd(io), newRecoverCmd(io), newProxyCmd(io), newWorkerCmd(io), newWorkerCheckCmd(), newWatchdogCmd(io),
 		newExitCodesTopic(),
 	)
 	root.SetHelpCommand(newHelpCmd())

@@ -235,9 +235,12 @@ func Instant(ctx context.Context, query string, o PromServer) (all []float64, er
 		return nil, err
 	}
 	samples := []struct{ Value [2]json.RawMessage }{{}}
-	if data.ResultType == "vector" {
+	switch {
+	case len(data.Result) == 0 || string(data.Result) == "null":
+		return nil, fmt.Errorf("%w: it gives no result, which is not an empty one", ErrQuery)
+	case data.ResultType == "vector":
 		err = json.Unmarshal(data.Result, &samples)
-	} else {
+	default:
 		err = json.Unmarshal(data.Result, &samples[0].Value)
 	}
 	for _, x := range samples {

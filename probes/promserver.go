@@ -245,8 +245,11 @@ func Instant(ctx context.Context, query string, o PromServer) (all []float64, er
 	}
 	for _, x := range samples {
 		v, ok := valueOf(x.Value[1])
-		if !ok || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		switch {
+		case !ok || err != nil:
 			return nil, errors.Join(fmt.Errorf("%w: it gives a %s, and a number, or numbers, are wanted", ErrQuery, data.ResultType), err)
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			return nil, fmt.Errorf("the query gives %g, which is no number to go by", v)
 		}
 		all = append(all, v)
 	}

@@ -122,10 +122,7 @@ func runServe(ctx context.Context, io streams, f serveFlags) error {
 func runReader() serve.Reader {
 	quiet := streams{Err: stdio.Discard}
 	return serve.Reader{
-		Reader: runs.Reader{
-			Experiment: experimentFile, History: historyFile, Tool: "lockdrill " + version(),
-			Observe: func(_ context.Context, dir string) (*compare.Observed, error) { return observe(quiet, dir) },
-		},
+		Reader:  indexReader(func(_ context.Context, dir string) (*compare.Observed, error) { return observe(quiet, dir) }),
 		Compare: compare.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance},
 		Page: func(_ context.Context, w stdio.Writer, dir string, site []reports.Link) error {
 			r, err := readRun(stdio.Discard, dir, judgesAnew)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -45,8 +46,15 @@ func blockGuard(ctx context.Context, e *experiments.Experiment) (Guard, error) {
 	return g, nil
 }
 
-// notAsked begins why a block is not quiet of which nothing is known.
-const notAsked = "it cannot be asked: "
+// notAsked says why nothing is known of a block.
+func notAsked(err error) string {
+	if sent := new(url.Error); errors.As(err, &sent) { // the address stands in the file
+		if err = sent.Err; sent.Timeout() {
+			err = errors.New("no answer in time")
+		}
+	}
+	return "it cannot be asked: " + err.Error()
+}
 
 // blocks says why a block is not quiet, or "". The error is one of settings.
 func blocks(ctx context.Context, b *experiments.Block) (string, error) {
@@ -57,7 +65,7 @@ func blocks(ctx context.Context, b *experiments.Block) (string, error) {
 		case err == nil:
 			return "the file is there", nil
 		case !errors.Is(err, fs.ErrNotExist):
-			return notAsked + err.Error(), nil
+			return notAsked(err), nil
 		}
 	case b.URL != "":
 		return answersQuiet(ctx, b.URL), nil
@@ -68,7 +76,7 @@ func blocks(ctx context.Context, b *experiments.Block) (string, error) {
 		}
 		values, err := probes.Instant(ctx, b.PromQL.Query, server)
 		if err != nil {
-			return notAsked + err.Error(), nil
+			return notAsked(err), nil
 		}
 		for _, v := range values {
 			if v != 0 {
@@ -80,15 +88,15 @@ func blocks(ctx context.Context, b *experiments.Block) (string, error) {
 }
 
 // answersQuiet asks an address. Where it is sent elsewhere, it asks nobody: the file does not name that address.
-func answersQuiet(ctx context.Context, url string) string {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+func answersQuiet(ctx context.Context, address string) string {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		return notAsked + err.Error()
+		return notAsked(err)
 	}
 	asker := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	answer, err := asker.Do(r)
 	if err != nil {
-		return notAsked + err.Error()
+		return notAsked(err)
 	}
 	_ = answer.Body.Close()
 	if answer.StatusCode/100 != 2 {

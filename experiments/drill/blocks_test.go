@@ -67,9 +67,9 @@ func TestWhatCannotBeAskedIsNotQuiet(t *testing.T) {
 	here := t.TempDir()
 	for blocks, want := range map[string]string{
 		query("empty"): "", query("zero"): "", query("scalar"): "", address("there"): "", `{file: ` + filepath.Join(here, "absent") + `}`: "",
-		query("three"): "it: the query gives 3", query("warnings"): "sg-2 is unreachable", query("partial"): "isPartial", query("nan"): "it cannot be asked", query("infinite"): "it cannot be asked",
+		query("three"): "it: the query gives 3", query("warnings"): "sg-2 is unreachable", query("partial"): "isPartial", query("nan"): "it cannot be asked: the query gives NaN", query("infinite"): "it cannot be asked: the query gives +Inf",
 		query("null"): "it cannot be asked", query("nothing"): "it cannot be asked", query("range"): "it cannot be asked", query("failed"): "it cannot be asked", query("page"): "it cannot be asked", query("away"): "503",
-		address("away"): "it: it answers 503", address("moved"): "it: it answers 302", `{url: "http://127.0.0.1:1/quiet"}`: "http://127.0.0.1:1/quiet: it cannot be asked", `{file: ` + here + `}`: "the file is there",
+		address("away"): "it: it answers 503", address("moved"): "it: it answers 302", `{url: "http://127.0.0.1:1/quiet"}`: "http://127.0.0.1:1/quiet: it cannot be asked: dial tcp", `{file: ` + here + `}`: "the file is there",
 		query("empty") + ", " + query("three") + ", " + address("away"): "it: the query gives 3; it: it answers 503",
 	} {
 		e := blockedBy(t, blocks)

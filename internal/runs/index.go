@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -26,8 +27,10 @@ import (
 const (
 	File     = ".lockdrill-runs.jsonl"
 	lockFile = ".lockdrill-serve.lock"
-	former   = ".lockdrill-serve.db" // the index of a version that kept it in SQLite
 )
+
+// former are the indices of earlier versions, of the server and of the history.
+var former = []string{".lockdrill-serve.db", ".lockdrill-index.json"}
 
 // ErrServed is that of a folder that another server has.
 var ErrServed = errors.New("is served by another server already")
@@ -37,7 +40,7 @@ type Index struct {
 	dir    string
 	reader Reader
 	say    func(string)
-	lock   *os.File
+	lock   *os.File // nil = it only reads
 
 	mu           sync.Mutex
 	runs         map[string]*Run // by folder
@@ -62,25 +65,38 @@ func Open(dir, owner string, reader Reader, anew bool, say func(string)) (*Index
 	if err != nil {
 		return nil, err
 	}
-	x := &Index{dir: dir, reader: reader, say: say, lock: lock, runs: map[string]*Run{}, environments: map[string][]experiments.Setting{}}
-	data, err := os.ReadFile(x.path())
-	if _, old := os.Lstat(filepath.Join(dir, former)); errors.Is(err, fs.ErrNotExist) && old == nil {
-		say(former + " is the index of an earlier version, and of no use any more: the index is made anew from the folders of runs, in " + File)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(err, lock.Close())
-	}
-	if !anew && x.read(data) {
-		return x, nil
-	}
-	if err := x.rewrite(); err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
+	x := indexOf(dir, reader, anew, say)
+	x.lock = lock
 	return x, nil
 }
 
+// Read looks once, also where a server has the folder: each adds lines, and the last one of a run counts.
+func Read(ctx context.Context, dir string, reader Reader, say func(string)) (*Index, error) {
+	x := indexOf(dir, reader, false, say)
+	return x, x.Look(ctx)
+}
+
+func indexOf(dir string, reader Reader, anew bool, say func(string)) *Index {
+	x := &Index{dir: dir, reader: reader, say: say, runs: map[string]*Run{}, environments: map[string][]experiments.Setting{}}
+	data, err := os.ReadFile(x.path())
+	for _, name := range former {
+		if _, there := os.Lstat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) && there == nil {
+			say(filepath.Join(dir, name) + " is the index of an earlier version, and of no use any more: the index is made anew from the folders of runs, in " + File)
+		}
+	}
+	if anew || !x.read(data) {
+		x.written(x.rewrite())
+	}
+	return x
+}
+
 // Close frees the folder.
-func (x *Index) Close() error { return x.lock.Close() }
+func (x *Index) Close() error {
+	if x.lock == nil {
+		return nil
+	}
+	return x.lock.Close()
+}
 
 func (x *Index) path() string { return filepath.Join(x.dir, File) }
 
@@ -147,9 +163,14 @@ func (x *Index) put(fresh []Noted, gone []string) {
 	} else {
 		err = writeLines(x.path(), os.O_APPEND, all)
 	}
+	x.written(err)
+}
+
+// written says that the file could not be written, once for each reason.
+func (x *Index) written(err error) {
 	if text := fmt.Sprint(err); err != nil && text != x.broken {
 		x.broken = text
-		x.say("the index could not be written, and what it lacks is read again at the next start: " + text)
+		x.say("the index could not be written, and what it lacks is read again the next time: " + text)
 	}
 }
 

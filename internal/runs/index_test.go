@@ -104,6 +104,11 @@ func TestTheFoldersAreTheTruth(t *testing.T) {
 			}
 		}, false, []string{"a", "b"}},
 		{"an index of something else", func() { _ = os.WriteFile(path, []byte("SQLite format 3\x00\n\n"), 0o600) }, false, []string{"a", "b"}},
+		{"a folder that is no run, and a link to one that is", func() {
+			if err := errors.Join(os.Mkdir(filepath.Join(f.dir, "notes"), 0o755), os.Symlink("a", filepath.Join(f.dir, "latest"))); err != nil {
+				t.Fatal(err)
+			}
+		}, false, nil},
 		{"a run that is gone", func() { _ = os.RemoveAll(filepath.Join(f.dir, "a")) }, false, nil},
 		{"a history that is gone", func() { _ = os.Remove(filepath.Join(f.dir, "b", "history.jsonl")) }, false, nil},
 	} {
@@ -139,12 +144,12 @@ func TestTheFoldersAreTheTruth(t *testing.T) {
 func TestAnIndexOfAnEarlierVersionIsNamed(t *testing.T) {
 	f := &folder{t: t, dir: t.TempDir(), tool: "one"}
 	f.run("a", "a", "pass")
-	if err := os.WriteFile(filepath.Join(f.dir, former), []byte("SQLite format 3\x00"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(f.dir, former[0]), []byte("SQLite format 3\x00"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []int{1, 0} {
 		f.close(f.open(false))
-		if len(f.said) != want || want == 1 && !strings.Contains(f.said[0], former+" is the index of an earlier version") {
+		if len(f.said) != want || want == 1 && !strings.Contains(f.said[0], former[0]+" is the index of an earlier version") {
 			t.Errorf("opened for the %d. time: it says %q", i+1, f.said)
 		}
 	}
@@ -173,6 +178,25 @@ func TestTheIndexDoesNotGrowForEver(t *testing.T) {
 	}
 }
 
+// Who only reads takes no folder from a server, and what he read is known to it afterwards.
+func TestReadersAndServersShareTheIndex(t *testing.T) {
+	f := &folder{t: t, dir: t.TempDir(), tool: "one"}
+	x := f.open(false)
+	f.run("a", "a", "pass")
+	done := 0
+	reader := x.reader
+	reader.Progress = func(n, all int) { done += 10*all + n }
+	for _, want := range []int{10, 10} {
+		if y, err := Read(t.Context(), f.dir, reader, func(string) {}); err != nil || y.Run("a") == nil || done != want {
+			t.Errorf("%v, %d", err, done)
+		}
+	}
+	f.close(x)
+	if f.close(f.open(false)); len(f.read) > 0 {
+		t.Errorf("%q are read again", f.read)
+	}
+}
+
 // A disk that takes no line costs no run.
 func TestAnIndexThatCannotBeWrittenStillAnswers(t *testing.T) {
 	f := &folder{t: t, dir: t.TempDir(), tool: "one"}
@@ -186,6 +210,9 @@ func TestAnIndexThatCannotBeWrittenStillAnswers(t *testing.T) {
 		f.run(name, name, "pass")
 		if err := x.Look(t.Context()); err != nil || x.Run(name) == nil {
 			t.Errorf("%s: %v, %+v", name, err, x.Run(name))
+		}
+		if y, err := Read(t.Context(), f.dir, x.reader, func(string) {}); err != nil || y.Run(name) == nil {
+			t.Errorf("%s is read: %v", name, err)
 		}
 	}
 	if len(f.said) != 1 || !strings.Contains(f.said[0], "could not be written") {
@@ -240,5 +267,27 @@ func TestWhichRunsAreMeant(t *testing.T) {
 		if got := x.Run(folder).Contested; got != want {
 			t.Errorf("%s is contested by %q, want %q", folder, got, want)
 		}
+	}
+}
+
+func TestAPoolBeginsOnce(t *testing.T) {
+	dir, now := t.TempDir(), time.Date(2026, 9, 1, 2, 0, 0, 0, time.UTC)
+	if _, err := StartOf(dir, "autumn"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a pool that nobody began: %v", err)
+	}
+	if err := NoteStart(dir, "autumn", now); err != nil {
+		t.Fatal(err)
+	}
+	if err := NoteStart(dir, "autumn", now.Add(time.Hour)); err == nil {
+		t.Error("the same name began twice")
+	}
+	if from, err := StartOf(dir, "autumn"); err != nil || !from.Equal(now) {
+		t.Errorf("it began %v, %v", from, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, startsFile), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := NoteStart(dir, "winter", now); err == nil || errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a damaged file: %v", err)
 	}
 }

@@ -39,8 +39,7 @@ func (x *Index) Look(ctx context.Context) error {
 		return err
 	}
 	known := x.stamps()
-	var fresh []Noted
-	written := time.Now()
+	var news [][2]string // folder and stamp
 	for _, e := range entries {
 		name := e.Name()
 		if !e.IsDir() || strings.HasPrefix(name, ".") { // a link, such as latest, leads to one that has a name of its own
@@ -50,12 +49,18 @@ func (x *Index) Look(ctx context.Context) error {
 		if stamp == "" {
 			continue
 		}
-		was, there := known[name]
-		delete(known, name)
-		if there && was == stamp {
-			continue
+		if was, there := known[name]; !there || was != stamp {
+			news = append(news, [2]string{name, stamp})
 		}
-		fresh = append(fresh, x.judge(ctx, name, stamp))
+		delete(known, name)
+	}
+	var fresh []Noted
+	written := time.Now()
+	for i, n := range news {
+		if x.reader.Progress != nil {
+			x.reader.Progress(i, len(news))
+		}
+		fresh = append(fresh, x.judge(ctx, n[0], n[1]))
 		if ctx.Err() != nil { // the last one was not read to its end
 			x.put(fresh[:len(fresh)-1], nil)
 			return ctx.Err()

@@ -18,6 +18,7 @@ type Reader struct {
 	Experiment, History string                                                           // names of the files that a run's conclusion rests on
 	Tool                string                                                           // with its version: what another one concluded is concluded anew
 	Observe             func(ctx context.Context, dir string) (*compare.Observed, error) // reads and judges one run
+	Progress            func(done, all int)                                              // before each run that is read in one look; nil = nobody wants to know
 }
 
 // State of a run's folder.

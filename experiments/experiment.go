@@ -32,7 +32,7 @@ type Experiment struct {
 	System       System           `rule:"required"`                 // what is drilled: replicas, locks, work
 	TimeScale    float64          `rule:"positive,max=1,default=1"` // multiplies the timings of locks, work, faults and SLOs; 1 is real time
 	SteadyState  SteadyState      // what must hold before the first fault
-	Faults       Faults           `rule:"required"` // the timeline: what is broken, and when; or what it is made from
+	Faults       Faults           // the timeline: what is broken, and when; or what it is made from; left out: nothing is broken, and the promises are watched
 	AllowOverlap [][2]string      // pairs of ids: faults that may be in effect together
 	Probes       Probes           // how evidence is gathered
 	AbortWhen    []AbortCondition `rule:"for=@embedded"` // conditions that end a run early; they are no promises

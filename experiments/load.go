@@ -115,12 +115,12 @@ func fill(e *Experiment) {
 		*looks = leaseLooks
 	}
 	for i := range e.Expect {
-		if x := &e.Expect[i]; x.Fault == "" {
+		if x := &e.Expect[i]; x.Fault == "" && len(e.Faults) > 0 {
 			x.Fault = e.Faults[0].ID
 		}
 	}
 	for _, s := range e.AlertRows() {
-		if s.Fault == "" && !s.Silent {
+		if s.Fault == "" && !s.Silent && len(e.Faults) > 0 {
 			s.Fault = e.Faults[0].ID
 		}
 		if s.ResolvesWithin == 0 && !s.Silent {

@@ -36,6 +36,7 @@ func words() []word {
 		{"foreign_releases", measure, "releases that succeeded after the key had been granted to another"},
 		{"foreign_renewals", measure, "renewals that succeeded after the key had been granted to another"},
 		{"duplicate_epochs", measure, "grants whose token had been granted before: nothing tells the two holds apart"},
+		{"stale_writes", measure, "writes that took effect after one of a later holder of the lock"},
 		{"vanished", measure, "keys that ended before their lease did, by no release and no fault; sure where the holder acted on as if it had the lock"},
 		{"loss_to_fence", measure, "how long a holder relied on a key that had been taken from it before the lease was over"},
 		{"blocked", measure, "how long after its work a worker was still giving its key back"},

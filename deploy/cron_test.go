@@ -1,10 +1,10 @@
-package calendar_test
+package deploy_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/experiments/calendar"
+	"github.com/lockdrill/lockdrill/deploy"
 )
 
 func TestCheckCron(t *testing.T) {
@@ -18,7 +18,7 @@ func TestCheckCron(t *testing.T) {
 		"0,99 3 * * *": "no minute", "30-10 3 * * *": "no minute", "*/0 3 * * *": "no minute", "JAN 3 * * *": "no minute", "*/ 3 * * *": "no minute", "-1 3 * * *": "no minute", "1-2-3 3 * * *": "no minute",
 		"0 3 30 2 *": never, "0 3 31 4,6,9,11 *": never, "0 3 30-31 FEB *": never,
 	} {
-		err := calendar.CheckCron(text)
+		err := deploy.CheckCron(text)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}

@@ -100,7 +100,7 @@ func Digest(data []byte) string {
 // fill derives the defaults that depend on other values.
 func fill(e *Experiment) {
 	if e.Limits.MaxKills == 0 {
-		e.Limits.MaxKills = 2 * e.declaredKills()
+		e.Limits.MaxKills = 2 * e.declaredKills(false)
 	}
 	if e.Kubernetes != nil || e.Observed() {
 		e.System.Restart = 0
@@ -139,16 +139,17 @@ func fill(e *Experiment) {
 	}
 }
 
-// declaredKills is how many replicas the faults may end: all on one node where that is drained.
-func (e *Experiment) declaredKills() int {
+// declaredKills is how many replicas the faults may end: all on one node where that is drained. The least is without what limits may take
+// off a share.
+func (e *Experiment) declaredKills(least bool) int {
 	n := 0
 	for i := range e.Faults {
 		f := &e.Faults[i]
 		switch t := f.Traits(); {
-		case t.WholeNode:
-			n += f.Repeat.Count * e.System.Replicas
-		case t.Kills:
+		case t.Kills && least && f.Aim().Some.Percent > 0, f.eachInTurn():
 			n += f.Repeat.Count
+		case t.Kills, t.WholeNode:
+			n += f.Repeat.Count * f.Struck(e.System.Replicas)
 		}
 	}
 	return n

@@ -98,7 +98,7 @@ func (j *judging) judgement() *verdict.Judgement {
 	out.Machine = ix.Machine()
 	out.HoldersBy, out.Monitor = ix.HoldersBy, ix.Monitor
 	out.Findings = append([]verdict.Finding{}, slices.Concat(ix.Findings, j.impossible(), outside, ix.CompareMetrics())...)
-	out.Lints = j.lints()
+	out.Lints = j.lints(out)
 	out.Warnings = j.warnings()
 	out.ExitCode = j.exit(out)
 	out.Verdict = verdict.ExitName(out.ExitCode)

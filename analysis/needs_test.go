@@ -162,7 +162,7 @@ func TestUnreadRecordsAnswerNothing(t *testing.T) {
 		if r := ix.Judge().SLOs[0]; r.Verdict != c.before {
 			t.Errorf("%s: %s before, want %s: %s", c.name, r.Verdict, c.before, r.Why)
 		}
-		ix.Unread = map[string]facts.Unread{facts.ProbeLedger: {Count: 2}}
+		ix.Unread = map[string]int64{facts.ProbeLedger: 2}
 		r := ix.Judge().SLOs[0]
 		if r.Verdict != c.after {
 			t.Errorf("%s: %s, want %s: %s", c.name, r.Verdict, c.after, r.Why)

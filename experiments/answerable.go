@@ -99,6 +99,30 @@ func (e *Experiment) canTell(lock string) string {
 	return strings.Join(can[:len(can)-1], ", ") + " and " + can[len(can)-1] + " can"
 }
 
+// Rests says what the answer to a measure rests on: that a fault is fired, since it is counted from there, and that a fault strikes a
+// replica or the locks' store. A drill without a fault is a watch, in which what needs no fault is answered of the whole of it.
+func Rests(measure string) (onFault, onVictim bool) {
+	switch measure {
+	case "takeover", "tick_gap", "rolling", "alert":
+		return true, measure != "alert"
+	case "abandonment", "vanished", "held", "wait":
+		return false, false
+	}
+	return false, true
+}
+
+// unstruck says why no fault of the file can bring an answer to the measure about, and what would; "" where one may.
+func (e *Experiment) unstruck(measure string) (why, next string) {
+	onFault, onVictim := Rests(measure)
+	switch {
+	case len(e.Faults) == 0 && onFault:
+		return "it is counted from a fault, and the file has none", "add a fault, or leave the row out"
+	case len(e.Faults) > 0 && onVictim && !slices.ContainsFunc(e.Faults, func(f Fault) bool { return !f.Traits().Elsewhere }):
+		return "what the commands of " + e.Faults[0].ID + " strike is not known, so no fault is known to strike a holder", "say holder_of or replica in the hook"
+	}
+	return "", ""
+}
+
 func always(*Experiment, *Lock) (why, next string) { return "", "" }
 
 func bySignal(_ *Experiment, l *Lock) (why, next string) {

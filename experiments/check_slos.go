@@ -34,6 +34,10 @@ func (c *checker) slo(path string, s *SLO) {
 			return
 		}
 	}
+	if why, next := c.e.unstruck(s.Measure()); why != "" && !c.recorded && (len(c.e.Faults) > 0 || c.faultless()) {
+		c.Check(at, "cannot be answered: %s; %s", why, next)
+		return
+	}
 	c.limits(at, s)
 	l := c.sound(path+".lock", s.Lock)
 	if l == nil {
@@ -144,6 +148,10 @@ func besides(low, high said) bool {
 
 // expectation checks a row that is counted for each shot of a fault.
 func (c *checker) expectation(path string, x *SLO) {
+	if c.faultless() {
+		c.Check(path, "is what a fault brings about, and the file has none: add a fault, or say it under slos")
+		return
+	}
 	c.slo(path, x)
 	if len(vocabulary.Given(x)) != 1 {
 		return

@@ -13,10 +13,10 @@ const (
 
 // Distribution is how long the holds, or the waits, of the jobs of one class were.
 type Distribution struct {
-	Measure, lock, Class string
-	Values               []Value
-	Ns                   []int64 // held: the event of each value's grant
-	Cut                  int     // holds that ended with their holder's death: how long they would have been is not known
+	Measure, Class string
+	Values         []Value
+	Ns             []int64 // held: the event of each value's grant
+	Cut            int     // holds that ended with their holder's death: how long they would have been is not known
 }
 
 // DistributionsOf gives the holds and, for locks of jobs, the waits of the lock, by class in the order of their appearance.
@@ -28,7 +28,7 @@ func (ix *Facts) DistributionsOf(lock string) []*Distribution {
 				return d
 			}
 		}
-		out = append(out, &Distribution{Measure: measure, lock: lock, Class: class})
+		out = append(out, &Distribution{Measure: measure, Class: class})
 		return out[len(out)-1]
 	}
 	for _, k := range ix.KeysOf(lock) {

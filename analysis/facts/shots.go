@@ -131,11 +131,23 @@ func (s *Shot) afterDeath(kills map[string]*Shot) {
 	if !s.Does.Kills || !s.Effective() {
 		return
 	}
-	if first := kills[s.Victim]; first != nil {
-		s.killedBy = first.Op
-		return
+	for _, v := range s.killed() {
+		if kills[v] == nil {
+			kills[v] = s
+		}
 	}
-	kills[s.Victim] = s
+	if first := kills[s.killed()[0]]; first != s && !slices.ContainsFunc(s.killed(), func(v string) bool { return kills[v] == s }) {
+		s.killedBy = first.Op
+	}
+}
+
+// killed are the incarnations whose deaths the shot tells of: that of its victim, whoever else went with it; or those of several, each by
+// itself.
+func (s *Shot) killed() []string {
+	if s.Victim != "" || len(s.victims) == 0 {
+		return []string{s.Victim}
+	}
+	return s.victims
 }
 
 // conclude fixes when the fault was over: as its victims say, as the runner says that reverted it, or by the death of what it lived

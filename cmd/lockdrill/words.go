@@ -141,6 +141,7 @@ func words() []word {
 		{"environment", guard, "what the target must say it is: a file for staging never runs against production"},
 		{"confirm", guard, "a target that the run does not start needs --confirm with the experiment's name"},
 		{"windows", guard, "a run may be in progress only within one of them, and within no blackout; one that leaves them is aborted"},
+		{"blocked_by", guard, "what must be quiet before a run starts: a file, an address, a query; what cannot be asked is not quiet"},
 		{"kill_switch", guard, "a file: where it exists nothing starts, and a run that goes on is aborted within a second"},
 		{"max_targets", guard, "replicas that faults other than kills may strike in all; each life counts"},
 		{"max_kills", guard, "kills in all, whatever the faults ask for"},

@@ -124,7 +124,7 @@ func delayed(due float64) *tape {
 
 // written: the lock of job 3 is r2.1's from 8 to 11 and r1.1's after that, who writes at 12. At at something is written under the token, or by
 // nobody knows whom.
-func written(at float64, token string) *tape {
+func written(at float64, token string, done float64) *tape {
 	t := watched("two hold a lock one after another, and one of them writes late")
 	t.holds(8, 11, jobKey("3"), "c1", "r2.1")
 	t.effect(8.05, jobKey("3"), said{job: "3", state: "RUNNING", token: "c1", op: "o1"})
@@ -137,7 +137,7 @@ func written(at float64, token string) *tape {
 	if at > first {
 		t.effect(at, jobKey("3"), said{job: "3", state: "HALF", token: token, op: "o2"})
 	}
-	t.effect(15.9, jobKey("3"), said{job: "3", state: "DONE", token: "c2", op: "o4"})
+	t.effect(done, jobKey("3"), said{job: "3", state: "DONE", token: "c2", op: "o4"}) // the key is free at 16
 	t.holds(19, 29.002, jobKey("2"), "b1", "r1.1")
 	t.effect(19.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b1", op: "o5"})
 	t.kill(20, "kill-job#1", "random", "b1")

@@ -48,6 +48,7 @@ func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	})
 	parts(p, "CHECKS, in the numbers of the file (lockdrill explain L1 ... L12)", pl.Sums, p.sum)
 	p.lockSums(pl.LockSums, pl.Rehearsed)
+	parts(p, "NOT AS THE REAL LOCK, which these policies cannot say", pl.Beyond, func(b forecast.PlannedBeyond) { p.flow(2, 4, strings.Join(b.Locks, ", ")+": "+b.What) })
 	parts(p, "TRIALS that a promised percentile needs", pl.Quantiles, p.quantile)
 	parts(p, fmt.Sprintf("EXPECTED of the faults, in %s", figures.Plural(pl.Rehearsed, "simulated run")), pl.Expected,
 		func(x forecast.RehearsedExpectation) { p.expectation(&x, pl.Rehearsed) })

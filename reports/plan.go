@@ -93,7 +93,14 @@ func (p *page) planned(f *forecast.PlannedFault) {
 	case f.Shots > 1:
 		what = append(what, fmt.Sprintf("%d shots, each when the last has settled", f.Shots))
 	}
-	p.flow(2, 4, fmt.Sprintf("at %s  %s  %s", secs(f.At), p.paint(bold, f.ID), strings.Join(what, ", ")))
+	begins := "at " + secs(f.At)
+	if f.After != "" {
+		begins = "after " + f.After
+		if f.Delay > 0 {
+			begins += " and " + secs(f.Delay)
+		}
+	}
+	p.flow(2, 4, fmt.Sprintf("%s  %s  %s", begins, p.paint(bold, f.ID), strings.Join(what, ", ")))
 	p.item("  strikes", f.Whom)
 	for i, now := range f.Now {
 		label := "  now"

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -210,7 +209,7 @@ func missingUpkeep() map[string][]falseGreen {
 	}
 	return map[string][]falseGreen{
 		"release-in-time": {
-			{"blind key probe", func(_ *experiments.Experiment, h *history.History) { blindAt(h, facts.ProbeKeys, 12) }, "job", "lock_debt.max", "Probe lock_keys was delayed", ""},
+			{"blind key probe", func(_ *experiments.Experiment, h *history.History) { blindAt(h, experiments.ProbeKeys, 12) }, "job", "lock_debt.max", "Probe lock_keys was delayed", ""},
 			{"victim moved", func(_ *experiments.Experiment, h *history.History) { voided(h, "kill-holder#1", "moved") }, "job", "lock_debt.max", "no shot of fault kill-holder hit a lock holder", ""},
 			{"no claims", lost(func(ev *history.Event) bool {
 				return ev.Work != nil || ev.Call != nil && ev.Kind != history.AcquireInvoke

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -90,7 +90,7 @@ func (t *tape) blind(from, to float64) {
 	var kept []history.Event
 	for _, ev := range t.events {
 		c := ev.Coverage
-		if c == nil || c.Probe != facts.ProbeKeys || ev.To <= ns(from) || ev.From >= ns(to) {
+		if c == nil || c.Probe != experiments.ProbeKeys || ev.To <= ns(from) || ev.From >= ns(to) {
 			kept = append(kept, ev)
 			continue
 		}
@@ -103,7 +103,7 @@ func (t *tape) blind(from, to float64) {
 		}
 	}
 	t.events = kept
-	t.add(from, to, history.Event{Kind: history.GapKind, Source: "probe:" + facts.ProbeKeys, Coverage: &history.Coverage{Probe: facts.ProbeKeys, Why: "connection refused"}})
+	t.add(from, to, history.Event{Kind: history.GapKind, Source: "probe:" + experiments.ProbeKeys, Coverage: &history.Coverage{Probe: experiments.ProbeKeys, Why: "connection refused"}})
 }
 
 // newLife is the store's, noticed by its run id or by the marker.

@@ -164,23 +164,23 @@ func TestTheStoreCensors(t *testing.T) {
 		of   string
 		end  string
 	}{
-		{"a kill", func(tp *tape) { tp.kill(10, "fault#1", "random", "a") }, verdict.ClassCrash, facts.EndEffect},
+		{"a kill", func(tp *tape) { tp.kill(10, "fault#1", "random", "a") }, verdict.ClassCrash, "effect"},
 		{"a kill, then the store restarts", func(tp *tape) {
 			tp.kill(10, "fault#1", "random", "a")
 			tp.strike(11.1, 11.3, "restart#1", "", restart)
 			lost(tp)
-		}, verdict.ClassCrash, facts.EndCensored},
+		}, verdict.ClassCrash, "censored"},
 		{"a kill, then the store freezes with nobody's lease left", func(tp *tape) {
 			tp.kill(10, "fault#1", "random", "a")
 			tp.strike(15.5, 15.8, "freeze#1", "", history.Fault{Kind: "store", Form: "freeze", Victim: history.VictimStore, Declared: 3e8})
-		}, verdict.ClassCrash, facts.EndCensored},
+		}, verdict.ClassCrash, "censored"},
 		{"a kill after it", func(tp *tape) {
 			tp.strike(9.1, 9.3, "restart#1", "", restart)
 			tp.newLife(9, 9.4, "run_id_changed")
 			tp.renew(9.6, "a")
 			tp.kill(10, "fault#1", "random", "a")
-		}, verdict.ClassCrash, facts.EndEffect},
-		{"the restart itself", func(tp *tape) { tp.strike(11.1, 11.3, "fault#1", "", restart); lost(tp) }, verdict.ClassStore, facts.EndEffect},
+		}, verdict.ClassCrash, "effect"},
+		{"the restart itself", func(tp *tape) { tp.strike(11.1, 11.3, "fault#1", "", restart); lost(tp) }, verdict.ClassStore, "effect"},
 	} {
 		ix := faulted(t, func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
@@ -219,7 +219,7 @@ func TestFaultFalseGreens(t *testing.T) {
 				return ev.Kind == history.FaultReverted || ev.Kind == history.FaultVerified
 			})
 		}},
-		{"black-hole-standard", "overlap.belief", "Probe lock_keys was delayed", func(h *history.History) { blindAt(h, facts.ProbeKeys, 40) }},
+		{"black-hole-standard", "overlap.belief", "Probe lock_keys was delayed", func(h *history.History) { blindAt(h, experiments.ProbeKeys, 40) }},
 		{"release-failures-retry", "lock_debt.max", "No confirmed fault hit", func(h *history.History) { voided(h, "burst#1", "unconfirmed") }},
 		{"acquire-replies-undone", "orphan_acquires", "No confirmed fault hit", func(h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Kind == history.FaultHit })
@@ -276,7 +276,7 @@ func TestGapsBesideTheLock(t *testing.T) {
 		want verdict.Verdict
 	}{{12, verdict.Inconclusive}, {220, verdict.Pass}} {
 		e, h := load(t, "black-hole-standard")
-		blindAt(h, facts.ProbeKeys, c.at)
+		blindAt(h, experiments.ProbeKeys, c.at)
 		if r := rowOf(t, Judge(e, h), "overlap.belief"); r.Verdict != c.want {
 			t.Errorf("blind at %gs: %s (%s), want %s", c.at, r.Verdict, r.Why, c.want)
 		}

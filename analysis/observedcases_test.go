@@ -1,7 +1,7 @@
 package analysis
 
 import (
-	"github.com/lockdrill/lockdrill/analysis/facts"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -54,7 +54,7 @@ func namesComeBack(second float64) *tape {
 	t.start(25.9, "r2.2")
 	t.look(28.25, w, "", 0)
 	t.reign(25.3+second, 70, w, "s1", "r1.2")
-	return t.over(26, 72, facts.ProbeKeys)
+	return t.over(26, 72, experiments.ProbeKeys)
 }
 
 // comesBack: r1.1 has finished job 1 and released its lock at 9. At 9.8 the key carries that token again: because the store is a standby by
@@ -83,7 +83,7 @@ func comesBack(rolledBack, again bool) *tape {
 	t.holds(31, 33, jobKey("2"), "b2", "r2.1")
 	t.effect(31.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b2", op: "o6"})
 	t.effect(32.9, jobKey("2"), said{job: "2", state: "DONE", token: "b2", op: "o7"})
-	return t.over(21, 120, facts.ProbeKeys, "effects:jobs")
+	return t.over(21, 120, experiments.ProbeKeys, "effects:jobs")
 }
 
 // goneEarly: the key of job 1 is gone at 11, 7 s before its lease ends. Its holder has just finished; or it works on.
@@ -103,7 +103,7 @@ func goneEarly(worksOn bool) *tape {
 	t.holds(31, 33, jobKey("2"), "b2", "r2.1")
 	t.effect(31.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b2", op: "o6"})
 	t.effect(32.9, jobKey("2"), said{job: "2", state: "DONE", token: "b2", op: "o7"})
-	return t.over(21, 120, facts.ProbeKeys, "effects:jobs")
+	return t.over(21, 120, experiments.ProbeKeys, "effects:jobs")
 }
 
 // delayed: a job is put off until due while another's holder is killed.
@@ -119,5 +119,5 @@ func delayed(due float64) *tape {
 	t.holds(31, 33, jobKey("2"), "b2", "r2.1")
 	t.effect(31.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b2", op: "o6"})
 	t.effect(32.9, jobKey("2"), said{job: "2", state: "DONE", token: "b2", op: "o7"})
-	return t.over(21, 120, facts.ProbeKeys, "effects:jobs")
+	return t.over(21, 120, experiments.ProbeKeys, "effects:jobs")
 }

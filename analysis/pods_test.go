@@ -346,11 +346,11 @@ func TestTheFinalReadsOfAnObservedSystemAreThoseOfAllItsLocks(t *testing.T) {
 	e, _ := load(t, "pods-observed-lease")
 	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "other", Key: "other"})
 	final := func(at int64) *facts.Coverage { s := history.At(at); return &facts.Coverage{Final: &s} }
-	ix := &facts.Facts{Exp: e, Phases: map[string]*history.Event{history.PhaseFinal: {Span: history.At(10)}}, Probes: map[string]*facts.Coverage{facts.ProbeLeases: final(30), facts.ProbeKeys: final(40)}}
+	ix := &facts.Facts{Exp: e, Phases: map[string]*history.Event{history.PhaseFinal: {Span: history.At(10)}}, Probes: map[string]*facts.Coverage{experiments.ProbeLeases: final(30), experiments.ProbeKeys: final(40)}}
 	if at, ok := ix.FinalAt(); !ok || at != 30 {
 		t.Errorf("at %d, %t", at, ok)
 	}
-	delete(ix.Probes, facts.ProbeKeys)
+	delete(ix.Probes, experiments.ProbeKeys)
 	if _, ok := ix.FinalAt(); ok {
 		t.Error("keys were not looked at, and it is said that all were")
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/facts"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -296,7 +297,7 @@ func (t *tape) look(at float64, w want, id string, pttl float64) {
 
 // watch records that both probes watched from 0 to the end without a gap, and the final reads.
 func (t *tape) watch(end float64) {
-	t.cover(facts.ProbeKeys, end)
+	t.cover(experiments.ProbeKeys, end)
 	t.cover(facts.ProbeLedger, end)
 }
 

@@ -3,7 +3,7 @@ package analysis
 import (
 	"fmt"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -158,7 +158,7 @@ func lostReplyUnseen() *tape {
 		t.job(75, 3, "r1.1", jobs(1), "a1", "j1", 12)
 	})
 	for i := range t.events {
-		if c := t.events[i].Coverage; c != nil && c.Probe == facts.ProbeKeys && t.events[i].From < ns(75) {
+		if c := t.events[i].Coverage; c != nil && c.Probe == experiments.ProbeKeys && t.events[i].From < ns(75) {
 			t.events[i].Kind = history.GapKind
 		}
 	}

@@ -194,63 +194,6 @@ func TestTheStoreCensors(t *testing.T) {
 	}
 }
 
-// What says that a fault was felt must not be able to pass without it.
-func TestFaultFalseGreens(t *testing.T) {
-	for _, c := range []struct {
-		of, row, why string
-		take         func(h *history.History)
-	}{
-		{"proxy-burst", "takeover.max", "it hit 2 of 3 operations", func(h *history.History) {
-			told := 0
-			without(h, func(ev *history.Event) bool {
-				told += b2i(ev.Kind == history.FaultHit)
-				return ev.Kind == history.FaultHit && told == 1
-			})
-			onFaults(h, func(f *history.Fault) { f.Hits = min(f.Hits, 2) })
-		}},
-		{"latency-felt", "abandonments", "unconfirmed: 200ms observed, at least 350ms expected", func(h *history.History) {
-			onFaults(h, func(f *history.Fault) { f.Observed = 200e6 })
-		}},
-		{"pause-takeover", "takeover.max", "unconfirmed", func(h *history.History) {
-			without(h, func(ev *history.Event) bool { return ev.Kind == history.FaultConfirmed })
-		}},
-		{"pause-takeover", "overlap.work", "was not seen before the final reads", func(h *history.History) {
-			without(h, func(ev *history.Event) bool {
-				return ev.Kind == history.FaultReverted || ev.Kind == history.FaultVerified
-			})
-		}},
-		{"black-hole-standard", "overlap.belief", "Probe lock_keys was delayed", func(h *history.History) { blindAt(h, experiments.ProbeKeys, 40) }},
-		{"release-failures-retry", "lock_debt.max", "No confirmed fault hit", func(h *history.History) { voided(h, "burst#1", "unconfirmed") }},
-		{"acquire-replies-undone", "orphan_acquires", "No confirmed fault hit", func(h *history.History) {
-			without(h, func(ev *history.Event) bool { return ev.Kind == history.FaultHit })
-			onFaults(h, func(f *history.Fault) { f.Want = 0 })
-		}},
-		{"key-stranger", "overlap.effect", "Nobody else asked", func(h *history.History) {
-			without(h, func(ev *history.Event) bool { return ev.Call != nil && strings.HasPrefix(ev.Epoch, "try") })
-		}},
-	} {
-		e, h := load(t, c.of)
-		if j := Judge(e, h); j.Verdict != "pass" {
-			t.Fatalf("%s: the whole history is %s", c.of, j.Verdict)
-		}
-		c.take(h)
-		r := rowOf(t, Judge(e, h), c.row)
-		if r.Verdict != verdict.Inconclusive || !strings.Contains(r.Why, c.why) || r.Next == "" {
-			t.Errorf("%s without something: %s is %s: %s\nwant inconclusive because of %q", c.of, c.row, r.Verdict, r.Why, c.why)
-		}
-	}
-}
-
-// Where a lock has no lease, a kill frees it at once: what is missing is not another replica, but a fault that the holder survives.
-func TestNobodyAskedForALockWithoutALease(t *testing.T) {
-	e, h := load(t, "key-stranger")
-	e.Store = &experiments.Store{Kind: experiments.StorePostgres}
-	without(h, func(ev *history.Event) bool { return ev.Call != nil && strings.HasPrefix(ev.Epoch, "try") })
-	if r := rowOf(t, Judge(e, h), "overlap.effect"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Next, "terminate: {holder_of: ") {
-		t.Errorf("%s: %s (%s)", r.Verdict, r.Why, r.Next)
-	}
-}
-
 func b2i(b bool) int {
 	if b {
 		return 1

@@ -12,11 +12,7 @@ import (
 
 // struck is a run of jobs in which the first one, j0, goes well before the faults; body plays from 10 s on, and the run ends at end.
 func struck(says string, over, end float64, body func(*tape)) *tape {
-	t := newTape(says)
-	t.start(0.1, "r1.1", "r2.1")
-	t.phase(0.2, history.PhaseSteady)
-	t.job(1, 2, "r2.1", jobs(0), "s0", "j0", 1)
-	t.phase(5, history.PhaseFaults)
+	t := begun(says)
 	body(t)
 	t.finale(over, end, "r1.1", "r2.1")
 	return t

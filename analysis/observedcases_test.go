@@ -76,6 +76,11 @@ func comesBack(rolledBack, again bool) *tape {
 		t.effect(18.25, jobKey("1"), said{job: "1", state: "RUNNING", token: "a2", op: "o3"})
 		t.effect(18.4, jobKey("1"), said{job: "1", state: "DONE", token: "a2", op: "o4"})
 	}
+	return t.killedBeside()
+}
+
+// killedBeside ends the drill: r1.1 is killed with another job, which r2.1 takes over.
+func (t foreignTape) killedBeside() *tape {
 	t.holds(19, 29.002, jobKey("2"), "b1", "r1.1")
 	t.effect(19.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b1", op: "o5"})
 	t.kill(20, "kill-job#1", "random", "b1")
@@ -96,14 +101,7 @@ func goneEarly(worksOn bool) *tape {
 		done = 14
 	}
 	t.effect(done, jobKey("1"), said{job: "1", state: "DONE", token: "a1", op: "o2"})
-	t.holds(19, 29.002, jobKey("2"), "b1", "r1.1")
-	t.effect(19.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b1", op: "o5"})
-	t.kill(20, "kill-job#1", "random", "b1")
-	t.start(20.6, "r1.2")
-	t.holds(31, 33, jobKey("2"), "b2", "r2.1")
-	t.effect(31.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b2", op: "o6"})
-	t.effect(32.9, jobKey("2"), said{job: "2", state: "DONE", token: "b2", op: "o7"})
-	return t.over(21, 120, experiments.ProbeKeys, "effects:jobs")
+	return t.killedBeside()
 }
 
 // delayed: a job is put off until due while another's holder is killed.
@@ -112,12 +110,5 @@ func delayed(due float64) *tape {
 	t.schema = history.SchemaNumbered
 	t.effect(6, jobKey("9"), said{job: "9", state: "RUNNING", op: "o1"})
 	t.events[len(t.events)-1].Entry.Due = &history.Span{From: ns(due - 5*ms), To: ns(due + 5*ms)}
-	t.holds(19, 29.002, jobKey("2"), "b1", "r1.1")
-	t.effect(19.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b1", op: "o5"})
-	t.kill(20, "kill-job#1", "random", "b1")
-	t.start(20.6, "r1.2")
-	t.holds(31, 33, jobKey("2"), "b2", "r2.1")
-	t.effect(31.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b2", op: "o6"})
-	t.effect(32.9, jobKey("2"), said{job: "2", state: "DONE", token: "b2", op: "o7"})
-	return t.over(21, 120, experiments.ProbeKeys, "effects:jobs")
+	return t.killedBeside()
 }

@@ -168,9 +168,7 @@ func replicaDies(n int, look bool) *tape {
 			t.enter(at+2*ms, id, job)
 		}
 	}
-	t.kill(20, "kill-holder#1", "random", "a10")
-	t.start(20.5, "r1.2")
-	t.fault(20.6, 20.6, history.FaultVerified, "kill-holder#1", "a10")
+	t.killAndReturn(20, "kill-holder#1", "random", "a10", "r1.2")
 	for i := 1; i <= n; i++ {
 		id, job := fmt.Sprintf("b%d", i), fmt.Sprintf("j%d", i)
 		if i%10 == 0 {
@@ -266,9 +264,7 @@ func pause90(fenced bool) *tape {
 	t.offer(114.9, jobs(2), "j2", "r1.1")
 	t.grant(115, "r1.1", jobs(2), "a2", 13)
 	t.begin(115.002, "a2", "j2")
-	t.kill(120, "kill-holder#1", "random", "a2")
-	t.start(120.5, "r1.2")
-	t.fault(120.6, 120.6, history.FaultVerified, "kill-holder#1", "a2")
+	t.killAndReturn(120, "kill-holder#1", "random", "a2", "r1.2")
 	t.refuse(150, "r2.1", jobs(2), "a2")
 	t.job(180, 3, "r2.1", jobs(2), "b2", "j2", 14)
 	t.finale(190, 260, "r1.2", "r2.1")
@@ -314,9 +310,7 @@ func flush(survives bool) *tape {
 		t.write(at+11*ms, "l2", "leader", history.StateTick, refused)
 		t.exit(at+50*ms, "l2", "leader", "done")
 	}
-	t.kill(20, "kill-leader#1", "random", "l2")
-	t.start(20.5, "r2.2")
-	t.fault(20.6, 20.6, history.FaultVerified, "kill-leader#1", "l2")
+	t.killAndReturn(20, "kill-leader#1", "random", "l2", "r2.2")
 	t.refuse(22, "r1.1", w, "l2")
 	t.refuse(24, "r1.1", w, "l2")
 	t.grant(26, "r1.1", w, "l3", fence3)
@@ -356,9 +350,7 @@ func lostReply(undone bool) *tape {
 	t.offer(79.9, jobs(2), "j2", "r1.1")
 	t.grant(80, "r1.1", jobs(2), "a2", 13)
 	t.begin(80.002, "a2", "j2")
-	t.kill(85, "kill-holder#1", "random", "a2")
-	t.start(85.5, "r1.2")
-	t.fault(85.6, 85.6, history.FaultVerified, "kill-holder#1", "a2")
+	t.killAndReturn(85, "kill-holder#1", "random", "a2", "r1.2")
 	t.refuse(115, "r2.1", jobs(2), "a2")
 	t.job(150, 3, "r2.1", jobs(2), "b2", "j2", 14)
 	t.finale(160, 230, "r1.2", "r2.1")
@@ -371,9 +363,7 @@ func nobodyWants() *tape {
 	t.offer(9.9, jobs(1), "j1", "r1.1")
 	t.grant(10, "r1.1", jobs(1), "a1", 11)
 	t.begin(10.002, "a1", "j1")
-	t.kill(15, "kill-holder#1", "random", "a1")
-	t.start(15.5, "r1.2")
-	t.fault(15.6, 15.6, history.FaultVerified, "kill-holder#1", "a1")
+	t.killAndReturn(15, "kill-holder#1", "random", "a1", "r1.2")
 	t.finale(20, 160, "r1.2", "r2.1")
 	return t
 }

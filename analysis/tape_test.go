@@ -286,6 +286,13 @@ func (t *tape) kill(at float64, shot, timing, id string) {
 	t.deadAt[rep] = at
 }
 
+// killAndReturn is a kill that was verified, and the next life of its victim.
+func (t *tape) killAndReturn(at float64, shot, timing, id, next string) {
+	t.kill(at, shot, timing, id)
+	t.start(at+0.5, next)
+	t.fault(at+0.6, at+0.6, history.FaultVerified, shot, id)
+}
+
 // look records a change of a key as the probe saw it, every 5 ms. id "" = the key is gone.
 func (t *tape) look(at float64, w want, id string, pttl float64) {
 	l := history.Look{Present: id != "", PTTL: ns(pttl) / 1e6 * 1e6, Prev: &history.Span{From: ns(at - 5*ms), To: ns(at - 4*ms)}}

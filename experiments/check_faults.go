@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/vocab"
@@ -28,6 +30,12 @@ func (c *checker) faults() {
 			c.Check(path+".repeat.every", "%s is under for %s: the fault would overlap itself", figures.Spell(r.Every), figures.Spell(f.For))
 		}
 	}
+}
+
+// faultless reports a file that declares no fault: it is not that one was lost to another problem.
+func (c *checker) faultless() bool {
+	n := c.Node("faults")
+	return len(c.e.Faults) == 0 && !c.Invalid("faults") && (n == nil || n.Kind == yaml.SequenceNode)
 }
 
 // kindsIn are the kinds that the fault at path has, in the order of the table.

@@ -89,11 +89,18 @@ func (c *checker) proxy() {
 		Broken: c.e.Proxy.Route != "" && (c.e.Redis.Cluster || c.e.Redis.Sentinel != nil)})
 }
 
-// calendar checks when a run may be in progress.
+// calendar checks when a run may be in progress, and what may keep it from starting.
 func (c *checker) calendar() {
 	for name, list := range map[string][]Window{"windows": c.e.Windows, "blackouts": c.e.Blackouts} {
 		for i := range list {
 			c.stretch(vocab.At(name, i), &list[i])
+		}
+	}
+	for i := range c.e.BlockedBy {
+		b, path := &c.e.BlockedBy[i], vocab.At("blocked_by", i)
+		given(c.File, path+".file", b.File)
+		if b.PromQL != nil && !c.Invalid(path+".promql") {
+			b.PromQL.check(c.File, path+".promql", b.PromQL.URL)
 		}
 	}
 }

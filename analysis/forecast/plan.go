@@ -24,6 +24,7 @@ type Plan struct {
 	Bands       []verdict.Band    `json:"takeoverBands"`
 	Sums        []Lint            `json:"sums"`
 	LockSums    []LockSums        `json:"lockSums"`
+	Beyond      []PlannedBeyond   `json:"beyond,omitempty"` // what of the real locks their policies cannot say
 	Quantiles   []PlannedQuantile `json:"quantiles"`
 	Duration    PlannedDuration   `json:"duration"`
 	Caps        PlannedCaps       `json:"caps"`
@@ -40,10 +41,11 @@ type Plan struct {
 
 // PlannedGuard is one answer to whether the run may start.
 type PlannedGuard struct {
-	Name    string `json:"guard"`
-	Refuses bool   `json:"refuses"`
-	Says    string `json:"says"`
-	Paste   string `json:"paste,omitempty"` // lines of a file that mend it
+	Name      string `json:"guard"`
+	Refuses   bool   `json:"refuses"`
+	Momentary bool   `json:"momentary,omitempty"` // it answers for this moment alone: a plan shows it, and does not end with it
+	Says      string `json:"says"`
+	Paste     string `json:"paste,omitempty"` // lines of a file that mend it
 }
 
 // PlannedPod is one pod that a drill would have, as it stands at the moment of planning.
@@ -82,6 +84,12 @@ type PlannedEffects struct {
 	Source string   `json:"source"`
 	Last   []string `json:"last"`          // what the map makes of them, the newest last
 	Why    string   `json:"why,omitempty"` // there are none
+}
+
+// PlannedBeyond is what of some real locks their policies cannot say.
+type PlannedBeyond struct {
+	What  string   `json:"what"`
+	Locks []string `json:"locks"`
 }
 
 // PlannedSignal are the first samples of a signal, or the files of logs, as they stand at the moment of planning.
@@ -146,7 +154,7 @@ type PlannedCaps struct {
 func PlanOf(e *experiments.Experiment) *Plan {
 	p := &Plan{
 		Experiment: e.Name, Environment: e.Environment, TimeScale: e.TimeScale,
-		LockCalls: e.LockCalls(), Guards: []PlannedGuard{}, Timeline: []PlannedFault{}, Overlaps: e.AllowOverlap, Bands: Bands(e, 0), Sums: Lints(e, 0), LockSums: LockSumsOf(e), Quantiles: []PlannedQuantile{},
+		LockCalls: e.LockCalls(), Guards: []PlannedGuard{}, Timeline: []PlannedFault{}, Overlaps: e.AllowOverlap, Bands: Bands(e, 0), Sums: Lints(e, 0), LockSums: LockSumsOf(e), Beyond: unsaid(e), Quantiles: []PlannedQuantile{},
 		Duration: durationOf(experiments.Scale(e)),
 		Caps:     PlannedCaps{MaxKills: e.Limits.MaxKills, MaxTargets: e.Limits.MaxTargets, KillSwitch: e.Limits.KillSwitch},
 	}
@@ -161,6 +169,21 @@ func PlanOf(e *experiments.Experiment) *Plan {
 		p.Quantiles = append(p.Quantiles, quantilesOf(e, e.System.Locks[i].Name)...)
 	}
 	return p
+}
+
+// unsaid is what the policies of e's locks cannot say, each sentence once.
+func unsaid(e *experiments.Experiment) (all []PlannedBeyond) {
+	for i := range e.System.Locks {
+		l := &e.System.Locks[i]
+		for _, what := range l.Beyond {
+			at := slices.IndexFunc(all, func(b PlannedBeyond) bool { return b.What == what })
+			if at < 0 {
+				at, all = len(all), append(all, PlannedBeyond{What: what})
+			}
+			all[at].Locks = append(all[at].Locks, l.Name)
+		}
+	}
+	return all
 }
 
 func plannedFault(e *experiments.Experiment, f *experiments.Fault) PlannedFault {

@@ -282,8 +282,9 @@ func (c *Conductor) arm(s *series, now int64) {
 		return
 	}
 	if s.random() {
-		s.until = 0
-		s.due = now + c.rng.Int64N(int64(s.cycle()))
+		cycle := int64(s.cycle())
+		s.until, s.turn = 0, now+cycle
+		s.due = now + c.rng.Int64N(cycle)
 		return
 	}
 	s.until = now + int64(s.patience())

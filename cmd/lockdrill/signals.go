@@ -32,12 +32,18 @@ func unread(args []string) {
 	}
 }
 
-// unlessUnread is err, unless it says that nobody reads what was written.
+// unlessUnread is err, unless it says that nobody reads what was written: the pipe has no reader, or the terminal was closed.
 func unlessUnread(err error) error {
-	if errors.Is(err, syscall.EPIPE) {
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EIO) && onTerminal() {
 		return nil
 	}
 	return err
+}
+
+// onTerminal reports that what is written goes to a terminal, which may have been closed, and not to a disk, which may have failed.
+func onTerminal() bool {
+	info, err := os.Stdout.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // supervise is what lockdrill does as the first process of a container: it starts itself again, passes signals on, and collects the

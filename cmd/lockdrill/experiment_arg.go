@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -143,10 +144,7 @@ func experimentSource(arg string) ([]byte, error) {
 		if data, ok := scenarios.Get(arg); ok {
 			return data, nil
 		}
-		var names []string
-		for _, s := range scenarios.List() {
-			names = append(names, s.Name)
-		}
+		names := scenarioNames()
 		if isDir(arg) {
 			return nil, aFolder(arg)
 		}
@@ -169,7 +167,61 @@ func aFolder(arg string) error {
 	return usagef("%s: this is a folder; name an experiment file in it, such as %s", arg, filepath.Join(arg, "NAME.lockdrill.yaml"))
 }
 
-// listDoc is the document of `list -o json`.
+// completed completes arguments with what names gives, and files.
+func completed(names func() []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, begun string) (all []string, _ cobra.ShellCompDirective) {
+		for _, name := range names() {
+			if strings.HasPrefix(name, begun) {
+				all = append(all, name)
+			}
+		}
+		return all, cobra.ShellCompDirectiveDefault
+	}
+}
+
+// scenarioNames are those of the shipped scenarios.
+func scenarioNames() (names []string) {
+	for _, s := range scenarios.List() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// inFolders puts in place of each folder the experiment files in it, by name; files of another kind are named on w and left out.
+func inFolders(w io.Writer, args []string) (all []string, err error) {
+	for _, arg := range args {
+		if _, shipped := scenarios.Get(arg); shipped || !isDir(arg) {
+			all = append(all, arg)
+			continue
+		}
+		entries, err := os.ReadDir(arg)
+		if err != nil {
+			return nil, usagef("%s: read: %w", arg, reason(err))
+		}
+		n := len(all)
+		for _, e := range entries {
+			path := filepath.Join(arg, e.Name())
+			if ext := filepath.Ext(path); e.IsDir() || ext != ".yaml" && ext != ".yml" {
+				continue
+			}
+			data, err := experiments.ReadRegular(path, experiments.MaxFile)
+			if err != nil {
+				return nil, usagef("%s: read: %w", path, reason(err))
+			}
+			if kind := experiments.KindOf(data); kind != experiments.KindExperiment {
+				fmt.Fprintf(w, "%s: left out: it is no experiment\n", path)
+				continue
+			}
+			all = append(all, path)
+		}
+		if len(all) == n {
+			return nil, usagef("%s: this folder has no experiment file; one is YAML with kind: Experiment", arg)
+		}
+	}
+	return all, nil
+}
+
+// listDoc is the document of `list -f json`.
 type listDoc struct {
 	SchemaVersion int           `json:"schemaVersion"`
 	Scenarios     []listedDrill `json:"scenarios"`
@@ -184,8 +236,8 @@ type listedDrill struct {
 }
 
 func newListCmd(io streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the shipped scenarios", Example: "  lockdrill list\n  lockdrill list -o json", Args: cobra.NoArgs}
-	format := outputFlag(cmd.Flags())
+	cmd := &cobra.Command{Use: "list", Short: "List the shipped scenarios", Example: "  lockdrill list\n  lockdrill list -f json", Args: cobra.NoArgs}
+	format := formFlags(cmd, io)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		doc := listDoc{SchemaVersion: 1, Scenarios: []listedDrill{}}
 		for _, s := range scenarios.List() {

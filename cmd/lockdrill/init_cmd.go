@@ -81,6 +81,8 @@ func newInitCmd(io streams) *cobra.Command {
 	flags.StringVar(&profile, "profile", "", "a shipped policy instead of these times: "+strings.Join(experiments.ProfileNames(), ", "))
 	flags.StringVar(&stream, "effects-stream", "", "Redis stream that tells of the jobs under the job lock")
 	flags.StringVar(&mapped, "effects-map", "job=job,state=state,terminal=SUCCEEDED|FAILED", "which field of the stream means what")
+	_ = cmd.RegisterFlagCompletionFunc("from", completed(scenarioNames))
+	_ = cmd.RegisterFlagCompletionFunc("profile", completed(experiments.ProfileNames))
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		file := fileOr(args, f.Name, from, "my-service")
 		if err := notThere(file, f.force); err != nil {

@@ -45,6 +45,9 @@ prints the fields for an experiment file. It touches nothing.
 You give the p99 with --p99, or --from reads it: from the folder of a run, or from a saved scrape of a Prometheus histogram. A
 histogram knows the p99 to its bucket only; the upper end counts. If there are several classes of jobs, the longest p99 decides.
 
+With --profile and neither --jitter nor --from it prints the budget sums L1 to L8 of that shipped profile as it is, under --p99 and
+--takeover where they are given.
+
 Exit status 14: no policy can keep what you ask, and tune names the sum that fails. 11: the data do not tell the p99.
 10: the recommended policy breaks a promise in its own rehearsals.`
 
@@ -54,7 +57,7 @@ func newTuneCmd(io streams) *cobra.Command {
 		Use:     "tune (--p99 D | --from DIR|FILE) --jitter D [--guard D] [--takeover D]",
 		Short:   "Work out TTL, renewal and poll from measured work and the takeover that you want",
 		Long:    tuneLong,
-		Example: "  lockdrill tune --p99 18s --jitter 4s --guard 2s --takeover 30s --profile cordum/scheduler-job",
+		Example: "  lockdrill tune --p99 18s --jitter 4s --guard 2s --takeover 30s --profile cordum/scheduler-job\n  lockdrill tune --profile cordum/scheduler-job",
 		Args:    cobra.NoArgs,
 	}
 	flags := cmd.Flags()
@@ -78,10 +81,13 @@ func newTuneCmd(io streams) *cobra.Command {
 	flags.IntVar(&f.locks, "locks", 1000, "locks held at once, for what renewals cost")
 	flags.Int64Var(&f.seeds, "seeds", tuneSeeds, "rehearsals of each policy and fault")
 	flags.StringVar(&f.write, "write", "", "write the rehearsed drill of the recommended policy to this new file")
-	f.output = outputFlag(flags)
+	f.output = formFlags(cmd, io)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
 			return err
+		}
+		if f.asItIs() {
+			return f.sums(io)
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
@@ -89,6 +95,9 @@ func newTuneCmd(io streams) *cobra.Command {
 	}
 	return cmd
 }
+
+// asItIs reports whether the sums of a profile are asked for, and no policy.
+func (f *tuneFlags) asItIs() bool { return f.profile != "" && f.jitter == 0 && f.from == "" }
 
 func (f *tuneFlags) check() error {
 	for _, d := range []struct {
@@ -100,6 +109,10 @@ func (f *tuneFlags) check() error {
 		}
 	}
 	switch {
+	case f.asItIs() && (f.guard != 0 || f.write != ""):
+		return usagef("lockdrill tune: --jitter: give the tail of network and store: --guard and --write are about a policy that is worked out with it")
+	case f.asItIs() && f.replicas >= 2 && f.replicas <= 100:
+		return nil
 	case f.p99 == 0 && f.from == "":
 		return usagef("lockdrill tune: how long is the work? Give --p99, or --from a run's folder or a saved scrape; see lockdrill tune --help")
 	case f.p99 > 0 && f.from != "":

@@ -90,7 +90,7 @@ func TestTune(t *testing.T) {
 		t.Errorf("over a file that is there: %+v", again)
 	}
 	var doc forecast.Tuning
-	decode(t, tryIn(t, dir, append(strings.Fields(args), "-o", "json")...).stdout, &doc)
+	decode(t, tryIn(t, dir, append(strings.Fields(args), "-f", "json")...).stdout, &doc)
 	if !doc.Possible || doc.SchemaVersion != 1 || doc.Before.Breaches[0].Breach != 1 || doc.Before.Breaches[1].Breach != 1 || len(doc.After.Breaches) != 2 || doc.After.Breaches[1].Breach != 0 {
 		t.Errorf("%+v", doc)
 	}
@@ -107,7 +107,7 @@ func TestTuneImpossible(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	var doc forecast.Tuning
-	decode(t, try(t, strings.Fields("tune --p99 1s --jitter 10s -o json")...).stdout, &doc)
+	decode(t, try(t, strings.Fields("tune --p99 1s --jitter 10s -f json")...).stdout, &doc)
 	if doc.Possible || len(doc.Broken) != 1 || doc.Broken[0].Rule != "L1" || doc.After != nil || doc.YAML != "" {
 		t.Errorf("%+v", doc)
 	}
@@ -125,7 +125,7 @@ func TestTuneFromARun(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	judged := read(t, filepath.Join(dir, "run", verdictFile))
-	args := strings.Fields("tune --from run --lock job --jitter 100ms --guard 300ms --takeover 2s --seeds 5 -o json")
+	args := strings.Fields("tune --from run --lock job --jitter 100ms --guard 300ms --takeover 2s --seeds 5 -f json")
 	got := tryIn(t, dir, args...)
 	var doc forecast.Tuning
 	decode(t, got.stdout, &doc)

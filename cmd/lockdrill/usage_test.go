@@ -22,26 +22,27 @@ func TestMisuse(t *testing.T) {
 		want string
 	}{
 		{"vlidate x.yaml", `lockdrill: unknown command "vlidate", did you mean "validate"?; see lockdrill --help`},
-		{"vlidate --output json", `lockdrill: unknown command "vlidate", did you mean "validate"?; see lockdrill --help`},
+		{"vlidate --seeds 3", `lockdrill: unknown command "vlidate", did you mean "validate"?; see lockdrill --help`},
 		{"frobnicate", `lockdrill: unknown command "frobnicate"; see lockdrill --help`},
 		{"--frobnicate", `lockdrill: unknown flag: --frobnicate; see lockdrill --help`},
 		{"judge", `lockdrill judge: no argument given, usage: lockdrill judge DIR [flags]; see lockdrill judge --help`},
-		{"judge a b", `lockdrill judge: several folders, --label, --experiment and --since go with --pool; see lockdrill judge --help`},
-		{"judge --ouput json a", `lockdrill judge: unknown flag: --ouput, did you mean "--output"?; see lockdrill judge --help`},
+		{"judge a b", `lockdrill judge: 2 arguments given, usage: lockdrill judge DIR [flags]; see lockdrill judge --help`},
+		{"judge --ouput x.json a", `lockdrill judge: unknown flag: --ouput, did you mean "--output"?; see lockdrill judge --help`},
 		{"run first-drill --seed abc", `lockdrill run: invalid argument "abc" for "--seed" flag: want a whole number; see lockdrill run --help`},
 		{"rehearse first-drill --fail-above much", `lockdrill rehearse: invalid argument "much" for "--fail-above" flag: want a number such as 0.05; see lockdrill rehearse --help`},
-		{"judge -o xml a", `lockdrill judge: invalid argument "xml" for "-o, --output" flag: must be text or json; see lockdrill judge --help`},
+		{"list -f xml", `lockdrill list: invalid argument "xml" for "-f, --format" flag: must be text, json; see lockdrill list --help`},
+		{"list -o no/such/x", `no/such/x: write: no such file or directory`},
 		{"validate", `lockdrill validate: no argument given, usage: lockdrill validate FILE|NAME... [flags]; see lockdrill validate --help`},
 		{"validate frist-drill", `frist-drill: no such scenario, did you mean "first-drill"? A file is named with its .yaml or a path; lockdrill list shows the scenarios`},
 		{"validate nothing-like-it", `nothing-like-it: no such scenario (shipped: ` + strings.Join(shipped, ", ") + `; a file is named with its .yaml or a path)`},
-		{"validate .", `.: this is a folder; name an experiment file in it, such as NAME.lockdrill.yaml`},
-		{"validate ..", `..: this is a folder; name an experiment file in it, such as ../NAME.lockdrill.yaml`},
-		{"validate ./.", `./.: this is a folder; name an experiment file in it, such as NAME.lockdrill.yaml`},
+		{"plan .", `.: this is a folder; name an experiment file in it, such as NAME.lockdrill.yaml`},
+		{"plan ..", `..: this is a folder; name an experiment file in it, such as ../NAME.lockdrill.yaml`},
+		{"plan ./.", `./.: this is a folder; name an experiment file in it, such as NAME.lockdrill.yaml`},
+		{"validate .", `.: this folder has no experiment file; one is YAML with kind: Experiment`},
 		{"validate not-there.yaml", `not-there.yaml: read: no such file or directory`},
 		{"list all", `lockdrill list: unknown command "all" for "lockdrill list"; see lockdrill list --help`},
-		{"version now", `lockdrill version: unknown command "now" for "lockdrill version"; see lockdrill version --help`},
 		{"help exit-code", `lockdrill help: unknown topic "exit-code", did you mean "exit-codes"?`},
-		{"run", `lockdrill run: no argument given, usage: lockdrill run FILE|NAME... [-- WORKER ARGUMENT...] [flags]; see lockdrill run --help`},
+		{"run", `lockdrill run: no argument given, usage: lockdrill run FILE|NAME|DIR... [-- WORKER ARGUMENT...] [flags]; see lockdrill run --help`},
 		{"judge not-there", `not-there: no such folder; runs are folders such as runs/latest`},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -69,7 +70,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("lockdrill %s: %+v", args, got)
 		}
 	}
-	if got := try(t, "--help"); strings.Contains(got.stdout, "\n  worker ") || !strings.Contains(got.stdout, "\n  worker-check ") {
+	if got := try(t, "--help"); strings.Contains(got.stdout, "\n  worker ") || !strings.Contains(got.stdout, "\n  judge ") {
 		t.Errorf("the worker command is shown to people:\n%s", got.stdout)
 	}
 }

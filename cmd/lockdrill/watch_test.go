@@ -88,7 +88,7 @@ func TestWatchEndsWithSumsAndADraft(t *testing.T) {
 	}
 
 	var doc watchDoc
-	got = tryIn(t, dir, append(at, "-o", "json")...)
+	got = tryIn(t, dir, append(at, "-f", "json")...)
 	decode(t, got.stdout, &doc)
 	if len(doc.Rows) != 1 || doc.Rows[0].Name != "sched:leader" || doc.Rows[0].TTL != 2*time.Second || len(doc.Sums) != 1 || !strings.HasPrefix(doc.Draft, experiments.Modeline) || strings.Contains(got.stdout, "hunter2") {
 		t.Errorf("document: %+v", doc)
@@ -149,7 +149,7 @@ func TestWatchSeesAClusterByTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"watch", "--redis", "rediss://" + addrs[0], "--keys", "sched:*:loc[jk]", "--keys", "leader", "-o", "json"}
+	args := []string{"watch", "--redis", "rediss://" + addrs[0], "--keys", "sched:*:loc[jk]", "--keys", "leader", "-f", "json"}
 	var doc watchDoc
 	got := try(t, append(args, "--for", "4s", "--ca", ca, "--cluster")...)
 	if got.code != verdict.ExitPass {

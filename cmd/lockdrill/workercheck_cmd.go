@@ -28,7 +28,7 @@ func newWorkerCheckCmd(io streams) *cobra.Command {
 			"  lockdrill worker-check --only loops --ttl 5s -- python3 scenarios/workers/python/worker.py",
 		Args: cobra.MinimumNArgs(1),
 	}
-	format := outputFlag(cmd.Flags())
+	format := formFlags(cmd, io)
 	cmd.Flags().DurationVar(&o.TTL, "ttl", workercheck.DefaultTTL, "TTL of the locks; every other time of the check follows from it")
 	cmd.Flags().DurationVar(&o.Ready, "ready", workercheck.DefaultReady, "how long the worker may take until it is ready")
 	cmd.Flags().StringVar((*string)(&o.Only), "only", "", "jobs or loops: check a worker that does only one of them")

@@ -163,7 +163,7 @@ func TestLiveWorkerCheck(t *testing.T) {
 		}
 	})
 	t.Run("wrong", func(t *testing.T) {
-		got := try(t, "worker-check", "-o", "json", "--ready", "1s", "--", "sh", "-c", "echo hello; exec sleep 100")
+		got := try(t, "worker-check", "-f", "json", "--ready", "1s", "--", "sh", "-c", "echo hello; exec sleep 100")
 		var r workercheck.Report
 		if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || got.code != verdict.ExitSLOFailed {
 			t.Fatalf("%v: %+v", err, got)

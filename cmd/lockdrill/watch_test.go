@@ -106,7 +106,14 @@ func TestWatchDraftsLocksOfJobs(t *testing.T) {
 	if got.code != verdict.ExitPass || !strings.Contains(got.stderr, "wrote j.yaml") {
 		t.Fatalf("watch: %+v", got)
 	}
-	e, err := experiments.Load(filepath.Join(dir, "j.yaml"))
+	file := string(read(t, filepath.Join(dir, "j.yaml")))
+	if got := tryIn(t, dir, "validate", "j.yaml"); got.code != verdict.ExitUsage || strings.Count(got.stderr, "still to be said") != experiments.UnsaidIn([]byte(file)) {
+		t.Errorf("what nobody said: %+v", got)
+	}
+	for _, said := range [][2]string{{`match: ".*"`, "match: sched"}, {`stream: ".*"`, "stream: jobs"}, {`log: "CHECK.*"`, "log: /tmp/x"}, {`pattern: 'CHECK.*'`, "pattern: '(?P<key>.)(?P<token>.)'"}} {
+		file = regexp.MustCompile(said[0]).ReplaceAllString(file, said[1])
+	}
+	e, err := experiments.Parse("j.yaml", []byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}

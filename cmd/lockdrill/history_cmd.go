@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -15,8 +16,8 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/archive"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/runs"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
@@ -69,7 +70,7 @@ func newHistoryCmd(io streams) *cobra.Command {
 		Short: "Show what runs have said over weeks, or judge them together",
 		Long: "history lists the runs in folders of runs (default runs), by experiment and start: their verdicts, their labels, what changed\n" +
 			"from one to the next, and how the runs with one set of labels compare with those before. It reads each run once and keeps what\n" +
-			"it said in an index beside the runs (" + archive.IndexFile + "). You may delete the index at any time.\n\n" +
+			"it said in an index beside the runs (" + runs.File + "). You may delete the index at any time.\n\n" +
 			"Exit status 0: the list was written, whatever the verdicts say.\n\n" +
 			"With --pool the runs are judged together: percentiles of takeover and tick gap over all of them. A p95 needs some 72 kills that\n" +
 			"keep it; one night rarely gives so many. A row passes only if it was settled before the runs which of them belong together: by\n" +
@@ -104,7 +105,7 @@ func newHistoryCmd(io streams) *cobra.Command {
 		case start != "":
 			err = noteStarts(io, args, start)
 		default:
-			err = writeArchive(io, args, of, *format)
+			err = writeArchive(cmd.Context(), io, args, of, *format)
 		}
 		result.write(io.Err, cmp.Or(codeOf(err), code))
 		if err != nil {
@@ -117,7 +118,7 @@ func newHistoryCmd(io streams) *cobra.Command {
 
 func noteStarts(io streams, dirs []string, name string) error {
 	for _, dir := range dirs {
-		if err := archive.NoteStart(dir, name, time.Now()); err != nil {
+		if err := runs.NoteStart(dir, name, time.Now()); err != nil {
 			return usagef("%w", err)
 		}
 		fmt.Fprintf(io.Out, "%s: pool %s begins now; lockdrill history --pool %s --since %s judges the runs from here on together\n", dir, name, dir, name)
@@ -125,31 +126,42 @@ func noteStarts(io streams, dirs []string, name string) error {
 	return nil
 }
 
+// goesOn is said of a run that has no end yet.
+const goesOn = "it goes on, or was cut off less than a minute ago"
+
 // archived reads the runs of the folders, from the index where that knows them.
-func archived(io streams, dirs []string, of selection) (seen []*compare.Observed, unread []compare.UnreadRun, err error) {
-	reader := archive.Reader{
-		Tool: "lockdrill " + version(), Files: []string{experimentFile, historyFile},
-		Observe: func(dir string) (*compare.Observed, error) { return observe(io, dir) },
-	}
+func archived(ctx context.Context, io streams, dirs []string, of selection) (seen []*compare.Observed, unread []compare.UnreadRun, err error) {
+	reader := indexReader(func(_ context.Context, dir string) (*compare.Observed, error) { return observe(io, dir) })
 	var done, all int
 	stop := sayEvery(io.Err, func() string { return fmt.Sprintf("read %d of %s", done, figures.Plural(all, "run")) })
 	defer stop()
-	reader.Say = func(d, a int) { done, all = d, a }
+	reader.Progress = func(d, a int) { done, all = d, a }
 	for _, dir := range dirs {
-		runs, err := reader.Runs(dir)
+		index, err := runs.Read(ctx, dir, reader, func(string) {}) // without an index the next reading takes longer, and nothing else is lost
 		if err != nil {
 			return nil, nil, usagef("%s: read: %w", dir, reason(err))
 		}
-		for _, r := range runs {
-			switch {
-			case r.Seen == nil:
-				unread = append(unread, compare.UnreadRun{Folder: r.Folder, Why: r.Why})
-			case of.takes(r.Seen):
-				seen = append(seen, r.Seen)
+		for _, r := range slices.Backward(index.Runs(runs.Query{})) {
+			folder := filepath.Join(dir, r.Folder)
+			if r.State != runs.Judged {
+				unread = append(unread, compare.UnreadRun{Folder: folder, Why: cmp.Or(r.Why, goesOn)})
+				continue
+			}
+			o, err := index.Observed(r)
+			if err != nil {
+				return nil, nil, err
+			}
+			if o.Run.Folder = folder; of.takes(o) {
+				seen = append(seen, o)
 			}
 		}
 	}
 	return seen, unread, nil
+}
+
+// indexReader reads and judges runs for the index of their folder.
+func indexReader(observe func(context.Context, string) (*compare.Observed, error)) runs.Reader {
+	return runs.Reader{Experiment: experimentFile, History: historyFile, Tool: "lockdrill " + version(), Observe: observe}
 }
 
 // observe judges the run in a folder anew.
@@ -163,8 +175,8 @@ func observe(io streams, dir string) (*compare.Observed, error) {
 	return o, nil
 }
 
-func writeArchive(io streams, dirs []string, of selection, format output) error {
-	seen, all, err := archived(io, dirs, of)
+func writeArchive(ctx context.Context, io streams, dirs []string, of selection, format output) error {
+	seen, all, err := archived(ctx, io, dirs, of)
 	if err != nil {
 		return err
 	}
@@ -211,7 +223,7 @@ func poolOf(io streams, args []string, of selection) (*compare.Pooled, error) {
 	from, pool := time.Time{}, compare.PoolOptions{CompareOptions: compare.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance}}
 	if of.start != "" {
 		var err error
-		if from, err = archive.StartOf(runFolder(args[0]), of.start); err != nil || len(args) > 1 {
+		if from, err = runs.StartOf(runFolder(args[0]), of.start); err != nil || len(args) > 1 {
 			return nil, usagef("--since %s goes with one folder of runs, in which lockdrill history --start %[1]s has written it down: %w", of.start, err)
 		}
 		pool.Start = "a start at or after " + from.Format(time.RFC3339) + ", which was written down then as " + of.start
@@ -222,7 +234,7 @@ func poolOf(io streams, args []string, of selection) (*compare.Pooled, error) {
 	if byHand {
 		pool.Start = ""
 	}
-	var runs []*compare.Observed
+	var pooled []*compare.Observed
 	names := map[string]bool{}
 	for _, dir := range dirs {
 		o, err := observe(io, dir)
@@ -232,10 +244,10 @@ func poolOf(io streams, args []string, of selection) (*compare.Pooled, error) {
 		if !of.takes(o) || o.Run.Started < from.UTC().Format(time.RFC3339) && !from.IsZero() {
 			continue
 		}
-		runs, names[o.Experiment] = append(runs, o), true
+		pooled, names[o.Experiment] = append(pooled, o), true
 	}
 	switch {
-	case len(runs) == 0:
+	case len(pooled) == 0:
 		return nil, usagef("no run in %s is meant: see lockdrill history", strings.Join(args, ", "))
 	case len(names) > 1:
 		var all []string
@@ -245,7 +257,7 @@ func poolOf(io streams, args []string, of selection) (*compare.Pooled, error) {
 		slices.Sort(all)
 		return nil, usagef("the runs are of several experiments: choose one with --experiment: %s", strings.Join(all, ", "))
 	}
-	return compare.Pool(runs, pool), nil
+	return compare.Pool(pooled, pool), nil
 }
 
 // judgePool is history --pool.

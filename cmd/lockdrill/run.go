@@ -100,7 +100,7 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 			root.AddCommand(cmd)
 		}
 	}
-	for _, cmd := range []*cobra.Command{newProxyCmd(io), newWorkerCmd(io), newWorkerCheckCmd(io), newWatchdogCmd(io)} {
+	for _, cmd := range []*cobra.Command{newProxyCmd(io), newWorkerCmd(io), newWorkerCheckCmd(), newWatchdogCmd(io)} {
 		cmd.Hidden = true
 		root.AddCommand(cmd)
 	}
@@ -136,7 +136,7 @@ func markUsage(cmd *cobra.Command) {
 
 // placeFlags name a file, a folder or an address.
 var placeFlags = []string{
-	"address", "against", "api", "ca", "dir", "draft", "experiments", "from", "join", "junit", "kubeconfig", "listen", "metrics-file", "out", "output", "pushgateway", "redis", "result-file", "resume", "rules", "schedule",
+	"against", "api", "ca", "dir", "draft", "from", "join", "junit", "kubeconfig", "listen", "metrics-file", "out", "output", "pushgateway", "redis", "result-file", "resume", "rules", "schedule",
 	"summary-configmap", "sweep", "write",
 }
 

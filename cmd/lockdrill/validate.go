@@ -45,14 +45,14 @@ func newValidateCmd(io streams) *cobra.Command {
 			"Of a folder it checks each experiment file in it. Exit status 2: a file is wrong.\n\n" +
 			"--schema prints the JSON Schema (draft 2020-12) of the experiment files that this binary reads. With it an editor completes and\n" +
 			"checks your files, and shows what each field is for. Put it beside your experiments, and begin each of them with the line\n\n  " + experiments.Modeline +
-			"\n--schema=gameday prints that of the sheets of a game day, --schema=schedule that of the schedules of lockdrill serve.",
+			"\n--schema=gameday prints that of the sheets of a game day.",
 		Example: "  lockdrill validate first-drill\n  lockdrill validate --strict first-drill\n  lockdrill validate --schema -o " + experiments.SchemaFile,
 		Args:    cobra.ArbitraryArgs,
 	}
 	format := formFlags(cmd, io)
 	values := setFlag(cmd.Flags())
 	cmd.ValidArgsFunction = completed(scenarioNames)
-	schema := cmd.Flags().String("schema", "", "print the JSON Schema of experiment, gameday or schedule, and check nothing")
+	schema := cmd.Flags().String("schema", "", "print the JSON Schema of experiment or gameday, and check nothing")
 	cmd.Flags().Lookup("schema").NoOptDefVal = "experiment"
 	strict := cmd.Flags().Bool("strict", false, "budget lints are errors (exit status 2), not warnings")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -203,9 +203,12 @@ func printLints(w io.Writer, e *experiments.Experiment) {
 
 // printSchema is validate --schema: the JSON Schema of a kind of file.
 func printSchema(io streams, kind string) error {
-	of := map[string]func() ([]byte, error){"experiment": experiments.Schema, "gameday": experiments.GameDaySchema, "schedule": experiments.ScheduleSchema}[kind]
-	if of == nil {
-		return usagef("lockdrill validate: --schema=%s: there is none; there are those of experiment, gameday and schedule", kind)
+	of := map[string]func() ([]byte, error){"experiment": experiments.Schema, "gameday": experiments.GameDaySchema}[kind]
+	switch {
+	case kind == "schedule":
+		return usagef("lockdrill validate --schema=schedule: %s", drillsGo)
+	case of == nil:
+		return usagef("lockdrill validate: --schema=%s: there is none; there are those of experiment and gameday", kind)
 	}
 	data, err := of()
 	if err != nil {

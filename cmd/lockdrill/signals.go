@@ -27,7 +27,7 @@ func endings() []os.Signal {
 // unread makes a write to a pipe that nobody reads any more fail, and not end the process, for the commands that change something or whose
 // status a gate reads: they do their work to its end, and their status is its own. It is not inherited: what they start ends as ever.
 func unread(args []string) {
-	if len(args) > 0 && slices.Contains([]string{"run", "gameday", "sweep", "judge", "recover"}, args[0]) {
+	if len(args) > 0 && slices.Contains([]string{"run", "judge", "history", "recover"}, args[0]) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // never read
 	}
 }

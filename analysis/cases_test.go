@@ -83,6 +83,9 @@ var cases = map[string]func() *tape{
 	"rolled-back-twice":    func() *tape { return comesBack(true, true) },
 	"gone-early-released":  func() *tape { return goneEarly(false) },
 	"gone-early-vanished":  func() *tape { return goneEarly(true) },
+	"written-late":         func() *tape { return written(14, "c1") },
+	"written-in-time":      func() *tape { return written(10.5, "c1") },
+	"written-by-nobody":    func() *tape { return written(14, "") },
 	"delayed-not-due":      func() *tape { return delayed(100) },
 	"delayed-left":         func() *tape { return delayed(8) },
 }

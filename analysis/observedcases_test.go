@@ -112,3 +112,22 @@ func delayed(due float64) *tape {
 	t.events[len(t.events)-1].Entry.Due = &history.Span{From: ns(due - 5*ms), To: ns(due + 5*ms)}
 	return t.killedBeside()
 }
+
+// written: the lock of job 3 is r2.1's from 8 to 11 and r1.1's after that, who writes at 12. At at something is written under the token, or by
+// nobody knows whom.
+func written(at float64, token string) *tape {
+	t := watched("two hold a lock one after another, and one of them writes late")
+	t.holds(8, 11, jobKey("3"), "c1", "r2.1")
+	t.effect(8.05, jobKey("3"), said{job: "3", state: "RUNNING", token: "c1", op: "o1"})
+	t.holds(11.5, 16, jobKey("3"), "c2", "r1.1")
+	const first = 12.0
+	if at < first {
+		t.effect(at, jobKey("3"), said{job: "3", state: "HALF", token: token, op: "o2"})
+	}
+	t.effect(first, jobKey("3"), said{job: "3", state: "RUNNING", token: "c2", op: "o3"})
+	if at > first {
+		t.effect(at, jobKey("3"), said{job: "3", state: "HALF", token: token, op: "o2"})
+	}
+	t.effect(15.9, jobKey("3"), said{job: "3", state: "DONE", token: "c2", op: "o4"})
+	return t.killedBeside()
+}

@@ -25,7 +25,11 @@ func (c *checker) slo(path string, s *SLO) {
 		return
 	}
 	at := path + "." + s.Measure()
-	if why, next := c.e.Untold(s.Lock, s.Measure()); why != "" && !c.recorded {
+	if why, next := c.e.Untold(s.Lock, s.told()); why != "" && !c.recorded {
+		c.Check(at, "cannot be answered: %s; %s", why, next)
+		return
+	}
+	if why, next := c.e.unstruck(s.Measure()); why != "" && !c.recorded && (len(c.e.Faults) > 0 || c.faultless()) {
 		c.Check(at, "cannot be answered: %s; %s", why, next)
 		return
 	}
@@ -139,6 +143,10 @@ func besides(low, high said) bool {
 
 // expectation checks a row that is counted for each shot of a fault.
 func (c *checker) expectation(path string, x *SLO) {
+	if c.faultless() {
+		c.Check(path, "is what a fault brings about, and the file has none: add a fault, or say it under slos")
+		return
+	}
 	c.slo(path, x)
 	if len(vocabulary.Given(x)) != 1 {
 		return
@@ -173,6 +181,14 @@ func (c *checker) faultNamed(path, name, which string) {
 	default:
 		c.Check(path+".fault", "no fault is called %s", vocab.UnknownWord(name, ids))
 	}
+}
+
+// told is what somebody has to tell so that the row is answered: its measure, of overlap with the level.
+func (s *SLO) told() string {
+	if s.Overlap != nil {
+		return dotted(s.Measure(), s.Overlap.Level)
+	}
+	return s.Measure()
 }
 
 // subject is what the row is about.

@@ -77,6 +77,18 @@ func (f *Fault) eachInTurn() bool { return f.Traits().Rolls && f.Traits().Kills 
 // everybody reports whether the fault strikes every replica.
 func (f *Fault) everybody() bool { return f.Aim().All || f.Net() && f.Aim() == fault.Aim{} }
 
+// Struck is how many replicas one shot strikes of so many, before limits allow fewer.
+func (f *Fault) Struck(replicas int) int {
+	some := f.Aim().Some
+	switch {
+	case f.everybody(), f.Traits().WholeNode:
+		return replicas
+	case some != (fault.Some{}):
+		return some.Of(replicas)
+	}
+	return 1
+}
+
 // Describe says what a fault of e does, for whoever plans it.
 func (e *Experiment) Describe(f *Fault) fault.Description {
 	d := fault.Of(f.Spec).Describe(e.Kubernetes != nil)

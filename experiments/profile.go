@@ -18,6 +18,7 @@ type profileFile struct {
 	Description string
 	Key         string          // leader loops
 	KeyPrefix   string          // locks taken per job
+	Fenced      bool            `rule:"default=true"` // the ledger compares fences of what is written under the lock
 	Policy      lockcore.Policy `rule:"required"`
 	Beyond      []string        // what of the real lock a policy cannot say, a sentence each
 }
@@ -34,7 +35,7 @@ func Profile(name string) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lock{Profile: name, Key: p.Key, KeyPrefix: p.KeyPrefix, Policy: p.Policy}, nil
+	return &Lock{Profile: name, Key: p.Key, KeyPrefix: p.KeyPrefix, Policy: p.Policy, Unfenced: !p.Fenced}, nil
 }
 
 func readProfile(name string) (p profileFile, err error) {

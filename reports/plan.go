@@ -23,6 +23,9 @@ func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	for i := range pl.Timeline {
 		p.planned(&pl.Timeline[i])
 	}
+	if len(pl.Timeline) == 0 {
+		p.flow(2, 2, "The file has no fault: the promises are watched.")
+	}
 	parts(p, "MAY BE IN EFFECT TOGETHER", pl.Overlaps, func(pair [2]string) { p.flow(2, 4, pair[0]+" and "+pair[1]) })
 	if pl.LockCalls == history.CallsSingle {
 		p.part("LOCK OPERATIONS")

@@ -54,15 +54,36 @@ func (ix *Facts) DistributionsOf(lock string) []*Distribution {
 
 // hold adds the time for which e's holder relied on the lock.
 func (d *Distribution) hold(ix *Facts, e *Epoch) {
+	death, dead := ix.Deaths[e.Replica]
+	if ix.Exp.Observed() {
+		d.keep(ix, e, dead && death.Span.From <= e.Lease.Freed.To)
+		return
+	}
 	if e.Belief == nil {
 		return
 	}
-	death, dead := ix.Deaths[e.Replica]
 	if dead && e.Belief.End == death.Span || e.Belief.End.To == Open || ix.takenDown(e.Belief.End.From) {
 		d.Cut++
 		return
 	}
 	d.Values = append(d.Values, Value{Dur: between(e.Belief.Start, e.Belief.End)})
+	d.Ns = append(d.Ns, e.N)
+}
+
+// keep adds the time for which the key was e's, by the looks at it: of an observed system nobody says for how long he relied on it.
+func (d *Distribution) keep(ix *Facts, e *Epoch, died bool) {
+	switch {
+	case e.Rank == 0 || e.Ghost || e.Stranger:
+		return
+	case died || e.Lease.Freed.To == Open || ix.takenDown(e.Lease.Freed.From):
+		d.Cut++
+		return
+	}
+	held := between(e.Granted, e.Lease.Freed)
+	if len(e.Looks) > 0 && e.Looks[0].prev.From == never { // since before anybody looked
+		held.Hi = Open
+	}
+	d.Values = append(d.Values, Value{Dur: held})
 	d.Ns = append(d.Ns, e.N)
 }
 

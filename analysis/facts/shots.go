@@ -131,11 +131,23 @@ func (s *Shot) afterDeath(kills map[string]*Shot) {
 	if !s.Does.Kills || !s.Effective() {
 		return
 	}
-	if first := kills[s.Victim]; first != nil {
-		s.killedBy = first.Op
-		return
+	for _, v := range s.killed() {
+		if kills[v] == nil {
+			kills[v] = s
+		}
 	}
-	kills[s.Victim] = s
+	if first := kills[s.killed()[0]]; first != s && !slices.ContainsFunc(s.killed(), func(v string) bool { return kills[v] == s }) {
+		s.killedBy = first.Op
+	}
+}
+
+// killed are the incarnations whose deaths the shot tells of: that of its victim, whoever else went with it; or those of several, each by
+// itself.
+func (s *Shot) killed() []string {
+	if s.Victim != "" || len(s.victims) == 0 {
+		return []string{s.Victim}
+	}
+	return s.victims
 }
 
 // conclude fixes when the fault was over: as its victims say, as the runner says that reverted it, or by the death of what it lived
@@ -315,4 +327,11 @@ func (ix *Facts) FailsOver() bool {
 // Clean reports that everything that was cleaned up was verified, as far as the history tells.
 func (ix *Facts) Clean() bool {
 	return !slices.ContainsFunc(ix.cleanups, func(c *history.Event) bool { return !c.Note.OK })
+}
+
+// Succeeded reports a fault after which somebody else was granted what its victim had of the lock.
+func (ix *Facts) Succeeded(lock string) bool {
+	return slices.ContainsFunc(ix.Shots, func(s *Shot) bool {
+		return slices.ContainsFunc(s.Trials, func(t *Trial) bool { return t.E.Lock == lock && t.Next != nil })
+	})
 }

@@ -40,10 +40,11 @@ type Plan struct {
 
 // PlannedGuard is one answer to whether the run may start.
 type PlannedGuard struct {
-	Name    string `json:"guard"`
-	Refuses bool   `json:"refuses"`
-	Says    string `json:"says"`
-	Paste   string `json:"paste,omitempty"` // lines of a file that mend it
+	Name      string `json:"guard"`
+	Refuses   bool   `json:"refuses"`
+	Momentary bool   `json:"momentary,omitempty"` // it answers for this moment alone: a plan shows it, and does not end with it
+	Says      string `json:"says"`
+	Paste     string `json:"paste,omitempty"` // lines of a file that mend it
 }
 
 // PlannedPod is one pod that a drill would have, as it stands at the moment of planning.

@@ -51,6 +51,7 @@ type Fire struct {
 	For     time.Duration      // the limit of a fault that is not instant
 	Why     string             // of a shot without a target
 	Word    history.VoidReason // for Why; "" = there was nobody
+	Said    string             // of Victims: why they are fewer than declared
 }
 
 // Conductor is the state of one drill. It is not safe for concurrent use.

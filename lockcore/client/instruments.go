@@ -232,9 +232,9 @@ func (m *meter) done(now lockcore.Instant, r lockcore.Result) {
 	}
 }
 
-// strand tells of an acquire whose undo did not get through: its key stays locked until the TTL.
+// strand tells of an acquire whose undo did not get through, or that has none: its key stays locked until the TTL.
 func (m *meter) strand() {
-	if m.call.Op == lockcore.OpUndo && m.lease > 0 {
+	if (m.call.Op == lockcore.OpUndo || m.call.Op == lockcore.OpAcquire && m.granted == 0) && m.lease > 0 {
 		m.to.Indebted(DebtOrphan, max(0, m.lease-m.replied))
 		m.lease = 0
 	}

@@ -169,6 +169,49 @@ var tapes = []struct {
 		timer@7s held         -> exit:done leave rest:15s
 		timer@15s             -> seek
 		granted held          -> enter effect:begin write`},
+	{"a loop that writes after its work", loopAfter(lockcore.Critical), `
+		start                 -> rest:5s
+		timer@5s              -> seek
+		granted held          -> enter effect:begin write
+		written held          -> labour:2s
+		timer@7s held         -> effect:tick write
+		written held          -> exit:done rest:15s
+		timer@15s held        -> enter labour:2s
+		timer@17s held        -> effect:tick write
+		written held          -> exit:done rest:25s
+		timer@25s held        -> enter labour:2s
+		lost over             -> halt
+		halted over           -> exit:fenced release`},
+	{"published: a stalled tick looks at nothing, and writes", loopAfter(lockcore.LegacyWarn), `
+		start                 -> rest:5s
+		timer@5s              -> seek
+		granted held          -> enter effect:begin write
+		written held          -> labour:2s
+		timer@60s             -> effect:tick write
+		written               -> exit:done rest:15s`},
+	{"the fence refuses the tick of a stalled loop", loopAfter(lockcore.LegacyWarn), `
+		start                 -> rest:5s
+		timer@5s              -> seek
+		granted held          -> enter effect:begin write
+		written held          -> labour:2s
+		timer@60s             -> effect:tick write
+		written refused       -> exit:refused release`},
+	{"the answer to a tick after its work is lost", loopAfter(lockcore.LegacyWarn), `
+		start                 -> rest:5s
+		timer@5s              -> seek
+		granted held          -> enter effect:begin write
+		written held          -> labour:2s
+		timer@7s held         -> effect:tick write
+		written held unknown  -> pause:50ms
+		timer held            -> write
+		written held          -> exit:done rest:15s`},
+	{"the replica stops before a tick has written", loopAfter(lockcore.LegacyWarn), `
+		start                 -> rest:5s
+		timer@5s              -> seek
+		granted held          -> enter effect:begin write
+		written held          -> labour:2s
+		quit held             -> halt
+		halted held           -> exit:stopped release`},
 	{"a loop that gives its key back", loop(lockcore.LoopExplicit), `
 		start                 -> rest:5s
 		timer@5s              -> seek
@@ -233,6 +276,13 @@ func job(c lockcore.Class) Spec { return Spec{Policy: policy(c), Hold: 5 * time.
 
 func loop(mode lockcore.LoopMode) Spec {
 	return Spec{Policy: &lockcore.Policy{Class: lockcore.Critical, Loop: &lockcore.Loop{Poll: 10 * time.Second, Mode: mode, Tick: 2 * time.Second}}}
+}
+
+// loopAfter is a loop that renews its key and writes when a tick's work is done.
+func loopAfter(c lockcore.Class) Spec {
+	s := loop(lockcore.LoopRenewed)
+	s.Policy.Class, s.Policy.Loop.Effect = c, lockcore.EffectAfter
+	return s
 }
 
 func TestTapes(t *testing.T) {
@@ -348,7 +398,7 @@ func TestDraws(t *testing.T) {
 // Whatever happens in whatever order, an effect is asked for only between a grant and the loss of it, and the lock is given back only
 // when no stretch of work is under way.
 func TestNoEffectWithoutTheLock(t *testing.T) {
-	for _, s := range []Spec{job(lockcore.Critical), job(lockcore.LegacyWarn), loop(lockcore.LoopRenewed), loop(lockcore.LoopTTLHold), loop(lockcore.LoopExplicit)} {
+	for _, s := range []Spec{job(lockcore.Critical), job(lockcore.LegacyWarn), loop(lockcore.LoopRenewed), loop(lockcore.LoopTTLHold), loop(lockcore.LoopExplicit), loopAfter(lockcore.LegacyWarn)} {
 		walk(t, s, nil, 9)
 	}
 }

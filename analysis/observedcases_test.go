@@ -115,7 +115,7 @@ func delayed(due float64) *tape {
 
 // written: the lock of job 3 is r2.1's from 8 to 11 and r1.1's after that, who writes at 12. At at something is written under the token, or by
 // nobody knows whom.
-func written(at float64, token string) *tape {
+func written(at float64, token string, done float64) *tape {
 	t := watched("two hold a lock one after another, and one of them writes late")
 	t.holds(8, 11, jobKey("3"), "c1", "r2.1")
 	t.effect(8.05, jobKey("3"), said{job: "3", state: "RUNNING", token: "c1", op: "o1"})
@@ -128,6 +128,15 @@ func written(at float64, token string) *tape {
 	if at > first {
 		t.effect(at, jobKey("3"), said{job: "3", state: "HALF", token: token, op: "o2"})
 	}
-	t.effect(15.9, jobKey("3"), said{job: "3", state: "DONE", token: "c2", op: "o4"})
+	t.effect(done, jobKey("3"), said{job: "3", state: "DONE", token: "c2", op: "o4"}) // the key is free at 16
+	return t.killedBeside()
+}
+
+// kept: job 3 is finished at 10.9, and its lock is free at until.
+func kept(until float64) *tape {
+	t := watched("a lock is kept when its job is done")
+	t.holds(8, until, jobKey("3"), "c1", "r2.1")
+	t.effect(8.05, jobKey("3"), said{job: "3", state: "RUNNING", token: "c1", op: "o1"})
+	t.effect(10.9, jobKey("3"), said{job: "3", state: "DONE", token: "c1", op: "o2"})
 	return t.killedBeside()
 }

@@ -116,6 +116,7 @@ func seenOnly(table map[string]*measure) map[string]*measure {
 	for _, name := range []string{"overlap.effect", "stale_writes", "held"} {
 		table[name].needs = table[name].needs&^needContended | needKeys
 	}
+	table["lock_debt"].needs |= needLedger | needLegible // its work is over by its effects
 	return table
 }
 

@@ -29,6 +29,8 @@ func tellers() []told {
 		{"held", true, true, byKeys, "the keys"},
 		{"overlap.effect", true, true, byWriters, "the keys, and effects with `map.token` or `map.replica`"},
 		{"stale_writes", true, true, byWriters, "the same"},
+		{"lock_debt.max", false, true, byEffects, "the keys, and effects: from the end of the job to the free key"},
+		{"lock_debt.total", false, true, byEffects, "the same"},
 		{"tick_gap", true, false, byEffects, "effects"},
 		{"stranded", false, true, byEffects, "effects"},
 		{"duplicate_terminal_states", false, true, byEveryEnd, "effects of a source that keeps every one; `map.op` or `map.token` tells a retry from a second end"},

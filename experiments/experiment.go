@@ -215,6 +215,7 @@ type Lock struct {
 
 	Place   Place    `file:"-"` // for messages
 	Assumed []string `file:"-"` // what the file leaves out of the policy, and what stands there instead
+	Beyond  []string `file:"-"` // what of the real lock its policy cannot say, a sentence each
 }
 
 // Signal is a count that others keep: exactly one of Metric and Log is set.
@@ -232,6 +233,15 @@ type Place struct {
 
 // Loop reports whether the lock is a leader loop.
 func (l *Lock) Loop() bool { return l.Policy.Loop != nil }
+
+// Describe says in words what the lock does, one sentence a line.
+func (l *Lock) Describe() []string {
+	lines := l.Policy.Describe()
+	if l.Unfenced {
+		lines = append(lines, "Fences are not compared: the resource takes a write of whoever has lost the lock.")
+	}
+	return lines
+}
 
 // Work is a stream of jobs under a job lock.
 type Work struct {

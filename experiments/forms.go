@@ -268,7 +268,7 @@ func (l *Lock) expand(f *vocab.File, path string, in *lockForm) bool {
 		f.Add(path+".profile", f.Place(path+".profile"), "%s", err)
 		return false
 	}
-	l.Policy, l.Unfenced = base.Policy, base.Unfenced
+	l.Policy, l.Unfenced, l.Beyond = base.Policy, base.Unfenced, base.Beyond
 	if l.Key == "" {
 		l.Key = base.Key
 	}

@@ -23,19 +23,13 @@ type profileFile struct {
 	Beyond      []string        // what of the real lock a policy cannot say, a sentence each
 }
 
-// Beyond says what of the real lock the policy of a shipped profile cannot say, a sentence each; none where it says all.
-func Beyond(name string) ([]string, error) {
-	p, err := readProfile(name)
-	return p.Beyond, err
-}
-
 // Profile gives the lock that a shipped profile describes, without a name of its own.
 func Profile(name string) (*Lock, error) {
 	p, err := readProfile(name)
 	if err != nil {
 		return nil, err
 	}
-	return &Lock{Profile: name, Key: p.Key, KeyPrefix: p.KeyPrefix, Policy: p.Policy, Unfenced: !p.Fenced}, nil
+	return &Lock{Profile: name, Key: p.Key, KeyPrefix: p.KeyPrefix, Policy: p.Policy, Unfenced: !p.Fenced, Beyond: p.Beyond}, nil
 }
 
 func readProfile(name string) (p profileFile, err error) {

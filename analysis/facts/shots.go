@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -291,13 +293,17 @@ func noted(ns int64) *float64 {
 	return &s
 }
 
-// declared is when the timeline meant the shot to fire; nil where "settled" decided.
+// declared is when the timeline meant the shot to fire; nil where "settled", or the end of another fault, decided.
 func (ix *Facts) declared(s *Shot) *verdict.Window {
 	p, f := ix.Phases[history.PhaseFaults], ix.declaredFault(s.ID)
-	if f == nil || p == nil || s.num > 1 && (f.Repeat.Settled || f.Repeat.Every == 0) {
+	after, offset := (*experiments.Fault)(nil), time.Duration(0)
+	if f != nil {
+		after, offset = ix.Exp.Begin(f)
+	}
+	if f == nil || p == nil || after != nil || s.num > 1 && (f.Repeat.Settled || f.Repeat.Every == 0) {
 		return nil
 	}
-	at := p.From + int64(f.At) + int64(s.num-1)*int64(f.Repeat.Every)
+	at := p.From + int64(offset) + int64(s.num-1)*int64(f.Repeat.Every)
 	return windowOf(history.Span{From: at, To: at + int64(f.For)})
 }
 
@@ -327,11 +333,4 @@ func (ix *Facts) FailsOver() bool {
 // Clean reports that everything that was cleaned up was verified, as far as the history tells.
 func (ix *Facts) Clean() bool {
 	return !slices.ContainsFunc(ix.cleanups, func(c *history.Event) bool { return !c.Note.OK })
-}
-
-// Succeeded reports a fault after which somebody else was granted what its victim had of the lock.
-func (ix *Facts) Succeeded(lock string) bool {
-	return slices.ContainsFunc(ix.Shots, func(s *Shot) bool {
-		return slices.ContainsFunc(s.Trials, func(t *Trial) bool { return t.E.Lock == lock && t.Next != nil })
-	})
 }

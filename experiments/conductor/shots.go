@@ -17,6 +17,8 @@ type series struct {
 	f       *experiments.Fault
 	does    fault.Traits
 	lock    *experiments.Lock
+	after   *series       // due when that is spent, and offset has passed; nil = by its time
+	offset  time.Duration //
 	state   state
 	due     int64 // waiting: when to arm; armed: when to fire, or (event-timed) when to give up
 	shot    int   // shots so far, void ones included
@@ -65,6 +67,11 @@ func (c *Conductor) stepFaults(now int64) {
 	for _, s := range c.series {
 		c.stepSeries(s, now)
 		all = all && s.state == spent
+	}
+	for _, s := range c.series { // what has come to its end just now lets others begin
+		if s.state == waiting && s.after != nil && s.due == never && s.after.state == spent {
+			s.wait(now + int64(s.offset))
+		}
 	}
 	if all {
 		c.faultEnd = max(c.faultEnd, c.lastFired())

@@ -85,9 +85,7 @@ func (l *Linter) returned(e *history.Event) {
 		l.find("return_from", e.Source, "from of a return is not the stamp of its invoke", o.n, e.N)
 	}
 	l.took(e, verb)
-	if e.Clock == history.ClockShared && e.To-e.From >= int64(slowCall) {
-		l.life(e.Source).slow.take(o, e)
-	}
+	l.life(e.Source).slow.take(o, e)
 	if e.Write != nil && e.Write.Reason == history.ReasonReplay {
 		if w := l.write(e.Source, e.Op); w.asked == 1 {
 			w.replayed = e.N
@@ -117,6 +115,13 @@ func (l *Linter) returned(e *history.Event) {
 }
 
 func (s *slowCalls) take(o *open, e *history.Event) {
+	took := time.Duration(e.To - e.From)
+	if s.all++; took >= leastDelay {
+		s.long++
+	}
+	if took < slowCall || e.Clock != history.ClockShared {
+		return
+	}
 	s.n++
 	if e.At-e.To >= int64(slowCall) {
 		s.ended++
@@ -139,7 +144,9 @@ func (l *Linter) took(e *history.Event, verb string) {
 	case e.Outcome == history.Fail && e.Call.Result == history.ResultError && e.Call.Fault == "" && took >= limit*9/10 && heldBack:
 		l.find("timeout_is_fail", e.Source, fmt.Sprintf("a call of %s that had %s says fail, where nobody can know", took.Round(time.Millisecond), limit), e.N)
 	case took > limit+p.TTL/4 && l.life(e.Source).ran(e.From+int64(limit), e.To-int64(p.TTL)/4):
-		l.find("limit_ignored", e.Source, fmt.Sprintf("a call took %s, its limit is %s", took.Round(time.Millisecond), limit), e.N)
+		if x := l.life(e.Source); x.overran == nil {
+			x.overran = &Finding{"limit_ignored", e.Source, fmt.Sprintf("a call took %s, its limit is %s", took.Round(time.Millisecond), limit), []int64{e.N}}
+		}
 	}
 }
 

@@ -96,6 +96,7 @@ type life struct {
 	delays      []history.Span   // of its lines: from the stamp to the recording
 	slow        slowCalls
 	early       *Finding           // its first key that was seen before its announcement
+	overran     *Finding           // its first call beyond its limit
 	asks, ticks map[string][]int64 // by loop: instants
 	wrote       int64              // newest stamp of a line that was written at its stamp
 	stamps      [64]int64          // the newest of them
@@ -105,7 +106,8 @@ type life struct {
 // slowCalls are the calls of a life that took at least slowCall: on a machine that reads lines late, as many of their ends as of their
 // announcements come late.
 type slowCalls struct {
-	n, announced, ended int   // all; those whose announcement came when they were over; those whose end came as late
+	all, long           int   // calls; those of at least leastDelay
+	n, announced, ended int   // of at least slowCall: all; those whose announcement came when they were over; those whose end came as late
 	first               int64 // line of the first announcement that came so late
 }
 
@@ -328,6 +330,12 @@ func (l *Linter) endOf(source string, x *life) {
 		if e := l.epochs[l.finished[job]]; e != nil && e.freed != 0 && x.wrote > e.freed+int64(l.policy(e.lock).TTL) {
 			l.find("unanswered_offer", source, "it has finished "+job+" and never answers the offer", x.unanswered[job])
 		}
+	}
+	if 2*x.slow.long > x.slow.all {
+		return // it is starved: what comes late says nothing of it
+	}
+	if x.overran != nil {
+		l.find(x.overran.Code, source, x.overran.What, x.overran.Evidence...)
 	}
 	var delays []time.Duration
 	for _, d := range x.delays {

@@ -350,13 +350,15 @@ func TestLateAnnouncements(t *testing.T) {
 		name             string
 		calls            int
 		took, said, read time.Duration // of a call; when its announcement and its end are recorded, from its end on
+		starved          int           // calls beside these that take long
 		told             bool
 	}{
-		{"with the end", 10, 6 * time.Millisecond, 0, 0, true},
-		{"too few", 9, 6 * time.Millisecond, 0, 0, false},
-		{"before the end", 10, 6 * time.Millisecond, -time.Millisecond, 0, false},
-		{"calls that take no time", 10, 4 * time.Millisecond, 0, 0, false},
-		{"all is read late", 10, 6 * time.Millisecond, 0, 5 * time.Millisecond, false},
+		{"with the end", 10, 6 * time.Millisecond, 0, 0, 10, true},
+		{"too few", 9, 6 * time.Millisecond, 0, 0, 0, false},
+		{"before the end", 10, 6 * time.Millisecond, -time.Millisecond, 0, 0, false},
+		{"calls that take no time", 10, 4 * time.Millisecond, 0, 0, 0, false},
+		{"all is read late", 10, 6 * time.Millisecond, 0, 5 * time.Millisecond, 0, false},
+		{"most of its calls take long: it is starved", 10, 6 * time.Millisecond, 0, 0, 11, false},
 	} {
 		l, n := lint.New(map[string]lint.Lock{"job": {}}), int64(0)
 		see := func(e history.Event) {
@@ -369,6 +371,10 @@ func TestLateAnnouncements(t *testing.T) {
 			to := from + int64(c.took)
 			see(history.Event{Kind: history.RenewInvoke, Span: history.At(from), At: to + int64(c.said), Call: &history.Call{}})
 			see(history.Event{Kind: history.RenewReturn, Span: history.Span{From: from, To: to}, At: to + int64(c.read), Outcome: history.OK, Call: &history.Call{}})
+		}
+		for range c.starved { // calls that take long
+			see(history.Event{Kind: history.RenewInvoke, Call: &history.Call{}})
+			see(history.Event{Kind: history.RenewReturn, Span: history.Span{To: int64(25 * time.Millisecond)}, At: int64(25 * time.Millisecond), Outcome: history.OK, Call: &history.Call{}})
 		}
 		if told := slices.Contains(codes(l.End()), "announced_late"); told != c.told {
 			t.Errorf("%s: told %t, want %t", c.name, told, c.told)

@@ -303,7 +303,7 @@ func (x *Index) Size() (size int64) {
 func (x *Index) Observed(r *Run) (*compare.Observed, error) {
 	o := new(compare.Observed)
 	if err := json.Unmarshal(r.Seen, o); err != nil {
-		return nil, fmt.Errorf("index of %s: %w; start once with --reindex", r.Folder, err)
+		return nil, fmt.Errorf("%s: run %s: %w; delete the file, and the runs are read again", x.path(), r.Folder, err)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

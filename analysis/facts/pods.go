@@ -85,9 +85,12 @@ func (ix *Facts) mayHaveGiven(e *Epoch) bool {
 // UnseenEnd is a victim that held a key of the lock and of whose process nobody saw the end; "" = there is none.
 func (ix *Facts) UnseenEnd(lock string) string {
 	for _, s := range ix.Shots {
+		if s.death() == nil || !s.Locks[lock] { // what was never applied hit nobody
+			continue
+		}
 		for _, v := range s.killed() {
-			_, seen := ix.Deaths[v]
-			if holds := s.Victim != "" || slices.ContainsFunc(s.MayHit(ix), func(e *Epoch) bool { return e.Replica == v && e.Lock == lock }); s.death() != nil && !seen && s.Locks[lock] && holds {
+			holds := func(e *Epoch) bool { return e.Replica == v && e.Lock == lock }
+			if _, seen := ix.Deaths[v]; !seen && (s.Victim != "" || slices.ContainsFunc(s.MayHit(ix), holds)) {
 				return v
 			}
 		}

@@ -32,13 +32,14 @@ type Experiment struct {
 	System       System           `rule:"required"`                 // what is drilled: replicas, locks, work
 	TimeScale    float64          `rule:"positive,max=1,default=1"` // multiplies the timings of locks, work, faults and SLOs; 1 is real time
 	SteadyState  SteadyState      // what must hold before the first fault
-	Faults       Faults           `rule:"required"` // the timeline: what is broken, and when; or what it is made from
+	Faults       Faults           // the timeline: what is broken, and when; or what it is made from; left out: nothing is broken, and the promises are watched
 	AllowOverlap [][2]string      // pairs of ids: faults that may be in effect together
 	Probes       Probes           // how evidence is gathered
 	AbortWhen    []AbortCondition `rule:"for=@embedded"` // conditions that end a run early; they are no promises
 	Limits       RunLimits        // caps that hold whatever the faults ask for
 	Windows      []Window         // a run may be in progress only within one of them; none: always
 	Blackouts    []Window         // a run may be in progress within none of them
+	BlockedBy    []Block          // each must be quiet before a run starts
 	SLOs         []SLO            `file:"slos" rule:"required,unless=system.policy_sheet"` // the promises
 	Expect       []SLO            `rule:"single"`                                          // what the faults must provoke for the drill to mean anything
 	Seed         int64            `rule:"min=1"`                                           // of every random choice; left out: chosen by the run
@@ -349,3 +350,21 @@ type Window struct {
 	To   string   `rule:"format=clock"`                      // "17:30"; one that is not after from is on the next day
 	Zone string   `rule:"required,format=zone"`              // as in the tz database, such as Europe/Berlin
 }
+
+// Block keeps a run from starting while it is not quiet. One that cannot be asked is not quiet.
+type Block struct {
+	_      struct{}    `rule:"one=file|url|promql"`
+	Name   string      `rule:"ident"` // what it is called where it keeps a run from starting
+	File   string      // a file, beside the experiment's: quiet while it is not there
+	URL    string      `file:"url" rule:"format=quiet"` // quiet while it answers with a status from 200 to 299
+	PromQL *BlockQuery `file:"promql"`                  // quiet while a query has no result, or 0
+}
+
+// BlockQuery is a query that a Prometheus server evaluates.
+type BlockQuery struct {
+	Query string `rule:"required"` // any PromQL, such as count(ALERTS{alertstate="firing"})
+	PromServer
+}
+
+// Says names the block for a person.
+func (b *Block) Says() string { return cmp.Or(b.Name, b.File, b.URL, "promql") }

@@ -41,10 +41,11 @@ type Plan struct {
 
 // PlannedGuard is one answer to whether the run may start.
 type PlannedGuard struct {
-	Name    string `json:"guard"`
-	Refuses bool   `json:"refuses"`
-	Says    string `json:"says"`
-	Paste   string `json:"paste,omitempty"` // lines of a file that mend it
+	Name      string `json:"guard"`
+	Refuses   bool   `json:"refuses"`
+	Momentary bool   `json:"momentary,omitempty"` // it answers for this moment alone: a plan shows it, and does not end with it
+	Says      string `json:"says"`
+	Paste     string `json:"paste,omitempty"` // lines of a file that mend it
 }
 
 // PlannedPod is one pod that a drill would have, as it stands at the moment of planning.
@@ -107,9 +108,11 @@ type PlannedFault struct {
 	Timing     string   `json:"timing,omitempty"` // kills: moment of the lease
 	Lock       string   `json:"lock,omitempty"`   // whose holder it strikes
 	Whom       string   `json:"whom"`
-	Now        []string `json:"now,omitempty"` // who that would be at the moment of planning, where it can be looked up
-	At         float64  `json:"at"`            // after the steady state
-	For        float64  `json:"for,omitempty"` // 0 = an instant, or bounded by a count
+	Now        []string `json:"now,omitempty"`   // who that would be at the moment of planning, where it can be looked up
+	At         float64  `json:"at"`              // after the steady state; with After the earliest
+	After      string   `json:"after,omitempty"` // the fault whose last shot it waits for, until that has settled
+	Delay      float64  `json:"delay,omitempty"` // from then on
+	For        float64  `json:"for,omitempty"`   // 0 = an instant, or bounded by a count
 	Shots      int      `json:"shots"`
 	Likely     int      `json:"likely,omitempty"` // until answered: so many where none misses; shots is the most
 	Every      float64  `json:"every,omitempty"`  // between shots; 0 = each waits until the last has settled
@@ -187,8 +190,11 @@ func plannedFault(e *experiments.Experiment, f *experiments.Fault) PlannedFault 
 	says := e.Describe(f)
 	p := PlannedFault{
 		ID: f.ID, Kind: f.Kind(), Form: f.Form(), Lock: f.Lock(), Whom: f.Aim().InWords(),
-		At: f.At.Seconds(), For: f.For.Seconds(), Shots: max(1, f.Repeat.Count), Every: f.Repeat.Every.Seconds(),
+		At: e.Earliest(f).Seconds(), For: f.For.Seconds(), Shots: max(1, f.Repeat.Count), Every: f.Repeat.Every.Seconds(),
 		Configured: f.Magnitude(), Does: says.Does, Confirmed: says.Confirmed, Undone: says.Undone,
+	}
+	if after, delay := e.Begin(f); after != nil {
+		p.After, p.Delay = after.ID, delay.Seconds()
 	}
 	if f.Repeat.Answered {
 		p.Likely = likelyShots(e, f)
@@ -255,10 +261,14 @@ func lengthOf(e *experiments.Experiment, f *experiments.Fault) time.Duration {
 			one = time.Duration(t.Count)*(max(p.RenewEvery, p.Acquire.Timeout)+t.Delay) + p.TTL
 		}
 	}
-	if f.Repeat.Every > 0 {
-		return f.At + (shots-1)*max(f.Repeat.Every, one) + one
+	after, begins := e.Begin(f)
+	if after != nil {
+		begins += lengthOf(e, after)
 	}
-	return f.At + shots*one
+	if f.Repeat.Every > 0 {
+		return begins + (shots-1)*max(f.Repeat.Every, one) + one
+	}
+	return begins + shots*one
 }
 
 // waitFor is about how long a kill waits for its moment within the lease.

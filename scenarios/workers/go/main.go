@@ -2,7 +2,7 @@
 // under locks on Redis. Linux.
 //
 // Copy it, and put your own lock in place of type Hold. docs/worker-protocol.md describes every line that it reads and writes;
-// `lockdrill worker-check -- ./worker` says whether it still does what it must. It gives a lock up as class "standard" does.
+// `lockdrill run worker-check -- ./worker` says whether it still does what it must. It gives a lock up as class "standard" does.
 package main
 
 import (

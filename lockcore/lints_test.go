@@ -26,7 +26,7 @@ func TestLintsOfTheProfiles(t *testing.T) {
 		"cordum/scheduler-job":        {"L1": "acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s; a deleted key is noticed after 40s to 62s"},
 		"cordum/workflow-run":         {"L1": "class legacy_warn never gives up"},
 		"cordum/approval":             {"L4": "wait 2s, under ttl 10s"},
-		"cordum/scheduler-reconciler": {"L5": "ttl_hold: one replica runs every 60s (poll 30s * 2)"},
+		"cordum/scheduler-reconciler": {"L1": "class legacy_warn never gives up", "L5": "ttl_hold: one replica runs every 60s (poll 30s * 2)"},
 		"cordum/pending-replayer":     {"L5": "ttl_hold: one replica runs every 60s (poll 30s * 2)"},
 		"cordum/workflow-reconciler":  {"L5": "ttl_hold: one replica runs every 10s (poll 5s * 2)"},
 		"cordum/delay-poller":         {"L5": "ttl_hold: one replica runs every 10s (poll 5s * 2)"},

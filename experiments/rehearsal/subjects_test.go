@@ -129,3 +129,21 @@ func unmet(j *verdict.Judgement) string {
 	}
 	return strings.Join(rows, " | ")
 }
+
+// A stale tick that the resource of an unfenced loop accepts is no contradiction of the ledger: it is counted.
+func TestAStaleTickOfAnUnfencedLoopIsCounted(t *testing.T) {
+	data, ok := scenarios.Get("published-loop-pause")
+	if !ok {
+		t.Fatal("the scenario is gone")
+	}
+	rehearsed(t, string(data), 3, func(seed int, j *verdict.Judgement) {
+		if len(j.Findings) > 0 {
+			t.Errorf("seed %d: %v", seed, j.Findings)
+		}
+		for _, s := range j.SLOs {
+			if stale := s.Lo >= 1; stale != (s.Lock == "published") {
+				t.Errorf("seed %d: %s %s is at least %g", seed, s.Lock, s.Measure, s.Lo)
+			}
+		}
+	})
+}

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-live test-busy test-kube truth agree mutants same alerts liars subjects scenarios witness postgres serve-killed selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
+.PHONY: help build image test test-live test-busy test-kube truth agree mutants same alerts liars subjects scenarios witness postgres selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -93,9 +93,6 @@ witness: deps ## a service in Python that knows nothing of lockdrill, drilled as
 
 postgres: deps ## a worker on advisory locks of a real PostgreSQL, drilled: a minute
 	LOCKDRILL_TEST_POSTGRES=all $(GO) test -count=1 -v -tags full -run TestAdvisoryLocksAreDrilled ./cmd/lockdrill
-
-serve-killed: deps ## the server of a schedule, ended with kill -9 at each moment of a drill: nothing is left, no run is lost; three minutes
-	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -tags full -timeout 30m -run TestLiveAKilledServerLeavesNothing ./cmd/lockdrill
 
 alerts: deps ## each exported alert fires in a real Prometheus beside the shipped drill that it names, at the drill's time scale (ALERTS=full: at time scale 1, two hours): a quarter of an hour
 	LOCKDRILL_ALERTS=$(ALERTS) $(GO) test -count=1 -v -timeout 6h -run 'TestEveryAlertFires|TestAlertsOnDrillsFire|TestARealAlertmanagerSays|RaisesTheAlert' ./cmd/lockdrill

@@ -20,7 +20,7 @@ func (r *Judger) linter(h history.Header) *lint.Linter {
 	for i := range s.Locks {
 		l := &s.Locks[i]
 		work := r.exp.WorkUnder(l.Name)
-		locks[l.Name] = lint.Lock{Policy: l.Policy, Unfenced: work != nil && !work.Fenced, NoLook: work != nil && !work.Look}
+		locks[l.Name] = lint.Lock{Policy: l.Policy, Unfenced: !r.exp.Fenced(l.Name), NoLook: work != nil && !work.Look}
 	}
 	l := lint.New(locks)
 	if s.CheckWorker && h.Mode == history.Live { // rehearsals have no such steps

@@ -262,6 +262,8 @@ class Worker:
                 if why:
                     return why
                 hold.begun = True
+            if p.get("effect") == "after":
+                return self.labour(hold, p["tick"]) or self.write(hold, lock, name, "tick", loop=True)[0] or "done"
             return self.write(hold, lock, name, "tick", loop=True)[0] or self.labour(hold, p["tick"]) or "done"
 
         while not stopping.is_set():

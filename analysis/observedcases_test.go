@@ -129,14 +129,7 @@ func written(at float64, token string, done float64) *tape {
 		t.effect(at, jobKey("3"), said{job: "3", state: "HALF", token: token, op: "o2"})
 	}
 	t.effect(done, jobKey("3"), said{job: "3", state: "DONE", token: "c2", op: "o4"}) // the key is free at 16
-	t.holds(19, 29.002, jobKey("2"), "b1", "r1.1")
-	t.effect(19.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b1", op: "o5"})
-	t.kill(20, "kill-job#1", "random", "b1")
-	t.start(20.6, "r1.2")
-	t.holds(31, 33, jobKey("2"), "b2", "r2.1")
-	t.effect(31.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b2", op: "o6"})
-	t.effect(32.9, jobKey("2"), said{job: "2", state: "DONE", token: "b2", op: "o7"})
-	return t.over(21, 120, facts.ProbeKeys, "effects:jobs")
+	return t.killedBeside()
 }
 
 // kept: job 3 is finished at 10.9, and its lock is free at until.
@@ -145,12 +138,5 @@ func kept(until float64) *tape {
 	t.holds(8, until, jobKey("3"), "c1", "r2.1")
 	t.effect(8.05, jobKey("3"), said{job: "3", state: "RUNNING", token: "c1", op: "o1"})
 	t.effect(10.9, jobKey("3"), said{job: "3", state: "DONE", token: "c1", op: "o2"})
-	t.holds(19, 29.002, jobKey("2"), "b1", "r1.1")
-	t.effect(19.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b1", op: "o5"})
-	t.kill(20, "kill-job#1", "random", "b1")
-	t.start(20.6, "r1.2")
-	t.holds(31, 33, jobKey("2"), "b2", "r2.1")
-	t.effect(31.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b2", op: "o6"})
-	t.effect(32.9, jobKey("2"), said{job: "2", state: "DONE", token: "b2", op: "o7"})
-	return t.over(21, 120, facts.ProbeKeys, "effects:jobs")
+	return t.killedBeside()
 }

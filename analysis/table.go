@@ -116,9 +116,7 @@ func seenOnly(table map[string]*measure) map[string]*measure {
 	for _, name := range []string{"overlap.effect", "stale_writes", "held"} {
 		table[name].needs = table[name].needs&^needContended | needKeys
 	}
-	for _, name := range []string{"lock_debt.max", "lock_debt.total"} { // its work is over by its effects
-		table[name].needs |= needLedger | needLegible
-	}
+	table["lock_debt"].needs |= needLedger | needLegible // its work is over by its effects
 	return table
 }
 

@@ -85,7 +85,7 @@ same: ## what this tree answers otherwise than commit OLD=: verdicts, figures, t
 scenarios: deps ## every shipped scenario, live, at its time scale, what two published policies cost, and each fault of a store: minutes
 	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run 'TestLiveScenariosEndAsTheySay|TestThePublished|TestLiveFaultsOfTheStoreAreFelt' ./cmd/lockdrill
 
-selftest-live: deps ## every lock of the zoo and every shipped class with every fault, live, one after another: half an hour
+selftest-live: deps ## every wrong lock and every shipped class with every fault, live, one after another: half an hour
 	$(GO) run ./cmd/lockdrill selftest --live
 
 witness: deps ## a service in Python that knows nothing of lockdrill, drilled as it runs: three times as it is, once with each of its ten bugs, beside lockdrill's own lock at the same timings, and with its jobs in PostgreSQL; ten minutes

@@ -23,7 +23,7 @@ var (
 	_ Rules   = (*Table)(nil)
 )
 
-// Variant says where a lock departs from the core, for locks that are wrong on purpose (package zoo). The zero Variant departs
+// Variant says where a lock departs from the core, for locks that are wrong on purpose (package mutants). The zero Variant departs
 // nowhere. Whoever drives a lock asks it at the seams; Machine and Table know nothing of it.
 type Variant struct {
 	Attempt   func(Policy) Attempt // nil = NewMachine

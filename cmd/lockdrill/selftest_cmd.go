@@ -51,7 +51,7 @@ func newSelftestCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "selftest",
 		Short: "Drill locks that are wrong on purpose, and see that each is detected",
-		Long: "selftest drills a zoo of locks that are wrong on purpose, each with the fault that reveals it, and the shipped classes with\n" +
+		Long: "selftest drills locks that are wrong on purpose, each with the fault that reveals it, and the shipped classes with\n" +
 			"every fault. It runs in virtual time; with --live, with real processes, a real Redis and real faults, one case after another.\n\n" +
 			"Exit status 0: the measure named for each wrong lock detected it, and no right one was accused. 10: a wrong lock was missed,\n" +
 			"or a right one accused. 11: a fault did not take place, so its case shows nothing.",

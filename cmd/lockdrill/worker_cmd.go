@@ -16,10 +16,10 @@ import (
 
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/linestream"
+	"github.com/lockdrill/lockdrill/lockcore/mutants"
+	"github.com/lockdrill/lockdrill/lockcore/mutants/cage"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/worker/embedded"
-	"github.com/lockdrill/lockdrill/lockcore/zoo"
-	"github.com/lockdrill/lockdrill/lockcore/zoo/cage"
 )
 
 // Variables that a pod's template sets for its replica.
@@ -53,9 +53,9 @@ func newWorkerCmd(io streams) *cobra.Command {
 				return usagef("lockdrill worker: --join and --fleet go together")
 			}
 			if f.animal != "" {
-				a, known := zoo.Find(f.animal)
+				a, known := mutants.Find(f.animal)
 				if !known {
-					return usagef("lockdrill worker: --animal %s: there are %s", f.animal, strings.Join(zoo.Names(), ", "))
+					return usagef("lockdrill worker: --animal %s: there are %s", f.animal, strings.Join(mutants.Names(), ", "))
 				}
 				o.Wrong = cage.Of(a)
 			}

@@ -1,19 +1,21 @@
 package selftest
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/lockcore/zoo"
+	"github.com/lockdrill/lockdrill/lockcore/mutants"
 )
 
 // Case is one row of the matrix: who meets what, and what must be said of it.
 type Case struct {
-	Animal string // of the zoo; "" = a control: the class itself
+	Animal string // a mutant; "" = a control: the class itself
 	Class  string // the shipped profile lockdrill/CLASS that the animal is made of
 	Scene  Scene
-	Flag   string // what must turn red: a row of the verdict by its name; "" = nothing may
+	Flag   string   // what must turn red: a row of the verdict by its name; "" = nothing may
+	follow []string // with it: all that may, but for what the fault turns red in any lock
 }
 
 // Name is what --only knows the case by.
@@ -24,68 +26,35 @@ func (c *Case) Name() string {
 	return c.Animal
 }
 
+const critical = "critical"
+
 // classes are the shipped ones: the controls.
-var classes = []string{"critical", "standard", "continuity"}
+var classes = []string{critical, "standard", "continuity"}
 
 // Matrix is the whole table: each animal with the fault that reveals it, and each control with every fault.
 func Matrix() []Case {
 	cases := animals()
 	for _, class := range classes {
 		for _, s := range scenes() {
-			cases = append(cases, Case{Class: class, Scene: s})
+			if s.Frame == nil || class == critical { // a frame has a policy of its own
+				cases = append(cases, Case{Class: class, Scene: s})
+			}
 		}
 	}
 	return cases
 }
 
-func animals() []Case {
-	row := func(animal string, s Scene, flag string) Case {
-		return Case{Animal: animal, Class: "critical", Scene: s, Flag: flag}
+// animals are the mutants, each where it shows, once for each row that must turn red there.
+func animals() (cases []Case) {
+	for _, m := range mutants.All() {
+		for _, show := range m.Shows {
+			for flag := range strings.FieldsSeq(show.Red) {
+				cases = append(cases, Case{Animal: m.Name, Class: cmp.Or(show.Class, critical), Scene: sceneOf(show.Scene), Flag: flag,
+					follow: strings.Fields(show.Red + " " + show.Also)})
+			}
+		}
 	}
-	byDeadline := func(animal string, s Scene, flag string) Case {
-		return Case{Animal: animal, Class: "standard", Scene: s, Flag: flag}
-	}
-	finding := func(code verdict.FindingCode) string { return findingPrefix + string(code) }
-	return []Case{
-		row("blind-release", paused, "foreign_releases"),
-		row("blind-release", paused, "overlap.work"),
-		row("blind-renew", paused, "foreign_renewals"),
-		row("setnx-then-expire", killed, finding(verdict.FindingNoExpiry)),
-		row("counts-not-owned", keyDeleted, "loss_to_fence"),
-		row("endless-release", releasesFail, "blocked"),
-		row("watchdog", releasesFail, finding(verdict.FindingRenewedAfterWork)),
-		row("one-token", replicaPaused, "duplicate_epochs"),
-		row("late-fence", paused, finding(verdict.FindingForeignFence)),
-		row("unguarded-release", noRenewals, "foreign_releases"),
-		row("re-creates", keyGone, finding(verdict.FindingTokenReuse)),
-		row("warn-and-continue", noRenewals, "unowned_work"),
-		row("warn-and-continue", noRenewals, "fence_lag"),
-		row("count-fence", blackHole, "overlap.belief"),
-		byDeadline("early-validity", blackHole, "overlap.belief"),
-		byDeadline("reply-validity", slowReplies, "fence_lag"),
-		row("release-first", giveUp, "overlap.work"),
-		row("forgetful-count", noRenewals, "abandonment.missed"),
-		row("no-renewal", slowStore, "overlap.work"),
-		row("no-renewal", slowStore, "not_owned.release"),
-		row("wall-clock-expiry", clockKill, "takeover.max"),
-		row("late-timers", paused, "fence_lag"),
-		row("orphans", grantsLost, "orphan_acquires"),
-		row("cancelled-clean-up", noRenewals, "lock_debt.max"),
-		row("setnx-then-expire", killed, "takeover.max"),
-		row("fence-counter", flushed, "fence_regressions"),
-		row("unfenced-storage", paused, "duplicate_terminal_states"),
-		row("unfenced-storage", paused, "overlap.effect"),
-
-		row("fake-release", killed, finding(verdict.FindingFeignedRelease)),
-		row("fake-release", killed, "lock_debt.max"),
-		row("fake-keep", killed, finding(verdict.FindingFeignedRenewal)),
-		row("ghost-holder", killed, finding(verdict.FindingGhost)),
-		row("wrong-token", slowStore, finding(verdict.FindingUnannounced)),
-		row("denied-grant", killed, "orphan_acquires"),
-		row("shifted-clock", killed, finding(verdict.FindingOutsideCall)),
-		row("no-begin", killed, finding(verdict.FindingNoBegin)),
-		row("buffered-lines", slowReply, finding(verdict.FindingUnannounced)),
-	}
+	return cases
 }
 
 // Experiment is the drill of the case, as loaded.
@@ -94,7 +63,7 @@ func (c *Case) Experiment() (*experiments.Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a, known := zoo.Find(c.Animal); known && a.Policy != nil {
+	if a, known := mutants.Find(c.Animal); known && a.Policy != nil {
 		a.Policy(&e.System.Locks[0].Policy)
 	}
 	return e, nil

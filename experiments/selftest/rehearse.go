@@ -7,8 +7,8 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
+	"github.com/lockdrill/lockdrill/lockcore/mutants"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
-	"github.com/lockdrill/lockdrill/lockcore/zoo"
 )
 
 // Rehearsed plays cases in virtual time, with the seeds from 1 on.
@@ -16,7 +16,7 @@ type Rehearsed struct{ Seeds int64 }
 
 // Play implements Player.
 func (r Rehearsed) Play(ctx context.Context, c *Case, e *experiments.Experiment) ([]*verdict.Judgement, error) {
-	a, _ := zoo.Find(c.Animal)
+	a, _ := mutants.Find(c.Animal)
 	of, judger := rehearsal.Of(e, sim.DefaultNet(), rehearsal.Subject{Variant: a.Variant, Tell: a.Tell}), analysis.NewJudger(e)
 	var js []*verdict.Judgement
 	for seed := int64(1); seed <= r.Seeds; seed++ {

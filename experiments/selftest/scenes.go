@@ -11,6 +11,7 @@ type Scene struct {
 	Name   string
 	Faults []string // of the file, each on a line
 	Hold   string   // of a job; "" = longer than a lease
+	Frame  *Frame   // what it befalls; nil = a job lock of a shipped class
 	Again  string   // an unfinished job is offered again so often; "" = soon, and where the work is short, after it
 }
 
@@ -47,9 +48,62 @@ var (
 	slowStore    = Scene{Name: "slow store", Hold: "20s, p99: 70s", Faults: []string{"{id: slow, at: 1s, for: 60s, latency: {all: true, add: 500ms, stream: both}}"}}
 )
 
+// Frame is a lock with a policy of its own, of class critical, and what is asked of it.
+type Frame struct {
+	lock, work string
+	panel      []string
+}
+
+const (
+	ownPolicy = "ttl: 30s, renew_every: 10s, class: critical, max_failures: 2, op_timeout: 2s, stop_budget: 1s, " +
+		"release: {mode: bounded_retry, attempts: 2, timeout: 2s, after_abandon: if_work_stopped}, "
+	jobLock  = "{name: job, key_prefix: 'job:', policy: {" + ownPolicy + "acquire: {mode: try, timeout: 2s}}}"
+	loopLock = "{name: loop, key: loop, policy: {" + ownPolicy + "acquire: {mode: try, timeout: 2s}, loop: {poll: 5s, mode: renewed, tick: 1s}}}"
+)
+
+// The frames.
+var (
+	calmJobs = &Frame{jobLock, "{lock: job, jobs: 20, rate: 0.2/s, hold: {p50: 12s}, redeliver: 25s, strict: true}", []string{"takeover: {max: 90s}",
+		"duplicate_terminal_states: {max: 0}", "abandonments: {max: 0}", "overlap: {level: work, max: 0s}", "overlap: {level: effect, max: 0}", "stranded: {max: 0}",
+		"re_executed: {max: 0}", "lock_debt: {max: 5s}", "failed_releases: {given_up: 0}", "orphan_acquires: {max: 0}", "held: {max: 40s}", "unowned_work: {max: 0s}",
+		"fence_regressions: {max: 0}", "duplicate_epochs: {max: 0}"}}
+	longJobs = &Frame{jobLock, "{lock: job, jobs: 60, rate: 0.2/s, hold: {p50: 80s}, redeliver: 5s, strict: true}", []string{"takeover: {max: 90s}",
+		"duplicate_terminal_states: {max: 0}", "overlap: {level: work, max: 0s}", "overlap: {level: effect, max: 0}", "stranded: {max: 0}", "lock_debt: {max: 5s}",
+		"orphan_acquires: {max: 0}", "unowned_work: {max: 0s}", "fence_regressions: {max: 0}", "duplicate_epochs: {max: 0}"}}
+	waiters = &Frame{"{name: job, key_prefix: 'job:', policy: {" + ownPolicy + "acquire: {mode: wait, timeout: 2s, budget: 60s, backoff: {mode: fixed, every: 200ms}}}}",
+		"{lock: job, jobs: 20, rate: 0.2/s, hold: {p50: 12s}, redeliver: 5s, strict: true}", []string{"takeover: {max: 90s}", "duplicate_terminal_states: {max: 0}",
+			"abandonments: {max: 0}", "overlap: {level: work, max: 0s}", "busy: {count: 0}", "wait: {max: 50s}", "wait: {p50: 9s}", "overlap: {level: effect, max: 0}",
+			"stranded: {max: 0}", "re_executed: {max: 2}", "lock_debt: {max: 40s}", "fence_regressions: {max: 0}"}}
+	leader = &Frame{loopLock, "", []string{"takeover: {max: 45s}", "tick_gap: {max: 60s}", "overlap: {level: work, max: 0s}", "overlap: {level: effect, max: 0}",
+		"fence_regressions: {max: 0}", "unowned_work: {max: 0s}", "duplicate_epochs: {max: 0}"}}
+	rolled = &Frame{loopLock, "", []string{"rolling: {handovers: 1, without_leader: 15s, longest: 15s}", "overlap: {level: work, max: 0s}",
+		"overlap: {level: effect, max: 0}", "fence_regressions: {max: 0}"}}
+)
+
+// The scenes in frames of their own.
+var (
+	oneRenewal   = Scene{Name: "one renewal fails", Frame: calmJobs, Faults: []string{"{id: burst, at: 15s, renew_failures: {holder_of: job, count: 1}}"}}
+	oneRelease   = Scene{Name: "one release fails", Frame: calmJobs, Faults: []string{"{id: burst, at: 5s, release_failures: {all: true, count: 1}}"}}
+	cutShort     = Scene{Name: "renewals fail, much work", Frame: longJobs, Faults: []string{"{id: burst, at: 5s, for: 45s, renew_failures: {holder_of: job}}"}}
+	othersWait   = Scene{Name: "kill, others wait", Frame: waiters, Faults: []string{"{id: kill, at: 15s, kill: {holder_of: job, on: acquired}}"}}
+	leaderKilled = Scene{Name: "leader killed", Frame: leader, Faults: []string{"{id: kill, at: 12s, kill: {holder_of: loop, phase: before_renew}}"}}
+	leaderRolled = Scene{Name: "rolling restart", Frame: rolled, Faults: []string{"{id: roll, at: 12s, rolling_restart: {order: leader_last, lock: loop, grace: 5s, pause: 5s}}"}}
+)
+
 // scenes are all of them, each once.
 func scenes() []Scene {
-	return []Scene{paused, replicaPaused, keyGone, blackHole, noRenewals, slowReplies, keyDeleted, grantsLost, releaseLost, releasesFail, giveUp, flushed, clockKill, killed, killedAtWork, slowStore, slowReply}
+	return []Scene{paused, replicaPaused, keyGone, blackHole, noRenewals, slowReplies, keyDeleted, grantsLost, releaseLost, releasesFail, giveUp, flushed, clockKill, killed, killedAtWork, slowStore, slowReply,
+		oneRenewal, oneRelease, cutShort, othersWait, leaderKilled, leaderRolled}
+}
+
+// sceneOf is the scene of a name; one that is not there makes no drill.
+func sceneOf(name string) Scene {
+	for _, s := range scenes() {
+		if s.Name == name {
+			return s
+		}
+	}
+	return Scene{Name: name}
 }
 
 // file is the experiment in which a lock of that class meets the scene, and is asked everything.
@@ -59,7 +113,15 @@ func (s Scene) file(class string) []byte {
 	if s.Hold != "" {
 		again = cmp.Or(s.Again, "25s") // a job that is finished is not sought again
 	}
-	fmt.Fprintf(&b, frame, class, hold, again)
+	lock, work, asked := "{name: job, profile: lockdrill/"+class+"}", fmt.Sprintf("{lock: job, jobs: 20, rate: 0.2/s, hold: {p50: %s}, redeliver: %s}", hold, again), panel
+	if s.Frame != nil {
+		lock, work, asked = s.Frame.lock, s.Frame.work, s.Frame.slos()
+	}
+	fmt.Fprintf(&b, frame, lock)
+	if work != "" {
+		fmt.Fprintf(&b, "  work:\n    - %s\n", work)
+	}
+	b.WriteString(timing)
 	b.WriteString("faults:\n")
 	for _, f := range s.Faults {
 		fmt.Fprintf(&b, "  - %s\n", f)
@@ -67,8 +129,18 @@ func (s Scene) file(class string) []byte {
 	if len(s.Faults) == 2 {
 		fmt.Fprintf(&b, "allow_overlap: [[%s, %s]]\n", idOf(s.Faults[0]), idOf(s.Faults[1]))
 	}
-	b.WriteString(panel)
+	b.WriteString(asked)
 	return []byte(b.String())
+}
+
+// slos are what is asked of the frame's lock, as a file has them.
+func (f *Frame) slos() string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(f.lock, "{name: "), ",")
+	text := "slos:\n"
+	for _, row := range f.panel {
+		text += "  - {lock: " + name + ", " + row + "}\n"
+	}
+	return text
 }
 
 func idOf(fault string) string {
@@ -83,10 +155,10 @@ system:
   mode: embedded
   replicas: 3
   locks:
-    - {name: job, profile: lockdrill/%s}
-  work:
-    - {lock: job, jobs: 20, rate: 0.2/s, hold: {p50: %s}, redeliver: %s}
-time_scale: 0.05
+    - %s
+`
+
+const timing = `time_scale: 0.05
 steady_state: {for: 200ms, timeout: 10s}
 `
 

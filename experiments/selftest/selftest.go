@@ -29,7 +29,7 @@ type Outcome string
 const (
 	Right   Outcome = "ok"
 	Silent  Outcome = "silent"  // an animal was not found out
-	Accused Outcome = "accused" // a control was
+	Accused Outcome = "accused" // a control was, or an animal of what does not follow from its mistake
 	Void    Outcome = "void"    // its faults did not take place, and so it shows nothing
 )
 
@@ -91,6 +91,9 @@ func one(ctx context.Context, c *Case, p Player, known map[played][]*verdict.Jud
 		r.control(js)
 	} else {
 		r.animal(js)
+		if _, exact := p.(Rehearsed); exact && r.Outcome == Right { // real time brings more
+			r.beyond(js, c.follow)
+		}
 	}
 	return r, nil
 }
@@ -120,6 +123,18 @@ func (r *Result) animal(js []*verdict.Judgement) {
 	r.Seen = times("red", n, len(js))
 	if why := unconfirmed(js, true); r.Outcome == Silent && why != "" {
 		r.Outcome, r.Seen = Void, why
+	}
+}
+
+// beyond accuses a mutant of what does not follow from its mistake: a measure that turns red for it tells of something else.
+func (r *Result) beyond(js []*verdict.Judgement, follow []string) {
+	for _, j := range js {
+		for _, x := range red(j) {
+			if !excused(r.Excused, x.name) && !slices.Contains(follow, x.name) {
+				r.Outcome, r.Seen, r.Evidence = Accused, "red, and "+x.name+" as well", x.text
+				return
+			}
+		}
 	}
 }
 

@@ -5,10 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/lockcore/zoo"
+	"github.com/lockdrill/lockdrill/lockcore/mutants"
 )
 
 // The whole table, in virtual time.
@@ -20,6 +21,19 @@ func TestEveryAnimalIsFoundOutAndNoControlIsAccused(t *testing.T) {
 	for _, r := range results {
 		if r.Outcome != Right {
 			t.Errorf("%s: %s, %s: want %s %s; saw %s (%s)", r.Outcome, r.Animal, r.Fault, r.Measure, r.Expected, r.Seen, r.Evidence)
+		}
+	}
+}
+
+// A mutant that turns red what does not follow from its mistake is no witness for the measure.
+func TestAMutantIsAccusedOfNothingElse(t *testing.T) {
+	i := slices.IndexFunc(animals(), func(c Case) bool { return c.Animal == "orphans" })
+	c := animals()[i]
+	for _, follow := range [][]string{c.follow, {c.Flag}} { // the debt that follows from an orphan
+		c.follow = follow
+		rs, err := Run(t.Context(), []Case{c}, Rehearsed{Seeds: 1}, nil)
+		if want := map[int]Outcome{2: Right, 1: Accused}[len(follow)]; err != nil || rs[0].Outcome != want {
+			t.Errorf("%q may be red: %+v, %v, want %s", follow, rs, err, want)
 		}
 	}
 }
@@ -37,15 +51,18 @@ func TestNoAnimalIsFoundOutByWhatItsFaultDoesToAnyLock(t *testing.T) {
 	}
 }
 
-func TestEveryAnimalOfTheZooHasACase(t *testing.T) {
+func TestEveryMutantHasACase(t *testing.T) {
 	named := map[string]bool{}
 	for _, c := range animals() {
-		if _, known := zoo.Find(c.Animal); !known {
+		if _, known := mutants.Find(c.Animal); !known {
 			t.Errorf("no animal is called %s", c.Animal)
+		}
+		if len(c.Scene.Faults) == 0 {
+			t.Errorf("%s: there is no scene %q", c.Animal, c.Scene.Name)
 		}
 		named[c.Animal] = true
 	}
-	for _, name := range zoo.Names() {
+	for _, name := range mutants.Names() {
 		if !named[name] {
 			t.Errorf("%s has no case", name)
 		}
@@ -67,7 +84,7 @@ func TestTheDocumentHasTheTable(t *testing.T) {
 	}
 	var b strings.Builder
 	for _, c := range animals() {
-		a, _ := zoo.Find(c.Animal)
+		a, _ := mutants.Find(c.Animal)
 		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` |\n", a.Name, a.Does, c.Scene.Name, c.Flag)
 	}
 	want := before + head + b.String() + tail + after

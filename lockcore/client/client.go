@@ -34,7 +34,7 @@ type Options struct {
 	Metrics Instruments         // nil = none
 	Seed    int64               // of jitter
 
-	// Of locks that are wrong on purpose (package zoo).
+	// Of locks that are wrong on purpose (package mutants).
 	Attempt func(lockcore.Policy) lockcore.Attempt // nil = lockcore.NewMachine
 	Token   func() string                          // nil = a fresh one for each acquire
 }

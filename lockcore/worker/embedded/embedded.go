@@ -30,7 +30,7 @@ type Options struct {
 	Metrics string         // host:port where it serves its metrics; "" = a free port of loopback
 	Exit    func(code int) // ends the process at once, for the command crash; nil = os.Exit
 
-	Wrong Wrong // of locks that are wrong on purpose (package zoo); the zero Wrong is the core
+	Wrong Wrong // of locks that are wrong on purpose (package mutants); the zero Wrong is the core
 
 	open opener // nil = batched
 }

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/lockcore"
-	"github.com/lockdrill/lockdrill/lockcore/zoo"
+	"github.com/lockdrill/lockdrill/lockcore/mutants"
 )
 
-// Where the animals of the zoo show, and by which promise they break. An exploration that finds none of them would say nothing about the
+// Where the mutants show, and by which promise they break. An exploration that finds none of them would say nothing about the
 // healthy lock.
 var animals = map[string]struct {
 	w      World
@@ -42,6 +42,12 @@ var animals = map[string]struct {
 	"fake-keep":          {w: World{Policy: policy(lockcore.Standard)}, breaks: HeldIsOwned},
 	"ghost-holder":       {w: World{Policy: policy(lockcore.Standard)}, breaks: FencesGrow},
 	"no-begin":           {w: World{Policy: policy(lockcore.Standard)}, breaks: OneTerminal},
+	"nervous":            {not: "it gives up early, and safely"},
+	"one-release":        {not: "a key that is left to its TTL breaks none of these promises"},
+	"impatient":          {not: "it waits less, and safely"},
+	"dozing-waiter":      {not: "it asks seldom, and safely"},
+	"long-lease":         {not: "its lease ends before its key does"},
+	"hoards-at-the-end":  {w: World{Policy: policy(lockcore.Standard)}, breaks: ReleasedIsFree},
 	"wrong-token":        {not: "it keeps to the token that it has set: only what it announces is another"},
 	"denied-grant":       {not: "what the store grants and refuses in one answer, no order of events shows: the looks do"},
 }
@@ -53,8 +59,8 @@ var (
 	counting = adjusted(policy(lockcore.LegacyCount), func(p *lockcore.Policy) { p.Drift, p.MaxFailures = 0, 2 })
 )
 
-func TestTheAnimalsOfTheZooAreFound(t *testing.T) {
-	for _, a := range zoo.All() {
+func TestTheMutantsAreFound(t *testing.T) {
+	for _, a := range mutants.All() {
 		t.Run(a.Name, func(t *testing.T) {
 			show, known := animals[a.Name]
 			switch {
@@ -76,13 +82,13 @@ func TestTheAnimalsOfTheZooAreFound(t *testing.T) {
 		})
 	}
 	for name := range animals {
-		if _, ok := zoo.Find(name); !ok {
-			t.Errorf("there is no animal %s", name)
+		if _, ok := mutants.Find(name); !ok {
+			t.Errorf("there is no mutant %s", name)
 		}
 	}
 }
 
-// What promises of the core no animal of the zoo breaks: each can be broken.
+// What promises of the core no mutant breaks: each can be broken.
 func TestOtherMistakesAreFound(t *testing.T) {
 	around := func(f func(m *lockcore.Machine) lockcore.Attempt) lockcore.Variant {
 		return lockcore.Variant{Attempt: func(p lockcore.Policy) lockcore.Attempt { return f(lockcore.NewMachine(p)) }}

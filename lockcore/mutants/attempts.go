@@ -1,4 +1,4 @@
-package zoo
+package mutants
 
 import (
 	"sync"
@@ -8,39 +8,54 @@ import (
 )
 
 // attempts are mistakes in the protocol itself: machines of their own, around the core's.
-func attempts() []Animal {
+func attempts() []Mutant {
 	by := func(f func(lockcore.Policy) lockcore.Attempt) lockcore.Variant { return lockcore.Variant{Attempt: f} }
 	ahead := &offset{}
-	return []Animal{
+	return []Mutant{
 		{Name: "early-validity", Does: "moves its validity when it sends a renewal, before that has succeeded",
+			Shows:   []Show{{Class: "standard", Scene: "black hole", Red: "overlap.belief", Also: "abandonment.late abandonment.missed fence_lag overlap.work unowned_work"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt { return &early{Machine: lockcore.NewMachine(p)} })},
 		{Name: "reply-validity", Does: "counts its validity from the reply, not from the sending",
+			Shows: []Show{{Class: "standard", Scene: "slow replies, then none", Red: "fence_lag", Also: "abandonment.late not_owned.release"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt {
 				return &byReply{behind: behind{Machine: lockcore.NewMachine(p)}}
 			})},
 		{Name: "late-timers", Does: "does not see that time passed while it stood still: its timers begin again",
+			Shows: []Show{{Scene: "pause > ttl", Red: "fence_lag", Also: "abandonment.missed overlap.work unowned_work"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt {
 				return &lateTimers{behind: behind{Machine: lockcore.NewMachine(p)}, late: p.TTL / 10}
 			})},
 		{Name: "counts-not-owned", Does: "takes the answer \"not yours\" for one more failure",
+			Shows:   []Show{{Scene: "key deleted", Red: "loss_to_fence"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt { return &counting{lockcore.NewMachine(p)} })},
 		{Name: "forgetful-count", Does: "begins to count its failures anew with every tick",
+			Shows: []Show{{Scene: "renewals fail > ttl", Red: "abandonment.missed", Also: "fence_lag not_owned.release not_owned.renew overlap.belief overlap.work unowned_work"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt {
 				n := max(p.MaxFailures, 1)
 				p.Class = lockcore.LegacyWarn
 				return &forgetful{Machine: lockcore.NewMachine(p), max: n}
 			})},
 		{Name: "orphans", Does: "does not undo an acquire whose answer was lost",
+			Shows: []Show{{Scene: "replies of grants lost", Red: "orphan_acquires", Also: "lock_debt.max"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt {
 				return &dropping{lockcore.NewMachine(p), lockcore.OpUndo, lockcore.OK}
 			})},
+		{Name: "hoards-at-the-end", Does: "keeps its key when it is told to end",
+			Shows: []Show{{Scene: "rolling restart", Red: "rolling.without_leader", Also: "rolling.longest"}},
+			Variant: by(func(p lockcore.Policy) lockcore.Attempt {
+				return &dropping{lockcore.NewMachine(p), lockcore.OpRelease, lockcore.OK}
+			})},
 		{Name: "cancelled-clean-up", Does: "releases with the context that has just been cancelled: no release is ever sent",
+			Shows:   []Show{{Scene: "renewals fail > ttl", Red: "lock_debt.max"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt { return &cancelled{Machine: lockcore.NewMachine(p)} })},
 		{Name: "release-first", Does: "releases a lock that it gives up before its work has stopped",
+			Shows:   []Show{{Scene: "renewals fail, release hangs", Red: "overlap.work", Also: "abandonment.late unowned_work"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt { return &releaseFirst{Machine: lockcore.NewMachine(p)} })},
 		{Name: "watchdog", Does: "goes on renewing after its work has ended",
+			Shows:   []Show{{Scene: "releases fail", Red: "finding:renewed_after_work"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt { return &watchdog{Machine: lockcore.NewMachine(p), p: p} })},
 		{Name: "wall-clock-expiry", Does: "sets a lease's end by its own wall clock",
+			Shows:   []Show{{Scene: "clock ahead, then kill", Red: "takeover.max"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt { return &byWallClock{lockcore.NewMachine(p), ahead} })},
 	}
 }

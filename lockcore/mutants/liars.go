@@ -1,4 +1,4 @@
-package zoo
+package mutants
 
 import (
 	"strconv"
@@ -16,19 +16,29 @@ const (
 )
 
 // liars are workers whose report of themselves is not what they do.
-func liars() []Animal {
-	return []Animal{
-		{Name: "fake-release", Does: "says that it has released, and sends nothing", Variant: lockcore.Variant{Feigns: []lockcore.Op{lockcore.OpRelease}}},
-		{Name: "fake-keep", Does: "says that it has renewed, and sends nothing", Variant: lockcore.Variant{Feigns: []lockcore.Op{lockcore.OpRenew}}},
-		{Name: "ghost-holder", Does: "takes every refusal for a grant, and says that it holds what another does", Store: StoreYes,
+func liars() []Mutant {
+	return []Mutant{
+		{Name: "fake-release", Does: "says that it has released, and sends nothing",
+			Shows: []Show{{Scene: "kill after grant", Red: "finding:feigned_release lock_debt.max"}}, Variant: lockcore.Variant{Feigns: []lockcore.Op{lockcore.OpRelease}}},
+		{Name: "fake-keep", Does: "says that it has renewed, and sends nothing",
+			Shows: []Show{{Scene: "kill after grant", Red: "finding:feigned_renewal", Also: "finding:"}}, Variant: lockcore.Variant{Feigns: []lockcore.Op{lockcore.OpRenew}}},
+		{Name: "ghost-holder", Does: "takes every refusal for a grant, and says that it holds what another does",
+			Shows: []Show{{Scene: "kill after grant", Red: "finding:ghost", Also: "abandonment.missed overlap.effect unowned_work"}}, Store: StoreYes,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return yes{t} }}},
-		{Name: "wrong-token", Does: "announces another token than it sets", Store: StoreOtherToken,
+		{Name: "wrong-token", Does: "announces another token than it sets",
+			Shows: []Show{{Scene: "slow store", Red: "finding:unannounced", Also: "abandonment.missed finding:ghost overlap.effect unowned_work"}}, Store: StoreOtherToken,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return otherToken{t} }}},
-		{Name: "denied-grant", Does: "announces a grant as a refusal", Store: StoreDeniedGrant,
+		{Name: "denied-grant", Does: "announces a grant as a refusal",
+			Shows: []Show{{Scene: "kill after grant", Red: "orphan_acquires", Also: "finding:unannounced lock_debt.max"}}, Store: StoreDeniedGrant,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return &deniedGrant{Table: t} }}},
-		{Name: "shifted-clock", Does: "stamps its lines 50 ms early", Tell: shifted},
-		{Name: "no-begin", Does: "enters its work without an effect", Variant: lockcore.Variant{NoBegin: true}},
-		{Name: "buffered-lines", Does: "buffers its lines, of which the last are lost with it", Tell: buffered},
+		{Name: "shifted-clock", Does: "stamps its lines 50 ms early",
+			Shows: []Show{{Scene: "kill after grant", Red: "finding:outside_call"}}, Tell: shifted},
+		{Name: "acks-all", Does: "answers done for work that was cut short", Tell: acksAll,
+			Shows: []Show{{Scene: "renewals fail, much work", Red: "stranded", Also: "takeover.max"}}},
+		{Name: "no-begin", Does: "enters its work without an effect",
+			Shows: []Show{{Scene: "kill after grant", Red: "finding:no_begin"}}, Variant: lockcore.Variant{NoBegin: true}},
+		{Name: "buffered-lines", Does: "buffers its lines, of which the last are lost with it",
+			Shows: []Show{{Scene: "slow replies", Red: "finding:unannounced"}}, Tell: buffered},
 	}
 }
 
@@ -95,6 +105,16 @@ func shifted() func(history.Event, func(history.Event)) {
 	return func(e history.Event, hand func(history.Event)) {
 		e.From, e.To = max(0, e.From-earlyStamps), max(0, e.To-earlyStamps)
 		hand(e)
+	}
+}
+
+func acksAll() func(history.Event, func(history.Event)) {
+	return func(e history.Event, hand func(history.Event)) {
+		hand(e)
+		if e.Kind == history.WorkExit && e.Work.Why != "done" && e.Work.Why != "skipped" {
+			hand(history.Event{Kind: history.JobAck, Span: e.Span, Source: e.Source, Clock: e.Clock, Lock: e.Lock, Key: e.Key,
+				Job: &history.Job{ID: e.Work.Subject, Ack: history.AckDone}})
+		}
 	}
 }
 

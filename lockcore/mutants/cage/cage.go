@@ -1,4 +1,4 @@
-// Package cage lets an animal of the zoo run as a worker, against a real Redis: what departs from the core in virtual time by rules of a
+// Package cage lets a mutant run as a worker, against a real Redis: what departs from the core in virtual time by rules of a
 // table departs here by scripts, and what a simulated driver does otherwise a real one does.
 //
 // Its one invariant: an animal has the same mistake in both.
@@ -16,13 +16,13 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/mutants"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 	"github.com/lockdrill/lockdrill/lockcore/worker/embedded"
-	"github.com/lockdrill/lockdrill/lockcore/zoo"
 )
 
 // Of is where a worker of the animal departs from the core.
-func Of(a zoo.Animal) embedded.Wrong {
+func Of(a mutants.Mutant) embedded.Wrong {
 	w := embedded.Wrong{Attempt: a.Variant.Attempt}
 	if a.Variant.OneToken {
 		token := newToken()

@@ -11,29 +11,31 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/mutants"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
-	"github.com/lockdrill/lockdrill/lockcore/zoo"
 )
 
 // storeOf is the store that an animal has in place of the core's.
-func storeOf(name zoo.Store, core lockcore.Store, c *redis.Client, prefix string) lockcore.Store {
+func storeOf(name mutants.Store, core lockcore.Store, c *redis.Client, prefix string) lockcore.Store {
 	s := scripted{core, c, prefix}
 	switch name {
-	case zoo.StoreBlindRelease:
+	case mutants.StoreBlindRelease:
 		return &blindRelease{s}
-	case zoo.StoreBlindRenew:
+	case mutants.StoreBlindRenew:
 		return &blindRenew{s}
-	case zoo.StoreTwoSteps:
+	case mutants.StoreTwoSteps:
 		return &twoSteps{s}
-	case zoo.StoreCounter:
+	case mutants.StoreCounter:
 		return &counter{s}
-	case zoo.StoreRecreate:
+	case mutants.StoreRecreate:
 		return &recreate{s}
-	case zoo.StoreYes:
+	case mutants.StoreLonger:
+		return &longer{core}
+	case mutants.StoreYes:
 		return &yes{core}
-	case zoo.StoreOtherToken:
+	case mutants.StoreOtherToken:
 		return &otherToken{core}
-	case zoo.StoreDeniedGrant:
+	case mutants.StoreDeniedGrant:
 		return &deniedGrant{Store: core}
 	}
 	return core
@@ -139,6 +141,16 @@ func (s *recreate) Renew(ctx context.Context, key, token string, ttl time.Durati
 	return owned(s.run(ctx, setAgain, key, token, ttl.Milliseconds()))
 }
 
+type longer struct{ lockcore.Store }
+
+func (s *longer) Acquire(ctx context.Context, key, token string, ttl time.Duration) (lockcore.Grant, error) {
+	return s.Store.Acquire(ctx, key, token, 2*ttl)
+}
+
+func (s *longer) Renew(ctx context.Context, key, token string, ttl time.Duration) error {
+	return s.Store.Renew(ctx, key, token, 2*ttl)
+}
+
 type yes struct{ core lockcore.Store }
 
 func (s *yes) Acquire(ctx context.Context, key, token string, ttl time.Duration) (lockcore.Grant, error) {
@@ -168,15 +180,15 @@ func agreed(err error) error {
 type otherToken struct{ core lockcore.Store }
 
 func (s *otherToken) Acquire(ctx context.Context, key, token string, ttl time.Duration) (lockcore.Grant, error) {
-	return s.core.Acquire(ctx, key, zoo.Alias(token), ttl)
+	return s.core.Acquire(ctx, key, mutants.Alias(token), ttl)
 }
 
 func (s *otherToken) Renew(ctx context.Context, key, token string, ttl time.Duration) error {
-	return s.core.Renew(ctx, key, zoo.Alias(token), ttl)
+	return s.core.Renew(ctx, key, mutants.Alias(token), ttl)
 }
 
 func (s *otherToken) Release(ctx context.Context, key, token string) error {
-	return s.core.Release(ctx, key, zoo.Alias(token))
+	return s.core.Release(ctx, key, mutants.Alias(token))
 }
 
 type deniedGrant struct {
@@ -189,7 +201,7 @@ func (s *deniedGrant) Acquire(ctx context.Context, key, token string, ttl time.D
 	if err != nil {
 		return g, err
 	}
-	if n := s.grants.Add(1); n%zoo.DeniedOf == 0 {
+	if n := s.grants.Add(1); n%mutants.DeniedOf == 0 {
 		return lockcore.Grant{}, &lockcore.HeldError{Holder: lockcore.Fingerprint("another " + strconv.FormatInt(n, 10)), PTTL: ttl}
 	}
 	return g, nil

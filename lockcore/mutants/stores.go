@@ -1,4 +1,4 @@
-package zoo
+package mutants
 
 import (
 	"time"
@@ -12,32 +12,42 @@ const (
 	StoreBlindRenew   Store = "blind-renew"   // extends whatever it finds
 	StoreTwoSteps     Store = "two-steps"     // sets a key without an end; a renewal gives it one
 	StoreCounter      Store = "counter"       // counts fences, and from 1 again when the count is lost
+	StoreLonger       Store = "longer"        // grants and extends for twice the time that it was asked for
 	StoreRecreate     Store = "recreate"      // a renewal sets a key that is gone
 )
 
 // stores are mistakes in the store's scripts.
-func stores() []Animal {
-	return []Animal{
-		{Name: "blind-release", Does: "releases without a look at the token", Store: StoreBlindRelease,
+func stores() []Mutant {
+	return []Mutant{
+		{Name: "blind-release", Does: "releases without a look at the token",
+			Shows: []Show{{Scene: "pause > ttl", Red: "foreign_releases overlap.work", Also: "abandonment.missed finding: finding:feigned_release finding:vanished lock_debt.max orphan_acquires overlap.effect takeover.max unowned_work"}}, Store: StoreBlindRelease,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return blindRelease{t} }}},
-		{Name: "blind-renew", Does: "renews without a look at the token", Store: StoreBlindRenew,
+		{Name: "blind-renew", Does: "renews without a look at the token",
+			Shows: []Show{{Scene: "pause > ttl", Red: "foreign_renewals", Also: "abandonment.missed fence_lag finding: finding:feigned_renewal overlap.work unowned_work"}}, Store: StoreBlindRenew,
 			Policy: func(p *lockcore.Policy) {
 				p.Class = lockcore.LegacyCount
 				p.Release.AfterAbandon = lockcore.AfterAbandonSkip
 			},
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return blindRenew{t} }}},
-		{Name: "setnx-then-expire", Does: "sets the key first, and gives it an end with a second command", Store: StoreTwoSteps,
+		{Name: "setnx-then-expire", Does: "sets the key first, and gives it an end with a second command",
+			Shows: []Show{{Scene: "kill after grant", Red: "finding:no_expiry takeover.max", Also: "stranded"}}, Store: StoreTwoSteps,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return twoSteps{t} },
 				Attempt: func(p lockcore.Policy) lockcore.Attempt { return &expireLater{Machine: lockcore.NewMachine(p), p: p} }}},
-		{Name: "fence-counter", Does: "mints fences from a counter that can be lost", Store: StoreCounter,
+		{Name: "fence-counter", Does: "mints fences from a counter that can be lost",
+			Shows: []Show{{Scene: "flush", Red: "fence_regressions", Also: "duplicate_terminal_states finding:equal_fence overlap.effect"}}, Store: StoreCounter,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return &counter{Table: t, last: map[string]int64{}} }}},
-		{Name: "re-creates", Does: "sets the key again when a renewal finds it gone", Store: StoreRecreate,
+		{Name: "long-lease", Does: "is granted leases twice as long as it says", Store: StoreLonger,
+			Shows:   []Show{{Scene: "leader killed", Red: "takeover.max", Also: "finding:"}},
+			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return longer{t} }}},
+		{Name: "re-creates", Does: "sets the key again when a renewal finds it gone",
+			Shows: []Show{{Scene: "key deleted, nobody asks", Red: "finding:token_reuse", Also: "loss_to_fence"}}, Store: StoreRecreate,
 			Policy: func(p *lockcore.Policy) {
 				p.Class = lockcore.LegacyCount
 				p.Release.AfterAbandon = lockcore.AfterAbandonSkip
 			},
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return recreate{t} }}},
-		{Name: "unguarded-release", Does: "releases what it has given up, without a look at the token", Store: StoreBlindRelease,
+		{Name: "unguarded-release", Does: "releases what it has given up, without a look at the token",
+			Shows: []Show{{Scene: "renewals fail > ttl", Red: "foreign_releases", Also: "abandonment.late abandonment.missed fence_lag finding: finding:vanished loss_to_fence not_owned.release not_owned.renew overlap.belief overlap.work stranded takeover.max unowned_work"}}, Store: StoreBlindRelease,
 			Policy: func(p *lockcore.Policy) {
 				p.Class, p.MaxFailures, p.Release.AfterAbandon = lockcore.LegacyCount, 4, lockcore.AfterAbandonStopped
 			},
@@ -136,6 +146,16 @@ func (t *counter) Acquire(now time.Time, key, token string, ttl time.Duration) (
 		g.Fence = t.last[key]
 	}
 	return g, err
+}
+
+type longer struct{ *lockcore.Table }
+
+func (t longer) Acquire(now time.Time, key, token string, ttl time.Duration) (lockcore.Grant, error) {
+	return t.Table.Acquire(now, key, token, 2*ttl)
+}
+
+func (t longer) Renew(now time.Time, key, token string, ttl time.Duration) error {
+	return t.Table.Renew(now, key, token, 2*ttl)
 }
 
 type recreate struct{ *lockcore.Table }

@@ -1,0 +1,62 @@
+// Package mutants is locks that are wrong on purpose: each is the core with one mistake that locks in the field have, or that a worker's
+// report of itself has. They show that a drill can tell.
+//
+// A mutant departs from the core at the seams that lockcore.Variant names, so that the core has no flag for it. The package knows no
+// drill and judges nothing: where a mutant shows, and by what, it says by name. Its one invariant: but for its one mistake a mutant is
+// the core.
+package mutants
+
+import (
+	"slices"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// Mutant is one lock with one mistake.
+type Mutant struct {
+	Name string
+	Does string // the mistake, in a sentence without its subject
+
+	Shows   []Show
+	Policy  func(p *lockcore.Policy) // nil = as it is; what a team might write into its file
+	Variant lockcore.Variant
+	Store   Store // what its store does in place of the core's; "" = the core's. Variant.Rules are the same in virtual time
+	// Tell is how a replica tells of itself: made for each life, it hands on what is to be heard of an event. nil = the truth.
+	Tell func() func(e history.Event, hand func(history.Event))
+}
+
+// Show is what reveals a mutant, and exactly what a verdict then holds against it. Rows are divided by spaces.
+type Show struct {
+	Class string // the shipped class that the mutant is made of; "" = critical
+	Scene string // what befalls it, by the name that package selftest has for it
+	Red   string // these must turn red, each time
+	Also  string // these may, since they follow; no others
+}
+
+// Store names the rules that a store has in place of the core's.
+type Store string
+
+// All are the mutants, those of the lock before those that lie.
+func All() []Mutant {
+	return slices.Concat(policies(), attempts(), stores(), drivers(), liars())
+}
+
+// Find is the mutant of that name.
+func Find(name string) (Mutant, bool) {
+	for _, a := range All() {
+		if a.Name == name {
+			return a, true
+		}
+	}
+	return Mutant{}, false
+}
+
+// Names are the names of all mutants, in order.
+func Names() []string {
+	var names []string
+	for _, a := range All() {
+		names = append(names, a.Name)
+	}
+	return names
+}

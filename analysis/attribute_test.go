@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -103,10 +102,7 @@ func struckAsWatched(t *testing.T, file string, slo experiments.SLO, body func(f
 		tp.cover(p, 120)
 	}
 	tp.add(120.4, 120.4, history.Event{Kind: history.RunEnd, Note: &history.Note{What: "completed", OK: true}})
-	h, err := history.Read(bytes.NewReader(tp.lines("somebodys", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := tp.history(t)
 	last := map[string]int64{} // each source counts for itself
 	for i := range h.Events {
 		if x := h.Events[i].Entry; x != nil {

@@ -83,6 +83,12 @@ var cases = map[string]func() *tape{
 	"rolled-back-twice":    func() *tape { return comesBack(true, true) },
 	"gone-early-released":  func() *tape { return goneEarly(false) },
 	"gone-early-vanished":  func() *tape { return goneEarly(true) },
+	"kept-after-end":       func() *tape { return kept(15.9) },
+	"given-back":           func() *tape { return kept(11.1) },
+	"written-late":         func() *tape { return written(14, "c1", 15.998) },
+	"written-in-time":      func() *tape { return written(10.5, "c1", 15.998) },
+	"written-by-nobody":    func() *tape { return written(14, "", 15.998) },
+	"written-given-back":   func() *tape { return written(10.5, "c1", 16.05) },
 	"delayed-not-due":      func() *tape { return delayed(100) },
 	"delayed-left":         func() *tape { return delayed(8) },
 }

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -13,12 +12,8 @@ import (
 // judged is what the good drill's experiment makes of a tape.
 func judged(t *testing.T, tp *tape) *verdict.Judgement {
 	t.Helper()
-	h, err := history.Read(bytes.NewReader(tp.lines("classes", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
 	e, _ := load(t, "good-drill")
-	return Judge(e, h)
+	return Judge(e, tp.history(t))
 }
 
 // hold is a leader that renews until the second.
@@ -111,38 +106,6 @@ func TestClasses(t *testing.T) {
 				t.Errorf("a false takeover is a safety event: %+v", j.SLOs[0])
 			}
 		})
-	}
-}
-
-// Without a ledger the end of a takeover is the next grant; without claims it comes from the looks at the key.
-func TestTakeoverWithoutEffects(t *testing.T) {
-	tp := newTape("no ledger")
-	tp.phase(0.2, history.PhaseFaults)
-	tp.grant(1, "r1.1", leader, "a", 1)
-	tp.look(1.003, leader, "a", 5.999)
-	tp.kill(2, "kill-leader#1", "random", "a")
-	tp.look(7.003, leader, "", 0)
-	tp.grant(8, "r2.1", leader, "b", 2)
-	tp.look(8.003, leader, "b", 5.999)
-	tp.finale(40, 60)
-	for _, claims := range []bool{true, false} {
-		h, err := history.Read(bytes.NewReader(tp.lines("keys", "sha256:0")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		lo, hi := 5.9999, 6.001 // the call that was granted, within 1 ms
-		if !claims {
-			without(h, func(ev *history.Event) bool { return ev.Call != nil })
-			lo, hi = 5.9979, 6.004 // between the last look that saw it free and the first that did not
-		}
-		e, _ := load(t, "good-drill")
-		j := Judge(e, h)
-		if len(j.Takeovers) != 1 {
-			t.Fatalf("claims %v: %d takeovers, faults %+v", claims, len(j.Takeovers), j.Faults)
-		}
-		if got := j.Takeovers[0]; got.End != facts.EndGrant || apart(got.Lo, lo) > 1e-9 || got.Hi == nil || apart(*got.Hi, hi) > 1e-9 {
-			t.Errorf("claims %v: got [%g, %g] ended by %s, want [%g, %g]", claims, got.Lo, *got.Hi, got.End, lo, hi)
-		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,10 +17,7 @@ func recorded(t *testing.T, experiment string, tp *tape) (*experiments.Experimen
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := history.Read(bytes.NewReader(tp.lines(e.Name, experiments.Digest([]byte(experiment)))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := tp.history(t)
 	return e, h
 }
 
@@ -154,10 +150,7 @@ func TestAnOfferedJobIsDemand(t *testing.T) {
 			tp.write(c.wrote, "a0", "j1", "succeeded", "")
 		}
 		e, _ := load(t, "nobody-wants-it")
-		h, err := history.Read(bytes.NewReader(tp.lines("nobody-wants-it", digest(t, "nobody-wants-it"))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := tp.history(t)
 		r := row(t, Judge(e, h), "job", "takeover.max")
 		if r.Verdict != c.want || r.N != c.n || r.Hi != nil || r.Lo < c.lo || r.Lo > c.lo+1 {
 			t.Errorf("%s: %s n=%d [%v, %v]", name, r.Verdict, r.N, r.Lo, r.Hi)
@@ -191,10 +184,7 @@ func TestAFaultAfterTheLastJobSaysSo(t *testing.T) {
 		tp.fault(15, 15, history.FaultVoid, "kill-holder#1", "")
 		tp.finale(20, 160, "r1.1", "r2.1")
 		e, _ := load(t, "nobody-wants-it")
-		h, err := history.Read(bytes.NewReader(tp.lines("nobody-wants-it", digest(t, "nobody-wants-it"))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := tp.history(t)
 		j := Judge(e, h)
 		if r := row(t, j, "job", "takeover.max"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Why, c.says) || !strings.Contains(r.Next, c.next) {
 			t.Errorf("%s: %s\nwhy  %s\nnext %s", name, r.Verdict, r.Why, r.Next)

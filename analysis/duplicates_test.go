@@ -34,7 +34,7 @@ func finishedTwice(t *testing.T, paused bool, first, second float64) *verdict.Ju
 	tp.finish(second, "b1", "j1")
 	tp.finale(100, 190, "r1.1", "r2.1")
 	e, _ := load(t, "pause-90s-unfenced")
-	return judgedAs(t, e, tp)
+	return Judge(e, tp.history(t))
 }
 
 // The late write of a paused holder is stale whether it came second or first: what kept it from being stopped is the same. Who wrote, under

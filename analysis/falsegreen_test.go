@@ -18,9 +18,21 @@ import (
 // without drops the events for which drop says so, and numbers the rest anew.
 func without(h *history.History, drop func(*history.Event) bool) {
 	h.Events = slices.DeleteFunc(h.Events, func(ev history.Event) bool { return drop(&ev) })
+	renumber(h)
+}
+
+// renumber gives the events of an edited history their numbers anew.
+func renumber(h *history.History) {
 	for i := range h.Events {
 		h.Events[i].N = int64(i + 1)
 	}
+}
+
+// with adds events to a history, in the order of recording.
+func with(h *history.History, more ...history.Event) {
+	h.Events = append(h.Events, more...)
+	slices.SortStableFunc(h.Events, func(a, b history.Event) int { return cmp.Compare(a.To, b.To) })
+	renumber(h)
 }
 
 // voided makes a confirmed shot one that never happened.
@@ -303,9 +315,7 @@ func TestOrderOfRecording(t *testing.T) {
 	slices.SortStableFunc(h.Events, func(a, b history.Event) int {
 		return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.Source, b.Source))
 	})
-	for i := range h.Events {
-		h.Events[i].N = int64(i + 1)
-	}
+	renumber(h)
 	got := Judge(e, h)
 	for i, r := range got.SLOs {
 		w := want.SLOs[i]

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -22,12 +21,8 @@ func faulted(t *testing.T, play func(*tape)) *Facts {
 	tp.phase(0.2, history.PhaseFaults)
 	play(tp)
 	tp.finale(80, 120)
-	h, err := history.Read(bytes.NewReader(tp.lines("faults", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
 	e, _ := load(t, "good-drill")
-	return FactsOf(e, h)
+	return FactsOf(e, tp.history(t))
 }
 
 func (ix *Facts) shot(t *testing.T, op string) *facts.Shot {
@@ -199,27 +194,6 @@ func TestTheStoreCensors(t *testing.T) {
 	}
 }
 
-// A stranger's token is nobody's epoch: without a ledger, too, the takeover ends with the next real grant.
-func TestAStrangerTakesNothingOver(t *testing.T) {
-	ix := faulted(t, func(tp *tape) {
-		tp.grant(1, "r1.1", leader, "a", 1)
-		tp.look(1.003, leader, "a", 6)
-		tp.strike(3, 8, "fault#1", "a", history.Fault{Kind: "delete_key", Form: "stranger", Declared: 5e9})
-		tp.look(3.004, leader, "x", 5)
-		tp.refuse(5, "r2.1", leader, "x")
-		tp.look(8.004, leader, "", 0)
-		tp.grant(9, "r2.1", leader, "b", 2)
-		tp.look(9.004, leader, "b", 6)
-	})
-	s := ix.shot(t, "fault#1")
-	if len(s.Trials) != 1 || s.Trials[0].Class != verdict.ClassTheft || s.Trials[0].After.ID != "b" {
-		t.Fatalf("trials %+v, want a theft that b ended", s.Trials)
-	}
-	if ts := ix.Thefts(); len(ts) > 0 {
-		t.Errorf("thefts without a fault: %+v", ts)
-	}
-}
-
 // What says that a fault was felt must not be able to pass without it.
 func TestFaultFalseGreens(t *testing.T) {
 	for _, c := range []struct {
@@ -317,28 +291,6 @@ func TestLintsAreWarnings(t *testing.T) {
 		return strings.HasPrefix(w, "L1 lock job: ") && strings.Contains(w, "over ttl 60s")
 	}) {
 		t.Errorf("warnings %q", ws)
-	}
-}
-
-// Only a writer that surely had the key at that moment was its owner: a refusal of one that may have lost it is the fence at work.
-func TestOnlyTheOwnerIsRejected(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		at   float64
-		n    int
-	}{{"while it owned the key", 5, 1}, {"when its lease had run out", 17, 0}} {
-		ix := faulted(t, func(tp *tape) {
-			tp.hold(1, 2, "r1.1", "a", 50)
-			tp.newLife(2, 2.1, "marker_lost")
-			tp.grant(3, "r2.1", leader, "b", 7)
-			tp.look(3.004, leader, "b", 6)
-			tp.enter(3.01, "b", "leader")
-			tp.write(c.at, "b", "leader", history.StateTick, history.ReasonFenced)
-			tp.look(9.004, leader, "", 0)
-		})
-		if f := ix.EffectOverlap("leader"); len(f.OwnerRejected) != c.n {
-			t.Errorf("%s: %d writes of the owner were refused, want %d", c.name, len(f.OwnerRejected), c.n)
-		}
 	}
 }
 

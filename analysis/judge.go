@@ -98,7 +98,7 @@ func (j *judging) judgement() *verdict.Judgement {
 	out.Machine = ix.Machine()
 	out.HoldersBy, out.Monitor = ix.HoldersBy, ix.Monitor
 	out.Findings = append([]verdict.Finding{}, slices.Concat(ix.Findings, j.impossible(), outside, ix.CompareMetrics())...)
-	out.Lints = j.lints()
+	out.Lints = j.lints(out)
 	out.Warnings = j.warnings()
 	out.ExitCode = j.exit(out)
 	out.Verdict = verdict.ExitName(out.ExitCode)
@@ -193,7 +193,7 @@ func (j *judging) fill(out *verdict.Judgement) {
 				out.Overlap = append(out.Overlap, verdict.Overlap{Lock: name, Level: level, Lo: v.Lo, Hi: v.Hi, Evidence: facts.Cite(o.Evidence...)})
 			}
 		}
-		if ix.Ledgered[name] && !ix.Exp.Observed() {
+		if why, _ := ix.Exp.Untold(name, "overlap."+verdict.LevelEffect); ix.Ledgered[name] && why == "" {
 			hi := float64(f.Hi)
 			out.Overlap = append(out.Overlap, verdict.Overlap{Lock: name, Level: verdict.LevelEffect, Lo: float64(f.Lo), Hi: &hi, Stale: f.Stale, Unowned: f.Unowned, Evidence: facts.Cite(f.Evidence...)})
 		}
@@ -355,8 +355,11 @@ type Judger struct {
 
 // NewJudger prepares for histories of e, which is the experiment as loaded (not scaled).
 func NewJudger(e *experiments.Experiment) *Judger {
-	scaled := experiments.Scale(e)
-	return &Judger{exp: scaled, file: e, asked: scaled.Rows(), expectations: scaled.Expectations(), measures: measures(), conditions: conditions(),
+	scaled, table := experiments.Scale(e), measures()
+	if e.Observed() {
+		table = seenOnly(table)
+	}
+	return &Judger{exp: scaled, file: e, asked: scaled.Rows(), expectations: scaled.Expectations(), measures: table, conditions: conditions(),
 		lints: map[time.Duration][]forecast.Lint{}}
 }
 

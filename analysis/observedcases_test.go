@@ -121,3 +121,45 @@ func delayed(due float64) *tape {
 	t.effect(32.9, jobKey("2"), said{job: "2", state: "DONE", token: "b2", op: "o7"})
 	return t.over(21, 120, facts.ProbeKeys, "effects:jobs")
 }
+
+// written: the lock of job 3 is r2.1's from 8 to 11 and r1.1's after that, who writes at 12. At at something is written under the token, or by
+// nobody knows whom.
+func written(at float64, token string, done float64) *tape {
+	t := watched("two hold a lock one after another, and one of them writes late")
+	t.holds(8, 11, jobKey("3"), "c1", "r2.1")
+	t.effect(8.05, jobKey("3"), said{job: "3", state: "RUNNING", token: "c1", op: "o1"})
+	t.holds(11.5, 16, jobKey("3"), "c2", "r1.1")
+	const first = 12.0
+	if at < first {
+		t.effect(at, jobKey("3"), said{job: "3", state: "HALF", token: token, op: "o2"})
+	}
+	t.effect(first, jobKey("3"), said{job: "3", state: "RUNNING", token: "c2", op: "o3"})
+	if at > first {
+		t.effect(at, jobKey("3"), said{job: "3", state: "HALF", token: token, op: "o2"})
+	}
+	t.effect(done, jobKey("3"), said{job: "3", state: "DONE", token: "c2", op: "o4"}) // the key is free at 16
+	t.holds(19, 29.002, jobKey("2"), "b1", "r1.1")
+	t.effect(19.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b1", op: "o5"})
+	t.kill(20, "kill-job#1", "random", "b1")
+	t.start(20.6, "r1.2")
+	t.holds(31, 33, jobKey("2"), "b2", "r2.1")
+	t.effect(31.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b2", op: "o6"})
+	t.effect(32.9, jobKey("2"), said{job: "2", state: "DONE", token: "b2", op: "o7"})
+	return t.over(21, 120, facts.ProbeKeys, "effects:jobs")
+}
+
+// kept: job 3 is finished at 10.9, and its lock is free at until.
+func kept(until float64) *tape {
+	t := watched("a lock is kept when its job is done")
+	t.holds(8, until, jobKey("3"), "c1", "r2.1")
+	t.effect(8.05, jobKey("3"), said{job: "3", state: "RUNNING", token: "c1", op: "o1"})
+	t.effect(10.9, jobKey("3"), said{job: "3", state: "DONE", token: "c1", op: "o2"})
+	t.holds(19, 29.002, jobKey("2"), "b1", "r1.1")
+	t.effect(19.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b1", op: "o5"})
+	t.kill(20, "kill-job#1", "random", "b1")
+	t.start(20.6, "r1.2")
+	t.holds(31, 33, jobKey("2"), "b2", "r2.1")
+	t.effect(31.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b2", op: "o6"})
+	t.effect(32.9, jobKey("2"), said{job: "2", state: "DONE", token: "b2", op: "o7"})
+	return t.over(21, 120, facts.ProbeKeys, "effects:jobs")
+}

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -19,11 +18,7 @@ func told(t *testing.T, l experiments.Lock, play func(*tape)) *Facts {
 	tp := newTape("told")
 	tp.start(0.1, "r1.1", "r2.1")
 	play(tp)
-	h, err := history.Read(bytes.NewReader(tp.lines("told", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return FactsOf(&experiments.Experiment{TimeScale: 1, System: experiments.System{Locks: []experiments.Lock{l}}}, h)
+	return FactsOf(&experiments.Experiment{TimeScale: 1, System: experiments.System{Locks: []experiments.Lock{l}}}, tp.history(t))
 }
 
 // left adds to the last look what the one before it showed to be left of the lease.

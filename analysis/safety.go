@@ -168,7 +168,7 @@ func (j *judging) paused(lock string) bool {
 // fenced counts stale and unowned effects.
 func fenced(j *judging, l *experiments.Limit) figure {
 	x := j.fencings[l.Lock]
-	f := figure{Value: facts.Value{Dur: x.Dur}, n: x.N, evidence: x.Evidence}
+	f := j.written(l, x, x.Dur, x.Evidence)
 	f.saw = fmt.Sprintf("%s stale and %s unowned of %s", figures.Count(x.Stale), figures.Count(x.Unowned), figures.Plural(x.N, "effect"))
 	if x.Refused > 0 {
 		f.saw += fmt.Sprintf("; the fence refused %d stale ones", x.Refused)
@@ -176,15 +176,38 @@ func fenced(j *judging, l *experiments.Limit) figure {
 	if x.Stale == 0 && x.Unowned > 0 {
 		f.next = "Renew more often, so that a lost lease is noticed sooner: no fence refuses a holder that is not yet superseded."
 	}
+	f.refusedOwner(x)
+	return f
+}
+
+// stale counts the writes that took effect although a later holder had written before them.
+func stale(j *judging, l *experiments.Limit) figure {
+	x := j.fencings[l.Lock]
+	f := j.written(l, x, facts.Tally{Lo: x.Stale, Hi: x.MayBeStale}.Value().Dur, x.StaleEvidence)
+	f.saw = fmt.Sprintf("%s of %s came after one of a later holder", figures.Count(x.Stale), figures.Plural(x.N, "effect"))
+	return f
+}
+
+// written is a count of writes that came too late, and what keeps it from being one.
+func (j *judging) written(l *experiments.Limit, x facts.Fencing, count facts.Dur, evidence []int64) figure {
+	f := figure{Value: facts.Value{Dur: count}, n: x.N, evidence: evidence}
 	if f.unlessRead(j.ix); x.N == 0 {
 		f.Hi = facts.Open
 	}
-	f.refusedOwner(x)
 	for _, k := range j.ix.KeysOf(l.Lock) {
 		if k.Broken {
 			f.lacks = append(f.lacks, verdict.Lacking(verdict.MissingOrder, k.Name))
 			break
 		}
+	}
+	if j.ix.Exp.Observed() {
+		f.next = "Let the resource compare fences, or the lock's value, in the same step that writes; and let the holder stop before its lease ends."
+	}
+	if x.Undecided > 0 {
+		f.unsure = []verdict.Missing{verdict.Lacking(verdict.MissingAuthors, l.Lock, figures.Plural(x.Undecided, "effect"))}
+	}
+	if exposed, _ := j.exposures(l.Lock); exposed > 0 && j.ix.Exp.Observed() && !j.ix.Succeeded(l.Lock) {
+		f.lacks = append(f.lacks, verdict.Lacking(verdict.MissingContenders, l.Lock, "Let at least two replicas want the lock."))
 	}
 	return f
 }

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -50,10 +49,7 @@ func metrics(counted float64) *tape {
 // promise judges a tape by one promise about its metric.
 func promise(t *testing.T, tp *tape, change func(*experiments.Metric), text string) (verdict.SLOResult, *verdict.Judgement) {
 	t.Helper()
-	h, err := history.Read(bytes.NewReader(tp.lines("metrics-agree", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := tp.history(t)
 	e, _ := load(t, "metrics-agree")
 	data, err := experiments.Marshal(e)
 	if err != nil {

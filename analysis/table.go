@@ -94,6 +94,7 @@ func measures() map[string]*measure {
 		"failed_releases.given_up":  {unit: part, of: "lease", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: failedCalls},
 		"foreign_releases":          {unit: num, of: "release", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("released", func(e *facts.Epoch) []*facts.Call { return e.Releases })},
 		"foreign_renewals":          {unit: num, of: "renewal", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("renewed", func(e *facts.Epoch) []*facts.Call { return e.Renewals })},
+		"stale_writes":              {unit: num, of: "effect", needs: run | needContended | needLedger | needLegible | needTrusted, none: verdict.MissingEffects, sees: stale},
 		"duplicate_epochs":          {unit: num, of: "grant", needs: run | said, none: verdict.MissingHolders, sees: grantedAgain},
 		"vanished":                  {unit: num, of: "grant", needs: needLate | needKeys | said, none: verdict.MissingHolders, sees: keysVanished},
 		"fence_regressions":         {unit: num, of: "grant", needs: run, sees: regressed},
@@ -112,6 +113,18 @@ func measures() map[string]*measure {
 	}
 	for name, words := range phrases() {
 		table[name].phrase = words
+	}
+	return table
+}
+
+// seenOnly gives the measures that looks at keys answer of an observed system the needs that they have there: nobody says who asked for a
+// lock, and what is known of its holders is what looks show.
+func seenOnly(table map[string]*measure) map[string]*measure {
+	for _, name := range []string{"overlap.effect", "stale_writes", "held"} {
+		table[name].needs = table[name].needs&^needContended | needKeys
+	}
+	for _, name := range []string{"lock_debt.max", "lock_debt.total"} { // its work is over by its effects
+		table[name].needs |= needLedger | needLegible
 	}
 	return table
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/history"
@@ -375,4 +376,14 @@ func byRecorder(h history.Header, evs []history.Event) []byte {
 		panic(err)
 	}
 	return buf.Bytes()
+}
+
+// history is what is read of the tape.
+func (t *tape) history(tb testing.TB) *history.History {
+	tb.Helper()
+	h, err := history.Read(bytes.NewReader(t.lines("tape", "sha256:0")))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return h
 }

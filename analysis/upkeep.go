@@ -156,6 +156,9 @@ func owed(j *judging, l *experiments.Limit) figure {
 	for i, d := range ds.List {
 		if i == 0 {
 			f.why, f.next = d.Text(), d.Advice()
+			if j.ix.Exp.Observed() {
+				f.next = "Let the service give the lock back when its job is done, and try again where that fails. A shorter ttl ends the debt sooner."
+			}
 		}
 		switch l.Part {
 		case "max":

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"slices"
 	"testing"
 	"time"
@@ -13,40 +12,10 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-// The point of the fence: the same pause, longer than the ttl, finishes a job twice where the resource does not compare fences, and
-// is a refused stale write where it does.
-func TestPauseLongerThanTheTTL(t *testing.T) {
-	for _, c := range []struct {
-		name                        string
-		verdict                     verdict.Verdict
-		duplicates, applied, refuse int
-	}{
-		{"pause-90s-unfenced", verdict.Fail, 1, 1, 0},
-		{"pause-90s-fenced", verdict.Pass, 0, 0, 1},
-	} {
-		j := Judge(load(t, c.name))
-		i := slices.IndexFunc(j.SLOs, func(r verdict.SLOResult) bool { return r.Measure == "duplicate_terminal_states" })
-		n := j.Counts
-		if r := j.SLOs[i]; r.Verdict != c.verdict || n.Duplicates != c.duplicates || n.StaleApplied != c.applied || n.StaleRefused != c.refuse {
-			t.Errorf("%s: %s, counts %+v", c.name, r.Verdict, n)
-		}
-	}
-	if d := Judge(load(t, "pause-90s-unfenced")).Duplicates[0]; d.Job != "j1" || !slices.Contains(d.Kinds, facts.DupStale) {
-		t.Errorf("the duplicate is %+v, want a stale one of j1", d)
-	}
-}
-
-// played indexes a tape under one lock.
+// played are the facts of a tape under one lock, which contradicts itself nowhere.
 func played(t *testing.T, l experiments.Lock, play func(*tape)) *Facts {
 	t.Helper()
-	tp := newTape("played")
-	tp.start(0.1, "r1.1", "r2.1")
-	play(tp)
-	h, err := history.Read(bytes.NewReader(tp.lines("played", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ix := FactsOf(&experiments.Experiment{TimeScale: 1, System: experiments.System{Locks: []experiments.Lock{l}}}, h)
+	ix := told(t, l, play)
 	for _, f := range ix.Findings {
 		if f.Code != verdict.FindingRenewedAfterWork { // which is what some tapes are about
 			t.Fatal(f)

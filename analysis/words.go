@@ -40,6 +40,7 @@ func phrases() map[string]phrase {
 		"overlap.belief":            {"More than one holder for %[1]s in all, in %[2]s", adviceOnOverlap},
 		"overlap.work":              {"More than one at work for %[1]s in all, in %[2]s", adviceOnOverlap},
 		"overlap.effect":            {"", "Let the resource compare fences (fenced: true)."},
+		"stale_writes":              {"", "Let the resource compare fences (fenced: true)."},
 		"fence_lag":                 {"Work went on past the validity end in %[2]s, at worst for %[1]s", "Stop the work earlier: set the deadline to validity end - stop budget, with a stop budget that the work keeps."},
 		"unowned_work":              {"Work went on for %[1]s after the lease had ended, in %[2]s", ""},
 		"loss_to_fence":             {"Holders relied on a lost key for up to %[1]s, in %[2]s", "Give the lock up at once when the store answers \"not yours\", and renew more often: a loss is noticed at the next renewal."},

@@ -41,8 +41,7 @@ type Page struct {
 	Sections  []Section
 	Note      string // below all
 	Site      []Link // of a page that a server gives, which never has nil: its other pages
-	Script    string // address of its script, of the same origin; "" = none
-	Refresh   int    // seconds after which a reader without script gets it anew; 0 = never
+	Refresh   int    // seconds after which a browser gets it anew; 0 = never
 
 	verdict template.HTML // verdict.json, in a script element that no browser runs
 }
@@ -67,7 +66,6 @@ type Block struct {
 	List    []string
 	Fold    *fold
 	Blank   string // what people are to write here
-	Form    *Form
 }
 
 // fold is what a reader may open.

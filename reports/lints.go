@@ -24,7 +24,9 @@ func rulesBroken(j *verdict.Judgement) (list []ruleBroken) {
 		if i < 0 {
 			i, list = len(list), append(list, ruleBroken{first: l})
 		}
-		list[i].replicas = append(list[i].replicas, l.Replica)
+		if l.Replica != "" {
+			list[i].replicas = append(list[i].replicas, l.Replica)
+		}
 	}
 	return list
 }
@@ -53,7 +55,11 @@ func lintItems(j *verdict.Judgement) (list []item) {
 		if seen != "" {
 			seen = " (" + seen + ")"
 		}
-		list = append(list, item{f.Code, fmt.Sprintf("%s: %s%s. Expected: %s. Change: %s. Read: %s.", r.who(), f.What, seen, f.Expected, f.Change, readIn(f.Section))})
+		who := r.who()
+		if who != "" {
+			who += ": "
+		}
+		list = append(list, item{f.Code, fmt.Sprintf("%s%s%s. Expected: %s. Change: %s. Read: %s.", who, f.What, seen, f.Expected, f.Change, readIn(f.Section))})
 	}
 	return list
 }

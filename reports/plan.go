@@ -48,6 +48,7 @@ func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	})
 	parts(p, "CHECKS, in the numbers of the file (lockdrill explain L1 ... L12)", pl.Sums, p.sum)
 	p.lockSums(pl.LockSums, pl.Rehearsed)
+	parts(p, "NOT AS THE REAL LOCK, which these policies cannot say", pl.Beyond, func(b forecast.PlannedBeyond) { p.flow(2, 4, strings.Join(b.Locks, ", ")+": "+b.What) })
 	parts(p, "TRIALS that a promised percentile needs", pl.Quantiles, p.quantile)
 	parts(p, fmt.Sprintf("EXPECTED of the faults, in %s", figures.Plural(pl.Rehearsed, "simulated run")), pl.Expected,
 		func(x forecast.RehearsedExpectation) { p.expectation(&x, pl.Rehearsed) })
@@ -92,7 +93,14 @@ func (p *page) planned(f *forecast.PlannedFault) {
 	case f.Shots > 1:
 		what = append(what, fmt.Sprintf("%d shots, each when the last has settled", f.Shots))
 	}
-	p.flow(2, 4, fmt.Sprintf("at %s  %s  %s", secs(f.At), p.paint(bold, f.ID), strings.Join(what, ", ")))
+	begins := "at " + secs(f.At)
+	if f.After != "" {
+		begins = "after " + f.After
+		if f.Delay > 0 {
+			begins += " and " + secs(f.Delay)
+		}
+	}
+	p.flow(2, 4, fmt.Sprintf("%s  %s  %s", begins, p.paint(bold, f.ID), strings.Join(what, ", ")))
 	p.item("  strikes", f.Whom)
 	for i, now := range f.Now {
 		label := "  now"

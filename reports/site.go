@@ -20,22 +20,6 @@ type Link struct {
 	Here          bool // it is this page
 }
 
-// Form changes something at the server.
-type Form struct {
-	Action string // address that it is posted to
-	Button string
-	Fields []Field
-}
-
-// Field of a form.
-type Field struct {
-	Name, Label, Value string
-	Hidden             bool
-	Long               bool
-	Required           bool
-	Options            []string // to choose from
-}
-
 // VerdictCell is the verdict of a run as tables have it; "" = it has none.
 func VerdictCell(name string) Cell {
 	if name == "" {
@@ -48,14 +32,10 @@ func VerdictCell(name string) Cell {
 // TimeCell is a start time to the minute.
 func TimeCell(started string) Cell { return Cell{Text: startOf(started), Num: true} }
 
-// SitePolicy is the policy for browsers of the pages that a server gives, with script or without.
-func SitePolicy(script bool) string {
+// SitePolicy is the policy for browsers of the pages that a server gives.
+func SitePolicy() string {
 	_, style := styleOf(true)
-	scripts := ""
-	if script {
-		scripts = "script-src 'self'; connect-src 'self'; "
-	}
-	return fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; %sform-action 'self'; frame-ancestors 'none'", style, scripts)
+	return fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", style)
 }
 
 // SiteRun is the report of a run as a server gives it.

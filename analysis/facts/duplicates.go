@@ -101,7 +101,7 @@ func (ix *Facts) DuplicateAdvice(d *verdict.Duplicate) string {
 	const refuse = "let the resource refuse a second terminal state"
 	stale, work := slices.Contains(d.Kinds, DupStale), ix.Exp.WorkUnder(d.Lock)
 	switch {
-	case stale && work != nil && !work.Fenced:
+	case stale && work != nil && !ix.Exp.Fenced(d.Lock):
 		return "Let the resource compare fences (fenced: true), so that a superseded holder cannot write."
 	case stale && work != nil:
 		return "The fence did not refuse the late write. Mint a higher fence for each grant, and let the resource refuse equal ones of another holder."

@@ -161,9 +161,9 @@ func (ix *Facts) unlike(f *effect, mark int64, done bool) string {
 
 // rules are those that the lock's writers ask the ledger to keep to; told is false where they are somebody else's, who may ask for others.
 func (ix *Facts) rules(lock string) (fenced, strict, told bool) {
-	fenced, told = true, ix.ownCalls
+	fenced, told = ix.Exp.Fenced(lock), ix.ownCalls
 	if w := ix.Exp.WorkUnder(lock); w != nil {
-		fenced, strict = w.Fenced, w.Strict
+		strict = w.Strict
 	}
 	return fenced, strict, told
 }

@@ -37,3 +37,14 @@ func TestALateMachineMakesWaits(t *testing.T) {
 		t.Errorf("of anybody late by %v: want whoever waited longest", got)
 	}
 }
+
+// Who is refused and granted nothing afterwards waits until the end of the last refusal, at most.
+func TestWhoGivesUpWaitsUntilTheLastRefusal(t *testing.T) {
+	refusal := func(from, to int64) *Call {
+		return &Call{Span: history.Span{From: from, To: to}, Returned: true, Outcome: history.Fail, Result: history.ResultHeld}
+	}
+	w := waiterOf([]*Call{refusal(10, 12), refusal(20, 25)})
+	if !slices.Equal(w.sure, []stretchOf{{12, 20, 0}}) || !slices.Equal(w.maybe, []stretchOf{{10, 25, 0}}) || w.atOnce != 0 || len(w.whole) > 0 {
+		t.Errorf("%+v", w)
+	}
+}

@@ -61,8 +61,7 @@ func (r *reader) read(ev *history.Event) {
 	case ev.Sample != nil:
 		ix.Samples.Take(ev)
 	case ev.Unread != nil:
-		u := ev.Unread
-		ix.cannotRead(u.Source, Unread{Count: u.Count, during: ev.Span, why: u.Detail, events: []int64{ev.N}})
+		ix.Unread[ev.Unread.Source] += ev.Unread.Count
 	case ev.Belief != nil:
 		ix.beliefs[ev.Lock] = append(ix.beliefs[ev.Lock], ev)
 	case ev.Late != nil:

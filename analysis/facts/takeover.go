@@ -41,6 +41,13 @@ type Trial struct {
 	Evidence                 []int64
 }
 
+// Succeeded reports a fault after which somebody else was granted what its victim had of the lock.
+func (ix *Facts) Succeeded(lock string) bool {
+	return slices.ContainsFunc(ix.Shots, func(s *Shot) bool {
+		return slices.ContainsFunc(s.Trials, func(t *Trial) bool { return t.E.Lock == lock && t.Next != nil })
+	})
+}
+
 func (t *Trial) Censored() bool { return t.End == EndCensored }
 
 // newTrial measures one exposed epoch.

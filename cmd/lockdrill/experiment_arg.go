@@ -95,6 +95,12 @@ func placeFiles(e *experiments.Experiment, file string) error {
 			paths = append(paths, &l.Files[i])
 		}
 	}
+	for i := range e.BlockedBy {
+		b := &e.BlockedBy[i]
+		if paths = append(paths, &b.File); b.PromQL != nil {
+			paths = append(paths, &b.PromQL.CA)
+		}
+	}
 	for i := range e.System.Effects {
 		paths = append(paths, &e.System.Effects[i].File, &e.System.Effects[i].Redis.CA)
 	}

@@ -9,7 +9,7 @@ help: ## this list
 
 build: ## bin/lockdrill with all drivers, and the schema by which editors read scenarios/
 	$(GO) build -tags full -o bin/lockdrill ./cmd/lockdrill
-	bin/lockdrill schema --write scenarios/lockdrill.schema.json
+	bin/lockdrill validate --schema -o scenarios/lockdrill.schema.json
 
 IMAGE ?= localhost/lockdrill:$(shell sed -n 's/^const release = "\(.*\)"$$/\1/p' cmd/lockdrill/version.go)
 ARCH ?= $(shell $(GO) env GOARCH)

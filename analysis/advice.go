@@ -101,9 +101,9 @@ func (a advice) trials(lock string, need int) string {
 // repeats is the same where kills go on until the quantile is answered.
 func (a advice) repeats(lock string, need int) string {
 	if a.declared(lock) >= need {
-		return "Run again and judge the runs together: lockdrill judge --pool."
+		return "Run again and judge the runs together: lockdrill history --pool."
 	}
-	return fmt.Sprintf("Set at_most to %d or more, or run again and judge the runs together: lockdrill judge --pool.", need)
+	return fmt.Sprintf("Set at_most to %d or more, or run again and judge the runs together: lockdrill history --pool.", need)
 }
 
 // declared is how many shots the file has at most of one fault at the lock.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -98,7 +97,7 @@ func struckAsWatched(t *testing.T, file string, slo experiments.SLO, body func(f
 	tp.phase(11, history.PhaseRevert)
 	tp.phase(11, history.PhaseSettle)
 	tp.phase(120, history.PhaseFinal)
-	for _, p := range []string{facts.ProbeKeys, "effects:jobs", "effects:ticks"} {
+	for _, p := range []string{experiments.ProbeKeys, "effects:jobs", "effects:ticks"} {
 		tp.cover(p, 120)
 	}
 	tp.add(120.4, 120.4, history.Event{Kind: history.RunEnd, Note: &history.Note{What: "completed", OK: true}})

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -47,13 +46,13 @@ func TestClasses(t *testing.T) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.kill(10, "kill-leader#1", "random", "a")
 			tp.hold(15.5, 20, "r2.1", "b", 2)
-		}, verdict.ClassCrash, facts.EndEffect, 5.5029, 5.504},
+		}, verdict.ClassCrash, "effect", 5.5029, 5.504},
 		{"the victim goes on after a burst", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.arm(10, "burst#1", "a")
 			tp.renewHit(11, "a", "burst#1")
 			tp.renew(12, "a")
-		}, verdict.ClassRecovery, facts.EndRenewal, 1.999, 2.001},
+		}, verdict.ClassRecovery, "renewal", 1.999, 2.001},
 		{"given up and released", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.arm(10, "burst#1", "a")
@@ -61,32 +60,32 @@ func TestClasses(t *testing.T) {
 			tp.fence(13, "a", "count", false)
 			tp.release(13.1, "a")
 			tp.hold(14, 20, "r2.1", "b", 2)
-		}, verdict.ClassHandOver, facts.EndEffect, 4.002, 4.004},
+		}, verdict.ClassHandOver, "effect", 4.002, 4.004},
 		{"the victim itself again", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.arm(10, "burst#1", "a")
 			tp.renewHit(11, "a", "burst#1")
 			tp.fence(14, "a", "deadline", false)
 			tp.hold(16, 20, "r1.1", "b", 2)
-		}, verdict.ClassRecovery, facts.EndEffect, 6.002, 6.004},
+		}, verdict.ClassRecovery, "effect", 6.002, 6.004},
 		{"granted while the store owed the victim its lease", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.look(1.002, leader, "a", 6)
 			tp.kill(10, "kill-leader#1", "random", "a")
 			tp.look(11.01, leader, "", 0)
 			tp.hold(12, 20, "r2.1", "b", 2)
-		}, verdict.ClassFalse, facts.EndEffect, 2.0029, 2.004},
+		}, verdict.ClassFalse, "effect", 2.0029, 2.004},
 		{"taken without a fault", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.hold(10, 20, "r2.1", "b", 2)
-		}, verdict.ClassTheft, facts.EndGrant, 4.999, 5.003},
+		}, verdict.ClassTheft, "grant", 4.999, 5.003},
 		{"killed twice before anybody worked", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.kill(10, "kill-leader#1", "random", "a")
 			tp.grant(15.5, "r2.1", leader, "b", 2)
 			tp.kill(15.6, "kill-leader#2", "random", "b")
 			tp.hold(22, 30, "r3.1", "c", 3)
-		}, verdict.ClassCrash, facts.EndCensored, 5.5999, -1},
+		}, verdict.ClassCrash, "censored", 5.5999, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tp := newTape(c.name)

@@ -164,23 +164,23 @@ func TestTheStoreCensors(t *testing.T) {
 		of   string
 		end  string
 	}{
-		{"a kill", func(tp *tape) { tp.kill(10, "fault#1", "random", "a") }, verdict.ClassCrash, facts.EndEffect},
+		{"a kill", func(tp *tape) { tp.kill(10, "fault#1", "random", "a") }, verdict.ClassCrash, "effect"},
 		{"a kill, then the store restarts", func(tp *tape) {
 			tp.kill(10, "fault#1", "random", "a")
 			tp.strike(11.1, 11.3, "restart#1", "", restart)
 			lost(tp)
-		}, verdict.ClassCrash, facts.EndCensored},
+		}, verdict.ClassCrash, "censored"},
 		{"a kill, then the store freezes with nobody's lease left", func(tp *tape) {
 			tp.kill(10, "fault#1", "random", "a")
 			tp.strike(15.5, 15.8, "freeze#1", "", history.Fault{Kind: "store", Form: "freeze", Victim: history.VictimStore, Declared: 3e8})
-		}, verdict.ClassCrash, facts.EndCensored},
+		}, verdict.ClassCrash, "censored"},
 		{"a kill after it", func(tp *tape) {
 			tp.strike(9.1, 9.3, "restart#1", "", restart)
 			tp.newLife(9, 9.4, "run_id_changed")
 			tp.renew(9.6, "a")
 			tp.kill(10, "fault#1", "random", "a")
-		}, verdict.ClassCrash, facts.EndEffect},
-		{"the restart itself", func(tp *tape) { tp.strike(11.1, 11.3, "fault#1", "", restart); lost(tp) }, verdict.ClassStore, facts.EndEffect},
+		}, verdict.ClassCrash, "effect"},
+		{"the restart itself", func(tp *tape) { tp.strike(11.1, 11.3, "fault#1", "", restart); lost(tp) }, verdict.ClassStore, "effect"},
 	} {
 		ix := faulted(t, func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
@@ -191,63 +191,6 @@ func TestTheStoreCensors(t *testing.T) {
 		if len(s.Trials) != 1 || s.Trials[0].Class != c.of || s.Trials[0].End != c.end {
 			t.Errorf("%s: %+v, want one %s ended by %s", c.name, s.Trials, c.of, c.end)
 		}
-	}
-}
-
-// What says that a fault was felt must not be able to pass without it.
-func TestFaultFalseGreens(t *testing.T) {
-	for _, c := range []struct {
-		of, row, why string
-		take         func(h *history.History)
-	}{
-		{"proxy-burst", "takeover.max", "it hit 2 of 3 operations", func(h *history.History) {
-			told := 0
-			without(h, func(ev *history.Event) bool {
-				told += b2i(ev.Kind == history.FaultHit)
-				return ev.Kind == history.FaultHit && told == 1
-			})
-			onFaults(h, func(f *history.Fault) { f.Hits = min(f.Hits, 2) })
-		}},
-		{"latency-felt", "abandonments", "unconfirmed: 200ms observed, at least 350ms expected", func(h *history.History) {
-			onFaults(h, func(f *history.Fault) { f.Observed = 200e6 })
-		}},
-		{"pause-takeover", "takeover.max", "unconfirmed", func(h *history.History) {
-			without(h, func(ev *history.Event) bool { return ev.Kind == history.FaultConfirmed })
-		}},
-		{"pause-takeover", "overlap.work", "was not seen before the final reads", func(h *history.History) {
-			without(h, func(ev *history.Event) bool {
-				return ev.Kind == history.FaultReverted || ev.Kind == history.FaultVerified
-			})
-		}},
-		{"black-hole-standard", "overlap.belief", "Probe lock_keys was delayed", func(h *history.History) { blindAt(h, facts.ProbeKeys, 40) }},
-		{"release-failures-retry", "lock_debt.max", "No confirmed fault hit", func(h *history.History) { voided(h, "burst#1", "unconfirmed") }},
-		{"acquire-replies-undone", "orphan_acquires", "No confirmed fault hit", func(h *history.History) {
-			without(h, func(ev *history.Event) bool { return ev.Kind == history.FaultHit })
-			onFaults(h, func(f *history.Fault) { f.Want = 0 })
-		}},
-		{"key-stranger", "overlap.effect", "Nobody else asked", func(h *history.History) {
-			without(h, func(ev *history.Event) bool { return ev.Call != nil && strings.HasPrefix(ev.Epoch, "try") })
-		}},
-	} {
-		e, h := load(t, c.of)
-		if j := Judge(e, h); j.Verdict != "pass" {
-			t.Fatalf("%s: the whole history is %s", c.of, j.Verdict)
-		}
-		c.take(h)
-		r := rowOf(t, Judge(e, h), c.row)
-		if r.Verdict != verdict.Inconclusive || !strings.Contains(r.Why, c.why) || r.Next == "" {
-			t.Errorf("%s without something: %s is %s: %s\nwant inconclusive because of %q", c.of, c.row, r.Verdict, r.Why, c.why)
-		}
-	}
-}
-
-// Where a lock has no lease, a kill frees it at once: what is missing is not another replica, but a fault that the holder survives.
-func TestNobodyAskedForALockWithoutALease(t *testing.T) {
-	e, h := load(t, "key-stranger")
-	e.Store = &experiments.Store{Kind: experiments.StorePostgres}
-	without(h, func(ev *history.Event) bool { return ev.Call != nil && strings.HasPrefix(ev.Epoch, "try") })
-	if r := rowOf(t, Judge(e, h), "overlap.effect"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Next, "terminate: {holder_of: ") {
-		t.Errorf("%s: %s (%s)", r.Verdict, r.Why, r.Next)
 	}
 }
 
@@ -276,7 +219,7 @@ func TestGapsBesideTheLock(t *testing.T) {
 		want verdict.Verdict
 	}{{12, verdict.Inconclusive}, {220, verdict.Pass}} {
 		e, h := load(t, "black-hole-standard")
-		blindAt(h, facts.ProbeKeys, c.at)
+		blindAt(h, experiments.ProbeKeys, c.at)
 		if r := rowOf(t, Judge(e, h), "overlap.belief"); r.Verdict != c.want {
 			t.Errorf("blind at %gs: %s (%s), want %s", c.at, r.Verdict, r.Why, c.want)
 		}

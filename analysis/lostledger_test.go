@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -52,7 +53,7 @@ func TestADeadWitnessAttestsNothing(t *testing.T) {
 	}{
 		{"until the next kill", func(*history.History) {}, 21.99},
 		{"the ledger is dead since 14 s", func(h *history.History) { deadFrom(h, facts.ProbeLedger, 14) }, 2.983},
-		{"so is the look at the keys, and the ledger lives", func(h *history.History) { deadFrom(h, facts.ProbeKeys, 14) }, 21.99},
+		{"so is the look at the keys, and the ledger lives", func(h *history.History) { deadFrom(h, experiments.ProbeKeys, 14) }, 21.99},
 	} {
 		e, h := load(t, "good-drill")
 		for i := range h.Events { // the successor is granted the key, and never writes

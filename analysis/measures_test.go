@@ -25,14 +25,15 @@ func TestEveryQuestionHasAMeasure(t *testing.T) {
 	table := measures()
 	known := map[string]bool{measureSignalled: true} // of abandonments, where the lock has a signal for them
 	asked := func(l *experiments.Limit) {
-		m := table[l.Figure()]
+		name := rowFor(table, l)
+		m := table[name]
 		switch {
 		case m == nil:
 			t.Errorf("%s has no row in the table of measures", l.Figure())
 		case m.unit == "" || m.sees == nil:
 			t.Errorf("%s: %+v", l.Figure(), m)
 		}
-		known[l.Figure()] = true
+		known[name] = true
 	}
 	of := reflect.TypeFor[experiments.SLO]()
 	for i := range of.NumField() {

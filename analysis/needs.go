@@ -37,7 +37,7 @@ type condition struct {
 func conditions() []condition {
 	return []condition{
 		{needFinished, func(j *judging, l *experiments.Limit) []verdict.Missing {
-			if d := j.dups[l.Lock]; d.Finished > 0 {
+			if d := j.at[l.Lock].dups; d.Finished > 0 {
 				return fewJobs(d.Finished, l.MinJobs)
 			}
 			return []verdict.Missing{j.noJobs(verdict.MissingFinishedJobs, l.Lock)}

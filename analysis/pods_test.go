@@ -188,26 +188,6 @@ func TestALogThatSaysMoreThanTheStreamIsAFinding(t *testing.T) {
 	}
 }
 
-// False greens of an observed election: each takes one thing away from one that passes.
-func TestWhatAnObservedElectionCannotPassWithout(t *testing.T) {
-	for name, c := range map[string]struct {
-		drop func(*history.Event) bool
-		why  string
-	}{
-		"nobody looked": {func(ev *history.Event) bool {
-			return ev.Coverage != nil && !ev.Coverage.Final && ev.From > 20e9 && ev.From < 40e9
-		}, "Probe leases was delayed"},
-		"no such pod":     {func(ev *history.Event) bool { return ev.Kind == history.FaultConfirmed }, "no shot of fault"},
-		"not known to us": {func(ev *history.Event) bool { return ev.Look != nil && ev.Epoch == "e1" }, "no shot of fault"},
-	} {
-		e, h := load(t, "pods-observed-lease")
-		without(h, c.drop)
-		if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict == verdict.Pass || !strings.Contains(r.Why, c.why) {
-			t.Errorf("%s: %s: %s", name, r.Verdict, r.Why)
-		}
-	}
-}
-
 // A Lease goes on naming its last holder when its time is up: that is no contradiction, and the lease has ended all the same. Given back,
 // it is a hand-over.
 func TestALeaseObjectThatIsGivenBackIsAHandOver(t *testing.T) {
@@ -346,11 +326,11 @@ func TestTheFinalReadsOfAnObservedSystemAreThoseOfAllItsLocks(t *testing.T) {
 	e, _ := load(t, "pods-observed-lease")
 	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "other", Key: "other"})
 	final := func(at int64) *facts.Coverage { s := history.At(at); return &facts.Coverage{Final: &s} }
-	ix := &facts.Facts{Exp: e, Phases: map[string]*history.Event{history.PhaseFinal: {Span: history.At(10)}}, Probes: map[string]*facts.Coverage{facts.ProbeLeases: final(30), facts.ProbeKeys: final(40)}}
+	ix := &facts.Facts{Exp: e, Phases: map[string]*history.Event{history.PhaseFinal: {Span: history.At(10)}}, Probes: map[string]*facts.Coverage{experiments.ProbeLeases: final(30), experiments.ProbeKeys: final(40)}}
 	if at, ok := ix.FinalAt(); !ok || at != 30 {
 		t.Errorf("at %d, %t", at, ok)
 	}
-	delete(ix.Probes, facts.ProbeKeys)
+	delete(ix.Probes, experiments.ProbeKeys)
 	if _, ok := ix.FinalAt(); ok {
 		t.Error("keys were not looked at, and it is said that all were")
 	}

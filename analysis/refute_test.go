@@ -79,7 +79,7 @@ func TestAReleaseThatDidNotHappen(t *testing.T) {
 		switch {
 		case c.hi == 0 && len(ds) > 0:
 			t.Errorf("%s: %+v, want no debt", c.name, ds)
-		case c.hi > 0 && (len(ds) != 1 || ds[0].Cause != facts.CauseFailed || apart(facts.Seconds(ds[0].Time.Lo), c.lo) > 1e-6 || apart(facts.Seconds(ds[0].Time.Hi), c.hi) > 1e-6):
+		case c.hi > 0 && (len(ds) != 1 || ds[0].Cause != "release_failed" || apart(facts.Seconds(ds[0].Time.Lo), c.lo) > 1e-6 || apart(facts.Seconds(ds[0].Time.Hi), c.hi) > 1e-6):
 			t.Errorf("%s: %+v, want one of %g to %g s", c.name, ds, c.lo, c.hi)
 		}
 	}

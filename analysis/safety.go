@@ -45,7 +45,7 @@ func (j *judging) noJobs(code verdict.MissingCode, lock string) verdict.Missing 
 		return verdict.Lacking(code, lock)
 	case j.ix.Probes[x.Probe()].NeverLooked():
 		return j.unwatched(x.Probe(), j.window())
-	case j.dups[lock].Jobs == 0:
+	case j.at[lock].dups.Jobs == 0:
 		return verdict.Lacking(verdict.MissingForeignJobs, lock, x.Source())
 	}
 	return verdict.Lacking(verdict.MissingForeignEnds, lock, strings.Join(x.Map.Terminal, ", "))
@@ -53,7 +53,7 @@ func (j *judging) noJobs(code verdict.MissingCode, lock string) verdict.Missing 
 
 // duplicated counts terminal writes that were applied beyond the first of each job.
 func duplicated(j *judging, l *experiments.Limit) figure {
-	d := j.dups[l.Lock]
+	d := j.at[l.Lock].dups
 	f := figure{Value: facts.Tally{Lo: d.Extra, Hi: d.Extra + d.Maybe}.Value(), n: d.Finished}
 	f.saw = fmt.Sprintf("%s too many in %s that finished", figures.Count(d.Extra), figures.Plural(d.Finished, "job"))
 	if d.Maybe > 0 {
@@ -79,7 +79,7 @@ func duplicated(j *judging, l *experiments.Limit) figure {
 // executedAgain counts work that was done again.
 func executedAgain(j *judging, l *experiments.Limit) figure {
 	t, evidence := j.ix.ReExecuted(l.Lock)
-	d := j.dups[l.Lock]
+	d := j.at[l.Lock].dups
 	f := figure{Value: t.Value(), n: d.Finished, evidence: evidence, hints: hints{
 		saw:    fmt.Sprintf("%s executed again, and %s more that had been cut off, of %s", figures.Count(t.Lo), figures.Count(t.Hi-t.Lo), figures.Plural(d.Jobs, "job")),
 		why:    "Work that a killed holder had done and not yet written is done again",
@@ -94,7 +94,7 @@ func executedAgain(j *judging, l *experiments.Limit) figure {
 // stranded counts work that was still open at the horizon.
 func stranded(j *judging, l *experiments.Limit) figure {
 	t, evidence, known := j.ix.StrandedOf(l.Lock)
-	d := j.dups[l.Lock]
+	d := j.at[l.Lock].dups
 	f := figure{Value: t.Value(), n: d.Jobs, evidence: evidence}
 	if !known {
 		f.Hi = facts.Open
@@ -132,7 +132,7 @@ func regressed(j *judging, l *experiments.Limit) figure {
 		f.Hi = facts.Open
 		f.lacks = []verdict.Missing{verdict.Lacking(verdict.MissingFences, l.Lock)}
 	}
-	f.refusedOwner(j.fencings[l.Lock])
+	f.refusedOwner(j.at[l.Lock].fencing)
 	return f
 }
 
@@ -167,7 +167,7 @@ func (j *judging) paused(lock string) bool {
 
 // fenced counts stale and unowned effects.
 func fenced(j *judging, l *experiments.Limit) figure {
-	x := j.fencings[l.Lock]
+	x := j.at[l.Lock].fencing
 	f := j.written(l, x, x.Dur, x.Evidence)
 	f.saw = fmt.Sprintf("%s stale and %s unowned of %s", figures.Count(x.Stale), figures.Count(x.Unowned), figures.Plural(x.N, "effect"))
 	if x.Refused > 0 {
@@ -182,7 +182,7 @@ func fenced(j *judging, l *experiments.Limit) figure {
 
 // stale counts the writes that took effect although a later holder had written before them.
 func stale(j *judging, l *experiments.Limit) figure {
-	x := j.fencings[l.Lock]
+	x := j.at[l.Lock].fencing
 	f := j.written(l, x, facts.Tally{Lo: x.Stale, Hi: x.MayBeStale}.Value().Dur, x.StaleEvidence)
 	f.saw = fmt.Sprintf("%s of %s came after one of a later holder", figures.Count(x.Stale), figures.Plural(x.N, "effect"))
 	return f

@@ -52,7 +52,7 @@ func TestBoundedWaits(t *testing.T) {
 		t.Errorf("waits are %v, want 0, 2 s and 6.2 s", wait.Values)
 	}
 	ds := ix.DebtsOf("l")
-	if len(ds.List) != 1 || ds.List[0].Cause != facts.CauseFailed {
+	if len(ds.List) != 1 || ds.List[0].Cause != "release_failed" {
 		t.Fatalf("debts are %+v", ds.List)
 	}
 	if d := ds.List[0]; d.Effective.Lo != ns(5.9) || d.Effective.Hi != ns(6.003) || d.Effective != d.Waiting {
@@ -111,17 +111,17 @@ func TestWhatIsNoDebt(t *testing.T) {
 		cause string
 	}{
 		{"ttl_hold runs out", lockcore.LoopTTLHold, func(tp *tape) { tp.skipRelease(1.7, "a", "ttl_hold"); tp.fence(6.9, "a", "expired", false) }, ""},
-		{"ttl_hold renewed after its work", lockcore.LoopTTLHold, func(tp *tape) { tp.renew(3, "a"); tp.renew(6, "a"); tp.fence(20, "a", "expired", false) }, facts.CauseRenewed},
+		{"ttl_hold renewed after its work", lockcore.LoopTTLHold, func(tp *tape) { tp.renew(3, "a"); tp.renew(6, "a"); tp.fence(20, "a", "expired", false) }, "renew_after_exit"},
 		{"renewed between ticks, released", lockcore.LoopRenewed, func(tp *tape) { tp.renew(3, "a"); tp.renew(5, "a"); tp.release(7, "a") }, ""},
 		{"renewed after its release failed", lockcore.LoopRenewed, func(tp *tape) {
 			tp.releaseLost(7, "a")
 			tp.renew(9.5, "a")
 			tp.fence(20, "a", "context", false)
-		}, facts.CauseRenewed},
+		}, "renew_after_exit"},
 		{"killed between ticks", lockcore.LoopRenewed, func(tp *tape) { tp.renew(3, "a"); tp.kill(4, "kill#1", "random", "a") }, ""},
 		{"explicit, released", lockcore.LoopExplicit, func(tp *tape) { tp.release(1.7, "a") }, ""},
 		{"explicit, killed before the release", lockcore.LoopExplicit, func(tp *tape) { tp.kill(1.65, "kill#1", "random", "a") }, ""},
-		{"explicit, killed long after a release that never came", lockcore.LoopExplicit, func(tp *tape) { tp.kill(5, "kill#1", "random", "a") }, facts.CauseFailed},
+		{"explicit, killed long after a release that never came", lockcore.LoopExplicit, func(tp *tape) { tp.kill(5, "kill#1", "random", "a") }, "release_failed"},
 	} {
 		ix := played(t, policy(c.mode), func(tp *tape) {
 			ticked(tp)

@@ -128,7 +128,7 @@ func (m *Mapping) overlay(name string, f *mappingFile, c *rulesFile) error {
 		m.Thresholds[t] = f.Thresholds[t]
 	}
 	if len(m.Signals) == 0 {
-		problem("signals: none; `lockdrill export metrics-mapping` prints a mapping to start from")
+		problem("signals: none; `lockdrill export mapping` prints a mapping to start from")
 	}
 	return errors.Join(problems...)
 }

@@ -34,7 +34,7 @@ func TestMappingProblems(t *testing.T) {
 		{"extends: lockcore\nthresholds: {not_owned: 1}", "thresholds.not_owned: unknown threshold"},
 		{"extends: lockcore\nthresholds: {not_owned_ratio: -1}", "thresholds.not_owned_ratio: -1: want a number from 0 up"},
 		{"extends: lockcore\nthresholds: {not_owned_ratio: .nan}", "want a number"},
-		{"", "signals: none; `lockdrill export metrics-mapping` prints"},
+		{"", "signals: none; `lockdrill export mapping` prints"},
 		{"extends: lockcore\n---\nc: d", "more than one document"},
 		{"[", "did not find expected node content"},
 	} {

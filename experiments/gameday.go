@@ -61,13 +61,15 @@ func GameDaySchema() ([]byte, error) {
 	return schemaOf("lockdrill game day", &gameDayFile{})
 }
 
-// KillsEachLoop reports whether an experiment file kills the holder of each loop of a policy sheet.
-func KillsEachLoop(data []byte) bool {
-	var doc struct {
-		Faults yaml.Node `yaml:"faults"`
-	}
-	var from struct {
-		From string `yaml:"from"`
-	}
-	return yaml.Unmarshal(data, &doc) == nil && doc.Faults.Kind == yaml.MappingNode && doc.Faults.Decode(&from) == nil && from.From == "policy_sheet"
+// Kinds of file.
+const (
+	KindExperiment = "Experiment"
+	KindGameDay    = "GameDay"
+)
+
+// KindOf is the kind that a file says it is of; "" where it says none.
+func KindOf(data []byte) string {
+	var doc struct{ Kind string }
+	_ = yaml.Unmarshal(data, &doc) // what is wrong with it says who reads it as that kind
+	return doc.Kind
 }

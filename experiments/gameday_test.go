@@ -77,10 +77,10 @@ func badFiles(t *testing.T, kind string, n int, parse func(file string, data []b
 	}
 }
 
-func TestKillsEachLoop(t *testing.T) {
-	for text, want := range map[string]bool{"faults: {from: policy_sheet, each: once}\n": true, "faults: [{kill: {}}]\n": false, "name: x\n": false} {
-		if KillsEachLoop([]byte(text)) != want {
-			t.Errorf("%q: not %v", text, want)
+func TestKindOf(t *testing.T) {
+	for text, want := range map[string]string{"kind: GameDay\n": KindGameDay, "# x\nkind: Experiment\nname: x\n": KindExperiment, "name: x\n": "", "kind: [": "", "": ""} {
+		if got := KindOf([]byte(text)); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -78,6 +78,11 @@ func parse(name string, data []byte, values []string, recorded bool) (*Experimen
 	f := openFile(name, data)
 	f.Override("--set", values)
 	if f.Root != nil {
+		for _, n := range unsaidBelow(f.Root) {
+			f.Add("", n, "still to be said: put in what is true of your service")
+		}
+	}
+	if f.Root != nil && f.Problems() == 0 {
 		f.Decode(&doc)
 		e := &doc.Experiment
 		s := readSheet(f, e)

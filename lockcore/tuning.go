@@ -9,7 +9,7 @@ import (
 type Wish struct {
 	Work       time.Duration // p99 of the work under the lock; loops: of a tick
 	Jitter     time.Duration // tail of network and store, there and back: at least LeastJitter
-	Guard      time.Duration // on top of both
+	Guard      time.Duration // on top of both; 0 = as much as two failures in a row ask for
 	Takeover   time.Duration // longest takeover wanted; 0 = none named
 	StopBudget time.Duration // that the work needs to stop; 0 = TTL / 30, at most 1s
 	Loop       bool          // a leader loop, else a lock taken for each job
@@ -29,6 +29,8 @@ type Tuned struct {
 	TakeoverMax time.Duration // L3: TTL + call in flight + pickup + acquire
 	Steps       []TuneStep
 	Broken      []Sum // why there is no such policy; none = there is
+
+	lacks time.Duration // by which the lease is too short for failures in a row
 }
 
 // TuneStep is one field of the policy, worked out.
@@ -45,12 +47,34 @@ const (
 	stopShare     = 30                    // of the TTL, at most mostStop
 	mostStop      = time.Second           //
 	leastPickup   = 10 * time.Millisecond // below, asking is load and no wait
+	mostGuards    = 100                   // tries to find one
 )
 
 // Tune works out a policy from measured data, by the articles' rules: TTL = p99 of the work + jitter + guard, renewed every TTL/3 or more
 // often where two failures in a row would not be safe, and a poll that is as long as the wanted takeover leaves room for. Each renewal and
 // each acquire may take half of the jitter.
+//
+// Without a guard it adds the least one with which two failed renewals in a row are safe, where they are not without.
 func Tune(w Wish) Tuned {
+	t := tune(w)
+	if w.Guard > 0 {
+		return t
+	}
+	without := t
+	for range mostGuards {
+		if t.lacks <= 0 {
+			if w.Guard > 0 {
+				t.Steps = append([]TuneStep{{"guard", fmt.Sprintf("%s: the least with which %d failed renewals in a row are safe (L1)", Seconds(w.Guard), failuresAsked)}}, t.Steps...)
+			}
+			return t
+		}
+		w.Guard += t.lacks // drift and stop budget grow with the lease
+		t = tune(w)
+	}
+	return without
+}
+
+func tune(w Wish) Tuned {
 	t := Tuned{Policy: Policy{
 		TTL: w.Work + w.Jitter + w.Guard, RenewJitter: renewJitter, OpTimeout: w.Jitter / 2,
 		Acquire: Acquire{Mode: AcquireTry, Timeout: w.Jitter / 2},
@@ -137,6 +161,7 @@ func (t *Tuned) renewal() {
 	}
 	p.MaxFailures = failuresAsked
 	sum := GiveUpSum(*p)
+	t.lacks = sum - p.TTL + time.Millisecond
 	t.Broken = append(t.Broken, Sum{Rule: "L1", Text: fmt.Sprintf("%s%s%s = %s, over ttl %s, even when renewed every %s", giveUpTerms(*p, stretch(p.RenewEvery, p.RenewJitter)),
 		plus("drift", p.Drift), plus("stop budget", p.StopBudget), Seconds(sum), Seconds(p.TTL), Seconds(p.RenewEvery)),
 		Means: fmt.Sprintf("two renewals in a row could not fail safely: the timeouts that the jitter asks for fill the lease. Raise the guard by at least %s, or find a store with a shorter tail", Seconds(sum-p.TTL))})

@@ -55,7 +55,7 @@ func TestTuneSaysWhatCannotBe(t *testing.T) {
 		"no room for a poll": {lockcore.Wish{Work: 18 * s, Jitter: 4 * s, Guard: 2 * s, Takeover: 28 * s, Loop: true},
 			[]string{"L3", "leaves no poll within takeover 28s", "28s and a poll"}},
 		"jitter and guard alone":  {lockcore.Wish{Work: s, Jitter: 4 * s, Guard: 2 * s, Takeover: 5 * s}, []string{"L3", "jitter and guard alone take 10s"}},
-		"timeouts fill the lease": {lockcore.Wish{Work: s, Jitter: 10 * s}, []string{"L1", "over ttl 11s", "Raise the guard by at least"}},
+		"timeouts fill the lease": {lockcore.Wish{Work: s, Jitter: 10 * s, Guard: time.Millisecond}, []string{"L1", "over ttl 11.001s", "Raise the guard by at least"}},
 		"a herd": {lockcore.Wish{Work: 18 * s, Jitter: 4 * s, Guard: 2 * s, Takeover: 28*s + 20*time.Millisecond, Loop: true, Contenders: 30},
 			[]string{"L6", "30 contenders / 20ms"}},
 	} {
@@ -68,6 +68,23 @@ func TestTuneSaysWhatCannotBe(t *testing.T) {
 			if text := got.Broken[0].Text + ": " + got.Broken[0].Means; !strings.Contains(text, want) {
 				t.Errorf("%s: no %q in %q", name, want, text)
 			}
+		}
+	}
+}
+
+// Where nobody names a guard, the least one is added with which two failed renewals in a row are safe, and not a millisecond where none is needed.
+func TestTuneDerivesTheGuard(t *testing.T) {
+	for _, c := range []struct {
+		work, jitter time.Duration
+		needed       bool
+	}{{time.Second, 10 * time.Second, true}, {10 * time.Millisecond, 4 * time.Second, true}, {18 * time.Second, 4 * time.Second, false}} {
+		got := lockcore.Tune(lockcore.Wish{Work: c.work, Jitter: c.jitter})
+		guard := got.Policy.TTL - c.work - c.jitter
+		if len(got.Broken) > 0 || (guard > 0) != c.needed || (got.Steps[0].Field == "guard") != c.needed || got.Policy.MaxFailures < 2 {
+			t.Errorf("%+v: guard %s: %+v", c, guard, got)
+		}
+		if less := guard - 50*time.Millisecond; c.needed && less > 0 && len(lockcore.Tune(lockcore.Wish{Work: c.work, Jitter: c.jitter, Guard: less}).Broken) == 0 {
+			t.Errorf("%+v: a guard of %s is enough, and %s was added", c, less, guard)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func Comparison(w io.Writer, c *compare.Comparison, o Options) error {
 	word, ink := answerWord(c.Answer)
 	p.flow(0, 2, strings.Join(headOf(p.paint(ink, word), clean(c.Experiment), beside(c), c.Rehearsal), "  "))
 	p.flow(2, 2, answerSentence(c.Answer))
-	p.items(reasonItems(c.Reasons, mostRows, ": see -o json"))
+	p.items(reasonItems(c.Reasons, mostRows, ": see -f json"))
 	p.blank()
 	p.comparedRows(c)
 	p.section("Correctness", correctnessOf(c))
@@ -191,7 +191,7 @@ func comparedHow(c *compare.Comparison) []item {
 		list = append(list, item{"note", n.Text})
 	}
 	if more := allowed - mostAllowed; more > 0 {
-		list = append(list, item{"note", "allowed to differ: " + figures.Plural(more, "more setting") + ", see -o json"})
+		list = append(list, item{"note", "allowed to differ: " + figures.Plural(more, "more setting") + ", see -f json"})
 	}
 	return list
 }

@@ -163,7 +163,7 @@ func TestAllowedDifferencesAreBounded(t *testing.T) {
 	}
 	c.Notes = append(c.Notes, compare.Note{Text: "one run on a side"})
 	list := comparedHow(c)
-	if n := len(list); n != mostAllowed+2 || list[n-2].Text != "one run on a side" || list[n-1].Text != "allowed to differ: 3 more settings, see -o json" {
+	if n := len(list); n != mostAllowed+2 || list[n-2].Text != "one run on a side" || list[n-1].Text != "allowed to differ: 3 more settings, see -f json" {
 		t.Errorf("%+v", list)
 	}
 }

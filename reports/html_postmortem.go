@@ -8,12 +8,12 @@ import (
 )
 
 // postmortemBlocks are the headings of a post-mortem: what was measured is filled in, what only people know is left to them.
-// `lockdrill report DIR -f postmortem-md` writes the same as a text to edit.
+// `lockdrill judge DIR -f postmortem-md` writes the same as a text to edit.
 func postmortemBlocks(r Run) []Block {
 	j := r.Judgement
 	word, _ := runWord(j.Verdict)
 	return slices.Concat(
-		[]Block{{Muted: "What was measured stands here; what is left blank is for people. lockdrill report DIR -f postmortem-md writes it as a text to edit."}},
+		[]Block{{Muted: "What was measured stands here; what is left blank is for people. lockdrill judge DIR -f postmortem-md writes it as a text to edit."}},
 		blank(pmSummary, fmt.Sprintf("%s: %s; %s.", word, tally(j), runText(j.Run))),
 		blank(pmImpact, impactTexts(j)...),
 		blank(pmDetection),

@@ -16,7 +16,7 @@ func Pool(w io.Writer, p *compare.Pooled, o Options) error {
 	word, ink := runWord(p.Verdict)
 	page.flow(0, 2, page.paint(ink, word)+"  "+clean(p.Experiment)+"  "+figures.Plural(len(p.Runs), "run")+" together")
 	page.flow(2, 2, pooledSentence(p))
-	page.items(reasonItems(p.Reasons, mostRows, ": see -o json"))
+	page.items(reasonItems(p.Reasons, mostRows, ": see -f json"))
 	page.blank()
 	if len(p.Rows) > 0 {
 		page.title("Rows")
@@ -61,7 +61,7 @@ func pooledRuns(p *compare.Pooled) (list []item) {
 		list = append(list, item{r.Started[:min(10, len(r.Started))], clean(strings.Join(append([]string{word + "  " + r.ID}, gave...), "; "))})
 	}
 	if more := len(list) - 2*mostRows; more > 0 {
-		list = append(list[:mostRows:mostRows], append([]item{{"", "and " + figures.Plural(more, "more run") + " between, in -o json"}}, list[len(list)-mostRows:]...)...)
+		list = append(list[:mostRows:mostRows], append([]item{{"", "and " + figures.Plural(more, "more run") + " between, in -f json"}}, list[len(list)-mostRows:]...)...)
 	}
 	return list
 }

@@ -15,6 +15,9 @@ import (
 // Status is the state of a run at a glance, for a block that is drawn again and again. Who holds a lock is what its key says
 // at the store, named by the replicas' claims.
 type Status struct {
+	Expected time.Duration // of the drill, from its steady state on; 0 = not known
+
+	steady     int64 // ns: when that began; 0 = not yet
 	experiment *experiments.Experiment
 	phase      string
 	phaseSince int64
@@ -61,6 +64,9 @@ func (s *Status) Observe(e history.Event) {
 	switch {
 	case e.Phase != nil:
 		s.phase, s.phaseSince = e.Phase.Name, e.From
+		if e.Phase.Name == history.PhaseSteady {
+			s.steady = e.From
+		}
 	case e.Kind == history.ReplicaExit:
 		s.dead[e.Replica.Incarnation] = true
 	case e.Kind == history.AcquireInvoke && s.isLoop(e.Lock):
@@ -162,7 +168,13 @@ func (s *Status) Heartbeat(now time.Duration) string {
 		fmt.Sprintf("%s for %s", s.phase, brief(now-time.Duration(s.phaseSince))),
 		brief(now) + " gone",
 	}
-	if limit := s.experiment.Limits.MaxRun; limit > 0 {
+	limit := s.experiment.Limits.MaxRun
+	switch left := s.Expected - (now - time.Duration(s.steady)); {
+	case s.Expected > 0 && s.steady > 0 && left >= 0:
+		parts = append(parts, "about "+brief(left)+" left")
+	case s.Expected > 0 && s.steady > 0 && limit > 0:
+		parts = append(parts, "longer than expected, at most "+brief(max(0, limit-now))+" left")
+	case limit > 0:
 		parts = append(parts, "at most "+brief(max(0, limit-now))+" left")
 	}
 	if jobs := s.jobs(); jobs > 0 {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -16,6 +17,8 @@ import (
 // Story tells a run as it happens, a line for each event that a person would want to know of. It retells what was claimed
 // and seen; it judges nothing.
 type Story struct {
+	Level StoryLevel // of the lines that Line gives
+
 	loops   map[string]bool   // locks of which every grant is news
 	pids    map[string]int    // by incarnation
 	pods    map[string]string // names, by the incarnation in it
@@ -25,11 +28,28 @@ type Story struct {
 	repeats map[string]int // lines that were told once and are counted from then on: delays of a probe, void shots
 	width   int            // of the column that says who
 	closing bool           // from here on replicas are meant to end
+
+	began   int64              // ns: of the first line
+	told    map[StoryLevel]int // lines
+	dropped int                // lines beyond what a minute has room for
 }
+
+// StoryLevel is how much of a story is told.
+type StoryLevel int
+
+// Levels of a story, from the most to the least.
+const (
+	TellAll  StoryLevel = iota // every line
+	TellMain                   // what was done and what came of it: at most 57 lines for a drill of a minute
+	TellBad                    // what is not as it should be, and the end
+)
+
+// room is how many lines of a level a drill of a minute has. A longer one has more in proportion; phases and the end are told beside them.
+var room = map[StoryLevel]int{TellMain: 38, TellBad: 11}
 
 // NewStory returns the story of one run of e.
 func NewStory(e *experiments.Experiment) *Story {
-	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, pods: map[string]string{}, waited: map[string]string{}, repeats: map[string]int{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: labelWidth}
+	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, pods: map[string]string{}, waited: map[string]string{}, told: map[StoryLevel]int{}, repeats: map[string]int{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: labelWidth}
 	for i := range e.Faults { // void shots are repeated, at most as often again
 		f := &e.Faults[i]
 		s.faults[f.ID] = f
@@ -46,10 +66,50 @@ func NewStory(e *experiments.Experiment) *Story {
 // Events are given in the order of recording.
 func (s *Story) Line(e history.Event) string {
 	who, what := s.next(&e)
-	if what == "" {
+	if what == "" || !s.tells(&e) {
 		return ""
 	}
+	if e.Kind == history.RunEnd && s.dropped > 0 {
+		what += fmt.Sprintf("; %s left out (--log-level debug tells all)", figures.Plural(s.dropped, "line"))
+	}
 	return harmless(pad(figures.Clock(e.To), 9)+" "+pad(who, s.width)+"  "+what, false)
+}
+
+// tells decides whether the line of an event is told at the story's level.
+func (s *Story) tells(e *history.Event) bool {
+	weight := weightOf(e)
+	switch {
+	case s.Level == TellAll:
+		return true
+	case e.Kind == history.RunEnd, e.Kind == history.RunAbort, e.Kind == history.RunPhase && s.Level == TellMain:
+		return true
+	case weight < s.Level:
+		return false
+	}
+	if len(s.told) == 0 {
+		s.began = e.To
+	}
+	minutes := max(1, float64(e.To-s.began)/float64(time.Minute))
+	if float64(s.told[weight]) >= float64(room[weight])*minutes {
+		s.dropped++
+		return false
+	}
+	s.told[weight]++
+	return true
+}
+
+// weightOf is the least level at which the line of an event is told.
+func weightOf(e *history.Event) StoryLevel {
+	switch e.Kind {
+	case history.FaultConfirmed, history.ReplicaReady, history.RunCalibration, history.RunPrediction:
+		return TellAll
+	case history.FaultVoid, history.GapKind, history.ReplicaExit, history.UnownedEnter, history.RunCleanup, history.ObjectKind, history.StoreIncarnation:
+		return TellBad
+	}
+	if e.Entry != nil {
+		return TellBad
+	}
+	return TellMain
 }
 
 // next is Line in its parts, for formats with columns of their own.

@@ -168,3 +168,48 @@ func TestRenderKeepsTheHeight(t *testing.T) {
 		t.Errorf("%d lines:\n%s", len(lines), strings.Join(lines, "\n"))
 	}
 }
+
+// A drill of a minute has at most 57 lines at the main level, whatever happens in it; of what is not as it should be none is crowded out by
+// the rest, and the end says how many were left out.
+func TestStoryOfAMinuteIsShort(t *testing.T) {
+	for _, length := range []float64{60, 180} {
+		story, lines, bad, last := NewStory(drill()), 0, 0, ""
+		story.Level = TellMain
+		tell := func(e history.Event) {
+			if line := story.Line(e); line != "" {
+				lines, last = lines+1, line
+				if strings.Contains(line, "without owning") {
+					bad++
+				}
+			}
+		}
+		for i := range 5 {
+			tell(history.Event{Kind: history.RunPhase, Span: when(float64(i)), Phase: &history.Phase{Name: fmt.Sprint("phase ", i)}})
+		}
+		for at := 0.0; at < length; at += 0.25 {
+			tell(history.Event{Kind: history.AbandonKind, Span: when(at), Source: "r1.1", Key: "k", Abandon: &history.Abandon{Reason: "count"}})
+		}
+		tell(history.Event{Kind: history.UnownedEnter, Span: when(length), Source: "r2.1", Key: "k"})
+		tell(history.Event{Kind: history.RunEnd, Span: when(length), Note: &history.Note{What: "completed", OK: true}})
+		if most := int(57 * length / 60); lines > most || lines < most/2 || bad != 1 || !strings.Contains(last, "lines left out (--log-level debug") {
+			t.Errorf("%gs: %d lines, %d bad ones, at the end %q", length, lines, bad, last)
+		}
+	}
+}
+
+// The time that is left is what the plan expects, from the steady state on.
+func TestStatusSaysWhatIsLeft(t *testing.T) {
+	status := NewStatus(drill())
+	status.Expected = 20 * time.Second
+	for _, c := range []struct {
+		at   time.Duration
+		want string
+	}{{2 * time.Second, "at most 58.0s left"}, {5 * time.Second, "about 18.0s left"}, {30 * time.Second, "longer than expected, at most 30.0s left"}} {
+		if c.at == 5*time.Second {
+			status.Observe(history.Event{Kind: history.RunPhase, Span: when(3), Phase: &history.Phase{Name: history.PhaseSteady}})
+		}
+		if got := status.Heartbeat(c.at); !strings.Contains(got, c.want) {
+			t.Errorf("at %s: %s", c.at, got)
+		}
+	}
+}

@@ -107,7 +107,7 @@ func (n *nearest) note(row, unit string, measured verdict.Range, limit float64) 
 func SweepPage(w io.Writer, s *sweep.Document, value func(float64) string) error {
 	head := sweptHead("SWEEP", s, value)
 	page := &Page{Word: head[0], Class: sweptClass(s), Title: s.Experiment, Tally: head[2], Sentences: []string{ceilingOf(s, value)},
-		Note: "This page needs no network. lockdrill sweep -o json gives the same as data."}
+		Note: "This page needs no network. lockdrill rehearse --sweep -f json gives the same as data."}
 	if !s.Live {
 		page.Labels = []string{"REHEARSAL"}
 	}

@@ -366,7 +366,7 @@ func (p *page) folder(j *verdict.Judgement, o Options) {
 		p.item("remarks", remarksText(j))
 	}
 	if o.Folder != "" {
-		p.item("all figures", "lockdrill report "+o.Folder)
+		p.item("all figures", "lockdrill judge --verbose "+o.Folder)
 	}
 	if j.Verdict != "pass" { // a screen holds no more
 		p.item("run again", o.Reproduce)

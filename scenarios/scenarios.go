@@ -6,6 +6,7 @@ package scenarios
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,6 +21,49 @@ type Info struct {
 	Summary string // one line
 	Expect  int    // the exit code that a run of it ends with
 	Needs   string // what it needs that a laptop has not, and what to do; "" = nothing
+	Group   string // one of Groups
+}
+
+// group is a heading of the list, and the scenarios below it.
+type group struct {
+	title string
+	names []string
+}
+
+var groups = []group{
+	{"Start here", []string{"first-drill", "worker-check"}},
+	{"A holder dies, stops or is slow", []string{"leader-kill-at-peak", "rolling-restart", "p95-until-answered", "gc-pause-and-latency", "pause-and-delay-beyond-ttl", "handler-outlives-ttl", "unfenced-duplicates"}},
+	{"Renewals and releases fail", []string{"renewal-burst", "sustained-failures", "release-failure-debt", "release-failures-published", "stale-release-drill", "black-hole-published-policy"}},
+	{"Redis fails", []string{"redis-restart", "redis-failover", "key-vanishes", "fence-counter-lost"}},
+	{"Published timings", []string{"five-loops-of-a-sheet", "published-loop-pause", "approval-as-published", "cordum-approval", "cordum-delay-poller", "cordum-pending-replayer", "cordum-scheduler-job", "cordum-scheduler-reconciler", "cordum-snapshot-writer", "cordum-workflow-reconciler", "cordum-workflow-run"}},
+	{"The shipped classes", []string{"lockdrill-standard", "lockdrill-critical", "lockdrill-continuity"}},
+	{"In Kubernetes", []string{"pods-job-locks", "kubernetes-leader-election"}},
+	{"How a bad run ends", []string{"too-tight-slo", "nobody-home", "undo-fails"}},
+}
+
+// Groups are the headings of the list, in its order.
+func Groups() (titles []string) {
+	for _, g := range groups {
+		titles = append(titles, g.title)
+	}
+	return titles
+}
+
+// groupOf is the heading below which a scenario stands, and where.
+func groupOf(name string) (title string, at int) {
+	for _, g := range groups {
+		if i := slices.Index(g.names, name); i >= 0 {
+			return g.title, at + i
+		}
+		at += len(g.names)
+	}
+	return "", at
+}
+
+// Order is where a scenario stands in the list by groups.
+func Order(name string) int {
+	_, at := groupOf(name)
+	return at
 }
 
 // List gives the shipped scenarios in alphabetical order.
@@ -36,6 +80,7 @@ func List() []Info {
 		if err != nil {
 			panic(err) // a shipped file is wrong, and the tests read every one
 		}
+		info.Group, _ = groupOf(name)
 		out = append(out, info)
 	}
 	return out

@@ -129,7 +129,7 @@ func why(r *Observed) string {
 			switch s := &r.Rows[i]; {
 			case s.Verdict != v:
 			case v == verdict.Inconclusive && s.IsQuantile() && s.Open == "" && s.Maybe == 0 && s.N > 0: // it lacks kills and nothing else
-				few = cmp.Or(few, "too few kills in one run for "+s.title()+"; judge --pool takes several runs together")
+				few = cmp.Or(few, "too few kills in one run for "+s.title()+"; history --pool takes several runs together")
 			default:
 				return s.title() + ": " + s.Why
 			}

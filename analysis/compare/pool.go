@@ -12,10 +12,10 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// PooledVersion is the schema version of the document of `lockdrill judge --pool`.
+// PooledVersion is the schema version of the document of `lockdrill history --pool`.
 const PooledVersion = 1
 
-// Pooled is the document of `lockdrill judge --pool`: what many runs of one question say of its quantiles together. Durations are seconds.
+// Pooled is the document of `lockdrill history --pool`: what many runs of one question say of its quantiles together. Durations are seconds.
 // Slices are never null.
 type Pooled struct {
 	SchemaVersion int            `json:"schemaVersion"`

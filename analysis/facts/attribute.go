@@ -228,13 +228,13 @@ func (ix *Facts) foreignEnd(k *Key, t *Trial) (x history.Span, n int64) {
 	switch {
 	case x.To != Open:
 		x.From = min(x.From, doubt)
-		t.End = EndEffect
+		t.End = endEffect
 		return x, n
 	case doubt != Open && t.Next != nil:
-		t.End, t.After = EndGrant, t.Next
+		t.End, t.After = endGrant, t.Next
 		return t.grant, t.Next.N
 	}
-	t.End = EndEffect
+	t.End = endEffect
 	return history.Span{To: Open}, 0
 }
 

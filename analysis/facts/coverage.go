@@ -12,9 +12,9 @@ import (
 
 // Names of the probes in coverage events.
 const (
-	ProbeKeys   = experiments.ProbeKeys
+	probeKeys   = experiments.ProbeKeys
 	ProbeLedger = "ledger"
-	ProbeLeases = experiments.ProbeLeases
+	probeLeases = experiments.ProbeLeases
 	ProbeLogs   = "logs"
 )
 
@@ -113,9 +113,9 @@ func (ix *Facts) monitored(ev *history.Event) {
 func (ix *Facts) MaxGap(probe string) int64 {
 	p := &ix.Exp.Probes
 	switch i := ix.sourceOf(probe); {
-	case probe == ProbeKeys:
+	case probe == probeKeys:
 		return int64(p.LockKeys.MaxGap)
-	case probe == ProbeLeases:
+	case probe == probeLeases:
 		return int64(p.Leases.MaxGap)
 	case probe == ProbeLogs && p.Logs != nil:
 		return int64(p.Logs.MaxGap)
@@ -218,7 +218,7 @@ func (ix *Facts) watched(probe string, t int64) int64 {
 // Summaries of the probes, in a fixed order.
 func (ix *Facts) Summaries() []verdict.ProbeSummary {
 	out := []verdict.ProbeSummary{}
-	watched := []string{ProbeKeys, ProbeLedger}
+	watched := []string{probeKeys, ProbeLedger}
 	if ix.Exp.Observed() {
 		watched = ix.witnesses()
 	}

@@ -111,7 +111,7 @@ func (ix *Facts) goneBefore(s *Shot, e *Epoch) bool {
 		if o.Does.FailsOver { // the standby may know of an older end
 			return !slices.ContainsFunc(e.Renewals, func(c *Call) bool { return c.Outcome == history.OK && c.Span.From > o.Applied.To })
 		}
-		return e.Lease.LastSeen <= o.Applied.To
+		return e.Lease.lastSeen <= o.Applied.To
 	}
 	seen := func(l *keyState) bool {
 		return l.epoch != e.ID && l.First.From >= e.Granted.To && l.First.To <= s.Applied.From

@@ -22,10 +22,10 @@ import (
 type Facts struct {
 	file       *experiments.Experiment // as loaded
 	Exp        *experiments.Experiment // scaled
-	Head       history.Header
+	head       history.Header
 	Torn       string
 	Cal        history.Calibration
-	Env        *history.Environment
+	env        *history.Environment
 	standby    bool           // the experiment has a fault that makes one the store
 	ownCalls   bool           // the replicas are lockdrill's own, and say what they ask for
 	prediction *history.Event // what rehearsals gave before the drill; nil = none recorded
@@ -121,7 +121,7 @@ type wait struct {
 // its line that is no event.
 func Read(file, scaled *experiments.Experiment, h history.Source) (*Facts, error) {
 	ix := &Facts{
-		file: file, Exp: scaled, Head: h.Header(),
+		file: file, Exp: scaled, head: h.Header(),
 		Keys: map[string]*Key{}, byLock: map[string][]*Key{}, jobs: map[string]*job{}, Epochs: map[string][]*Epoch{},
 		writes: map[opKey]*claim{}, Deaths: map[string]death{}, LastWord: map[string]int64{}, Pauses: map[string][]Pause{},
 		Ready: map[string]int64{}, heard: map[string]bool{}, Called: map[string]string{}, Probes: map[string]*Coverage{}, Samples: signals.Samples{},
@@ -146,7 +146,7 @@ func (ix *Facts) read(h history.Source) error {
 		if err != nil {
 			return err
 		}
-		if ix.Head.Schema >= history.SchemaNumbered && ix.Head.Mode == history.Live { // what is in memory has lost nothing
+		if ix.head.Schema >= history.SchemaNumbered && ix.head.Mode == history.Live { // what is in memory has lost nothing
 			ix.told.See(ev, ix.hole)
 		}
 		if !r.again(ev) {
@@ -163,17 +163,17 @@ func (ix *Facts) read(h history.Source) error {
 func (ix *Facts) Experiment() *experiments.Experiment { return ix.file }
 
 // Header is the history's.
-func (ix *Facts) Header() history.Header { return ix.Head }
+func (ix *Facts) Header() history.Header { return ix.head }
 
 // AsLive are the same facts as of a live run.
 func (ix *Facts) AsLive() *Facts {
 	live := *ix
-	live.Head.Mode = history.Live
+	live.head.Mode = history.Live
 	return &live
 }
 
 // Environment is what the run stood on; nil where it does not say.
-func (ix *Facts) Environment() *history.Environment { return ix.Env }
+func (ix *Facts) Environment() *history.Environment { return ix.env }
 
 // derive fixes the brackets, in the order in which they lean on one another.
 func (ix *Facts) derive() {
@@ -360,9 +360,9 @@ func (ix *Facts) witnesses() []string {
 // Looker is the probe that looks at the keys of the lock.
 func (ix *Facts) Looker(lock string) string {
 	if l := ix.Exp.Lock(lock); l != nil && l.Lease != "" {
-		return ProbeLeases
+		return probeLeases
 	}
-	return ProbeKeys
+	return probeKeys
 }
 
 // maxEvidence bounds the event numbers that one row cites.

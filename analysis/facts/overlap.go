@@ -282,16 +282,12 @@ func (f *effect) unowned() (surely, maybe bool) {
 	return f.Span.From > end.To && !f.Epoch.reused, f.Span.To > end.From && !f.beforeRelease() && !f.besideRelease()
 }
 
-// besideRelease reports an effect of a system that is not ours that may have come before its key was given back, and surely came before
-// anybody else had it. A job's end and the release that follows it lie between the same two looks, so nothing tells their order; nor does
-// it matter to anybody, and only a holder whose key was gone before its lease ended can have released it.
+// besideRelease reports an effect of a system that is not ours that may have come before its key was gone ahead of its lease's end. The end
+// of a job, the release that follows it and the next grant lie between the same two looks, so nothing tells their order. What a later
+// holder wrote before it is told by the order of the effects, however close.
 func (f *effect) besideRelease() bool {
 	lease := &f.Epoch.Lease
-	if !f.Foreign || f.Span.From > lease.Freed.To || lease.Freed.To >= lease.Expires.From || lease.loss {
-		return false
-	}
-	next := f.key.Next(f.Epoch)
-	return next == nil || f.Span.To < next.Granted.From
+	return f.Foreign && f.Span.From <= lease.Freed.To && lease.Freed.To < lease.Expires.From && !lease.loss
 }
 
 // beforeRelease reports that the epoch's key was given back no sooner than by a release that its holder sent when it had the answer to

@@ -25,7 +25,7 @@ func TestALateMachineMakesWaits(t *testing.T) {
 	second := []stretchOf{{from: 0, to: 1e9}}
 	w := waiter{who: "r1.1", atOnce: 1, sure: second, whole: second}
 	waits := func(late int64) []Value { return []Value{{}, {Dur{1e9, 1e9}, late}} }
-	ix := &Facts{Env: &history.Environment{Fleet: "processes"}, Last: 2e9, late: []lateStretch{
+	ix := &Facts{env: &history.Environment{Fleet: "processes"}, Last: 2e9, late: []lateStretch{
 		{history.Span{From: 500e6, To: 700e6}, history.Late{Stall: 9e6, Waits: map[string]int64{"r1.1": 60e6, "r2.1": 100e6}}},
 		{history.Span{From: 900e6, To: 1100e6}, history.Late{Stall: 9e6, Waits: map[string]int64{"r1.1": 190e6}}},
 	}}

@@ -112,8 +112,8 @@ func (r *reader) run(ev *history.Event) {
 	case history.RunCalibration:
 		ix.Cal = *ev.Calibration
 	case history.RunEnvironment:
-		if ix.Env == nil {
-			ix.Env = ev.Environment
+		if ix.env == nil {
+			ix.env = ev.Environment
 		}
 	case history.RunPrediction:
 		ix.prediction = ev

@@ -12,7 +12,7 @@ import (
 // store, or a look at keys, nothing can be said of who held what.
 func (ix *Facts) hole(h history.Hole) {
 	what := "the history lacks " + figures.Plural(h.Count, "event") + " of " + h.Stream + " between " + figures.Clock(h.Span.From) + " and " + figures.Clock(h.Span.To)
-	if _, is := history.StoreOf(h.Stream); is || h.Stream == ProbeKeys || h.Stream == ProbeLeases {
+	if _, is := history.StoreOf(h.Stream); is || h.Stream == probeKeys || h.Stream == probeLeases {
 		ix.contradict(what)
 		return
 	}

@@ -80,3 +80,10 @@ func (k *Key) preceding(i int) *Epoch {
 	}
 	return nil
 }
+
+// Succeeded reports a fault after which somebody else was granted what its victim had of the lock.
+func (ix *Facts) Succeeded(lock string) bool {
+	return slices.ContainsFunc(ix.Shots, func(s *Shot) bool {
+		return slices.ContainsFunc(s.Trials, func(t *Trial) bool { return t.E.Lock == lock && t.Next != nil })
+	})
+}

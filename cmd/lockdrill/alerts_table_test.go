@@ -83,7 +83,7 @@ func TestEveryExportedAlertIsDrilled(t *testing.T) {
 	write(t, filepath.Join(dir, "cordum.yaml"), []byte("extends: cordum\nsignals: {duplicate_terminal_states: {series: app_total}}\n"))
 	alerts := map[string]bool{}
 	for _, mapping := range []string{"lockcore", "cordum.yaml"} {
-		got := tryIn(t, dir, "export", "prometheus-rules", "--metrics", mapping)
+		got := tryIn(t, dir, "export", "alerts", "--recording", "--metrics", mapping)
 		var rules struct {
 			Groups []struct {
 				Rules []struct {

@@ -45,7 +45,7 @@ func newBench(t *testing.T, scale float64) *bench {
 // start starts the Prometheus. export are arguments beside those of newBench.
 func (b *bench) start(t *testing.T, scale float64, export ...string) {
 	t.Helper()
-	exported := tryIn(t, b.dir, append([]string{"export", "prometheus-rules", "--time-scale", fmt.Sprint(scale)}, export...)...)
+	exported := tryIn(t, b.dir, append([]string{"export", "alerts", "--recording", "--time-scale", fmt.Sprint(scale)}, export...)...)
 	if exported.code != 0 {
 		t.Fatalf("%+v", exported)
 	}

@@ -126,7 +126,7 @@ func shippedNames(t *testing.T) func(name string) bool {
 	}
 	series := regexp.MustCompile(`series: '?(\w+)`)
 	for _, of := range []string{"lockcore", "cordum"} {
-		for _, m := range series.FindAllStringSubmatch(try(t, "export", "metrics-mapping", "--metrics", of).stdout, -1) {
+		for _, m := range series.FindAllStringSubmatch(try(t, "export", "mapping", "--metrics", of).stdout, -1) {
 			names[m[1]] = true
 		}
 	}

@@ -19,7 +19,7 @@ import (
 type compareFlags struct {
 	compare.CompareOptions
 	tolerance string
-	output    string
+	output    *output
 }
 
 // What compare takes where nobody says otherwise, and what a report's comparison always takes.
@@ -46,7 +46,7 @@ func newCompareCmd(io streams) *cobra.Command {
 	flags.Float64Var(&f.Alpha, "alpha", compareAlpha, "chance, at most, that any row is called worse or better where nothing has changed")
 	flags.StringVar(&f.tolerance, "tolerance", fmt.Sprintf("%g%%", 100*compareTolerance), "change, as a share of the base's median, that does not count")
 	flags.StringSliceVar(&f.Allow, "allow-different", nil, "settings in which the runs may differ, each with all below it (tool, system.locks.job), or all")
-	flags.StringVarP(&f.output, "output", "o", "text", "form of the result on stdout: text, md or json")
+	f.output = formFlags(cmd, io, outputMD)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if err := f.check(); err != nil {
 			return err
@@ -74,8 +74,6 @@ func (f *compareFlags) check() (err error) {
 	switch {
 	case !(f.Alpha > 0 && f.Alpha < 0.5):
 		return usagef("--alpha %g: want a chance above 0 and below 0.5", f.Alpha)
-	case f.output != "text" && f.output != "md" && f.output != "json":
-		return usagef("-o %s: must be text, md or json", f.output)
 	}
 	return nil
 }
@@ -94,25 +92,17 @@ func share(s string) (float64, error) {
 }
 
 func (f *compareFlags) print(io streams, c *compare.Comparison) error {
-	switch f.output {
-	case "json":
+	switch *f.output {
+	case outputJSON:
 		return writeJSON(io.Out, c)
-	case "md":
+	case outputMD:
 		return reports.ComparisonMarkdown(io.Out, c)
 	}
 	return reports.Comparison(io.Out, c, lookOf(io.Out))
 }
 
-// besideBaseline compares the run in dir with earlier ones for a report; nil where nobody asks. Only the page shows it.
-func besideBaseline(w io.Writer, format, baseline string, allow []string, dir string) (*compare.Comparison, error) {
-	switch {
-	case baseline == "" && allow != nil:
-		return nil, usagef("lockdrill report: --allow-different goes with --baseline")
-	case baseline == "":
-		return nil, nil
-	case format != "html":
-		return nil, usagef("lockdrill report: --baseline goes with -f html; lockdrill compare %s %s says the same in text, Markdown and JSON", baseline, fromHere(dir))
-	}
+// besideBaseline compares the run in dir with earlier ones for a report.
+func besideBaseline(w io.Writer, baseline string, allow []string, dir string) (*compare.Comparison, error) {
 	base, head, err := observeSides(w, baseline, dir)
 	if err != nil {
 		return nil, err

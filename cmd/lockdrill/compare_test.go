@@ -44,7 +44,7 @@ func TestCompareAnswersWithItsStatus(t *testing.T) {
 		{"head base --slo takeover --allow-different all", verdict.ExitPass, []string{"BETTER  leader  takeover"}},
 		{"base head --slo takeover --tolerance 90% " + slowerPoll, verdict.ExitPass, []string{"significant, but within the tolerance of 90%"}},
 		{"base head --slo takeover --alpha 0.0001 " + slowerPoll, verdict.ExitPass, []string{"not significant"}},
-		{"base head -o md " + slowerPoll, verdict.ExitSLOFailed, []string{"## REGRESSED", "| **WORSE** | leader | takeover |"}},
+		{"base head -f md " + slowerPoll, verdict.ExitSLOFailed, []string{"## REGRESSED", "| **WORSE** | leader | takeover |"}},
 	} {
 		got := tryIn(t, dir, append([]string{"compare"}, strings.Fields(c.args)...)...)
 		if got.code != c.code || got.stderr != "" {
@@ -77,7 +77,7 @@ func TestCompareIsAsThePageSays(t *testing.T) {
 
 func TestCompareJSON(t *testing.T) {
 	t.Parallel()
-	got := tryIn(t, comparedIn(t), "compare", "base", "head", "-o", "json", slowerPoll)
+	got := tryIn(t, comparedIn(t), "compare", "base", "head", "-f", "json", slowerPoll)
 	var c compare.Comparison
 	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil {
 		t.Fatalf("%v in %s", err, got.stdout)
@@ -112,7 +112,7 @@ func TestCompareRefusesWhatIsNoComparison(t *testing.T) {
 		"base head --alpha 0":               "--alpha 0: want a chance above 0 and below 0.5",
 		"base head --tolerance much":        "--tolerance much: want a share such as 10% or 0.1",
 		"base head --tolerance=-1%":         "--tolerance -1%: want a share",
-		"base head -o yaml":                 "-o yaml: must be text, md or json",
+		"base head -f yaml":                 "must be text, json, md",
 		"base head --allow-diffrent system": `did you mean "--allow-different"?`,
 	} {
 		got := tryIn(t, dir, append([]string{"compare"}, strings.Fields(args)...)...)
@@ -167,8 +167,8 @@ func TestReportBesideABaseline(t *testing.T) {
 		"runs/head/1 -f html --baseline base":               "REFUSED, base 3 runs, head 1 run.",
 		"runs/head/1 -f html":                               "This run was not compared with another one.",
 	} {
-		if got := tryIn(t, dir, append([]string{"report"}, strings.Fields(args)...)...); got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
-			t.Errorf("report %s: status %d, no %q; %s", args, got.code, want, got.stderr)
+		if got := tryIn(t, dir, append([]string{"judge"}, strings.Fields(args)...)...); got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
+			t.Errorf("judge %s: status %d, no %q; %s", args, got.code, want, got.stderr)
 		}
 	}
 	for args, want := range map[string]string{
@@ -177,8 +177,8 @@ func TestReportBesideABaseline(t *testing.T) {
 		"runs/head/1 -f html --baseline none":  "none: no such folder",
 		"runs/head/1 --allow-different system": "--allow-different goes with --baseline",
 	} {
-		if got := tryIn(t, dir, append([]string{"report"}, strings.Fields(args)...)...); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {
-			t.Errorf("report %s: %+v, want %q", args, got, want)
+		if got := tryIn(t, dir, append([]string{"judge"}, strings.Fields(args)...)...); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {
+			t.Errorf("judge %s: %+v, want %q", args, got, want)
 		}
 	}
 }

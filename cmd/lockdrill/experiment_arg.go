@@ -2,17 +2,16 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/scenarios"
@@ -164,10 +163,7 @@ func experimentSource(arg string) ([]byte, error) {
 		if data, ok := scenarios.Get(arg); ok {
 			return data, nil
 		}
-		var names []string
-		for _, s := range scenarios.List() {
-			names = append(names, s.Name)
-		}
+		names := scenarioNames()
 		if isDir(arg) {
 			return nil, aFolder(arg)
 		}
@@ -190,40 +186,56 @@ func aFolder(arg string) error {
 	return usagef("%s: this is a folder; name an experiment file in it, such as %s", arg, filepath.Join(arg, "NAME.lockdrill.yaml"))
 }
 
-// listDoc is the document of `list -o json`.
-type listDoc struct {
-	SchemaVersion int           `json:"schemaVersion"`
-	Scenarios     []listedDrill `json:"scenarios"`
-}
-
-type listedDrill struct {
-	Name    string `json:"name"`
-	Title   string `json:"title"`
-	Summary string `json:"summary"`
-	Expect  int    `json:"expect"`          // the exit status that a run of it ends with
-	Needs   string `json:"needs,omitempty"` // beyond this machine
-}
-
-func newListCmd(io streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the shipped scenarios", Example: "  lockdrill list\n  lockdrill list -o json", Args: cobra.NoArgs}
-	format := outputFlag(cmd.Flags())
-	cmd.RunE = func(*cobra.Command, []string) error {
-		doc := listDoc{SchemaVersion: 1, Scenarios: []listedDrill{}}
-		for _, s := range scenarios.List() {
-			doc.Scenarios = append(doc.Scenarios, listedDrill(s))
-		}
-		if *format == outputJSON {
-			return writeJSON(io.Out, doc)
-		}
-		w := tabwriter.NewWriter(io.Out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "NAME\tENDS WITH\tWHAT IT SHOWS")
-		for _, s := range doc.Scenarios {
-			fmt.Fprintf(w, "%s\t%d %s\t%s\n", s.Name, s.Expect, verdict.ExitName(s.Expect), s.Summary)
-			if s.Needs != "" {
-				fmt.Fprintf(w, "\t\tneeds %s\n", s.Needs)
+// completed completes arguments with what names gives, and files.
+func completed(names func() []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, begun string) (all []string, _ cobra.ShellCompDirective) {
+		for _, name := range names() {
+			if strings.HasPrefix(name, begun) {
+				all = append(all, name)
 			}
 		}
-		return w.Flush()
+		return all, cobra.ShellCompDirectiveDefault
 	}
-	return cmd
+}
+
+// scenarioNames are those of the shipped scenarios.
+func scenarioNames() (names []string) {
+	for _, s := range scenarios.List() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// inFolders puts in place of each folder the experiment files in it, by name; files of another kind are named on w and left out.
+func inFolders(w io.Writer, args []string) (all []string, err error) {
+	for _, arg := range args {
+		if _, shipped := scenarios.Get(arg); shipped || !isDir(arg) {
+			all = append(all, arg)
+			continue
+		}
+		entries, err := os.ReadDir(arg)
+		if err != nil {
+			return nil, usagef("%s: read: %w", arg, reason(err))
+		}
+		n := len(all)
+		for _, e := range entries {
+			path := filepath.Join(arg, e.Name())
+			if ext := filepath.Ext(path); e.IsDir() || ext != ".yaml" && ext != ".yml" {
+				continue
+			}
+			data, err := experiments.ReadRegular(path, experiments.MaxFile)
+			if err != nil {
+				return nil, usagef("%s: read: %w", path, reason(err))
+			}
+			if kind := experiments.KindOf(data); kind != experiments.KindExperiment {
+				fmt.Fprintf(w, "%s: left out: it is no experiment\n", path)
+				continue
+			}
+			all = append(all, path)
+		}
+		if len(all) == n {
+			return nil, usagef("%s: this folder has no experiment file; one is YAML with kind: Experiment", arg)
+		}
+	}
+	return all, nil
 }

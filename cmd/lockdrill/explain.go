@@ -5,18 +5,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history/lint"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-// wordDoc is the document of `explain WORD -o json`.
+// wordDoc is the document of `explain WORD -f json`.
 type wordDoc struct {
 	SchemaVersion int         `json:"schemaVersion"`
 	Word          string      `json:"word"`
@@ -50,10 +48,11 @@ func newExplainCmd(io streams) *cobra.Command {
 		Example: "  lockdrill explain takeover\n  lockdrill explain L1\n  lockdrill explain redis.mode",
 		Args:    cobra.ArbitraryArgs,
 	}
-	format := outputFlag(cmd.Flags())
+	format := formFlags(cmd, io)
+	cmd.ValidArgsFunction = completed(func() []string { return slices.Concat(wordNames(), codeNames(), experiments.Words()) })
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usagef("lockdrill explain: which word? There are %s; and explain locks, explain profile, explain sums", strings.Join(wordNames(), ", "))
+			return usagef("lockdrill explain: which word? There are %s; and explain profile NAME", strings.Join(wordNames(), ", "))
 		}
 		name := strings.Join(args, " ")
 		w, known := wordOf(name)
@@ -89,7 +88,7 @@ func newExplainCmd(io streams) *cobra.Command {
 		}
 		return nil
 	}
-	cmd.AddCommand(newExplainProfileCmd(io), newExplainLocksCmd(io), newExplainSumsCmd(io))
+	cmd.AddCommand(newExplainProfileCmd(io))
 	return cmd
 }
 
@@ -165,7 +164,7 @@ func someOf(paths []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(paths[:most], ", "), len(paths)-most)
 }
 
-// profileDoc is the document of `explain profile -o json`; durations of the policy are ns.
+// profileDoc is the document of `explain profile -f json`; durations of the policy are ns.
 type profileDoc struct {
 	SchemaVersion int             `json:"schemaVersion"`
 	Profile       string          `json:"profile"`
@@ -184,7 +183,8 @@ func newExplainProfileCmd(io streams) *cobra.Command {
 		Example: "  lockdrill explain profile cordum/scheduler-job",
 		Args:    cobra.ExactArgs(1),
 	}
-	format := outputFlag(cmd.Flags())
+	format := formFlags(cmd, io)
+	cmd.ValidArgsFunction = completed(experiments.ProfileNames)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		l, err := experiments.Profile(args[0])
 		if err != nil {
@@ -219,123 +219,5 @@ func printLock(io streams, l *experiments.Lock, title string) error {
 	return err
 }
 
-func newExplainLocksCmd(io streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "locks FILE|NAME",
-		Short:   "Show the policy of each lock of a file in full, with the values that were assumed",
-		Args:    cobra.ExactArgs(1),
-		Example: "  lockdrill explain locks first-drill",
-	}
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		e, _, err := loadExperiment(args[0])
-		if err != nil {
-			return err
-		}
-		for i := range e.System.Locks {
-			l := &e.System.Locks[i]
-			if err := printLock(io, l, "lock "+l.Name); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return cmd
-}
-
 // shortName is a profile's name without its family.
 func shortName(profile string) string { return profile[strings.LastIndex(profile, "/")+1:] }
-
-// sumsDoc is the document of `explain sums -o json`.
-type sumsDoc struct {
-	SchemaVersion int            `json:"schemaVersion"`
-	Profile       string         `json:"profile"`
-	Sums          []lockcore.Sum `json:"sums"`
-}
-
-// sumsFlags are whose sums, and under what.
-type sumsFlags struct {
-	profile         string
-	work, slo, wait time.Duration
-	replicas        int
-	output          *output
-}
-
-func newExplainSumsCmd(io streams) *cobra.Command {
-	var f sumsFlags
-	cmd := &cobra.Command{
-		Use:     "sums",
-		Short:   "Work out the budget sums of a profile",
-		Long:    "sums works out L1 to L8 for a shipped profile. lockdrill tune goes the other way: from measured work to timings.",
-		Example: "  lockdrill explain sums --profile cordum/scheduler-job\n  lockdrill explain sums --profile lockdrill/standard --work-p99 18s --slo 30s",
-		Args:    cobra.NoArgs,
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.profile, "profile", "", "a shipped profile")
-	flags.DurationVar(&f.work, "work-p99", 0, "p99 of the work under the lock")
-	flags.DurationVar(&f.slo, "slo", 0, "the takeover that is wanted")
-	flags.DurationVar(&f.wait, "redeliver", 0, "job locks: an unfinished job is offered again so often")
-	flags.IntVar(&f.replicas, "replicas", 3, "how many may ask for one key at once")
-	f.output = outputFlag(flags)
-	cmd.RunE = func(*cobra.Command, []string) error {
-		doc, err := f.doc()
-		if err != nil {
-			return err
-		}
-		if *f.output == outputJSON {
-			return writeJSON(io.Out, doc)
-		}
-		f.print(io, doc)
-		return nil
-	}
-	return cmd
-}
-
-func (f *sumsFlags) doc() (sumsDoc, error) {
-	doc := sumsDoc{SchemaVersion: 1, Profile: f.profile, Sums: []lockcore.Sum{}}
-	if f.profile == "" {
-		return doc, usagef("lockdrill explain sums: whose? Give --profile; the timings that measured work asks for: lockdrill tune --help")
-	}
-	for _, d := range []time.Duration{f.work, f.slo, f.wait} {
-		if d < 0 {
-			return doc, usagef("lockdrill explain sums: %s is negative", d)
-		}
-	}
-	l, err := experiments.Profile(f.profile)
-	if err != nil {
-		return doc, usagef("lockdrill explain sums: %w", err)
-	}
-	for _, lint := range forecast.Lints(f.experiment(l), 0) {
-		doc.Sums = append(doc.Sums, lint.Sum)
-	}
-	return doc, nil
-}
-
-// experiment is a drill of one lock, as far as the sums need it: a kill at a random moment.
-func (f *sumsFlags) experiment(l *experiments.Lock) *experiments.Experiment {
-	l.Name = shortName(f.profile)
-	if strings.HasPrefix(f.profile, "kubernetes/") { // these locks are Lease objects
-		l.Lease = l.Name
-	}
-	const never = 365 * 24 * time.Hour // nobody is started for the victim
-	e := &experiments.Experiment{TimeScale: 1, System: experiments.System{Replicas: f.replicas, Restart: never, Locks: []experiments.Lock{*l}}}
-	if !l.Loop() {
-		e.System.Work = []experiments.Work{{Lock: l.Name, Hold: experiments.Hold{P50: f.work, P99: f.work}, Redeliver: f.wait}}
-	}
-	if f.slo > 0 {
-		e.SLOs = []experiments.SLO{{Lock: l.Name, Takeover: experiments.Within(f.slo)}}
-	}
-	return e
-}
-
-func (f *sumsFlags) print(io streams, doc sumsDoc) {
-	for _, s := range doc.Sums {
-		word := "ok  "
-		if !s.OK {
-			word = "WARN"
-		}
-		fmt.Fprintf(io.Out, "%s  %s  %s\n", s.Rule, word, s.Text)
-		if s.Means != "" {
-			fmt.Fprintf(io.Out, "          %s\n", s.Means)
-		}
-	}
-}

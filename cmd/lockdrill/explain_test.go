@@ -58,7 +58,7 @@ func TestExplainWord(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	var doc wordDoc
-	decode(t, try(t, "explain", "L1", "-o", "json").stdout, &doc)
+	decode(t, try(t, "explain", "L1", "-f", "json").stdout, &doc)
 	if doc.SchemaVersion != 1 || doc.Word != "L1" || doc.Kind != "lint" {
 		t.Errorf("%+v", doc)
 	}
@@ -74,16 +74,13 @@ func TestExplainWord(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"explain":                        "lockdrill explain: which word? There are L1, L10, ",
-		"explain takover":                `lockdrill explain: unknown word "takover", did you mean "takeover"?; see lockdrill explain --help`,
-		"explain cordum/approval":        "lockdrill explain: cordum/approval is a profile: lockdrill explain profile cordum/approval\n",
-		"explain profile":                "lockdrill explain profile: no argument given, usage: lockdrill explain profile NAME",
-		"explain profile cordum/aproval": `lockdrill explain profile: unknown profile "cordum/aproval": did you mean "cordum/approval"?`,
-		"explain sums":                   "lockdrill explain sums: whose? Give --profile; the timings that measured work asks for: lockdrill tune",
-		"explain sums --profile x":       `lockdrill explain sums: unknown profile "x"`,
-		"explain sums --profile cordum/approval --work-p99 -3s": "lockdrill explain sums: -3s is negative",
-		"explain sums --work-p99 18":                            "lockdrill explain sums: invalid argument",
-		"explain sums --profile x takeover":                     "lockdrill explain sums: unknown command",
+		"explain":                                  "lockdrill explain: which word? There are L1, L10, ",
+		"explain takover":                          `lockdrill explain: unknown word "takover", did you mean "takeover"?; see lockdrill explain --help`,
+		"explain cordum/approval":                  "lockdrill explain: cordum/approval is a profile: lockdrill explain profile cordum/approval\n",
+		"explain profile":                          "lockdrill explain profile: no argument given, usage: lockdrill explain profile NAME",
+		"explain profile cordum/aproval":           `lockdrill explain profile: unknown profile "cordum/aproval": did you mean "cordum/approval"?`,
+		"tune --profile x":                         `lockdrill tune: unknown profile "x"`,
+		"tune --profile cordum/approval --p99 -3s": "lockdrill tune: --p99 -3s: want",
 	} {
 		if got := try(t, strings.Fields(args)...); got.code != verdict.ExitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, want) {
 			t.Errorf("%s: %+v, want %s", args, got, want)
@@ -120,7 +117,7 @@ func TestExplainProfile(t *testing.T) {
 			t.Errorf("%s comes back as %+v", name, e.System.Locks[0].Policy)
 		}
 		var doc profileDoc
-		decode(t, try(t, "explain", "profile", name, "-o", "json").stdout, &doc)
+		decode(t, try(t, "explain", "profile", name, "-f", "json").stdout, &doc)
 		for _, line := range doc.Beyond {
 			if !strings.Contains(got.stdout, "# Not in these words: "+line+"\n") {
 				t.Errorf("%s: not in the text: %s", name, line)
@@ -135,18 +132,18 @@ func TestExplainProfile(t *testing.T) {
 	}
 }
 
-func TestExplainSums(t *testing.T) {
+func TestTuneSumsUpAProfile(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string][]string{
 		"--profile cordum/scheduler-job": {"L1  WARN  acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s"},
-		"--profile cordum/pending-replayer --slo 30s": {
+		"--profile cordum/pending-replayer --takeover 30s": {
 			"L5  WARN  ttl_hold: one replica runs every 60s (poll 30s * 2)", "L3  WARN  takeover max 30s", "Your timings do not guarantee it. In the file, keep"},
-		"--profile kubernetes/leader-election --slo 35s": {
+		"--profile kubernetes/leader-election --takeover 35s": {
 			"L1  ok    gives up ttl 15s - drift 0s - stop budget 3s = 12s after its last success was sent",
 			"to 33.8s (ttl 15s + in flight 5s + seen by a contender 4.4s + poll 4.4s + acquire 5s)"},
-		"--profile cordum/approval --work-p99 9s": {"L4  WARN  wait 2s, under ttl 10s", "L7  WARN  never renewed: work p99 9s + acquire 2s = 11s, over ttl 10s"},
+		"--profile cordum/approval --p99 9s": {"L4  WARN  wait 2s, under ttl 10s", "L7  WARN  never renewed: work p99 9s + acquire 2s = 11s, over ttl 10s"},
 	} {
-		got := try(t, append([]string{"explain", "sums"}, strings.Fields(args)...)...)
+		got := try(t, append([]string{"tune"}, strings.Fields(args)...)...)
 		for _, w := range want {
 			if got.code != verdict.ExitPass || !strings.Contains(got.stdout, w) {
 				t.Errorf("%s: %+v, want %q", args, got, w)
@@ -154,7 +151,7 @@ func TestExplainSums(t *testing.T) {
 		}
 	}
 	var doc sumsDoc
-	decode(t, try(t, "explain", "sums", "--profile", "cordum/approval", "--work-p99", "18s", "-o", "json").stdout, &doc)
+	decode(t, try(t, "tune", "--profile", "cordum/approval", "--p99", "18s", "-f", "json").stdout, &doc)
 	if len(doc.Sums) < 4 || doc.Profile != "cordum/approval" {
 		t.Errorf("document: %+v", doc)
 	}
@@ -209,7 +206,7 @@ slos:
 	}
 	for _, strict := range []bool{false, true} {
 		var doc validateDoc
-		out := tryIn(t, dir, slices.Concat([]string{"validate", "-o", "json", "lints.yaml"}, map[bool][]string{true: {"--strict"}}[strict])...)
+		out := tryIn(t, dir, slices.Concat([]string{"validate", "-f", "json", "lints.yaml"}, map[bool][]string{true: {"--strict"}}[strict])...)
 		decode(t, out.stdout, &doc)
 		if f := doc.Files[0]; f.OK == strict || len(f.Warnings) != 4 || f.Warnings[2].File != "sheet.yaml" || f.Warnings[0].Line != 9 || f.Warnings[0].Rule != "L1" {
 			t.Errorf("document, strict %t: %+v", strict, f)

@@ -26,11 +26,17 @@ func newExportCmd(io streams) *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 	}
 	cmd.AddCommand(
-		newExportRulesCmd(io, deploy.RulesForm{}, "prometheus-rules", "Print recording and alerting rules for Prometheus"),
-		newExportRulesCmd(io, deploy.RulesForm{AlertsOnly: true}, "alerts", "Print the same alerts without recording rules: each stands alone"),
-		newExportDashboardCmd(io), newExportMappingCmd(io), newExportCICmd(io),
+		newExportAlertsCmd(io), newExportDashboardCmd(io), newExportMappingCmd(io), newExportCICmd(io),
 		newExportDeploymentCmd(io), newExportRBACCmd(io), newExportJobCmd(io), newExportCronJobCmd(io), newExportKustomizeCmd(io), newExportHelmCmd(io),
 		newExportServerCmd(io), newExportToxiproxyCmd(io))
+	for _, sub := range cmd.Commands() {
+		if strings.Contains(sub.Use, "FILE|NAME") && sub.ValidArgsFunction == nil {
+			sub.ValidArgsFunction = completed(scenarioNames)
+		}
+		if sub.Flags().Lookup("dir") == nil { // of those that write a folder
+			fileFlag(sub, io)
+		}
+	}
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		var kinds []string
 		for _, sub := range cmd.Commands() {
@@ -47,18 +53,26 @@ func newExportCmd(io streams) *cobra.Command {
 // metricsFlag adds --metrics, whose value names a mapping.
 func metricsFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("metrics", deploy.MappingNames()[0],
-		"whose metrics: "+strings.Join(deploy.MappingNames(), ", ")+", or a mapping FILE of your own (see export metrics-mapping)")
+		"whose metrics: "+strings.Join(deploy.MappingNames(), ", ")+", or a mapping FILE of your own (see export mapping)")
 }
 
-func newExportRulesCmd(io streams, form deploy.RulesForm, use, short string) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Example: "  lockdrill export " + use + "\n  lockdrill export " + use + " --metrics cordum", Args: cobra.NoArgs}
+func newExportAlertsCmd(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "alerts",
+		Short:   "Print alerting rules for Prometheus: each stands alone",
+		Example: "  lockdrill export alerts\n  lockdrill export alerts --metrics cordum\n  lockdrill export alerts --recording -o rules.yaml",
+		Args:    cobra.NoArgs,
+	}
 	metrics := metricsFlag(cmd)
+	form := deploy.RulesForm{}
+	recording := cmd.Flags().Bool("recording", false, "with the recording rules that dashboards share, and alerts on them")
 	cmd.Flags().BoolVar(&form.Resource, "resource", false, "as a PrometheusRule resource of the Prometheus operator")
 	cmd.Flags().Float64Var(&form.TimeScale, "time-scale", 1, "for a drill at this time_scale: multiplies windows, for and thresholds that are times")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if form.TimeScale <= 0 || form.TimeScale > 1 {
 			return usagef("--time-scale %g: want more than 0 and at most 1, like the time_scale of an experiment", form.TimeScale)
 		}
+		form.AlertsOnly = !*recording
 		return exportFor(io, *metrics, func(m *deploy.Mapping) ([]byte, []deploy.Dropped, error) { return deploy.Rules(m, form) })
 	}
 	return cmd
@@ -66,9 +80,9 @@ func newExportRulesCmd(io streams, form deploy.RulesForm, use, short string) *co
 
 func newExportDashboardCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "grafana-dashboard",
+		Use:     "dashboard",
 		Short:   "Print a Grafana dashboard of locks and drills, with annotations where faults were active",
-		Example: "  lockdrill export grafana-dashboard",
+		Example: "  lockdrill export dashboard",
 		Args:    cobra.NoArgs,
 	}
 	metrics := metricsFlag(cmd)
@@ -78,16 +92,16 @@ func newExportDashboardCmd(io streams) *cobra.Command {
 
 func newExportMappingCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "metrics-mapping",
+		Use:     "mapping",
 		Short:   "Print a mapping from the signals of the alerts to metric names, to edit for yours",
-		Example: "  lockdrill export metrics-mapping",
+		Example: "  lockdrill export mapping",
 		Args:    cobra.NoArgs,
 	}
 	from := cmd.Flags().String("metrics", deploy.MappingNames()[0], "which of "+strings.Join(deploy.MappingNames(), ", "))
 	cmd.RunE = func(*cobra.Command, []string) error {
 		data, ok := deploy.MappingSource(*from)
 		if !ok {
-			return usagef("lockdrill export metrics-mapping: no mapping %q%s; there are %s", *from, didYouMean(*from, deploy.MappingNames()), strings.Join(deploy.MappingNames(), ", "))
+			return usagef("lockdrill export mapping: no mapping %q%s; there are %s", *from, didYouMean(*from, deploy.MappingNames()), strings.Join(deploy.MappingNames(), ", "))
 		}
 		_, err := io.Out.Write(data)
 		return err
@@ -152,6 +166,12 @@ func newExportCICmd(out streams) *cobra.Command {
 		Example: "  lockdrill export ci github\n  lockdrill export ci gitlab first-drill --on-inconclusive pass\n" +
 			"  lockdrill export ci github first-drill --schedule \"17 5 * * 1\" --approve production",
 		Args: cobra.RangeArgs(1, 2),
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return completed(deploy.CISystems)(cmd, args, begun)
+		}
+		return completed(scenarioNames)(cmd, args, begun)
 	}
 	onInconclusive := cmd.Flags().String("on-inconclusive", "fail", "what an inconclusive drill does to the job: fail or pass")
 	schedule := cmd.Flags().String("schedule", "", `when (github, gitlab, jenkins): five fields of cron in numbers, "17 5 * * 1"`)

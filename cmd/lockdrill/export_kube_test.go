@@ -328,7 +328,7 @@ func TestExportedRunsAreBroughtToTheServer(t *testing.T) {
 	service := decoded[corev1.Service](t, docs["Service"])
 	url := fmt.Sprintf("http://%s.%s:%d", service.Name, service.Namespace, service.Spec.Ports[0].Port)
 	args := templateOf(t, exported(t, dir, "job", "drill.yaml", "--upload", url)["Job"]).Spec.Containers[0].Args
-	run := newRunCmd(streams{})
+	run := newRunCmd(streams{Out: &sink{}})
 	if err := run.ParseFlags(args[1:]); err != nil || run.Flags().Lookup("upload").Value.String() != url {
 		t.Errorf("%q: %v", args, err)
 	}

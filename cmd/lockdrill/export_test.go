@@ -82,13 +82,13 @@ func TestExportMisuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"export":                                                    `lockdrill export: which kind\? There are alerts, ci, cronjob, deployment, `,
+		"export":                                                    `lockdrill export: which kind\? There are alerts, ci, cronjob, dashboard, deployment, `,
 		"export alert":                                              `lockdrill export: unknown kind "alert", did you mean "alerts"\?; there are `,
 		"export alerts --metrics lockcor":                           `lockcor: read: no such file or directory; shipped mappings are lockcore, cordum, did you mean "lockcore"\?`,
 		"export alerts --metrics folder":                            `folder: read: is a directory`,
 		"export alerts --metrics bad.yaml":                          `bad.yaml: signals.abandonned: unknown signal, did you mean "abandoned"\?`,
 		"export alerts --metrics useless.yaml":                      `useless.yaml: no rule has the signals that it needs`,
-		"export metrics-mapping --metrics x":                        `lockdrill export metrics-mapping: no mapping "x"`,
+		"export mapping --metrics x":                                `lockdrill export mapping: no mapping "x"`,
 		"export alerts x":                                           `lockdrill export alerts: unknown command "x"`,
 		"export ci":                                                 `lockdrill export ci: no argument given, usage: lockdrill export ci `,
 		"export ci gitlub":                                          `lockdrill export ci: unknown system "gitlub", did you mean "github"\?; there are argo-rollouts, github, `,

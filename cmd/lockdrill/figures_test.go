@@ -21,7 +21,7 @@ func TestLivePlanRehearsalAndJudgeGiveTheSameFigures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rehearsed := try(t, "rehearse", info.Name, "--seeds", "2", "-o", "json")
+		rehearsed := try(t, "rehearse", info.Name, "--seeds", "2", "-f", "json")
 		if rehearsed.stdout == "" { // such as a system of somebody's own
 			continue
 		}

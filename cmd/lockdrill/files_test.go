@@ -25,14 +25,14 @@ func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, real, []byte(strings.Repeat("an earlier and longer text\n", 1000)))
-	want := tryIn(t, dir, "report", run, "-f", "md").stdout
-	if got := tryIn(t, dir, "report", run, "-f", "md", "-o", "link"); got.code != verdict.ExitPass || string(read(t, real)) != want {
+	want := tryIn(t, dir, "judge", run, "-f", "md").stdout
+	if got := tryIn(t, dir, "judge", run, "-f", "md", "-o", "link"); got.code != verdict.ExitPass || string(read(t, real)) != want {
 		t.Errorf("through a link: %+v, and it holds\n%.300s", got, read(t, real))
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link is no link any more: %v, %v", info, err)
 	}
-	if got := tryIn(t, dir, "report", run, "-f", "md", "-o", "pipe"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "a pipe that nobody reads") {
+	if got := tryIn(t, dir, "judge", run, "-f", "md", "-o", "pipe"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "a pipe that nobody reads") {
 		t.Errorf("a pipe that nobody reads: %+v", got)
 	}
 	for _, args := range [][]string{{"judge", run, "--result-file", "pipe"}, {"run", "nobody", "--result-file", "pipe"}, {"run", "nobody", "--junit", "pipe"}} {
@@ -86,7 +86,7 @@ func TestAFullDiskLeavesNothingToRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ blocks, want string }{{"0", earlier}, {"1", ""}} { // nothing of it was written, or a part
-		if got := full(c.blocks, "report", run, "-f", "md", "-o", "link"); got.code == verdict.ExitPass || !strings.Contains(got.stderr, "file too large") {
+		if got := full(c.blocks, "judge", run, "-f", "md", "-o", "link"); got.code == verdict.ExitPass || !strings.Contains(got.stderr, "file too large") {
 			t.Errorf("%+v", got)
 		}
 		if got := string(read(t, filepath.Join(dir, "real"))); got != c.want {
@@ -144,7 +144,7 @@ func TestAVerdictThatCannotBeWritten(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(run, verdictFile), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got := tryIn(t, dir, "judge", run); got.code != verdict.ExitError || got.stdout != "" || !strings.Contains(got.stderr, "to see it now, lockdrill report ") {
+	if got := tryIn(t, dir, "judge", run); got.code != verdict.ExitError || got.stdout != "" || !strings.Contains(got.stderr, "to see it now, judge a copy") {
 		t.Errorf("%+v", got)
 	}
 	if _, err := os.Stat(filepath.Join(run, fullReport())); err == nil {

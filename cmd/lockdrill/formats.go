@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/lockdrill/lockdrill/reports"
 )
 
@@ -32,8 +30,7 @@ func formats() []format {
 		{"junit", "junit.xml", "a testcase an SLO, for CI", file(reports.JUnit)},
 		{"prom", "metrics.prom", "metrics in Prometheus' text format", file(func(w io.Writer, r reports.Run) error { return reports.MetricsOf(r).Write(w) })},
 		{"postmortem-md", "", "the skeleton of a post-mortem, measured parts filled in", reports.Postmortem},
-		{"text", "", "all that was measured, as text", func(w io.Writer, r reports.Run, o reports.Options) error {
-			o.Verbose = true
+		{"text", "", "the answers, as text; with --verbose all that was measured", func(w io.Writer, r reports.Run, o reports.Options) error {
 			return reports.Terminal(w, r.Judgement, o)
 		}},
 		{"json", "", "verdict.json", file(writeVerdict)},
@@ -95,53 +92,4 @@ func writeReports(stderr io.Writer, dir string, r reports.Run) {
 	if len(failed) > 0 {
 		fmt.Fprintf(stderr, "lockdrill: %s not written; the verdict stands, and lockdrill judge %s writes them anew\n", strings.Join(failed, ", "), fromHere(dir))
 	}
-}
-
-func newReportCmd(io streams) *cobra.Command {
-	var name, out, baseline string
-	var allow []string
-	cmd := &cobra.Command{
-		Use:     "report DIR",
-		Short:   "Make a report of a stored run",
-		Example: "  lockdrill report latest\n  lockdrill report latest -f postmortem-md -o postmortem.md\n  lockdrill report runs/latest -f csv",
-		Args:    cobra.ExactArgs(1),
-	}
-	var long strings.Builder
-	long.WriteString("report judges a stored run again, as judge does, and writes one report. It changes nothing in the folder of the run. DIR is a\n" +
-		"folder, or the name of one in runs/ (such as latest).\nExit status 0: the report was written, whatever the verdict says. A gate asks judge.\n\nFormats:\n")
-	for _, f := range formats() {
-		fmt.Fprintf(&long, "  %-14s %s\n", f.name, f.what)
-	}
-	cmd.Long = strings.TrimRight(long.String(), "\n")
-	cmd.Flags().StringVarP(&name, "format", "f", "text", "what to write: "+strings.Join(formatNames(), ", "))
-	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write (default standard output)")
-	cmd.Flags().StringVar(&baseline, "baseline", "", "html: hold the run beside these, as BASE of compare")
-	cmd.Flags().StringSliceVar(&allow, "allow-different", nil, "html: settings in which those may differ, as of compare")
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		all := formats()
-		at := slices.IndexFunc(all, func(f format) bool { return f.name == name })
-		if at < 0 {
-			return usagef("lockdrill report: unknown format %q%s; formats are %s", name, didYouMean(name, formatNames()), strings.Join(formatNames(), ", "))
-		}
-		dir := runFolder(args[0])
-		r, err := readRun(io.Err, dir, judgesAnew)
-		if err != nil {
-			return err
-		}
-		if r.Baseline, err = besideBaseline(io.Err, name, baseline, allow, dir); err != nil {
-			return err
-		}
-		if out == "" {
-			return all[at].write(io.Out, r, placed(lookOf(io.Out), fromHere(dir), r))
-		}
-		var b bytes.Buffer
-		if err := all[at].write(&b, r, placed(reports.Options{}, fromHere(dir), r)); err != nil {
-			return err
-		}
-		if err := writeAtomically(out, b.Bytes()); err != nil {
-			return usagef("%w", err)
-		}
-		return nil
-	}
-	return cmd
 }

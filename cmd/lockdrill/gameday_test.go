@@ -35,7 +35,7 @@ func TestLiveGameDayIsResumed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := lockdrill("gameday", "day.yaml", "--out", "day", "--who", "ada")
+	cmd := lockdrill("run", "day.yaml", "--out", "day", "--who", "ada")
 	cmd.Dir = dir
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -56,10 +56,10 @@ func TestLiveGameDayIsResumed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "other.yaml"), []byte(shortDay+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := tryIn(t, dir, "gameday", "other.yaml", "--resume", "day"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "another sheet") {
+	if got := tryIn(t, dir, "run", "other.yaml", "--resume", "day"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "another sheet") {
 		t.Errorf("another sheet: %+v", got)
 	}
-	got := tryIn(t, dir, "gameday", "day.yaml", "--resume", "day", "--who", "ben")
+	got := tryIn(t, dir, "run", "day.yaml", "--resume", "day", "--who", "ben")
 	var doc gameday.Document
 	data, err := os.ReadFile(filepath.Join(day, gameday.JSONFile))
 	if err != nil || json.Unmarshal(data, &doc) != nil || doc.SchemaVersion != 1 || len(doc.Steps) != 2 {
@@ -78,8 +78,11 @@ func TestLiveGameDayIsResumed(t *testing.T) {
 	if left := tryIn(t, dir, "recover", filepath.Join("day", drill.Aborted[0])); left.code != verdict.ExitPass {
 		t.Errorf("left behind: %+v", left)
 	}
-	if got := tryIn(t, dir, "gameday", "note", "day", "the pager | was <silent>", "--who", "eve"); got.code != verdict.ExitPass {
-		t.Errorf("note: %+v", got)
+	if err := os.WriteFile(filepath.Join(day, gameday.NotesFile), []byte("the pager |\nwas <silent>\n\neve was there\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := tryIn(t, dir, "judge", "day"); got.code != doc.ExitCode {
+		t.Errorf("the report made anew: %+v", got)
 	}
 	for _, name := range []string{gameday.PageFile, gameday.TextFile, gameday.JSONFile} {
 		if text := string(read(t, filepath.Join(day, name))); !strings.Contains(text, "eve") || strings.Contains(text, "<silent>") && name == gameday.PageFile {
@@ -99,12 +102,12 @@ func TestGameDayRefusesBeforeAnythingStarts(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"people.yaml": "there is no terminal", "missing.yaml": "good.yaml: read", "bad.yaml": "bad.yaml:5:1", "absent.yaml": "first-gameday",
-		"first-gameday --resume .": "not the folder of a game day", "--from-sheet first-drill": "policy_sheet",
+		"people.yaml": "there is no terminal", "missing.yaml": "good.yaml: read", "bad.yaml": "bad.yaml:5:1", "absent.yaml": "no such file",
+		"first-gameday --resume .": "not the folder of a game day", "first-gameday --junit x.xml": "--junit does not go with it", "first-gameday first-drill": "run alone", "first-drill --who me": "first-drill is none",
 	} {
-		got := tryIn(t, dir, append([]string{"gameday"}, strings.Fields(args)...)...)
+		got := tryIn(t, dir, append([]string{"run"}, strings.Fields(args)...)...)
 		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, want) {
-			t.Errorf("gameday %s: %+v, want %q", args, got, want)
+			t.Errorf("run %s: %+v, want %q", args, got, want)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "gamedays")); err == nil {

@@ -69,7 +69,7 @@ func TestARunWithoutAVerdictIsToldToTheGate(t *testing.T) {
 		{[]string{refused}, "refused", verdict.ExitRefused},
 		{[]string{bad}, "usage", verdict.ExitUsage},
 		{[]string{good, refused}, "refused", verdict.ExitRefused},
-		{[]string{good, "-o", "json", refused}, "usage", verdict.ExitUsage},
+		{[]string{good, "-f", "json", refused}, "usage", verdict.ExitUsage},
 		{[]string{good, "--out", ""}, "usage", verdict.ExitUsage},
 	} {
 		write(t, filepath.Join(dir, "word"), []byte("pass"))
@@ -119,8 +119,8 @@ func TestAFlagThatNamesNothing(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"run first-drill --out", "run first-drill --result-file", "run first-drill --junit", "run first-drill --metrics-file", "run first-drill --pushgateway",
-		"run first-drill --summary-configmap", "plan first-drill --kubeconfig", "rehearse first-drill --out", "judge x --result-file", "report x --output",
-		"report x --baseline", "tune --from", "tune --p99 1s --jitter 1s --write", "proxy --api", "proxy --listen", "proxy --rules", "proxy --ca",
+		"run first-drill --summary-configmap", "plan first-drill --kubeconfig", "rehearse first-drill --out", "judge x --result-file", "judge x --output",
+		"judge x --against", "tune --from", "tune --p99 1s --jitter 1s --write", "proxy --api", "proxy --listen", "proxy --rules", "proxy --ca",
 		"worker --join", "export kustomize first-drill --dir",
 	} {
 		words := strings.Fields(args)

@@ -304,7 +304,7 @@ func TestAPlanShowsThePods(t *testing.T) {
 			t.Errorf("the plan does not say %q:\n%s", want, got.stdout)
 		}
 	}
-	got = tryIn(t, dir, append([]string{"plan", "guarded.yaml", "-o", "json"}, podFlags...)...)
+	got = tryIn(t, dir, append([]string{"plan", "guarded.yaml", "-f", "json"}, podFlags...)...)
 	var plan struct {
 		Pods []struct{ Name, UID, Node, Phase string }
 	}

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/runs"
@@ -60,51 +61,57 @@ func (s *selection) takes(o *compare.Observed) bool {
 
 func newHistoryCmd(io streams) *cobra.Command {
 	var of selection
-	var format, out, start string
+	var start string
 	var pool bool
+	var result resultFile
+	var onInconclusive inconclusiveAs
 	cmd := &cobra.Command{
 		Use:   "history [DIR...]",
-		Short: "Show what runs have said over weeks",
+		Short: "Show what runs have said over weeks, or judge them together",
 		Long: "history lists the runs in folders of runs (default runs), by experiment and start: their verdicts, their labels, what changed\n" +
 			"from one to the next, and how the runs with one set of labels compare with those before. It reads each run once and keeps what\n" +
 			"it said in an index beside the runs (" + runs.File + "). You may delete the index at any time.\n\n" +
-			"Exit status 0: the list was written, whatever the verdicts say. With --pool it is the status of judge --pool.",
-		Example: "  lockdrill run first-drill --label release=1.4\n  lockdrill history runs\n  lockdrill history runs -f html -o history.html",
+			"Exit status 0: the list was written, whatever the verdicts say.\n\n" +
+			"With --pool the runs are judged together: percentiles of takeover and tick gap over all of them. A p95 needs some 72 kills that\n" +
+			"keep it; one night rarely gives so many. A row passes only if it was settled before the runs which of them belong together: by\n" +
+			"their label, or by a start that --start wrote down. DIR may then be the folder of a run as well. Exit status: that of the verdict.",
+		Example: "  lockdrill run first-drill --label release=1.4\n  lockdrill history runs\n  lockdrill history runs -f html -o history.html\n  lockdrill history --pool --label release=1.4",
 	}
+	format := formFlags(cmd, io, outputHTML)
 	of.flags(cmd.Flags())
-	cmd.Flags().StringVarP(&format, "format", "f", "text", "what to write: text, html or json")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write (default standard output)")
-	cmd.Flags().BoolVar(&pool, "pool", false, "judge the runs together as well, as judge --pool does")
-	cmd.Flags().StringVar(&start, "start", "", "write down that a pool of this name begins now: judge --pool --since NAME takes the runs from here on")
+	cmd.Flags().BoolVar(&pool, "pool", false, "judge the runs together")
+	cmd.Flags().StringVar(&of.start, "since", "", "--pool: only runs since the start that --start NAME wrote down")
+	cmd.Flags().StringVar(&start, "start", "", "write down that a pool of this name begins now: --pool --since NAME takes the runs from here on")
+	result.flag(cmd.Flags())
+	onInconclusive.flag(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := onInconclusive.check(); err != nil {
+			return err
+		}
+		if err := errors.Join(namesNothing(cmd), result.claim()); err != nil {
+			return err
+		}
 		if len(args) == 0 {
 			args = []string{runsFolder}
 		}
+		code, err := verdict.ExitPass, error(nil)
 		switch {
-		case !slices.Contains([]string{"text", "html", "json"}, format):
-			return usagef("-f %s: must be text, html or json", format)
-		case pool && format == "html":
-			return usagef("--pool goes with -f text and -f json")
+		case pool && (*format == outputHTML || start != ""):
+			err = usagef("lockdrill history: --pool goes with -f text and -f json, and without --start")
+		case !pool && (result != "" || onInconclusive != "" || of.start != ""):
+			err = usagef("lockdrill history: --since, --result-file and --on-inconclusive go with --pool")
+		case pool:
+			code, err = judgePool(io, args, of, *format)
 		case start != "":
-			return noteStarts(io, args, start)
+			err = noteStarts(io, args, start)
+		default:
+			err = writeArchive(cmd.Context(), io, args, of, *format)
 		}
-		seen, all, err := archived(cmd.Context(), io, args, of)
+		result.write(io.Err, cmp.Or(codeOf(err), code))
 		if err != nil {
 			return err
 		}
-		a := compare.ArchiveOf(seen, compare.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance})
-		a.Unread = append(a.Unread, all...)
-		if err := writeArchive(io, a, format, out); err != nil || !pool {
-			return err
-		}
-		p, err := poolOf(io, args, of)
-		if err != nil {
-			return err
-		}
-		if err := printPool(io, p, format == "json"); err != nil {
-			return err
-		}
-		return status(p.ExitCode)
+		return status(onInconclusive.code(io.Err, code))
 	}
 	return cmd
 }
@@ -114,7 +121,7 @@ func noteStarts(io streams, dirs []string, name string) error {
 		if err := runs.NoteStart(dir, name, time.Now()); err != nil {
 			return usagef("%w", err)
 		}
-		fmt.Fprintf(io.Out, "%s: pool %s begins now; lockdrill judge --pool %s --since %s judges the runs from here on together\n", dir, name, dir, name)
+		fmt.Fprintf(io.Out, "%s: pool %s begins now; lockdrill history --pool %s --since %s judges the runs from here on together\n", dir, name, dir, name)
 	}
 	return nil
 }
@@ -168,40 +175,30 @@ func observe(io streams, dir string) (*compare.Observed, error) {
 	return o, nil
 }
 
-func writeArchive(io streams, a *compare.Archive, format, out string) error {
-	var b bytes.Buffer
-	var err error
-	switch {
-	case format == "json":
-		err = writeJSON(&b, a)
-	case format == "html":
+func writeArchive(ctx context.Context, io streams, dirs []string, of selection, format output) error {
+	seen, all, err := archived(ctx, io, dirs, of)
+	if err != nil {
+		return err
+	}
+	a := compare.ArchiveOf(seen, compare.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance})
+	a.Unread = append(a.Unread, all...)
+	switch format {
+	case outputJSON:
+		return writeJSON(io.Out, a)
+	case outputHTML:
 		base := "."
-		if out != "" {
-			base = filepath.Dir(out)
+		if to, ok := io.Out.(*sink); ok {
+			base = filepath.Dir(to.path)
 		}
-		err = reports.ArchivePage(&b, a, func(folder string) string {
+		return reports.ArchivePage(io.Out, a, func(folder string) string {
 			path := filepath.Join(folder, fullReport())
 			if rel, err := filepath.Rel(absolute(base), absolute(path)); err == nil {
 				path = rel
 			}
 			return filepath.ToSlash(path)
 		})
-	case out != "":
-		err = reports.Archive(&b, a, reports.Options{})
-	default:
-		return reports.Archive(io.Out, a, lookOf(io.Out))
 	}
-	if err != nil {
-		return err
-	}
-	if out == "" {
-		_, err = io.Out.Write(b.Bytes())
-		return err
-	}
-	if err := writeAtomically(out, b.Bytes()); err != nil {
-		return usagef("%w", err)
-	}
-	return nil
+	return reports.Archive(io.Out, a, lookOf(io.Out))
 }
 
 func absolute(path string) string {
@@ -263,23 +260,16 @@ func poolOf(io streams, args []string, of selection) (*compare.Pooled, error) {
 	return compare.Pool(pooled, pool), nil
 }
 
-func printPool(io streams, p *compare.Pooled, asJSON bool) error {
-	if asJSON {
-		return writeJSON(io.Out, p)
-	}
-	return reports.Pool(io.Out, p, lookOf(io.Out))
-}
-
-// judgePool is judge --pool.
-func judgePool(io streams, args []string, of selection, asJSON bool, result *resultFile, as inconclusiveAs) error {
+// judgePool is history --pool.
+func judgePool(io streams, args []string, of selection, format output) (int, error) {
 	p, err := poolOf(io, args, of)
 	if err != nil {
-		result.write(io.Err, codeOf(err))
-		return err
+		return 0, err
 	}
-	result.write(io.Err, p.ExitCode)
-	if err := unlessUnread(printPool(io, p, asJSON)); err != nil {
-		return err
+	if format == outputJSON {
+		err = writeJSON(io.Out, p)
+	} else {
+		err = reports.Pool(io.Out, p, lookOf(io.Out))
 	}
-	return status(as.code(io.Err, p.ExitCode))
+	return p.ExitCode, unlessUnread(err)
 }

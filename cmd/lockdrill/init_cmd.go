@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/draft"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // draftFlags say what is known of a system before it was watched.
@@ -64,7 +65,7 @@ func newInitCmd(io streams) *cobra.Command {
 		Short: "Write a first experiment for your service",
 		Long: "init writes an experiment with comments, and beside it the schema that editors read. You say what you know by flags. On a\n" +
 			"terminal it asks for what is missing, and it marks what it had to assume with CHECK. With --from it starts from a shipped\n" +
-			"scenario. FILE is NAME.lockdrill.yaml by default. lockdrill watch --draft FILE writes such a file from a running service.",
+			"scenario, under the name of the file. FILE is NAME.lockdrill.yaml by default. lockdrill watch --draft FILE writes such a file from a running service.",
 		Example: `  lockdrill init --redis redis://127.0.0.1:6379 --lock leader=sched:leader --ttl 60s --renew-every 20s --match 'scheduler\.py'
   lockdrill init --from first-drill mine.lockdrill.yaml`,
 		Args: cobra.MaximumNArgs(1),
@@ -81,13 +82,15 @@ func newInitCmd(io streams) *cobra.Command {
 	flags.StringVar(&profile, "profile", "", "a shipped policy instead of these times: "+strings.Join(experiments.ProfileNames(), ", "))
 	flags.StringVar(&stream, "effects-stream", "", "Redis stream that tells of the jobs under the job lock")
 	flags.StringVar(&mapped, "effects-map", "job=job,state=state,terminal=SUCCEEDED|FAILED", "which field of the stream means what")
+	_ = cmd.RegisterFlagCompletionFunc("from", completed(scenarioNames))
+	_ = cmd.RegisterFlagCompletionFunc("profile", completed(experiments.ProfileNames))
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		file := fileOr(args, f.Name, from, "my-service")
 		if err := notThere(file, f.force); err != nil {
 			return err
 		}
 		if from != "" {
-			return copyScenario(io, from, f.Name, file, f.force)
+			return copyScenario(io, from, nameFor(f.Name, file), file, f.force)
 		}
 		if err := f.times(ttl, renew, poll, profile, locks, leases); err != nil {
 			return err
@@ -204,14 +207,20 @@ func (f *draftFlags) told(stream, mapped string) error {
 
 // writeDraft writes a draft and the schema beside it.
 func writeDraft(io streams, d *draft.Draft, file string, force bool) error {
-	if d.Name == "" {
-		d.Name = draft.NameOf(strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), ".lockdrill"))
-	}
+	d.Name = nameFor(d.Name, file)
 	data, err := d.Text()
 	if err != nil {
 		return usagef("%s would be no experiment:\n%w", file, err)
 	}
 	return writeFirst(io, file, data, force)
+}
+
+// nameFor is the name of a new experiment: the one that was given, else its file's.
+func nameFor(name, file string) string {
+	if name != "" {
+		return name
+	}
+	return draft.NameOf(strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), ".lockdrill"))
 }
 
 var nameLine = regexp.MustCompile(`(?m)^name: .*$`)
@@ -222,9 +231,7 @@ func copyScenario(io streams, from, name, file string, force bool) error {
 	if err != nil {
 		return err
 	}
-	if name != "" {
-		data = nameLine.ReplaceAll(data, []byte("name: "+name))
-	}
+	data = nameLine.ReplaceAll(data, []byte("name: "+name))
 	if !strings.Contains(string(data), "# yaml-language-server:") {
 		data = append([]byte(experiments.Modeline), data...)
 	}
@@ -242,7 +249,11 @@ func writeFirst(io streams, file string, data []byte, force bool) error {
 	if err := writeAtomically(file, data); err != nil {
 		return usagef("%w", err)
 	}
-	fmt.Fprintf(io.Err, "wrote %s; next: lockdrill validate %s\n", file, file)
+	if n := experiments.UnsaidIn(data); n > 0 {
+		fmt.Fprintf(io.Err, "wrote %s; next: say what %s (%s...), then lockdrill validate %s\n", file, figures.Plural(n, "value")+" must be", experiments.Unsaid, file)
+	} else {
+		fmt.Fprintf(io.Err, "wrote %s; next: lockdrill validate %s\n", file, file)
+	}
 	schema := filepath.Join(filepath.Dir(file), experiments.SchemaFile)
 	if _, err := os.Lstat(schema); !errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -34,7 +34,8 @@ func TestInitWritesWhatValidates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := experiments.Parse(file, data); err != nil || !strings.HasPrefix(string(data), experiments.Modeline) {
+		unsaid := experiments.UnsaidIn(data) > 0
+		if _, err := experiments.Parse(file, data); (err != nil) != unsaid || !strings.HasPrefix(string(data), experiments.Modeline) {
 			t.Errorf("init %s: %v\n%s", args, err, data)
 		}
 		if got := tryIn(t, dir, command...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, file+" is there already") {
@@ -49,6 +50,12 @@ func TestInitWritesWhatValidates(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, experiments.SchemaFile)); err != nil {
 		t.Error(err)
+	}
+	if got := tryIn(t, dir, "validate", "e.lockdrill.yaml"); got.code != verdict.ExitUsage || strings.Count(got.stderr, "still to be said") != 2 {
+		t.Errorf("a draft with what nobody said: %+v", got)
+	}
+	if got := tryIn(t, dir, "init", "--from", "first-drill", "mine.lockdrill.yaml"); got.code != verdict.ExitPass || !strings.Contains(string(read(t, filepath.Join(dir, "mine.lockdrill.yaml"))), "\nname: mine\n") {
+		t.Errorf("init --from has the name of its scenario: %+v", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,57 +27,93 @@ const (
 )
 
 func newJudgeCmd(io streams) *cobra.Command {
+	j := judgeCmd{format: outputText}
 	cmd := &cobra.Command{
-		Use:   "judge DIR",
-		Short: "Judge a stored run again, or many together",
-		Long: "judge reads experiment.yaml and history.jsonl in the folder of a run. It writes verdict.json and the reports anew, byte for byte\n" +
-			"the same for the same two files. If it refuses the files, it renames the verdict of an earlier judgement, so that nobody takes\n" +
-			"that verdict for theirs. DIR is a folder, or the name of one in runs/ (such as latest).\n\n" +
-			"With --pool, DIR is a folder of runs, or several of them. Percentiles of takeover and tick gap are judged over all runs together,\n" +
-			"and nothing is written. A p95 needs some 72 kills that keep it; one night rarely gives so many. A row passes only if it was\n" +
-			"settled before the runs which of them belong together: by their label, or by a start that history --start wrote down.",
-		Example: "  lockdrill judge latest\n  lockdrill judge --pool runs --label release=1.4",
-		Args:    cobra.MinimumNArgs(1),
+		Use:     "judge DIR",
+		Short:   "Judge a stored run again, and report on it",
+		Example: "  lockdrill judge latest\n  lockdrill judge latest -f postmortem-md -o postmortem.md\n  lockdrill judge runs/latest -f html -o release.html --against runs-1.3",
+		Args:    cobra.ExactArgs(1),
 	}
-	format := outputFlag(cmd.Flags())
-	var verbose bool
-	verboseFlag(cmd.Flags(), &verbose)
-	var result resultFile
-	result.flag(cmd.Flags())
-	var onInconclusive inconclusiveAs
-	onInconclusive.flag(cmd.Flags())
-	var of selection
-	pool := cmd.Flags().Bool("pool", false, "judge the runs in DIR... together")
-	of.flags(cmd.Flags())
-	cmd.Flags().StringVar(&of.start, "since", "", "--pool: only runs since the start that history --start NAME wrote down")
+	var long strings.Builder
+	long.WriteString("judge reads experiment.yaml and history.jsonl in the folder of a run. It writes verdict.json and the reports anew, byte for byte\n" +
+		"the same for the same two files. If it refuses the files, it renames the verdict of an earlier judgement, so that nobody takes\n" +
+		"that verdict for theirs. DIR is a folder, or the name of one in runs/ (such as latest). Of a game day it makes the report anew,\n" +
+		"with what people have written into notes.md.\n\nExit status: that of the verdict.\n\nFormats:\n")
+	var names []output
+	for _, f := range formats() {
+		fmt.Fprintf(&long, "  %-14s %s\n", f.name, f.what)
+		names = append(names, output(f.name))
+	}
+	cmd.Long = strings.TrimRight(long.String(), "\n")
+	flags := cmd.Flags()
+	flags.VarP(formValue{&j.format, names}, "format", "f", "form of the result")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
+	fileFlag(cmd, io)
+	verboseFlag(flags, &j.verbose)
+	flags.StringVar(&j.against, "against", "", "html: hold the run beside these, as BASE of compare")
+	flags.StringSliceVar(&j.allow, "allow-different", nil, "html: settings in which those may differ, as of compare")
+	j.result.flag(flags)
+	j.onInconclusive.flag(flags)
+	j.upload.flags(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := onInconclusive.check(); err != nil {
+		if err := j.onInconclusive.check(); err != nil {
 			return err
 		}
-		if err := errors.Join(namesNothing(cmd), result.claim()); err != nil {
+		if err := errors.Join(namesNothing(cmd), j.result.claim()); err != nil {
 			return err
 		}
-		if *pool {
-			return judgePool(io, args, of, *format == outputJSON, &result, onInconclusive)
-		}
-		if len(args) > 1 || of.start != "" || of.experiment != "" || len(of.labels.Labels) > 0 {
-			err := usagef("lockdrill judge: several folders, --label, --experiment and --since go with --pool; see lockdrill judge --help")
-			result.write(io.Err, codeOf(err))
-			return err
-		}
-		dir := runFolder(args[0])
-		r, err := judgeDir(io.Err, dir)
+		code, err := j.run(io, runFolder(args[0]))
+		j.result.write(io.Err, cmp.Or(codeOf(err), code))
 		if err != nil {
-			result.write(io.Err, codeOf(err))
 			return err
 		}
-		result.write(io.Err, r.Judgement.ExitCode)
-		if err := printJudgement(io, *format, verbose, dir, r); err != nil {
-			return err
-		}
-		return status(onInconclusive.code(io.Err, r.Judgement.ExitCode))
+		return status(j.onInconclusive.code(io.Err, code))
 	}
 	return cmd
+}
+
+// judgeCmd is what was asked of judge.
+type judgeCmd struct {
+	format         output
+	verbose        bool
+	against        string
+	allow          []string
+	result         resultFile
+	onInconclusive inconclusiveAs
+	upload         uploadFlags
+}
+
+func (j *judgeCmd) run(io streams, dir string) (int, error) {
+	if err := errors.Join(j.upload.check(), j.comparable(dir)); err != nil {
+		return 0, err
+	}
+	if isGameDay(dir) {
+		return judgeGameDay(io, dir, j.format)
+	}
+	r, err := judgeDir(io.Err, dir)
+	if err != nil {
+		return 0, err
+	}
+	if j.against != "" {
+		if r.Baseline, err = besideBaseline(io.Err, j.against, j.allow, dir); err != nil {
+			return 0, err
+		}
+	}
+	if err := j.upload.bring(io.Err, r.Judgement.Run.ID, dir); err != nil {
+		fmt.Fprintf(io.Err, "lockdrill: --upload: %s; the verdict stands\n", reports.Harmless(err.Error()))
+	}
+	return r.Judgement.ExitCode, printJudgement(io, j.format, j.verbose, dir, r)
+}
+
+// comparable refuses a comparison that no form but the page shows.
+func (j *judgeCmd) comparable(dir string) error {
+	switch {
+	case j.against == "" && j.allow != nil:
+		return usagef("lockdrill judge: --allow-different goes with --against")
+	case j.against != "" && j.format != outputHTML:
+		return usagef("lockdrill judge: --against goes with -f html; lockdrill compare %s %s says the same in text, Markdown and JSON", j.against, fromHere(dir))
+	}
+	return nil
 }
 
 // runFolder resolves the name of a run: a path as it stands, else a folder in runs/.
@@ -114,21 +153,20 @@ func judgeDir(stderr io.Writer, dir string) (reports.Run, error) {
 	dropUnfinished(dir)
 	if err := writeAtomically(filepath.Join(dir, verdictFile), doc); err != nil {
 		setAside(stderr, dir)
-		return r, fmt.Errorf("%w; the verdict is not written: once it can be, lockdrill judge %s; to see it now, lockdrill report %[2]s", err, fromHere(dir))
+		return r, fmt.Errorf("%w; the verdict is not written: once it can be, lockdrill judge %s; to see it now, judge a copy of the folder", err, fromHere(dir))
 	}
 	defer sayEvery(stderr, func() string { return "writing the reports of " + fromHere(dir) })()
 	writeReports(stderr, dir, r)
 	return r, nil
 }
 
-// printJudgement says the verdict on stdout: the summary, or verdict.json itself. Nobody need read it: the verdict stands.
+// printJudgement says the verdict in one of its forms. Nobody need read it: the verdict stands.
 func printJudgement(io streams, form output, verbose bool, dir string, r reports.Run) error {
-	if form == outputJSON {
-		return unlessUnread(writeVerdict(io.Out, r))
-	}
+	all := formats()
+	at := slices.IndexFunc(all, func(f format) bool { return f.name == string(form) })
 	look := placed(lookOf(io.Out), fromHere(dir), r)
 	look.Verbose = verbose
-	return unlessUnread(reports.Terminal(io.Out, r.Judgement, look))
+	return unlessUnread(all[at].write(io.Out, r, look))
 }
 
 // fromHere is a path as one would type it in the working directory: relative where it lies below it.

@@ -76,7 +76,7 @@ func TestJudgeIsRepeatable(t *testing.T) {
 		t.Errorf("a run in which nothing happened: %+v, verdict.json says %d", first, j.ExitCode)
 	}
 
-	again := tryIn(t, dir, "judge", "-o", "json", "a-run") // by its name
+	again := tryIn(t, dir, "judge", "-f", "json", "a-run") // by its name
 	if again.code != first.code || again.stdout != string(doc) {
 		t.Errorf("judged again: %+v, want status %d and on stdout\n%s", again, first.code, doc)
 	}

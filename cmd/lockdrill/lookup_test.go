@@ -28,7 +28,7 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	text := try(t, "list")
 	var doc listDoc
-	decode(t, try(t, "list", "-o", "json").stdout, &doc)
+	decode(t, try(t, "list", "-f", "json").stdout, &doc)
 	if doc.SchemaVersion != 1 || len(doc.Scenarios) != len(scenarios.List()) {
 		t.Errorf("document: %+v", doc)
 	}
@@ -42,11 +42,11 @@ func TestList(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	var doc versionDoc
-	decode(t, try(t, "version", "-o", "json").stdout, &doc)
+	decode(t, try(t, "--version", "-f", "json").stdout, &doc)
 	if doc.SchemaVersion != 1 || doc.Version == "" || doc.HistorySchema != 3 || doc.VerdictSchema != 1 || doc.WorkerProtocol != 1 {
 		t.Errorf("document: %+v", doc)
 	}
-	if got := try(t, "version"); !strings.HasPrefix(got.stdout, "lockdrill "+doc.Version+" (") {
+	if got := try(t, "--version"); !strings.HasPrefix(got.stdout, "lockdrill "+doc.Version+" (") {
 		t.Errorf("text: %+v", got)
 	}
 }
@@ -75,7 +75,7 @@ func TestValidate(t *testing.T) {
 	}
 
 	var doc validateDoc
-	got = tryIn(t, dir, "validate", "-o", "json", "good.yaml", "bad.yaml", "absent.yaml")
+	got = tryIn(t, dir, "validate", "-f", "json", "good.yaml", "bad.yaml", "absent.yaml")
 	decode(t, got.stdout, &doc)
 	if got.code != verdict.ExitUsage || len(doc.Files) != 3 || !doc.Files[0].OK || doc.Files[1].OK || doc.Files[1].Problems[0].Line != 6 ||
 		doc.Files[2].Problems[0].Message == "" {

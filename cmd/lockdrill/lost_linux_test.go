@@ -236,7 +236,7 @@ func TestARefusedRecordIsNotRecommended(t *testing.T) {
 // A crash has a status of its own, also that of the first process of a container, which the kernel lets no signal end.
 func TestACrashIsNoWrongFlag(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command(built, "version")
+	cmd := exec.Command(built, "--version")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	out, err := cmd.CombinedOutput()
 	if err != nil && os.Geteuid() != 0 && os.Getenv("CI") != "true" {

@@ -49,8 +49,8 @@ func TestPageOfALongDrillIsSmall(t *testing.T) {
 	if n := len(page); n < 200_000 || n > 2_000_000 {
 		t.Errorf("the page of 500 jobs has %d bytes", n)
 	}
-	if got := tryIn(t, work, "report", "ten", "-f", "html"); got.code != verdict.ExitPass || got.stdout != string(page) {
-		t.Errorf("report -f html: exit status %d, and other bytes than in the folder", got.code)
+	if got := tryIn(t, work, "judge", "ten", "-f", "html"); got.code != verdict.ExitPass || got.stdout != string(page) {
+		t.Errorf("judge -f html: exit status %d, and other bytes than in the folder", got.code)
 	}
 	if !strings.Contains(string(page), "500 offered, 500 finished") {
 		t.Error("the page does not say what became of the jobs")

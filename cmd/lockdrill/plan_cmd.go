@@ -17,7 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/reports"
 )
 
-// planDoc is the document of `plan -o json`.
+// planDoc is the document of `plan -f json`.
 type planDoc struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	File          string `json:"file"`
@@ -40,9 +40,11 @@ func newPlanCmd(io streams) *cobra.Command {
 		Example: "  lockdrill plan first-drill\n  lockdrill plan first-drill --hash",
 		Args:    cobra.ExactArgs(1),
 	}
-	format := outputFlag(cmd.Flags())
+	format := formFlags(cmd, io)
 	consentFlags(cmd.Flags(), &c)
 	values := setFlag(cmd.Flags())
+	verbose := cmd.Flags().Bool("verbose", false, "print as well the policy of each lock in full, with the values that were assumed")
+	cmd.ValidArgsFunction = completed(scenarioNames)
 	hashed := cmd.Flags().Bool("hash", false, "also print the hash by which the run can be approved")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		e, _, err := loadExperiment(args[0], *values...)
@@ -64,6 +66,12 @@ func newPlanCmd(io streams) *cobra.Command {
 			err = writeJSON(io.Out, planDoc{1, args[0], hash, plan})
 		} else if err = reports.Plan(io.Out, plan, lookOf(io.Out)); err == nil && *hashed {
 			_, err = fmt.Fprintf(io.Out, "\nhash  %s\n", hash)
+		}
+		for i := range e.System.Locks {
+			if l := &e.System.Locks[i]; *verbose && *format != outputJSON && err == nil {
+				fmt.Fprintln(io.Out)
+				err = printLock(io, l, "lock "+l.Name)
+			}
 		}
 		if err != nil {
 			return err

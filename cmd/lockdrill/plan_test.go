@@ -132,7 +132,7 @@ func noProcessIn(t *testing.T, dir string) {
 
 func TestPlanAsJSON(t *testing.T) {
 	t.Parallel()
-	got := try(t, "plan", "first-drill", "-o", "json")
+	got := try(t, "plan", "first-drill", "-f", "json")
 	var doc struct {
 		SchemaVersion int
 		Experiment    string

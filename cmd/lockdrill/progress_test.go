@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,8 +29,9 @@ func TestProgressOffATerminal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out lockedBuffer
-		p := startProgress(&out, &experiments.Experiment{Name: "x"}, "the embedded store is used", bubbleClock())
+		p := storyFlags{level: "info"}.start(&out, &experiments.Experiment{Name: "x"}, "the embedded store is used", bubbleClock())
 		p.Observe(phase("steady"))
+		<-time.After(holdBack)
 		synctest.Wait()
 		want := "the embedded store is used\nT+0.0s    phase          steady\n"
 		if got := out.String(); got != want {
@@ -45,7 +47,7 @@ func TestProgressOffATerminal(t *testing.T) {
 		}
 		<-time.After(2 * time.Second)
 		p.Close()
-		want += "x, faults for 59.0s, 59.0s gone\n"
+		want += "x, faults for 1m0s, 1m0s gone\n"
 		if got := out.String(); got != want {
 			t.Fatalf("after a heartbeat:\n%s\nwant:\n%s", got, want)
 		}
@@ -59,11 +61,11 @@ func TestProgressOnATerminal(t *testing.T) {
 		p := newProgress(&out, &experiments.Experiment{Name: "x"}, true, bubbleClock())
 		go p.write()
 		p.Observe(phase("steady"))
-		<-time.After(2*redrawEvery + redrawEvery/2)
+		<-time.After(3*redrawEvery + redrawEvery/2)
 		p.Close()
 		block := func(at string) string { return fmt.Sprintf("x, steady for %[1]s, %[1]s gone\n", at) }
 		const erase = "\x1b[1A\r\x1b[J"
-		want := "T+0.0s    phase          steady\n" + block("0.2s") + erase + block("0.4s") + erase // what was said stays
+		want := block("0.2s") + erase + block("0.4s") + erase + "T+0.0s    phase          steady\n" + block("0.6s") + erase // what was said stays
 		if got := out.String(); got != want {
 			t.Errorf("drawn:\n%q\nwant:\n%q", got, want)
 		}
@@ -75,8 +77,9 @@ func TestProgressWithStalledReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		p := startProgress(w, &experiments.Experiment{Name: "x"}, "", bubbleClock())
+		p := storyFlags{level: "debug"}.start(w, &experiments.Experiment{Name: "x"}, "", bubbleClock())
 		p.Observe(phase("first"))
+		<-time.After(holdBack)
 		synctest.Wait() // the goroutine is stuck in its write
 		for range maxPending + 7 {
 			p.Observe(phase("more"))
@@ -93,6 +96,58 @@ func TestProgressWithStalledReader(t *testing.T) {
 			t.Errorf("%d lines, want %d and a word about the 7 others", n, 1+maxPending+1)
 		}
 	})
+}
+
+// Sources are read one after another; what they tell comes in order of time all the same.
+func TestProgressIsInOrderOfTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out lockedBuffer
+		p := storyFlags{level: "debug"}.start(&out, &experiments.Experiment{Name: "x"}, "", bubbleClock())
+		told := func(name string, at time.Duration) {
+			e := phase(name)
+			e.Span = history.At(int64(at))
+			p.Observe(e)
+		}
+		<-time.After(time.Second)
+		told("second", time.Second)
+		<-time.After(holdBack / 2)
+		told("first", 700*time.Millisecond)
+		told("third", 1200*time.Millisecond)
+		p.Close()
+		want := []string{"first", "second", "third"}
+		if got := strings.Fields(strings.NewReplacer("phase", "", "T+0.7s", "", "T+1.0s", "", "T+1.2s", "").Replace(out.String())); !slices.Equal(got, want) {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// --quiet and --log-level error tell nothing; warn tells what is not as it should be.
+func TestHowMuchIsTold(t *testing.T) {
+	t.Parallel()
+	bad := history.Event{Kind: history.UnownedEnter, Source: "r1.1", Key: "k"}
+	for _, c := range []struct {
+		flags storyFlags
+		lines int
+	}{
+		{storyFlags{level: "debug"}, 4}, {storyFlags{level: "info"}, 3}, {storyFlags{level: "warn"}, 1}, {storyFlags{level: "error"}, 0}, {storyFlags{level: "info", quiet: true}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			if err := c.flags.check(); err != nil {
+				t.Fatal(err)
+			}
+			var out lockedBuffer
+			p := c.flags.start(&out, &experiments.Experiment{Name: "x"}, "", bubbleClock())
+			p.Observe(phase("steady"))
+			p.Observe(history.Event{Kind: history.ReplicaReady, Source: "r1.1", Replica: &history.Replica{Incarnation: "r1.1"}})
+			p.Observe(history.Event{Kind: history.AbandonKind, Source: "r1.1", Key: "k", Abandon: &history.Abandon{Reason: "count"}})
+			p.Observe(bad)
+			p.Close()
+			if n := strings.Count(out.String(), "\n"); n != c.lines {
+				t.Errorf("%+v: %d lines, want %d:\n%s", c.flags, n, c.lines, out.String())
+			}
+		})
+	}
 }
 
 // lockedBuffer is a buffer that two goroutines may use.

@@ -24,7 +24,7 @@ func TestLiveFirstDrillIsAsTheReadmeSays(t *testing.T) {
 		t.Errorf("the transcript begins with %q", command)
 	}
 	var plan struct{ Duration struct{ Expected float64 } } // of a machine that does little else, whatever this one does
-	if err := json.Unmarshal([]byte(try(t, "plan", "first-drill", "-o", "json").stdout), &plan); err != nil || plan.Duration.Expected > 60 {
+	if err := json.Unmarshal([]byte(try(t, "plan", "first-drill", "-f", "json").stdout), &plan); err != nil || plan.Duration.Expected > 60 {
 		t.Errorf("first-drill takes %gs, %v", plan.Duration.Expected, err)
 	}
 	dir := t.TempDir()
@@ -95,6 +95,49 @@ func shape(text string) []string {
 		lines = append(lines, figures.ReplaceAllString(strings.Join(fields[:keep], "  "), "#"))
 	}
 	return lines
+}
+
+// writtenCommand is a command line of lockdrill in a page: a line of a block, or a word of code.
+var writtenCommand = regexp.MustCompile("(?m)(?:^(?:\\$ )?|`)lockdrill ([a-z-][^`\\n|>&;#]*)")
+
+// Every command that the README and the documents show exists, with its flags. Those of the README that need no server, no file of the
+// reader's and no minute are run as they stand.
+func TestWrittenCommandsExist(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/*.md")
+	more, _ := filepath.Glob("../../docs/*/*.md")
+	if err != nil || len(pages) < 20 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	ran := 0
+	for _, page := range append(append(pages, more...), "../../README.md") {
+		for _, m := range writtenCommand.FindAllStringSubmatch(string(read(t, page)), -1) {
+			words := strings.Fields(strings.NewReplacer("'", "", `"`, "", "[", "", "]", "", "\\", "").Replace(m[1]))
+			if err := moved(words); err != nil {
+				t.Errorf("%s: lockdrill %s: %v", page, m[1], err)
+				continue
+			}
+			if words[0] == "--version" {
+				continue
+			}
+			cmd, rest, err := testRoot().Find(words)
+			if err == nil {
+				err = cmd.ParseFlags(slices.DeleteFunc(slices.Clone(rest), func(w string) bool { return w == "--help" }))
+			}
+			if err != nil && !strings.Contains(err.Error(), "flag needs an argument") && !strings.Contains(err.Error(), "invalid argument") {
+				t.Errorf("%s: lockdrill %s: %v", page, m[1], err)
+			}
+			if quick := []string{"list", "export alerts", "export dashboard", "explain WORD"}; err == nil && page == "../../README.md" && slices.Contains(quick, strings.Join(words, " ")) {
+				ran++
+				if got := try(t, strings.Fields(strings.Replace(m[1], "WORD", "takeover", 1))...); got.code != verdict.ExitPass || got.stdout == "" {
+					t.Errorf("lockdrill %s: %+v", m[1], got)
+				}
+			}
+		}
+	}
+	if ran < 3 {
+		t.Errorf("%d commands of the README were run", ran)
+	}
 }
 
 // A drafted drill touches what lockdrill did not start, so without consent plan and run end with 13: the README gives it, by the draft's name.

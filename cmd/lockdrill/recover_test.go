@@ -128,7 +128,7 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 	if got := tryIn(t, filepath.Join(runs, "a"), "recover", ""); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "name either the folder of a run or --all") {
 		t.Errorf("recover \"\" in the folder of a run: %+v", got)
 	}
-	for _, command := range []string{"judge", "report"} {
+	for _, command := range []string{"judge"} {
 		if got := tryIn(t, filepath.Join(runs, "f"), command, ""); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "no such folder") {
 			t.Errorf("%s \"\" in the folder of a run: %+v", command, got)
 		}

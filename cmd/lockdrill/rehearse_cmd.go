@@ -31,6 +31,7 @@ type rehearseFlags struct {
 	failAbove float64
 	replay    int64
 	out       string
+	sweep     string
 	output    *output
 }
 
@@ -53,20 +54,36 @@ func newRehearseCmd(io streams) *cobra.Command {
 			"network, stores and faults are simulated. It touches nothing. It says nothing about a live system: a rehearsed verdict never\n" +
 			"counts as a live one. The time scale of the file is ignored.\n\n" +
 			"Exit status 10: a promise breaks in more seeds than --fail-above allows. 11: a seed did not provoke what the file expects, or\n" +
-			"no seed measured what an SLO promises.",
-		Example: "  lockdrill rehearse first-drill\n  lockdrill rehearse first-drill --seeds 1000 --fail-above 0.01",
+			"no seed measured what an SLO promises.\n\n" +
+			"--sweep raises one dial, step by step, until a promise breaks, and then looks more closely between the last two steps. It prints\n" +
+			"the safe ceiling as a range: the highest value at which everything held, and the lowest at which it did not. A rehearsal has no\n" +
+			"slow machine: what breaks there is the lock's own timings. A higher rate comes with more jobs, so that the stream lasts as long.\n" +
+			"Exit status of a sweep: 0 a value that held was found; 10 a promise breaks at the lowest value; 11 no value held, and none broke.",
+		Example: "  lockdrill rehearse first-drill\n  lockdrill rehearse first-drill --sweep rate=5/s..500/s,steps=3 --seeds 5\n  lockdrill rehearse first-drill --seeds 1000 --fail-above 0.01",
 		Args:    cobra.ExactArgs(1),
 	}
 	flags := cmd.Flags()
 	flags.Int64Var(&f.seeds, "seeds", rehearseSeeds, "how many drills, with the seeds from 1 on")
 	flags.Float64Var(&f.failAbove, "fail-above", 0, "share of the seeds, 0 to 1, that may breach a limit")
 	flags.Int64Var(&f.replay, "replay", 0, "write the history of this seed as a run's folder, and rehearse nothing else")
+	cmd.ValidArgsFunction = completed(scenarioNames)
+	sweepFlag(flags, &f.sweep)
 	flags.StringVar(&f.out, "out", "", "folder for --replay (default runs/rehearsal-<name>-<seed>)")
-	f.output = outputFlag(flags)
+	f.output = formFlags(cmd, io, outputHTML)
 	values := setFlag(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.check(); err != nil {
 			return err
+		}
+		if f.sweep != "" {
+			s := sweeping{seeds: f.seeds, failAbove: f.failAbove, values: *values, format: *f.output}
+			if !cmd.Flags().Changed("seeds") {
+				s.seeds = sweepSeeds
+			}
+			if err := s.parse(f.sweep); err != nil {
+				return err
+			}
+			return s.run(cmd.Context(), io, args[0])
 		}
 		e, _, err := loadExperiment(args[0], *values...)
 		if err != nil {
@@ -95,6 +112,10 @@ func (f *rehearseFlags) check() error {
 		return usagef("--fail-above %g: want a share from 0 to 1", f.failAbove)
 	case f.replay < 0:
 		return usagef("--replay %d: seeds are 1 or more", f.replay)
+	case f.sweep != "" && f.replay != 0:
+		return usagef("--sweep rehearses many drills, and --replay one: give one of the two")
+	case *f.output == outputHTML && f.sweep == "":
+		return usagef("-f html is the page of a sweep: it goes with --sweep; the page of one rehearsal is made by --replay SEED")
 	case f.out != "" && f.replay == 0:
 		return usagef("--out is the folder of a seed's history: it goes with --replay SEED")
 	}

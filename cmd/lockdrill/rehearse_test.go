@@ -26,7 +26,7 @@ func TestRehearseSaysHowLikelyABreachIs(t *testing.T) {
 	if got := try(t, "rehearse", "too-tight-slo", "--seeds", "20", "--fail-above", "1"); got.code != verdict.ExitPass {
 		t.Errorf("with --fail-above 1: %+v", got)
 	}
-	got = try(t, "rehearse", "first-drill", "--seeds", "10", "-o", "json")
+	got = try(t, "rehearse", "first-drill", "--seeds", "10", "-f", "json")
 	var doc forecast.Rehearsal
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
 		t.Fatalf("%v in %+v", err, got)
@@ -44,7 +44,7 @@ func TestRehearseSaysHowLikelyABreachIs(t *testing.T) {
 	if *job.Seeds.Min < job.Takeover.Lo || *job.Seeds.Max > job.Takeover.Hi || job.Seeds.Takeovers < 60 || math.Abs(*job.Seeds.Mean-0.99) > 0.03 {
 		t.Errorf("the seeds do not give what the timings of the job allow: %+v", job)
 	}
-	if again := try(t, "rehearse", "first-drill", "--seeds", "10", "-o", "json"); again.stdout != got.stdout {
+	if again := try(t, "rehearse", "first-drill", "--seeds", "10", "-f", "json"); again.stdout != got.stdout {
 		t.Error("the same seeds gave another answer")
 	}
 }

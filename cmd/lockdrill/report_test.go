@@ -31,7 +31,7 @@ func TestRunAgainHasTheConsentThatIsNeeded(t *testing.T) {
 	for name, consent := range map[string]string{"dirty": " --confirm left-behind", "pass-1": ""} {
 		run := recordedRun(t, dir, name)
 		for _, format := range []string{"text", "md", "postmortem-md", "html"} {
-			got := tryIn(t, dir, "report", run, "-f", format)
+			got := tryIn(t, dir, "judge", run, "-f", format, "--verbose")
 			again := regexp.MustCompile(`lockdrill run \S*experiment\.yaml --seed \d+( --confirm [a-z0-9-]+)?`).FindStringSubmatch(got.stdout)
 			if len(again) < 2 || again[1] != consent {
 				t.Errorf("%s as %s: %q, want %q", name, format, again, consent)
@@ -99,35 +99,32 @@ func TestAReportThatCannotBeWrittenChangesNoVerdict(t *testing.T) {
 	}
 }
 
-func TestReportWritesEveryFormat(t *testing.T) {
+func TestJudgeWritesEveryFormat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	run := recordedRun(t, dir, "fail")
+	recordedRun(t, dir, "fail")
 	for _, f := range formats() {
-		onStdout := tryIn(t, dir, "report", "fail", "-f", f.name)
-		if onStdout.code != verdict.ExitPass || onStdout.stdout == "" || onStdout.stderr != "" {
+		onStdout := tryIn(t, dir, "judge", "fail", "-f", f.name)
+		if onStdout.code != verdict.ExitSLOFailed || onStdout.stdout == "" || onStdout.stderr != "" {
 			t.Errorf("%s: %+v", f.name, onStdout)
 		}
-		if got := tryIn(t, dir, "report", "fail", "-f", f.name, "-o", "out"); got != (result{}) {
+		if got := tryIn(t, dir, "judge", "fail", "-f", f.name, "-o", "out"); got != (result{code: verdict.ExitSLOFailed}) {
 			t.Errorf("%s to a file: %+v", f.name, got)
 		}
 		if text := string(read(t, filepath.Join(dir, "out"))); text != onStdout.stdout {
 			t.Errorf("%s: the file is not what standard output is", f.name)
 		}
 	}
-	if entries, err := os.ReadDir(run); err != nil || len(entries) != 2 {
-		t.Errorf("report changed the folder: %v %v", entries, err)
-	}
 }
 
-func TestReportRefuses(t *testing.T) {
+func TestJudgeRefusesForms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	recordedRun(t, dir, "fail")
 	for _, c := range []struct{ args, want string }{
-		{"report fail -f jnuit", `lockdrill report: unknown format "jnuit", did you mean "junit"?; formats are ` + strings.Join(formatNames(), ", ")},
-		{"report nowhere -f md", "nowhere: no such folder; runs are folders such as runs/latest"},
-		{"report fail -f md -o no/such/folder/x.md", "no/such/folder/x.md: write: no such file or directory"},
+		{"judge fail -f jnuit", `lockdrill judge: invalid argument "jnuit" for "-f, --format" flag: must be ` + strings.Join(formatNames(), ", ") + `; see lockdrill judge --help`},
+		{"judge nowhere -f md", "nowhere: no such folder; runs are folders such as runs/latest"},
+		{"judge fail -f md -o no/such/folder/x.md", "no/such/folder/x.md: write: no such file or directory"},
 	} {
 		if got := tryIn(t, dir, strings.Fields(c.args)...); got != (result{verdict.ExitUsage, "", c.want + "\n"}) {
 			t.Errorf("%s: %+v\nwant %s", c.args, got, c.want)

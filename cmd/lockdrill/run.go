@@ -27,8 +27,16 @@ import (
 // run executes one command line and returns its exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	drill.Quiet()
-	root := newRootCmd(streams{In: stdin, Out: stdout, Err: stderr}, args)
-	err := root.ExecuteContext(ctx)
+	err := moved(args)
+	if err == nil {
+		out := &sink{to: stdout}
+		err = newRootCmd(streams{In: stdin, Out: out, Err: stderr}, args).ExecuteContext(ctx)
+		if failed := out.close(); failed != nil && err != nil { // the command's own end stands
+			fmt.Fprintln(stderr, reports.Harmless(failed.Error()))
+		} else if failed != nil {
+			err = failed
+		}
+	}
 	if err == nil {
 		return verdict.ExitPass
 	}
@@ -41,15 +49,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func newRootCmd(io streams, args []string) *cobra.Command {
+	if _, ok := io.Out.(*sink); !ok {
+		io.Out = &sink{to: io.Out}
+	}
+	var versions *bool
+	var format *output
 	root := &cobra.Command{
 		Use:   "lockdrill",
 		Short: "Chaos game-days for lock SLOs",
-		Long: "lockdrill kills the processes that hold locks, measures what happens, and judges it against the SLOs of an experiment file.\n" +
-			"first-drill needs nothing but this binary. Your own service: docs/your-service.md.",
+		Long: "lockdrill kills the processes that hold locks, measures what happens, and judges it against the SLOs\n" +
+			"of an experiment file. first-drill needs nothing but this binary. Your own service:\ndocs/your-service.md.",
 		Example: "  lockdrill run first-drill\n  lockdrill list",
-		Version: version(),
 		Args:    knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if *versions {
+				return printVersion(io, *format)
+			}
 			// Not a success: a gate whose command came out empty must not go green.
 			cmd.SetOut(io.Err)
 			return errors.Join(cmd.Help(), usagef("lockdrill: no command given"))
@@ -66,15 +81,33 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 	root.SetIn(io.In)
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)
-	root.AddCommand(
-		newRunCmd(io), newPlanCmd(io), newRehearseCmd(io), newSweepCmd(io), newTuneCmd(io), newValidateCmd(io),
-		newJudgeCmd(io), newReportCmd(io), newCompareCmd(io), newHistoryCmd(io), newServeCmd(io), newGameDayCmd(io),
-		newListCmd(io), newExplainCmd(io), newExportCmd(io), newSchemaCmd(io), newVersionCmd(io),
-		newWatchCmd(io), newInitCmd(io),
-		newSelftestCmd(io), newRecoverCmd(io), newProxyCmd(io), newWorkerCmd(io), newWorkerCheckCmd(), newWatchdogCmd(io),
-		newExitCodesTopic(),
-	)
+	versions = root.Flags().BoolP("version", "v", false, "show the versions of the tool and of its formats")
+	format = formFlags(root, io)
+	for _, g := range []struct {
+		title string
+		of    []*cobra.Command
+	}{
+		{"Start:", []*cobra.Command{newListCmd(io), newInitCmd(io), newWatchCmd(io)}},
+		{"Before a drill, touching nothing:", []*cobra.Command{newValidateCmd(io), newPlanCmd(io), newRehearseCmd(io), newTuneCmd(io)}},
+		{"Run:", []*cobra.Command{newRunCmd(io), newRecoverCmd(io)}},
+		{"Read:", []*cobra.Command{newJudgeCmd(io), newCompareCmd(io), newHistoryCmd(io), newExplainCmd(io)}},
+		{"Integrate:", []*cobra.Command{newExportCmd(io), newServeCmd(io)}},
+		{"More:", []*cobra.Command{newSelftestCmd(io)}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, cmd := range g.of {
+			cmd.GroupID = g.title
+			root.AddCommand(cmd)
+		}
+	}
+	for _, cmd := range []*cobra.Command{newProxyCmd(io), newWorkerCmd(io), newWorkerCheckCmd(), newWatchdogCmd(io)} {
+		cmd.Hidden = true
+		root.AddCommand(cmd)
+	}
+	root.AddCommand(newExitCodesTopic())
 	root.SetHelpCommand(newHelpCmd())
+	root.SetHelpCommandGroupID("More:")
+	root.SetCompletionCommandGroupID("More:")
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagProblem(cmd, args, err) })
@@ -103,11 +136,12 @@ func markUsage(cmd *cobra.Command) {
 
 // placeFlags name a file, a folder or an address.
 var placeFlags = []string{
-	"api", "baseline", "ca", "dir", "draft", "from", "join", "junit", "kubeconfig", "listen", "metrics-file", "out", "output", "pushgateway", "redis", "result-file", "resume", "rules", "schedule",
-	"summary-configmap", "write",
+	"against", "api", "ca", "dir", "draft", "from", "join", "junit", "kubeconfig", "listen", "metrics-file", "out", "output", "pushgateway", "redis", "result-file", "resume", "rules", "schedule",
+	"summary-configmap", "sweep", "write",
 }
 
-// namesNothing refuses such a flag with an empty value: what somebody wanted written or read would silently not be.
+// namesNothing refuses such a flag with an empty value: what somebody wanted written or read would silently not be. It refuses as well
+// a file of -o that cannot be written.
 func namesNothing(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		empty := f.Value.String() == ""
@@ -116,6 +150,11 @@ func namesNothing(cmd *cobra.Command) (err error) {
 		}
 		if err == nil && empty && slices.Contains(placeFlags, f.Name) {
 			err = usagef("--%s '': give a value, or leave --%s out", f.Name, f.Name)
+		}
+		if err == nil && f.Name == "output" {
+			if failed := canWrite(f.Value.String()); failed != nil { // before hours are spent
+				err = usagef("%s: %w", f.Value, failed)
+			}
 		}
 	})
 	return err

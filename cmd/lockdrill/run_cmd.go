@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/scenarios"
 )
 
 type runFlags struct {
@@ -36,20 +38,28 @@ type runFlags struct {
 	plan           string // the hash that was approved
 	untilClosed    int    // of an open file; 0 = none
 	worker         []string
+	sweep          string
+	resume, who    string // of a game day
+	story          storyFlags
 }
 
 func newRunCmd(io streams) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run FILE|NAME... [-- WORKER ARGUMENT...]",
+		Use:   "run FILE|NAME|DIR... [-- WORKER ARGUMENT...]",
 		Short: "Run drills in real time and judge them",
 		Long: "run injects the faults of each drill, undoes them, and judges what it measured. The folder runs/latest then has the report.\n" +
+			"Several drills, or all of a folder, run one after another; the exit status is the worst of them.\n" +
 			"What lockdrill did not start itself, such as your Redis or your processes, it touches only with your consent: --confirm NAME.\n" +
 			"After -- stands the command of a worker of yours (docs/worker-protocol.md), which the drills run in place of their own.\n\n" +
+			"A file of kind GameDay leads people through several drills, and what they do by hand between them (docs/gameday.md): type enter\n" +
+			"when a step is done, skip, stop, or a text: it is noted with your name. A day that was interrupted goes on with --resume.\n\n" +
+			"--sweep raises one dial, step by step, until a promise breaks or this machine is too slow to tell; each step is a run of its own.\n\n" +
 			"Exit status: 0 every promise was kept; 10 one was broken; 11 not enough evidence. lockdrill help exit-codes has all.",
 		Example: "  lockdrill run first-drill\n" +
 			"  lockdrill run first-drill leader-kill-at-peak --label release=1.4 --junit junit.xml\n" +
-			"  lockdrill run worker-check -- python3 scenarios/workers/python/worker.py",
+			"  lockdrill run worker-check -- python3 scenarios/workers/python/worker.py\n" +
+			"  lockdrill run first-gameday",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
@@ -61,8 +71,8 @@ func newRunCmd(io streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err = errors.Join(namesNothing(cmd), f.check(args)); err == nil {
-				err = runAll(cmd.Context(), io, f, args, g)
+			if err = errors.Join(namesNothing(cmd), f.story.check()); err == nil {
+				err = f.run(cmd, io, args, g)
 			}
 			g.close(err)
 			return err
@@ -70,18 +80,78 @@ func newRunCmd(io streams) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of the run (default runs/<UTC time>-<name>)")
 	cmd.Flags().BoolVar(&f.trust, "trust", false, "run in a folder that others may write to: they decide what this run's watchdog undoes")
-	f.output = outputFlag(cmd.Flags())
+	f.output = formFlags(cmd, io, outputHTML, outputMD)
 	verboseFlag(cmd.Flags(), &f.verbose)
 	cmd.Flags().Int64Var(&f.seed, "seed", 0, "seed of every random choice (default: the file's, else a new one)")
 	f.labels = labelsFlag(cmd.Flags(), "what is drilled (release=1.4); runs with a label can be judged together; may be given more than once")
 	consentFlags(cmd.Flags(), &f.consent)
 	f.values = setFlag(cmd.Flags())
 	f.gate.flags(cmd.Flags())
+	cmd.ValidArgsFunction = completed(func() []string { return append(scenarioNames(), scenarios.GameDays()...) })
+	f.story.flags(cmd)
+	sweepFlag(cmd.Flags(), &f.sweep)
+	cmd.Flags().StringVar(&f.resume, "resume", "", "game day: folder of one that was interrupted; what is done is not repeated")
+	cmd.Flags().StringVar(&f.who, "who", "", "game day: who leads, as the log has it (default: your user name)")
 	cmd.Flags().StringVar(&f.plan, "plan", "", "run only what has this hash, as plan --hash prints it; anything else is refused")
 	cmd.Flags().IntVar(&f.untilClosed, "until-closed", 0, "number of an open file, the end of a pipe: the run is stopped in order when the other end is closed")
-	_ = cmd.Flags().MarkHidden("until-closed") // lockdrill gameday says it
+	_ = cmd.Flags().MarkHidden("until-closed") // the run of a game day says it
 	f.onInconclusive.flag(cmd.Flags())
 	return cmd
+}
+
+// run is what the arguments ask for: a game day, a sweep, or drills one after another.
+func (f *runFlags) run(cmd *cobra.Command, io streams, args []string, g *gate) error {
+	for _, arg := range args {
+		sheet, text, err := sheetOf(arg)
+		if err != nil {
+			return err
+		}
+		if sheet == nil {
+			continue
+		}
+		if len(args) > 1 || f.worker != nil {
+			return usagef("%s: this is a game day: it is run alone", arg)
+		}
+		if err := only(cmd, arg+": this is a game day", "out", "resume", "who", "result-file", "format", "output", "quiet", "confirm", "environment", "kubeconfig", "context", "namespace"); err != nil {
+			return err
+		}
+		day := leading{f.out, f.resume, f.who, f.consent, *f.output, f.story.quiet}
+		return day.lead(cmd.Context(), io, arg, sheet, text)
+	}
+	if f.resume != "" || f.who != "" {
+		return usagef("lockdrill run: --resume and --who go with a game day, and %s is none", args[0])
+	}
+	if f.sweep != "" {
+		s := sweeping{live: true, seed: f.seed, values: *f.values, format: *f.output, consent: f.consent, told: f.story}
+		if err := s.parse(f.sweep); err != nil {
+			return err
+		}
+		if len(args) > 1 || f.worker != nil {
+			return usagef("--sweep raises a dial of one experiment; %d are given", len(args))
+		}
+		if err := only(cmd, "--sweep", "sweep", "seed", "set", "result-file", "format", "output", "quiet", "log-level", "confirm", "environment", "kubeconfig", "context", "namespace"); err != nil {
+			return err
+		}
+		return s.run(cmd.Context(), io, args[0])
+	}
+	args, err := inFolders(io.Err, args)
+	if err != nil {
+		return err
+	}
+	if err := f.check(args); err != nil {
+		return err
+	}
+	return runAll(cmd.Context(), io, *f, args, g)
+}
+
+// only refuses flags that do not go with what is asked for: what somebody wanted would silently not be.
+func only(cmd *cobra.Command, what string, names ...string) (err error) {
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if err == nil && !slices.Contains(names, flag.Name) {
+			err = usagef("%s: --%s does not go with it", what, flag.Name)
+		}
+	})
+	return err
 }
 
 func (f *runFlags) check(args []string) error {
@@ -90,7 +160,9 @@ func (f *runFlags) check(args []string) error {
 	}
 	switch {
 	case *f.output == outputJSON && len(args) > 1:
-		return usagef("-o json prints the verdict of one run; %d experiments are given", len(args))
+		return usagef("-f json prints the verdict of one run; %d experiments are given", len(args))
+	case (*f.output == outputHTML || *f.output == outputMD) && len(args) > 1:
+		return usagef("-f %s is the report of one run; %d experiments are given", *f.output, len(args))
 	case f.out != "" && len(args) > 1:
 		return usagef("--out names the folder of one run; %d experiments are given", len(args))
 	case f.plan != "" && len(args) > 1:
@@ -106,6 +178,7 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 	f.consent.Summary = f.gate.summary
 	var all []*experiments.Experiment
 	for _, arg := range args {
+		f.story.say(io.Err, arg+": reading the file and asking the guards")
 		e, _, err := loadExperiment(arg, *f.values...)
 		if err == nil && f.worker != nil {
 			err = useWorker(e, arg, f.worker)
@@ -121,7 +194,9 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 			g.unjudged(e.Name, err)
 			return err
 		}
-		printLints(io.Err, e)
+		if !f.story.quiet {
+			printLints(io.Err, e)
+		}
 		all = append(all, e)
 	}
 	var under underWay
@@ -132,12 +207,14 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 		return err
 	}
 	code := verdict.ExitPass
+	var ends []string
 	for i, e := range all {
 		if ctx.Err() != nil {
 			code = verdict.WorstExit(code, verdict.ExitAborted)
 			fmt.Fprintf(io.Err, "lockdrill: interrupted: %s not run\n", figures.Plural(len(all)-i, "drill"))
 			for _, e := range all[i:] {
 				g.unjudged(e.Name, &exitError{code: verdict.ExitAborted, err: errors.New("interrupted before it was run")})
+				ends = append(ends, "  not run       "+e.Name)
 			}
 			break
 		}
@@ -152,9 +229,13 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 			fmt.Fprintln(io.Err, reports.Harmless(err.Error()))
 			c = codeOf(err)
 		}
+		ends = append(ends, fmt.Sprintf("  %-12s  %s", verdict.ExitName(c), e.Name))
 		code = verdict.WorstExit(code, c)
 	}
-	return status(code)
+	if len(all) > 1 {
+		err = unlessUnread(writeLines(io.Out, fmt.Sprintf("\n%s, the worst: %s", figures.Plural(len(all), "drill"), verdict.ExitName(code)), ends...))
+	}
+	return errors.Join(err, status(code))
 }
 
 // interruptible ends the context at the first interrupt, so that the drill is stopped and cleaned up in order; at the second it
@@ -211,7 +292,7 @@ func untilClosed(ctx context.Context, fd int, stderr io.Writer) (context.Context
 	}
 	pipe := os.NewFile(uintptr(fd), "--until-closed")
 	if info, err := pipe.Stat(); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
-		return ctx, usagef("--until-closed %d: not the end of a pipe; lockdrill gameday starts runs with it", fd)
+		return ctx, usagef("--until-closed %d: not the end of a pipe; the run of a game day starts runs with it", fd)
 	}
 	syscall.CloseOnExec(fd)
 	syscall.CloseOnExec(fd + 1) // a lock, where there is one, is this process's alone
@@ -225,9 +306,9 @@ func untilClosed(ctx context.Context, fd int, stderr io.Writer) (context.Context
 }
 
 // toldOn shows how a drill goes on.
-func toldOn(w io.Writer) func(*experiments.Experiment, string, func() int64) (func(history.Event), func()) {
+func (f storyFlags) toldOn(w io.Writer) func(*experiments.Experiment, string, func() int64) (func(history.Event), func()) {
 	return func(e *experiments.Experiment, notice string, clock func() int64) (func(history.Event), func()) {
-		p := startProgress(w, e, notice, clock)
+		p := f.start(w, e, notice, clock)
 		return p.Observe, p.Close
 	}
 }
@@ -243,8 +324,8 @@ func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experime
 		}
 	}
 	d, err := drill.New(drill.Options{
-		Experiment: e, Cluster: f.consent.Cluster, Seed: f.seed, Out: f.out, Trust: f.trust, Tool: "lockdrill " + version(), Labels: f.labels.Labels, Notify: notifier(io.Err),
-		Begin: toldOn(io.Err),
+		Experiment: e, Cluster: f.consent.Cluster, Seed: f.seed, Out: f.out, Trust: f.trust, Tool: "lockdrill " + version(), Labels: f.labels.Labels, Notify: f.story.notifier(io.Err),
+		Begin: f.story.toldOn(io.Err),
 	})
 	if err != nil {
 		return 0, err

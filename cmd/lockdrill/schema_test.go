@@ -13,30 +13,30 @@ import (
 
 func TestSchemaIsPrintedOrWritten(t *testing.T) {
 	t.Parallel()
-	printed := try(t, "schema")
+	printed := try(t, "validate", "--schema")
 	var doc map[string]any
 	if err := json.Unmarshal([]byte(printed.stdout), &doc); err != nil || printed.code != verdict.ExitPass || doc["$schema"] == nil {
 		t.Fatalf("schema: %v, status %d, %.100q", err, printed.code, printed.stdout)
 	}
 	file := filepath.Join(t.TempDir(), experiments.SchemaFile)
 	for range 2 { // over what is there
-		if got := try(t, "schema", "--write", file); got != (result{}) {
-			t.Fatalf("schema --write: %+v", got)
+		if got := try(t, "validate", "--schema", "-o", file); got != (result{}) {
+			t.Fatalf("validate --schema -o: %+v", got)
 		}
 	}
 	if written, err := os.ReadFile(file); err != nil || string(written) != printed.stdout {
 		t.Errorf("what was written is not what is printed (%v)", err)
 	}
-	if got := try(t, "schema", "gameday"); got.code != verdict.ExitPass || got.stdout == printed.stdout || json.Unmarshal([]byte(got.stdout), &doc) != nil {
+	if got := try(t, "validate", "--schema=gameday"); got.code != verdict.ExitPass || got.stdout == printed.stdout || json.Unmarshal([]byte(got.stdout), &doc) != nil {
 		t.Errorf("schema gameday: status %d, %.100q", got.code, got.stdout)
 	}
-	if got := try(t, "schema", "schedule"); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, "lockdrill export cronjob") {
+	if got := try(t, "validate", "--schema=schedule"); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, "lockdrill export cronjob") {
 		t.Errorf("schema schedule: %+v", got)
 	}
-	if got := try(t, "schema", "scheduled"); got.code != verdict.ExitUsage || got.stdout != "" {
+	if got := try(t, "validate", "--schema=scheduled"); got.code != verdict.ExitUsage || got.stdout != "" {
 		t.Errorf("schema scheduled: %+v", got)
 	}
-	if got := try(t, "schema", "--write", ""); got.code != verdict.ExitUsage || got.stdout != "" {
-		t.Errorf("schema --write '': %+v", got)
+	if got := try(t, "validate", "--schema", "-o", ""); got.code != verdict.ExitUsage || got.stdout != "" {
+		t.Errorf("validate --schema -o '': %+v", got)
 	}
 }

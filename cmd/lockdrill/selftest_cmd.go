@@ -38,7 +38,7 @@ const selftestSeeds = 3
 // selftestScale makes a lease of 1.5s out of the 30s of the shipped classes.
 const selftestScale = 0.05
 
-// selftestDoc is the document of `selftest -o json`.
+// selftestDoc is the document of `selftest -f json`.
 type selftestDoc struct {
 	SchemaVersion int               `json:"schemaVersion"`
 	Mode          string            `json:"mode"` // rehearsed, live
@@ -64,7 +64,7 @@ func newSelftestCmd(io streams) *cobra.Command {
 	flags.BoolVar(&f.rehearse, "rehearse", false, "in virtual time: seconds, and it touches nothing (the default)")
 	flags.Int64Var(&f.seeds, "seeds", selftestSeeds, "rehearsed drills of each case")
 	flags.Float64Var(&f.scale, "time-scale", selftestScale, "of live drills: above 0, at most 1; a larger one for a machine that is busy")
-	f.output = outputFlag(flags)
+	f.output = formFlags(cmd, io)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cases, err := f.cases()
 		if err != nil {

@@ -26,7 +26,7 @@ func TestLiveSelftest(t *testing.T) {
 		t.Skip("drills with real processes")
 	}
 	redistest.Need(t)
-	got := try(t, "selftest", "--live", "-o", "json", "--only", "fake-release")
+	got := try(t, "selftest", "--live", "-f", "json", "--only", "fake-release")
 	var doc selftestDoc
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
 		t.Fatalf("%v: %s%s", err, got.stdout, got.stderr)
@@ -41,7 +41,7 @@ func TestLiveSelftest(t *testing.T) {
 
 func TestSelftestAsJSON(t *testing.T) {
 	t.Parallel()
-	got := try(t, "selftest", "--only", "critical", "--seeds", "1", "-o", "json")
+	got := try(t, "selftest", "--only", "critical", "--seeds", "1", "-f", "json")
 	var doc selftestDoc
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func TestNoCommandSaysWhatIsInAWrongSheet(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, command := range []string{"validate", "validate -o json", "run --out out", "plan", "rehearse --seeds 1", "gameday --from-sheet"} {
+		for _, command := range []string{"validate", "validate -f json", "run --out out", "plan", "rehearse --seeds 1"} {
 			got := tryIn(t, dir, append(strings.Fields(command), sheet+".yaml")...)
 			if got.code != verdict.ExitUsage {
 				t.Errorf("%s of %s: %+v", command, sheet, got)

@@ -27,17 +27,23 @@ func endings() []os.Signal {
 // unread makes a write to a pipe that nobody reads any more fail, and not end the process, for the commands that change something or whose
 // status a gate reads: they do their work to its end, and their status is its own. It is not inherited: what they start ends as ever.
 func unread(args []string) {
-	if len(args) > 0 && slices.Contains([]string{"run", "gameday", "sweep", "judge", "recover"}, args[0]) {
+	if len(args) > 0 && slices.Contains([]string{"run", "judge", "history", "recover"}, args[0]) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // never read
 	}
 }
 
-// unlessUnread is err, unless it says that nobody reads what was written.
+// unlessUnread is err, unless it says that nobody reads what was written: the pipe has no reader, or the terminal was closed.
 func unlessUnread(err error) error {
-	if errors.Is(err, syscall.EPIPE) {
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EIO) && onTerminal() {
 		return nil
 	}
 	return err
+}
+
+// onTerminal reports that what is written goes to a terminal, which may have been closed, and not to a disk, which may have failed.
+func onTerminal() bool {
+	info, err := os.Stdout.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // supervise is what lockdrill does as the first process of a container: it starts itself again, passes signals on, and collects the

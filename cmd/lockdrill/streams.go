@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
@@ -19,8 +22,33 @@ type streams struct {
 	Out, Err io.Writer
 }
 
+// sink is standard output, or the file of -o, which gets what a command prints in one step when the command ends.
+type sink struct {
+	to   io.Writer // standard output
+	path string    // "" = standard output
+	text bytes.Buffer
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	if s.path == "" {
+		return s.to.Write(p)
+	}
+	return s.text.Write(p)
+}
+
+// close writes the file. A command that printed nothing leaves it as it is.
+func (s *sink) close() error {
+	if s.path == "" || s.text.Len() == 0 {
+		return nil
+	}
+	return writeAtomically(s.path, s.text.Bytes())
+}
+
 // terminal reports whether w is a terminal that can be drawn on, and how wide it is; elsewhere 100 columns are assumed.
 func terminal(w io.Writer) (width int, ok bool) {
+	if s, ok := w.(*sink); ok && s.path == "" {
+		w = s.to
+	}
 	f, isFile := w.(*os.File)
 	if !isFile || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
 		return 100, false
@@ -40,28 +68,50 @@ func colored(w io.Writer) bool {
 
 // lookOf is how a report looks on w.
 func lookOf(w io.Writer) reports.Options {
+	if s, ok := w.(*sink); ok && s.path != "" {
+		return reports.Options{}
+	}
 	width, _ := terminal(w)
 	return reports.Options{Width: width, Color: colored(w)}
 }
 
-// output is the value of -o: text or json.
+// output is the value of -f: text, json, or another form that the command has.
 type output string
 
 const (
 	outputText output = "text"
 	outputJSON output = "json"
+	outputMD   output = "md"
+	outputHTML output = "html"
 )
 
-func (o *output) String() string { return string(*o) }
-func (o *output) Type() string   { return "text|json" }
+// formValue is a value of -f among those that the command has.
+type formValue struct {
+	*output
+	among []output
+}
 
-func (o *output) Set(s string) error {
-	switch v := output(s); v {
-	case outputText, outputJSON:
-		*o = v
-		return nil
+func (v formValue) String() string {
+	if v.output == nil {
+		return ""
 	}
-	return fmt.Errorf("must be %s or %s", outputText, outputJSON)
+	return string(*v.output)
+}
+
+func (v formValue) Type() string {
+	var names []string
+	for _, o := range v.among {
+		names = append(names, string(o))
+	}
+	return strings.Join(names, "|")
+}
+
+func (v formValue) Set(s string) error {
+	if !slices.Contains(v.among, output(s)) {
+		return fmt.Errorf("must be %s", strings.ReplaceAll(v.Type(), "|", ", "))
+	}
+	*v.output = output(s)
+	return nil
 }
 
 // verboseFlag adds --verbose to the flags of a command that prints a closing summary.
@@ -69,11 +119,26 @@ func verboseFlag(flags *pflag.FlagSet, verbose *bool) {
 	flags.BoolVar(verbose, "verbose", false, "print all that was measured, and not the answers alone")
 }
 
-// outputFlag adds -o to a command's flags; the value is final once they are parsed.
-func outputFlag(flags *pflag.FlagSet) *output {
+// formFlags adds -f and -o to a command: the form of its result, text, json or one of more, and the file that gets it. The form is final
+// once the flags are parsed.
+func formFlags(cmd *cobra.Command, to streams, more ...output) *output {
 	o := outputText
-	flags.VarP(&o, "output", "o", "form of the result on stdout")
+	v := formValue{&o, append([]output{outputText, outputJSON}, more...)}
+	cmd.Flags().VarP(v, "format", "f", "form of the result")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(strings.Split(v.Type(), "|"), cobra.ShellCompDirectiveNoFileComp))
+	fileFlag(cmd, to)
 	return &o
+}
+
+// fileFlag adds -o to a command.
+func fileFlag(cmd *cobra.Command, to streams) {
+	cmd.Flags().StringVarP(&to.Out.(*sink).path, "output", "o", "", "file that gets the result (default standard output)")
+}
+
+// writeLines writes lines.
+func writeLines(w io.Writer, first string, more ...string) error {
+	_, err := fmt.Fprintln(w, strings.Join(append([]string{first}, more...), "\n"))
+	return err
 }
 
 // writeJSON writes one indented document.

@@ -36,7 +36,7 @@ func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
 	t.Parallel()
 	file := sweptFile(t)
 	page := filepath.Join(t.TempDir(), "sweep.html")
-	got := try(t, "sweep", file, "--hold", "500ms..20s", "--seeds", "20", "--page", page, "-o", "json")
+	got := try(t, "rehearse", file, "--sweep", "hold=500ms..20s", "--seeds", "20", "-f", "json")
 	var s sweep.Document
 	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {
 		t.Fatalf("%v in %+v", err, got)
@@ -47,6 +47,9 @@ func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
 	if *s.Holds < 0.7 || *s.Breaks > 1.5 || *s.Holds >= *s.Breaks {
 		t.Errorf("the ceiling lies in [%v, %v] s", *s.Holds, *s.Breaks)
 	}
+	if got := try(t, "rehearse", file, "--sweep", "hold=500ms..20s", "--seeds", "20", "-f", "html", "-o", page); got.code != verdict.ExitPass || got.stdout != "" {
+		t.Errorf("%+v", got)
+	}
 	drawn, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +59,7 @@ func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
-	said := try(t, "sweep", file, "--hold", "500ms..20s", "--seeds", "20")
+	said := try(t, "rehearse", file, "--sweep", "hold=500ms..20s", "--seeds", "20")
 	if !strings.Contains(said.stdout, "All promises held at") || !strings.Contains(said.stdout, "BROKEN") {
 		t.Errorf("%+v", said)
 	}
@@ -64,7 +67,7 @@ func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
 
 func TestSweepWhereTheLowestValueBreaks(t *testing.T) {
 	t.Parallel()
-	got := try(t, "sweep", sweptFile(t), "--hold", "5s..20s", "--seeds", "5", "--steps", "2")
+	got := try(t, "rehearse", sweptFile(t), "--sweep", "hold=5s..20s,steps=2", "--seeds", "5")
 	if got.code != verdict.ExitSLOFailed || !strings.Contains(got.stdout, "No safe value was found: at 5s already a promise breaks.") {
 		t.Errorf("%+v", got)
 	}
@@ -77,16 +80,20 @@ func TestSweepMisuse(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{file}, "name one dial"},
-		{[]string{file, "--rate", "1/s..2/s", "--hold", "1s..2s"}, "name one dial"},
-		{[]string{file, "--rate", "2/s..1/s"}, "the second value must be above the first"},
-		{[]string{file, "--rate", "1/s..2/s", "--lock", "leader"}, "name one that has a stream of jobs: job"},
-		{[]string{file, "--replicas", "2..9000"}, "with replicas at 9000"},
-		{[]string{file, "--hold", "1s..2s", "--steps", "1"}, "--steps 1: want 2 to 100"},
-		{[]string{file, "--hold", "1s..2s", "--fail-above", "2"}, "--fail-above 2"},
+		{[]string{"--sweep", "steps=3"}, "name one dial"},
+		{[]string{"--sweep", "rate=1/s..2/s,hold=1s..2s"}, "name one dial"},
+		{[]string{"--sweep", "rate=2/s..1/s"}, "the second value must be above the first"},
+		{[]string{"--sweep", "rate=1/s..2/s,lock=leader"}, "name one that has a stream of jobs: job"},
+		{[]string{"--sweep", "replicas=2..9000"}, "with replicas at 9000"},
+		{[]string{"--sweep", "hold=1s..2s,steps=1"}, "steps=1: want 2 to 100"},
+		{[]string{"--sweep", "speed=1..2"}, "there are rate, replicas and hold"},
+		{[]string{"--sweep", ""}, "--sweep ''"},
+		{[]string{"--sweep", "hold=1s..2s", "--fail-above", "2"}, "--fail-above 2"},
+		{[]string{"--sweep", "hold=1s..2s", "--replay", "2"}, "give one of the two"},
+		{[]string{"-f", "html"}, "goes with --sweep"},
 	} {
-		if got := try(t, append([]string{"sweep"}, c.args...)...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, c.says) {
-			t.Errorf("%v: %+v, want %q", c.args[1:], got, c.says)
+		if got := try(t, append([]string{"rehearse", file}, c.args...)...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, c.says) {
+			t.Errorf("%v: %+v, want %q", c.args, got, c.says)
 		}
 	}
 }
@@ -113,7 +120,7 @@ slos: [{lock: leader, fence_regressions: {max: 0}}]
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := tryIn(t, work, "sweep", file, "--live", "--replicas", "2..3", "--steps", "2", "--finer", "0", "-o", "json")
+	got := tryIn(t, work, "run", file, "--sweep", "replicas=2..3,steps=2,finer=0", "-f", "json")
 	var s sweep.Document
 	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {
 		t.Fatalf("%v in %+v", err, got)

@@ -22,6 +22,7 @@ import (
 // tuneFlags are what the user has measured, and wants.
 type tuneFlags struct {
 	p99, p50, jitter, guard, takeover, stop time.Duration
+	window                                  time.Duration
 	loop, fenced, idempotent, mustFinish    bool
 	from, series, lock, class, profile      string
 	labels                                  []string
@@ -42,8 +43,11 @@ const tuneLong = `tune works out TTL, renewal, failure budget, poll and class of
 It writes every sum out and says what the renewals cost the store. It rehearses your present policy and the recommended one, and
 prints the fields for an experiment file. It touches nothing.
 
-You give the p99 with --p99, or --from reads it: from the folder of a run, or from a saved scrape of a Prometheus histogram. A
-histogram knows the p99 to its bucket only; the upper end counts. If there are several classes of jobs, the longest p99 decides.
+You give the p99 with --p99, or --from reads it: from the folder of a run, from a saved scrape of a Prometheus histogram, or from a
+Prometheus itself, over the last --window. Without --jitter the p99 of lockcore_renew_rtt_seconds there is the tail. A histogram knows the p99 to its bucket only; the upper end counts. If there are several classes of jobs, the longest p99 decides.
+
+With --profile and neither --jitter nor --from it prints the budget sums L1 to L8 of that shipped profile as it is, under --p99 and
+--takeover where they are given.
 
 Exit status 14: no policy can keep what you ask, and tune names the sum that fails. 11: the data do not tell the p99.
 10: the recommended policy breaks a promise in its own rehearsals.`
@@ -51,22 +55,23 @@ Exit status 14: no policy can keep what you ask, and tune names the sum that fai
 func newTuneCmd(io streams) *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
-		Use:     "tune (--p99 D | --from DIR|FILE) --jitter D [--guard D] [--takeover D]",
+		Use:     "tune (--p99 D | --from DIR|FILE|URL) [--jitter D] [--guard D] [--takeover D]",
 		Short:   "Work out TTL, renewal and poll from measured work and the takeover that you want",
 		Long:    tuneLong,
-		Example: "  lockdrill tune --p99 18s --jitter 4s --guard 2s --takeover 30s --profile cordum/scheduler-job",
+		Example: "  lockdrill tune --p99 18s --jitter 4s --guard 2s --takeover 30s --profile cordum/scheduler-job\n  lockdrill tune --profile cordum/scheduler-job",
 		Args:    cobra.NoArgs,
 	}
 	flags := cmd.Flags()
 	flags.DurationVar(&f.p99, "p99", 0, "p99 of the work under the lock; loops: of a tick")
 	flags.DurationVar(&f.p50, "p50", 0, "its median, for the rehearsals (default p99 / 3)")
-	flags.StringVar(&f.from, "from", "", "read both from a run's folder or a saved scrape")
+	flags.StringVar(&f.from, "from", "", "read them from a run's folder, a saved scrape, or a Prometheus: http://HOST:9090")
+	flags.DurationVar(&f.window, "window", time.Hour, "--from http://...: what it has seen in so long up to now")
 	flags.StringVar(&f.series, "series", heldSeries, "scrape: the histogram of hold times, in seconds")
 	flags.StringArrayVar(&f.labels, "label", nil, "scrape: only series with name=value; may be repeated")
 	flags.StringVar(&f.lock, "lock", "", "run: the lock; scrape: the label namespace")
 	flags.StringVar(&f.class, "class", "", "only jobs of this class")
-	flags.DurationVar(&f.jitter, "jitter", 0, "tail of network and store, there and back")
-	flags.DurationVar(&f.guard, "guard", 0, "on top of p99 and jitter")
+	flags.DurationVar(&f.jitter, "jitter", 0, "tail of network and store, there and back (default: the p99 of "+tripSeries+", where --from has it)")
+	flags.DurationVar(&f.guard, "guard", 0, "on top of p99 and jitter (default: the least with which two failed renewals in a row are safe)")
 	flags.DurationVar(&f.takeover, "takeover", 0, "the longest takeover wanted (default: as it comes)")
 	flags.DurationVar(&f.stop, "stop", 0, "time that the work needs to stop (default ttl / 30, at most 1s)")
 	flags.BoolVar(&f.loop, "loop", false, "a leader loop; else a lock taken for each job")
@@ -78,10 +83,13 @@ func newTuneCmd(io streams) *cobra.Command {
 	flags.IntVar(&f.locks, "locks", 1000, "locks held at once, for what renewals cost")
 	flags.Int64Var(&f.seeds, "seeds", tuneSeeds, "rehearsals of each policy and fault")
 	flags.StringVar(&f.write, "write", "", "write the rehearsed drill of the recommended policy to this new file")
-	f.output = outputFlag(flags)
+	f.output = formFlags(cmd, io)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
 			return err
+		}
+		if f.asItIs() {
+			return f.sums(io)
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
@@ -89,6 +97,9 @@ func newTuneCmd(io streams) *cobra.Command {
 	}
 	return cmd
 }
+
+// asItIs reports whether the sums of a profile are asked for, and no policy.
+func (f *tuneFlags) asItIs() bool { return f.profile != "" && f.jitter == 0 && f.from == "" }
 
 func (f *tuneFlags) check() error {
 	for _, d := range []struct {
@@ -100,6 +111,10 @@ func (f *tuneFlags) check() error {
 		}
 	}
 	switch {
+	case f.asItIs() && (f.guard != 0 || f.write != ""):
+		return usagef("lockdrill tune: --jitter: give the tail of network and store: --guard and --write are about a policy that is worked out with it")
+	case f.asItIs() && f.replicas >= 2 && f.replicas <= 100:
+		return nil
 	case f.p99 == 0 && f.from == "":
 		return usagef("lockdrill tune: how long is the work? Give --p99, or --from a run's folder or a saved scrape; see lockdrill tune --help")
 	case f.p99 > 0 && f.from != "":
@@ -114,7 +129,9 @@ func (f *tuneFlags) check() error {
 		return usagef("lockdrill tune: --lock, --class, --label and --series choose from what --from reads")
 	case f.from != "" && f.loop && f.series == heldSeries:
 		return usagef("lockdrill tune: how long a leader loop was held is not how long a tick is: give --p99, or --series with a histogram of ticks")
-	case f.jitter < lockcore.LeastJitter:
+	case f.window < time.Minute || f.window > 30*24*time.Hour:
+		return usagef("lockdrill tune: --window %s: want 1m to 720h", f.window)
+	case f.jitter < lockcore.LeastJitter && (f.jitter != 0 || f.from == ""):
 		return usagef("lockdrill tune: --jitter %s: give the tail of network and store, at least %s: timeouts are made of it", f.jitter, lockcore.LeastJitter)
 	case f.mustFinish && !(f.fenced && f.idempotent):
 		return usagef("lockdrill tune: --must-finish: work that goes on without its lock must be --fenced and --idempotent")
@@ -133,12 +150,18 @@ func (f *tuneFlags) tune(ctx context.Context, io streams) error {
 	m := &measured{}
 	if f.from != "" {
 		var err error
-		if m, err = f.read(io.Err); err != nil {
+		if m, err = f.read(ctx, io.Err); err != nil {
 			return err
 		}
 		c, err := m.choose()
 		if err != nil {
 			return err
+		}
+		if f.jitter == 0 {
+			if f.jitter = max(m.trip, lockcore.LeastJitter); m.trip == 0 {
+				return usagef("lockdrill tune: --jitter: give the tail of network and store, at least %s: %s has no %s", lockcore.LeastJitter, f.from, tripSeries)
+			}
+			fmt.Fprintf(io.Err, "jitter %s: the p99 of %s\n", f.jitter, tripSeries)
 		}
 		f.leases(m.classes)
 		doc.Measured, doc.Chosen = m.classes, c.Class
@@ -162,6 +185,9 @@ func (f *tuneFlags) tune(ctx context.Context, io streams) error {
 	}
 	t := lockcore.Tune(lockcore.Wish{Work: f.p99, Jitter: f.jitter, Guard: f.guard, Takeover: f.takeover, StopBudget: f.stop, Loop: f.loop,
 		Contenders: f.replicas, Fenced: f.fenced, Idempotent: f.idempotent, MustFinish: f.mustFinish})
+	if t.Policy.TTL > mostWork {
+		return usagef("lockdrill tune: the guard that the jitter asks for makes a lease of %s, and a lease of more than 24h is not rehearsed: lower --jitter", t.Policy.TTL)
+	}
 	doc.Possible, doc.Policy, doc.Pickup, doc.TakeoverMax, doc.Steps = len(t.Broken) == 0, t.Policy, t.Pickup.Seconds(), t.TakeoverMax.Seconds(), t.Steps
 	doc.Broken = append(doc.Broken, t.Broken...)
 	if doc.Possible {

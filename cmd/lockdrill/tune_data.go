@@ -19,6 +19,9 @@ import (
 // heldSeries is the lock core's own histogram of hold times.
 const heldSeries = "lockcore_held_seconds"
 
+// tripSeries is its histogram of the round trips of renewals.
+const tripSeries = "lockcore_renew_rtt_seconds"
+
 // mostWork bounds every duration that tune takes, and the lease that follows.
 const mostWork = 24 * time.Hour
 
@@ -27,6 +30,7 @@ type measured struct {
 	classes []forecast.MeasuredWork
 	lock    *experiments.Lock // as the run had it; nil = a scrape
 	offered time.Duration     // by the run
+	trip    time.Duration     // p99 of a round trip to the store; 0 = not known
 	warning string
 }
 
@@ -36,7 +40,13 @@ func noFigure(format string, args ...any) error {
 }
 
 // read takes the hold times from where --from points to.
-func (f *tuneFlags) read(w io.Writer) (*measured, error) {
+func (f *tuneFlags) read(ctx context.Context, w io.Writer) (*measured, error) {
+	if strings.HasPrefix(f.from, "http://") || strings.HasPrefix(f.from, "https://") {
+		server := probes.PromServer{URL: f.from}
+		return f.readHistograms(func(series string, labels map[string]string) ([]probes.Histogram, error) {
+			return probes.AskHistograms(ctx, server, series, labels, f.window)
+		})
+	}
 	if dir := runFolder(f.from); isDir(dir) {
 		return f.readRun(w, dir)
 	}
@@ -110,12 +120,19 @@ func (f *tuneFlags) lockOf(dir string, e *experiments.Experiment) (*experiments.
 	return nil, usagef("lockdrill tune: %s has no lock %q%s", dir, f.lock, didYouMean(f.lock, names))
 }
 
-// readScrape takes them from a saved scrape: a quantile is known to its bucket, and the bucket's upper end counts.
+// readScrape takes them from a saved scrape.
 func (f *tuneFlags) readScrape() (*measured, error) {
 	text, err := os.ReadFile(f.from)
 	if err != nil {
 		return nil, usagef("%s: read: %w", f.from, reason(err))
 	}
+	return f.readHistograms(func(series string, labels map[string]string) ([]probes.Histogram, error) {
+		return probes.ReadHistograms(text, series, labels)
+	})
+}
+
+// readHistograms takes them from histograms: a quantile is known to its bucket, and the bucket's upper end counts.
+func (f *tuneFlags) readHistograms(read func(series string, labels map[string]string) ([]probes.Histogram, error)) (*measured, error) {
 	labels := map[string]string{}
 	for _, l := range f.labels {
 		name, value, ok := strings.Cut(l, "=")
@@ -130,11 +147,17 @@ func (f *tuneFlags) readScrape() (*measured, error) {
 	if f.class != "" {
 		labels["class"] = f.class
 	}
-	all, err := probes.ReadHistograms(text, f.series, labels)
+	all, err := read(f.series, labels)
 	if err != nil {
 		return nil, usagef("%s: %w", f.from, err)
 	}
 	m := &measured{}
+	delete(labels, "class") // trips have none
+	if trips, err := read(tripSeries, labels); err == nil && f.series == heldSeries && len(trips) == 1 && trips[0].Count > 0 {
+		if _, hi := trips[0].Quantile(0.99); !math.IsInf(hi, 1) {
+			m.trip = time.Duration(hi * float64(time.Second))
+		}
+	}
 	for i := range all {
 		h := &all[i]
 		at := func(p float64) verdict.Range {

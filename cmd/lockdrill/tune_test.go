@@ -1,7 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -90,7 +93,7 @@ func TestTune(t *testing.T) {
 		t.Errorf("over a file that is there: %+v", again)
 	}
 	var doc forecast.Tuning
-	decode(t, tryIn(t, dir, append(strings.Fields(args), "-o", "json")...).stdout, &doc)
+	decode(t, tryIn(t, dir, append(strings.Fields(args), "-f", "json")...).stdout, &doc)
 	if !doc.Possible || doc.SchemaVersion != 1 || doc.Before.Breaches[0].Breach != 1 || doc.Before.Breaches[1].Breach != 1 || len(doc.After.Breaches) != 2 || doc.After.Breaches[1].Breach != 0 {
 		t.Errorf("%+v", doc)
 	}
@@ -107,7 +110,7 @@ func TestTuneImpossible(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	var doc forecast.Tuning
-	decode(t, try(t, strings.Fields("tune --p99 1s --jitter 10s -o json")...).stdout, &doc)
+	decode(t, try(t, strings.Fields("tune --p99 1s --jitter 10s --guard 1ms -f json")...).stdout, &doc)
 	if doc.Possible || len(doc.Broken) != 1 || doc.Broken[0].Rule != "L1" || doc.After != nil || doc.YAML != "" {
 		t.Errorf("%+v", doc)
 	}
@@ -125,7 +128,7 @@ func TestTuneFromARun(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	judged := read(t, filepath.Join(dir, "run", verdictFile))
-	args := strings.Fields("tune --from run --lock job --jitter 100ms --guard 300ms --takeover 2s --seeds 5 -o json")
+	args := strings.Fields("tune --from run --lock job --jitter 100ms --guard 300ms --takeover 2s --seeds 5 -f json")
 	got := tryIn(t, dir, args...)
 	var doc forecast.Tuning
 	decode(t, got.stdout, &doc)
@@ -197,11 +200,50 @@ func TestTuneFromAScrape(t *testing.T) {
 	}
 }
 
+// A Prometheus is asked for what it has seen in a window, and its round trips of renewals are the jitter where none is named.
+func TestTuneFromAPrometheus(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := r.FormValue("query")
+		asked = append(asked, query)
+		var result []map[string]any
+		if r.URL.Path != "/api/v1/query" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		ends, counts := []string{"+Inf", "10", "20"}, []string{"400.2", "300", "399.6"} // in no order, and estimates
+		if strings.Contains(query, "rtt") {
+			ends, counts = []string{"0.05", "0.2", "+Inf"}, []string{"10", "1000", "1000"}
+		}
+		for i, le := range ends {
+			result = append(result, map[string]any{"metric": map[string]string{"le": le}, "value": []any{1.5, counts[i]}})
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": "vector", "result": result}})
+	}))
+	defer server.Close()
+	got := try(t, "tune", "--from", server.URL, "--window", "30m", "--lock", "job", "--seeds", "3")
+	for _, want := range []string{"work p99 20s + jitter 200ms + guard 0s", "n 400"} {
+		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
+			t.Errorf("no %q in %+v", want, got)
+		}
+	}
+	if !strings.Contains(got.stderr, "jitter 200ms: the p99 of lockcore_renew_rtt_seconds") || len(asked) != 2 ||
+		asked[0] != `sum by (class, le) (increase(lockcore_held_seconds_bucket{namespace="job"}[1800s]))` {
+		t.Errorf("%q, %s", asked, got.stderr)
+	}
+	server.Close()
+	if got := try(t, "tune", "--from", server.URL); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, server.URL) {
+		t.Errorf("nobody answers: %+v", got)
+	}
+}
+
 func TestTuneMisuse(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"":                                                          "lockdrill tune: how long is the work? Give --p99, or --from",
 		"--p99 1s":                                                  "lockdrill tune: --jitter 0s: give the tail of network and store, at least 2ms",
+		"--from none.txt --window 1s":                               "lockdrill tune: --window 1s: want 1m to 720h\n",
 		"--p99 1s --from x --jitter 1s":                             "lockdrill tune: --p99 and --from: give one of them\n",
 		"--p99 -1s --jitter 1s":                                     "lockdrill tune: --p99 -1s: want 0s to 24h",
 		"--p99 1us --jitter 1s":                                     "lockdrill tune: --p99 1µs: want at least 1ms\n",

@@ -38,7 +38,7 @@ func TestLiveOutputThatNobodyReads(t *testing.T) {
 		want int
 	}{
 		{"run " + good + " --out " + dir + " --result-file " + result + " --junit " + junit, verdict.ExitPass},
-		{"judge " + dir + " -o json", verdict.ExitPass},
+		{"judge " + dir + " -f json", verdict.ExitPass},
 		{"judge " + dir, verdict.ExitPass},
 		{"recover " + dir, verdict.ExitPass},
 		{"run " + bad, verdict.ExitUsage},

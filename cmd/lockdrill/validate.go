@@ -16,7 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// validateDoc is the document of `validate -o json`.
+// validateDoc is the document of `validate -f json`.
 type validateDoc struct {
 	SchemaVersion int             `json:"schemaVersion"`
 	Files         []validatedFile `json:"files"`
@@ -42,14 +42,32 @@ func newValidateCmd(io streams) *cobra.Command {
 		Use:   "validate FILE|NAME...",
 		Short: "Check experiment files without touching anything",
 		Long: "validate prints every problem of each file at once, with its line, and warns of timings that do not add up.\n" +
-			"Exit status 2: a file is wrong.",
-		Example: "  lockdrill validate first-drill\n  lockdrill validate --strict first-drill",
-		Args:    cobra.MinimumNArgs(1),
+			"Of a folder it checks each experiment file in it. Exit status 2: a file is wrong.\n\n" +
+			"--schema prints the JSON Schema (draft 2020-12) of the experiment files that this binary reads. With it an editor completes and\n" +
+			"checks your files, and shows what each field is for. Put it beside your experiments, and begin each of them with the line\n\n  " + experiments.Modeline +
+			"\n--schema=gameday prints that of the sheets of a game day.",
+		Example: "  lockdrill validate first-drill\n  lockdrill validate --strict first-drill\n  lockdrill validate --schema -o " + experiments.SchemaFile,
+		Args:    cobra.ArbitraryArgs,
 	}
-	format := outputFlag(cmd.Flags())
+	format := formFlags(cmd, io)
 	values := setFlag(cmd.Flags())
+	cmd.ValidArgsFunction = completed(scenarioNames)
+	schema := cmd.Flags().String("schema", "", "print the JSON Schema of experiment or gameday, and check nothing")
+	cmd.Flags().Lookup("schema").NoOptDefVal = "experiment"
 	strict := cmd.Flags().Bool("strict", false, "budget lints are errors (exit status 2), not warnings")
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case cmd.Flags().Changed("schema") && len(args) > 0:
+			return usagef("lockdrill validate: --schema checks no file; another schema than that of experiments: --schema=gameday")
+		case cmd.Flags().Changed("schema"):
+			return printSchema(io, *schema)
+		case len(args) == 0:
+			return usagef("lockdrill validate: no argument given, usage: %s; see lockdrill validate --help", cmd.UseLine())
+		}
+		args, err := inFolders(io.Err, args)
+		if err != nil {
+			return err
+		}
 		doc, code := validateDoc{SchemaVersion: 1}, verdict.ExitPass
 		for _, arg := range args {
 			e, _, err := loadExperiment(arg, *values...)
@@ -183,36 +201,19 @@ func printLints(w io.Writer, e *experiments.Experiment) {
 	}
 }
 
-func newSchemaCmd(io streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "schema [experiment|gameday]",
-		Short: "Print the JSON Schema of experiment files, for editors",
-		Long: "schema prints the JSON Schema (draft 2020-12) of the experiment files that this binary reads. With it an editor completes and\n" +
-			"checks your files, and shows what each field is for. Put it beside your experiments, and begin each of them with the line\n\n  " + experiments.Modeline +
-			"\nschema gameday prints that of the sheets of lockdrill gameday.",
-		Example: "  lockdrill schema --write " + experiments.SchemaFile + "\n  lockdrill schema gameday --write gameday.schema.json",
-		Args:    cobra.MaximumNArgs(1),
+// printSchema is validate --schema: the JSON Schema of a kind of file.
+func printSchema(io streams, kind string) error {
+	of := map[string]func() ([]byte, error){"experiment": experiments.Schema, "gameday": experiments.GameDaySchema}[kind]
+	switch {
+	case kind == "schedule":
+		return usagef("lockdrill validate --schema=schedule: %s", drillsGo)
+	case of == nil:
+		return usagef("lockdrill validate: --schema=%s: there is none; there are those of experiment and gameday", kind)
 	}
-	write := cmd.Flags().String("write", "", "write it to this file, whatever is there, and not to stdout")
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		of := experiments.Schema
-		switch {
-		case len(args) == 1 && args[0] == "schedule":
-			return usagef("lockdrill schema schedule: %s", drillsGo)
-		case len(args) == 1 && args[0] == "gameday":
-			of = experiments.GameDaySchema
-		case len(args) == 1 && args[0] != "experiment":
-			return usagef("lockdrill schema: %q has no schema: there are those of experiment and gameday", args[0])
-		}
-		data, err := of()
-		if err != nil {
-			return err
-		}
-		if *write != "" {
-			return writeAtomically(*write, data)
-		}
-		_, err = io.Out.Write(data)
+	data, err := of()
+	if err != nil {
 		return err
 	}
-	return cmd
+	_, err = io.Out.Write(data)
+	return err
 }

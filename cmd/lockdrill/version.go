@@ -5,8 +5,6 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/spf13/cobra"
-
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
@@ -15,7 +13,7 @@ import (
 // release is the version that is being worked on.
 const release = "0.1.0-dev"
 
-// versionDoc is the document of `version -o json`. The schema versions are those that this binary writes.
+// versionDoc is the document of `--version -f json`. The schema versions are those that this binary writes.
 type versionDoc struct {
 	SchemaVersion  int    `json:"schemaVersion"`
 	Version        string `json:"version"`
@@ -26,27 +24,23 @@ type versionDoc struct {
 	WorkerProtocol int    `json:"workerProtocol"`
 }
 
-func newVersionCmd(io streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "version", Short: "Show the versions of the tool and of its formats", Example: "  lockdrill version", Args: cobra.NoArgs}
-	format := outputFlag(cmd.Flags())
-	cmd.RunE = func(*cobra.Command, []string) error {
-		doc := versionDoc{
-			SchemaVersion:  1,
-			Version:        version(),
-			Go:             runtime.Version(),
-			Platform:       runtime.GOOS + "/" + runtime.GOARCH,
-			HistorySchema:  history.SchemaVersion,
-			VerdictSchema:  verdict.VerdictVersion,
-			WorkerProtocol: protocol.Version,
-		}
-		if *format == outputJSON {
-			return writeJSON(io.Out, doc)
-		}
-		_, err := fmt.Fprintf(io.Out, "lockdrill %s (%s, %s)\nhistory schema %d, verdict schema %d, worker protocol %d\n",
-			doc.Version, doc.Go, doc.Platform, doc.HistorySchema, doc.VerdictSchema, doc.WorkerProtocol)
-		return err
+// printVersion is what --version says.
+func printVersion(io streams, format output) error {
+	doc := versionDoc{
+		SchemaVersion:  1,
+		Version:        version(),
+		Go:             runtime.Version(),
+		Platform:       runtime.GOOS + "/" + runtime.GOARCH,
+		HistorySchema:  history.SchemaVersion,
+		VerdictSchema:  verdict.VerdictVersion,
+		WorkerProtocol: protocol.Version,
 	}
-	return cmd
+	if format == outputJSON {
+		return writeJSON(io.Out, doc)
+	}
+	_, err := fmt.Fprintf(io.Out, "lockdrill %s (%s, %s)\nhistory schema %d, verdict schema %d, worker protocol %d\n",
+		doc.Version, doc.Go, doc.Platform, doc.HistorySchema, doc.VerdictSchema, doc.WorkerProtocol)
+	return err
 }
 
 // version of the tool, as written into every history's header: the release, and the commit where it is known.

@@ -23,7 +23,7 @@ import (
 
 const tellEvery = 10 * time.Second // where the story is no terminal
 
-// watchDoc is the document of `watch -o json`.
+// watchDoc is the document of `watch -f json`.
 type watchDoc struct {
 	SchemaVersion int `json:"schemaVersion"`
 	watching.State
@@ -55,7 +55,7 @@ func newWatchCmd(io streams) *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
-	format := outputFlag(flags)
+	format := formFlags(cmd, io)
 	f.add(flags)
 	whereFlags(flags, &f.cluster)
 	flags.StringVarP(&f.cluster.Namespace, "namespace", "n", "", "watch the Lease objects of this namespace, and not a Redis")

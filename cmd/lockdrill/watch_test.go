@@ -88,7 +88,7 @@ func TestWatchEndsWithSumsAndADraft(t *testing.T) {
 	}
 
 	var doc watchDoc
-	got = tryIn(t, dir, append(at, "-o", "json")...)
+	got = tryIn(t, dir, append(at, "-f", "json")...)
 	decode(t, got.stdout, &doc)
 	if len(doc.Rows) != 1 || doc.Rows[0].Name != "sched:leader" || doc.Rows[0].TTL != 2*time.Second || len(doc.Sums) != 1 || !strings.HasPrefix(doc.Draft, experiments.Modeline) || strings.Contains(got.stdout, "hunter2") {
 		t.Errorf("document: %+v", doc)
@@ -106,7 +106,14 @@ func TestWatchDraftsLocksOfJobs(t *testing.T) {
 	if got.code != verdict.ExitPass || !strings.Contains(got.stderr, "wrote j.yaml") {
 		t.Fatalf("watch: %+v", got)
 	}
-	e, err := experiments.Load(filepath.Join(dir, "j.yaml"))
+	file := string(read(t, filepath.Join(dir, "j.yaml")))
+	if got := tryIn(t, dir, "validate", "j.yaml"); got.code != verdict.ExitUsage || strings.Count(got.stderr, "still to be said") != experiments.UnsaidIn([]byte(file)) {
+		t.Errorf("what nobody said: %+v", got)
+	}
+	for _, said := range [][2]string{{`match: ".*"`, "match: sched"}, {`stream: ".*"`, "stream: jobs"}, {`log: "CHECK.*"`, "log: /tmp/x"}, {`pattern: 'CHECK.*'`, "pattern: '(?P<key>.)(?P<token>.)'"}} {
+		file = regexp.MustCompile(said[0]).ReplaceAllString(file, said[1])
+	}
+	e, err := experiments.Parse("j.yaml", []byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +156,7 @@ func TestWatchSeesAClusterByTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"watch", "--redis", "rediss://" + addrs[0], "--keys", "sched:*:loc[jk]", "--keys", "leader", "-o", "json"}
+	args := []string{"watch", "--redis", "rediss://" + addrs[0], "--keys", "sched:*:loc[jk]", "--keys", "leader", "-f", "json"}
 	var doc watchDoc
 	got := try(t, append(args, "--for", "4s", "--ca", ca, "--cluster")...)
 	if got.code != verdict.ExitPass {

@@ -67,18 +67,18 @@ func TestLiveRunsOfWeeksAreListedAndJudgedTogether(t *testing.T) {
 		{"history", verdict.ExitPass, []string{"first-drill: 5 runs", "2026-03-01 02:00", "labels: release=1.3 -> release=1.4", "release=1.3 -> release=1.4"}},
 		{"history runs --label release=1.3 -f json", verdict.ExitPass, []string{`"id": "night-02"`, `"release": "1.3"`}},
 		{"history runs -f html -o weeks.html", verdict.ExitPass, nil},
-		{"history --label release=1.4 --pool", verdict.ExitPass, []string{"first-drill: 3 runs", "PASS  first-drill  3 runs together"}},
-		{"judge --pool runs --label release=1.4", verdict.ExitPass, []string{"PASS  first-drill  3 runs together", "every run with label release=1.4", "enough for a p50"}},
-		{"judge --pool runs --label release=1.4 -o json", verdict.ExitPass, []string{`"start": "label release=1.4"`, `"measure": "takeover.p50"`}},
-		{"judge --pool runs", verdict.ExitInconclusive, []string{"INCONCLUSIVE", "chosen by hand"}},
-		{"judge --pool runs/night-03 runs/night-04 runs/night-05 --label release=1.4", verdict.ExitInconclusive, []string{"chosen by hand"}},
-		{"judge --pool runs --on-inconclusive fail", verdict.ExitSLOFailed, []string{"INCONCLUSIVE"}},
-		{"judge --pool runs --label release=2.0", verdict.ExitUsage, []string{"no run in runs is meant"}},
-		{"judge --pool runs --since spring", verdict.ExitUsage, []string{`no pool "spring"`}},
-		{"judge runs/night-01 runs/night-02", verdict.ExitUsage, []string{"go with --pool"}},
+		{"history --label release=1.4 --pool", verdict.ExitPass, []string{"PASS  first-drill  3 runs together"}},
+		{"history --pool runs --label release=1.4", verdict.ExitPass, []string{"PASS  first-drill  3 runs together", "every run with label release=1.4", "enough for a p50"}},
+		{"history --pool runs --label release=1.4 -f json", verdict.ExitPass, []string{`"start": "label release=1.4"`, `"measure": "takeover.p50"`}},
+		{"history --pool runs", verdict.ExitInconclusive, []string{"INCONCLUSIVE", "chosen by hand"}},
+		{"history --pool runs/night-03 runs/night-04 runs/night-05 --label release=1.4", verdict.ExitInconclusive, []string{"chosen by hand"}},
+		{"history --pool runs --on-inconclusive fail", verdict.ExitSLOFailed, []string{"INCONCLUSIVE"}},
+		{"history --pool runs --label release=2.0", verdict.ExitUsage, []string{"no run in runs is meant"}},
+		{"history --pool runs --since spring", verdict.ExitUsage, []string{`no pool "spring"`}},
+		{"history --since spring", verdict.ExitUsage, []string{"go with --pool"}},
 		{"history --label release", verdict.ExitUsage, []string{"KEY=VALUE"}},
 		{"history nowhere", verdict.ExitUsage, []string{"nowhere"}},
-		{"history -f csv", verdict.ExitUsage, []string{"text, html or json"}},
+		{"history -f csv", verdict.ExitUsage, []string{"text, json, html"}},
 	} {
 		got := tryIn(t, dir, strings.Fields(c.args)...)
 		if got.code != c.code {
@@ -110,7 +110,7 @@ func TestAPoolTakesTheRunsSinceItsStart(t *testing.T) {
 	if err := os.WriteFile(start, []byte(`{"name":"spring","from":"2026-03-02T00:00:00Z"}`+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := tryIn(t, dir, "judge", "--pool", "runs", "--since", "spring")
+	got := tryIn(t, dir, "history", "--pool", "runs", "--since", "spring")
 	if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "2 runs together") || strings.Contains(got.stdout, "night-01") {
 		t.Errorf("status %d:\n%s%s", got.code, got.stdout, got.stderr)
 	}

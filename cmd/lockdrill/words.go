@@ -58,7 +58,7 @@ func words() []word {
 		{"L11", lint, "a fault that is aimed at the holder of a job lock comes while jobs run; when the last job has ended nobody holds the lock"},
 		{"L12", lint, "a promised takeover needs a second replica: of one alone it is the time until it has been started again"},
 
-		{"game_day", term, "several drills and the steps of people between them, in the order of a sheet, with one log and one report; lockdrill gameday leads through it"},
+		{"game_day", term, "several drills and the steps of people between them, in the order of a sheet, with one log and one report; lockdrill run leads through it"},
 		{"hypothesis", term, "of a game day: what it is to show"},
 		{"owner", term, "of a game day: who decides"},
 		{"stop_criterion", term, "of a game day: when people end it early; stop_when says which ends of a drill do so by themselves"},

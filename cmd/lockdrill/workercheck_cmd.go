@@ -35,7 +35,7 @@ func checkedByADrill(args []string) string {
 	}
 	line := []string{"lockdrill", "run", "worker-check"}
 	if err := old.Parse(args); err == nil && format == string(outputJSON) {
-		line = append(line, "-o", format)
+		line = append(line, "-f", format)
 	}
 	worker := old.Args()
 	if len(worker) == 0 {

@@ -177,7 +177,7 @@ func TestWorkerCheckNamesItsSuccessor(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, want []string }{
 		{[]string{"--", "python3", "my worker.py", "it's", "--ttl", "1s", "", "$HOME"}, []string{"--", "python3", "my worker.py", "it's", "--ttl", "1s", "", "$HOME"}},
-		{[]string{"--only", "jobs", "--ttl=5s", "-o", "json", "--ready", "1s", "--", "./w", "-o", "text"}, []string{"-o", "json", "--", "./w", "-o", "text"}},
+		{[]string{"--only", "jobs", "--ttl=5s", "-o", "json", "--ready", "1s", "--", "./w", "-o", "text"}, []string{"-f", "json", "--", "./w", "-o", "text"}},
 		{[]string{"./w", "--flag"}, []string{"--", "./w", "--flag"}},
 		{nil, []string{"--", "COMMAND"}},
 		{[]string{"--help"}, []string{"--", "COMMAND"}},

@@ -28,7 +28,7 @@ func TestAnswersMakeAFile(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v of %+v", err, d)
 			}
-			e, err := experiments.Parse("asked.yaml", data)
+			e, err := experiments.Parse("asked.yaml", said(data))
 			if err != nil || e.System.Locks[0].Key != c.key || e.System.Locks[0].Policy.TTL != c.ttl {
 				t.Errorf("%v\n%s", err, data)
 			}

@@ -1,7 +1,7 @@
 // Package draft writes a first experiment for a system of somebody's own, from what a person says of it or a watch has seen: a file with
 // comments, to be read and corrected.
 //
-// Its one invariant: what it writes, the reader of experiments takes.
+// Its one invariant: what it writes, the reader of experiments takes once somebody has said what nobody knew, and not before.
 package draft
 
 import (
@@ -43,7 +43,17 @@ type Lock struct {
 	Poll            time.Duration
 	Mode            lockcore.LoopMode
 	Seen            string // what was seen of it, in a sentence
+	Values          Values
 }
+
+// Values are what stands in the keys of a lock.
+type Values string
+
+// Kinds of values; "" = not seen, or neither.
+const (
+	Tokens Values = "tokens" // random words, such as UUIDs: they name nobody
+	Names  Values = "names"  // words that may name the holder
+)
 
 const check = "CHECK" // marks what was assumed
 
@@ -68,10 +78,25 @@ func (d Draft) Text() ([]byte, error) {
 	d.probes(&b)
 	d.faults(&b)
 	data := []byte(b.String())
-	if _, err := experiments.Parse("draft", data); err != nil {
+	if _, err := experiments.Parse("draft", said(data)); err != nil {
 		return nil, err
 	}
 	return data, nil
+}
+
+// What nobody said, and nothing of it can be assumed.
+const (
+	unsaidMatch    = experiments.Unsaid + "a regular expression that the command lines of your replicas match; or pid_files, unit, cgroup, command"
+	unsaidLog      = experiments.Unsaid + "the file that a replica logs to, such as /var/log/scheduler/{name}.log"
+	unsaidPattern  = experiments.Unsaid + `the line that says who got which key, such as lock acquired key=(?P<key>\S+) token=(?P<token>\S+)`
+	unsaidSelector = experiments.Unsaid + "a label of your pods"
+	unsaidStream   = experiments.Unsaid + "the Redis stream that tells of the jobs; or list, hash, sql, http, file, command, log"
+)
+
+// said is the draft as if somebody had said all of it.
+func said(data []byte) []byte {
+	return []byte(strings.NewReplacer(quote(unsaidMatch), "my-service", quote(unsaidLog), "/tmp/log", quote(unsaidPattern), "'(?P<key>.)(?P<token>.)'",
+		quote(unsaidSelector), "my-service", quote(unsaidStream), "jobs").Replace(string(data)))
 }
 
 // assume fills what the file needs and nobody said.
@@ -131,8 +156,7 @@ func (d *Draft) system(b *text) {
 			b.line(1, "namespace: %s", quote(d.Namespace))
 		}
 		if d.Selector == nil {
-			b.comment(1, check+": the labels of your pods.")
-			d.Selector = map[string]string{"app": d.Name}
+			d.Selector = map[string]string{"app": unsaidSelector}
 		}
 		b.line(1, "selector: %s", labels(d.Selector))
 	}
@@ -170,9 +194,10 @@ func (d *Draft) processes(b *text) {
 	case len(p.Command) > 0:
 		b.line(2, "command: %s # prints a line \"pid name\" for each replica", list(p.Command))
 	default:
-		b.comment(2, check+": a regular expression that the command lines of your replicas match; or pid_files, unit, cgroup, command.")
-		p.Match = d.Name
-		b.line(2, "match: %s", quote(d.Name))
+		b.line(2, "match: %s", quote(unsaidMatch))
+	}
+	if p.Log == "" && d.byLog() {
+		p.Log = unsaidLog
 	}
 	for _, f := range []struct{ name, value string }{{"log", p.Log}, {"metrics", p.Metrics}} {
 		if f.value != "" {
@@ -181,14 +206,23 @@ func (d *Draft) processes(b *text) {
 	}
 }
 
+// byLog reports whether a replica's log must say who holds: the values of the key that is struck name nobody, and nothing else may look.
+func (d *Draft) byLog() bool {
+	return d.Redis.URL != "" && d.Locks[0].Values == Tokens && !d.Monitor
+}
+
 // holder says how a key leads to the replica that holds it: by its value, where that is a name, and by the connection that renews it.
 func (d *Draft) holder(b *text) {
-	if d.Redis.URL == "" || d.Selector != nil && !d.Monitor { // of pods: the value begins with the pod's name
+	if d.Redis.URL == "" || d.Selector != nil && !d.Monitor && !d.byLog() { // of pods: the value begins with the pod's name
 		return
 	}
 	b.comment(1, "How a key leads to the replica that holds it; lockdrill plan shows what each source answers now. Others: proxy, log, metric, command.")
 	b.line(1, "holder:")
-	if d.Selector != nil || slices.Contains(d.Processes.Known(), experiments.KnownName) {
+	if d.byLog() {
+		b.comment(2, "The values of the key are random words, as watch has seen: they name nobody. So a line of a replica's log must.")
+		b.line(2, "- log: {pattern: %s}", quote(unsaidPattern))
+	} else if d.Monitor && d.Locks[0].Values == Tokens { // the connection says it
+	} else if d.Selector != nil || slices.Contains(d.Processes.Known(), experiments.KnownName) {
 		b.line(2, "- value: {} # %s: the value of the key begins with the replica's {name}", check)
 	} else {
 		b.line(2, "- value: {is: \"{host}:{pid}\"} # %s: the value of the key is this of its holder", check)
@@ -211,7 +245,7 @@ func (d *Draft) effects(b *text) {
 		b.line(3, "lock: %s", x.Lock)
 		if untold(x) {
 			b.comment(3, check+": without the ends of jobs, a job that was done when its holder was killed looks like one that nobody takes over.")
-			b.line(3, "stream: %s # %s: the Redis stream that tells of the jobs; or list, hash, sql, http, file, command, log", quote(d.Name+":jobs"), check)
+			b.line(3, "stream: %s", quote(unsaidStream))
 			b.line(3, "map: {job: job, state: state, terminal: [SUCCEEDED, FAILED]} # %s: its fields with the job's id and state, and the states that end a job", check)
 			continue
 		}

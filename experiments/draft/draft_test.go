@@ -59,9 +59,12 @@ func TestEveryCombinationIsValid(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					e, err := experiments.Parse("draft.yaml", data)
+					e, err := experiments.Parse("draft.yaml", said(data))
 					if err != nil {
 						t.Fatalf("%v\n%s", err, data)
+					}
+					if _, err := experiments.Parse("draft.yaml", data); (experiments.UnsaidIn(data) > 0) != (err != nil) || err != nil && !strings.Contains(err.Error(), "still to be said") {
+						t.Errorf("with what nobody said: %v\n%s", err, data)
 					}
 					if !strings.HasPrefix(string(data), experiments.Modeline) || e.Redis.URL != d.Redis.URL || e.Faults[0].Lock() != e.System.Locks[0].Name {
 						t.Errorf("the draft is\n%s", data)
@@ -87,7 +90,7 @@ func TestJobsThatNobodyTellsOfAreAssumed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := experiments.Parse("draft.yaml", data)
+	e, err := experiments.Parse("draft.yaml", said(data))
 	if err != nil || len(e.System.Locks) != 1 || e.System.Locks[0].KeyPrefix != "sched:job:" || len(e.SLOs) != 1 || e.SLOs[0].Takeover == nil {
 		t.Errorf("%v\n%s", err, data)
 	}
@@ -96,7 +99,7 @@ func TestJobsThatNobodyTellsOfAreAssumed(t *testing.T) {
 	}
 	for _, line := range []string{"stream:", "map:"} {
 		_, rest, _ := strings.Cut(string(data), "      "+line)
-		if rest, _, _ = strings.Cut(rest, "\n"); !strings.Contains(rest, "# "+check) {
+		if rest, _, _ = strings.Cut(rest, "\n"); !strings.Contains(rest, check+": ") {
 			t.Errorf("%s is not marked:\n%s", line, data)
 		}
 	}
@@ -115,7 +118,7 @@ func TestLooksMayBeLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := experiments.Parse("draft.yaml", data)
+		e, err := experiments.Parse("draft.yaml", said(data))
 		if err != nil || e.Probes.LockKeys.MaxGap != c.want || strings.Contains(string(data), "probes:") != (c.want > 50*time.Millisecond) {
 			t.Errorf("want max_gap %s: %v\n%s", c.want, err, data)
 		}
@@ -134,8 +137,44 @@ func TestALockOfJobsIsThereToBeUncommented(t *testing.T) {
 	}
 	text := before + strings.ReplaceAll("    # - name: job\n"+commented, "    # ", "    ")
 	text = strings.Replace(text, "probes:\n", "  effects: [{name: jobs, lock: job, stream: s, map: {job: id, state: state, terminal: [done]}}]\nprobes:\n", 1)
-	e, err := experiments.Parse("uncommented.yaml", []byte(text))
+	e, err := experiments.Parse("uncommented.yaml", said([]byte(text)))
 	if err != nil || e.Lock("job") == nil || e.Lock("job").KeyPrefix != "job:" {
 		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// Whose values are random words is found by its log, or by the connection where MONITOR is allowed; other values are taken for names.
+func TestTheHolderIsFoundAsWatchSaw(t *testing.T) {
+	for _, c := range []struct {
+		values  Values
+		monitor bool
+		pods    bool
+		want    []string
+		wantNot string
+	}{
+		{Tokens, false, false, []string{"- log: {pattern:", "    log: "}, "- value:"},
+		{Tokens, true, false, []string{"- client: {}"}, "- value:"},
+		{Tokens, false, true, []string{"- log: {pattern:"}, "- value:"},
+		{Names, false, false, []string{"- value:"}, "- log:"},
+		{"", false, false, []string{"- value:"}, "- log:"},
+	} {
+		d := Draft{Redis: experiments.Redis{URL: "redis://h:1"}, Locks: []Lock{{Key: "leader", TTL: time.Minute, RenewEvery: 20 * time.Second, Values: c.values}}, Monitor: c.monitor,
+			Processes: experiments.Processes{Match: "sched"}}
+		if c.pods {
+			d.Namespace, d.Selector, d.Processes = "shop", map[string]string{"app": "it"}, experiments.Processes{}
+		}
+		data, err := d.Text()
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(string(data), want) {
+				t.Errorf("%+v: no %q in\n%s", c, want, data)
+			}
+		}
+		if strings.Contains(string(data), "  "+c.wantNot) && !strings.Contains(string(data), "# "+c.wantNot) {
+			t.Errorf("%+v: %q in\n%s", c, c.wantNot, data)
+		}
 	}
 }

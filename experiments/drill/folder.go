@@ -117,7 +117,8 @@ func Lacks(dir string, c *undo.Content) (string, error) {
 	}
 }
 
-// linkLatest points runs/latest at the run. It is a convenience: where links cannot be made, there is none.
+// linkLatest points runs/latest at the run. It is a convenience: where it cannot be set, that is said, since whoever goes by it would look
+// at another run.
 func (d *Drill) linkLatest() {
 	if d.o.Out != "" {
 		return
@@ -125,8 +126,17 @@ func (d *Drill) linkLatest() {
 	link := filepath.Join(filepath.Dir(d.dir), undo.Latest)
 	tmp := link + ".new"
 	_ = os.Remove(tmp)
-	if os.Symlink(filepath.Base(d.dir), tmp) == nil {
-		_ = os.Rename(tmp, link)
+	err := os.Symlink(filepath.Base(d.dir), tmp)
+	if err == nil {
+		err = os.Rename(tmp, link)
+	}
+	if err != nil {
+		_ = os.Remove(tmp)
+		why := err
+		if of := new(os.LinkError); errors.As(err, &of) {
+			why = of.Err
+		}
+		d.o.Notify(fmt.Sprintf("lockdrill: %s does not lead to this run, since it cannot be set (%v): this run is %s", link, why, d.dir))
 	}
 }
 

@@ -150,3 +150,18 @@ func TestOneOfSeveralThatCannotBeUndoneIsDirtyAlone(t *testing.T) {
 		t.Errorf("reverted %v", c.reverted)
 	}
 }
+
+// What is tried again, because others of the shot could not be undone, is not undone twice.
+func TestAPartThatIsUndoneIsNotUndoneAgain(t *testing.T) {
+	c := &counted{reverted: map[string]int{}}
+	r := runOf(t, filepath.Join(t.TempDir(), undo.File), map[string]Injector{"pause": c})
+	shot := history.Event{Op: "p#1 r1.1", Fault: &history.Fault{ID: "p", Shot: 1, Kind: "pause", Victim: "r1.1"}}
+	p := &part{rec: undo.Record{Kind: "pause", Folder: "r1.1", Shot: shot}}
+	first, err := p.revert(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := p.revert(t.Context(), r); err != nil || again != first || c.reverted["r1.1"] != 1 {
+		t.Errorf("undone %d times, within %v and %v: %v", c.reverted["r1.1"], first, again, err)
+	}
+}

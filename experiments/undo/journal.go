@@ -228,6 +228,9 @@ func (j *Journal) append(l line) error {
 	if err != nil {
 		return err
 	}
+	if len(data) > maxLine { // nobody would read it again
+		return fmt.Errorf("a record of over %d MiB", maxLine>>20)
+	}
 	n, err := j.file.Write(append(data, '\n'))
 	if j.size += int64(n); err != nil {
 		j.err = err

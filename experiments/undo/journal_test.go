@@ -244,3 +244,30 @@ func TestARecordForEachVictim(t *testing.T) {
 		}
 	}
 }
+
+// A line that no run writes is refused with its number, and none is written that nobody would read.
+func TestALineOfAJournalIsBounded(t *testing.T) {
+	j, path := create(t, Header{Run: "r"})
+	long := rec("pause", "a")
+	long.Folder = strings.Repeat("x", maxLine)
+	if _, err := j.Intend(long); err == nil || !strings.Contains(err.Error(), "over 16 MiB") {
+		t.Errorf("written: %v", err)
+	}
+	if c, err := Read(path); err != nil || len(c.Entries) != 0 {
+		t.Errorf("read %d records: %v", len(c.Entries), err)
+	}
+	if _, err := j.Intend(rec("pause", "b")); err != nil {
+		t.Errorf("the next one: %v", err)
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"id":9,"why":"` + long.Folder + "\"}\n"); err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), ":3: a line of over 16 MiB") {
+		t.Errorf("read: %v", err)
+	}
+}

@@ -56,11 +56,17 @@ func Read(path string) (Content, error) {
 	return content(path, data)
 }
 
+// maxLine bounds a line of a journal: a record of a thousand proxies takes less than one MiB.
+const maxLine = 16 << 20
+
 func content(path string, data []byte) (Content, error) {
 	var c Content
 	lines := bytes.Split(data, []byte("\n"))
 	for i, text := range lines {
 		l, torn, err := parse(text, i == len(lines)-1)
+		if len(text) > maxLine {
+			err = fmt.Errorf("a line of over %d MiB, which no run writes", maxLine>>20)
+		}
 		if err == nil && !torn {
 			err = c.add(l)
 		}

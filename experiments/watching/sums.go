@@ -126,7 +126,7 @@ func short(d time.Duration) string { return figures.Short(int64(d)) }
 func (s *State) Draft() (locks []draft.Lock) {
 	for i := range s.Rows {
 		r := &s.Rows[i]
-		l := draft.Lock{TTL: r.TTL, RenewEvery: round(r.RenewEvery), Poll: roundUp(r.Poll()), Mode: r.Mode(), Seen: "Seen: " + r.Sum(s.Every)}
+		l := draft.Lock{TTL: r.TTL, RenewEvery: round(r.RenewEvery), Poll: roundUp(r.Poll()), Mode: r.Mode(), Values: r.Values, Seen: "Seen: " + r.Sum(s.Every)}
 		switch {
 		case r.TTL == 0 || !r.Draftable():
 			continue

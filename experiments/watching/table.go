@@ -8,10 +8,12 @@ package watching
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/draft"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -32,6 +34,7 @@ type Key struct {
 	Expiries                   int // without a release
 	Taken                      int // another value although the lease was not over: a theft, or a release and a grant between two looks
 
+	values     draft.Values    // of what stood in it
 	leased     bool            // it was seen with an expiry
 	ttl, width time.Duration   // the most that was left right after a grant or a renewal, and how exactly that instant is known
 	renewed    int64           // the last grant or renewal, in the middle of its bracket; 0 = not seen
@@ -51,6 +54,24 @@ func add(to *[]time.Duration, d int64) {
 	if len(*to) < mostSamples {
 		*to = append(*to, time.Duration(d))
 	}
+}
+
+var (
+	uuid   = regexp.MustCompile(`^(?i)[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}(:\d+)?$`) // Redisson's has the thread behind it
+	hexed  = regexp.MustCompile(`^(?i)[0-9a-f]{16,}$`)
+	packed = regexp.MustCompile(`^[A-Za-z0-9+/_-]{16,}={0,2}$`)
+)
+
+// kindOf tells what a value is, without keeping it.
+func kindOf(value string) draft.Values {
+	mixed := strings.ContainsAny(value, "0123456789") && strings.ToLower(value) != value && strings.ToUpper(value) != value
+	switch {
+	case value == "":
+		return ""
+	case uuid.MatchString(value), hexed.MatchString(value), packed.MatchString(value) && mixed:
+		return draft.Tokens
+	}
+	return draft.Names
 }
 
 // See takes in what a probe's look showed. Other events it leaves alone.
@@ -152,6 +173,7 @@ type Row struct {
 	Releases   int           `json:"releases"`
 	Expiries   int           `json:"expiries"`
 	Taken      int           `json:"taken"`
+	Values     draft.Values  `json:"values,omitempty"` // tokens: random words; names: words that may name the holder
 
 	members []*Key
 }
@@ -200,6 +222,9 @@ func rowOf(name string, members []*Key, now int64) Row {
 		}
 		if ttl := k.lease(); ttl > r.TTL {
 			r.TTL = ttl
+		}
+		if k.values != "" {
+			r.Values = k.values
 		}
 		renewals = append(renewals, k.renewals...)
 		r.Grants += k.Grants

@@ -207,11 +207,23 @@ func TestAWatchOfLeases(t *testing.T) {
 	if err != nil || len(last.Rows) != 1 || last.Rows[0].Name != "billing" || last.Rows[0].Mode() != lockcore.LoopRenewed || writes > 0 {
 		t.Fatalf("%v, %d writes: %+v", err, writes, last)
 	}
-	data, err := draft.Draft{Namespace: w.Namespace(), Locks: last.Draft()}.Text()
+	data, err := draft.Draft{Namespace: w.Namespace(), Selector: map[string]string{"app": "x"}, Locks: last.Draft()}.Text()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if e, err := experiments.Parse("draft.yaml", data); err != nil || e.System.Locks[0].Lease != "billing" || e.System.Locks[0].Policy.TTL.Round(time.Second) != 15*time.Second {
 		t.Errorf("%v\n%s", err, data)
+	}
+}
+
+// What stands in a key is told apart, and not kept.
+func TestValuesAreTokensOrNames(t *testing.T) {
+	for value, want := range map[string]draft.Values{
+		"6f1c2d3e-1111-4222-8333-abcdefabcdef": draft.Tokens, "6f1c2d3e-1111-4222-8333-abcdefabcdef:57": draft.Tokens, "0123456789abcdef0123": draft.Tokens, "pZ4kQm1xT8bWv0LsYd2r": draft.Tokens,
+		"scheduler-7d9f8b6c5-x2x4q": draft.Names, "ip-10-0-0-1:4711": draft.Names, "worker-1": draft.Names, "4711": draft.Names, `{"holder":"a"}`: draft.Names, "": "",
+	} {
+		if got := kindOf(value); got != want {
+			t.Errorf("%q: %q, want %q", value, got, want)
+		}
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/draft"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -91,7 +93,9 @@ type watch struct {
 	began int64
 	probe looker
 	keys  *probes.Keyspace // the probe of keys
-	took  []time.Duration  // of the last looks
+	mu    sync.Mutex
+	kinds map[string]draft.Values // of the values of keys
+	took  []time.Duration         // of the last looks
 }
 
 // Watch looks until ctx ends, and calls each with what has been seen after every look. It fails if the first look does.
@@ -167,6 +171,13 @@ func (w *watch) open(ctx context.Context) (closing func(), err error) {
 		}
 	}
 	w.keys = probes.NewKeyspace(o)
+	w.kinds = map[string]draft.Values{}
+	w.keys.Name(probes.Names{Holder: func(u probes.Unclaimed) probes.Named {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.kinds[u.Key] = kindOf(u.Value)
+		return probes.Named{Holder: "seen"} // once is enough
+	}})
 	w.probe = w.keys
 	return func() { _ = w.keys.Close() }, nil
 }
@@ -201,6 +212,13 @@ func (w *watch) look(ctx context.Context) error {
 	}
 	for _, e := range take(history.Span{From: from, To: w.o.Clock()}) {
 		w.table.See(e)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, kind := range w.kinds {
+		if k := w.table.keys[key]; k != nil {
+			k.values = kind
+		}
 	}
 	if w.keys != nil {
 		w.state.Keys, w.state.TooMany = w.keys.Known()

@@ -120,7 +120,7 @@ func TestAWatchSeesLocksAndWritesNothing(t *testing.T) {
 			t.Errorf("the watch wrote: %s, %d times", command, n-before[command])
 		}
 	}
-	data, err := draft.Draft{Redis: experiments.Redis{URL: "redis://" + addr}, Locks: last.Draft()}.Text()
+	data, err := draft.Draft{Processes: experiments.Processes{Match: "x", Log: "/tmp/x"}, Redis: experiments.Redis{URL: "redis://" + addr}, Locks: last.Draft()}.Text()
 	if err != nil {
 		t.Fatalf("no draft: %v", err)
 	}

@@ -299,8 +299,3 @@ func (d *Day) notes() (n int) {
 	}
 	return n
 }
-
-// Note writes an observation down.
-func (d *Day) Note(text string) error {
-	return d.log.add(entry{Kind: observed, Who: d.Who, Text: text})
-}

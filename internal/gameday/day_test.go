@@ -215,7 +215,7 @@ func TestATornLastLineIsDropped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(d.Note("seen"), d.Close()); err != nil {
+		if err := errors.Join(d.log.add(entry{Kind: observed, Text: "seen"}), d.Close()); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(path)

@@ -24,6 +24,7 @@ const (
 	JSONFile  = "gameday.json"
 	PageFile  = "gameday.html"
 	TextFile  = "gameday.md"
+	NotesFile = "notes.md" // what people write down after the day
 )
 
 // Kinds of an entry.

@@ -2,9 +2,13 @@ package gameday
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
@@ -94,6 +98,11 @@ func (d *Day) Concluded() (*Document, error) {
 			note(&g.Steps[e.Step-1], e)
 		}
 	}
+	late, err := notesIn(d.Dir)
+	if err != nil {
+		return nil, err
+	}
+	g.Observations = append(g.Observations, late...)
 	var codes []int
 	for i := range g.Steps {
 		s := &g.Steps[i]
@@ -121,6 +130,28 @@ func (d *Day) Concluded() (*Document, error) {
 	g.ExitCode = verdict.WorstExit(codes...)
 	g.Verdict = verdict.ExitName(g.ExitCode)
 	return g, nil
+}
+
+// notesIn are the observations that people have written into NotesFile after the day, a paragraph each.
+func notesIn(dir string) (all []Observation, err error) {
+	path := filepath.Join(dir, NotesFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, paragraph := range strings.Split(string(text), "\n\n") {
+		if words := strings.Join(strings.Fields(paragraph), " "); words != "" {
+			all = append(all, Observation{At: info.ModTime().UTC().Format(time.RFC3339), Who: NotesFile, Text: words})
+		}
+	}
+	return all, nil
 }
 
 // note takes what the log says of a step: the last try counts.

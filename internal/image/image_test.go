@@ -248,7 +248,7 @@ func TestShippedImage(t *testing.T) {
 			}
 		}
 	}
-	cmd := exec.Command(binary, "version")
+	cmd := exec.Command(binary, "--version")
 	cmd.Env, cmd.Dir = []string{}, t.TempDir() // as in a container: no variables, no home
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "lockdrill "+strings.TrimSuffix(config.Config.Labels["org.opencontainers.image.version"], "-debug")) {

@@ -207,7 +207,7 @@ func TestArchives(t *testing.T) {
 				t.Logf("%s: not run here; its header says what it is", platform)
 				return
 			}
-			argv := append(how, program, "version")
+			argv := append(how, program, "--version")
 			version := filepath.Base(dir)
 			version = strings.TrimSuffix(strings.TrimPrefix(version, "lockdrill-"), "-"+strings.ReplaceAll(platform, "/", "-"))
 			if out := output(t, argv[0], argv[1:]...); !strings.HasPrefix(out, "lockdrill "+version+"+") || strings.Contains(out, "dirty") || !strings.Contains(out, platform) {
@@ -282,7 +282,7 @@ func TestDebianPackages(t *testing.T) {
 				t.Fatal(err)
 			}
 			output(t, "sh", "-c", `touch "$1/var/lib/dpkg/status" && dpkg --root="$1" --log=/dev/null --force-depends --force-script-chrootless -i "$2"`, "install", installed, deb[0])
-			if out := output(t, filepath.Join(installed, "usr/bin/lockdrill"), "version"); !strings.HasPrefix(out, "lockdrill ") {
+			if out := output(t, filepath.Join(installed, "usr/bin/lockdrill"), "--version"); !strings.HasPrefix(out, "lockdrill ") {
 				t.Errorf("installed, it says %q", out)
 			}
 		}

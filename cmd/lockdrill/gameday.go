@@ -12,10 +12,8 @@ import (
 	"os/signal"
 	"os/user"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -26,67 +24,79 @@ import (
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
-type gameDayFlags struct {
+// leading is a game day that is led: run of a file of kind GameDay.
+type leading struct {
 	out, resume, who string
-	fromSheet        bool
 	consent          drill.Consent
+	format           output
+	quiet            bool
 }
 
-func newGameDayCmd(io streams) *cobra.Command {
-	var f gameDayFlags
-	cmd := &cobra.Command{
-		Use:   "gameday FILE|NAME",
-		Short: "Lead people through several drills, and report on all of them",
-		Long: "gameday runs the steps of a game day's sheet in their order: drills, and what people do by hand between them. Type enter when a\n" +
-			"step is done, skip, stop, or a text: it is noted with your name. Every step is in a log before the next one begins, so a day\n" +
-			"that was interrupted goes on with --resume. At its end the folder has one page, one text and one JSON file of all drills, with\n" +
-			"the skeleton of a post-mortem. docs/gameday.md has the format; first-gameday is a sheet that needs nothing but this binary.\n\n" +
-			"Exit status: the worst of the drills; 11 at best where a step was left out; 12 when interrupted.",
-		Example: "  lockdrill gameday first-gameday\n  lockdrill gameday --from-sheet five-loops-of-a-sheet --out gamedays/loops\n  lockdrill gameday first-gameday --resume gamedays/20260302T100000Z-first-gameday",
-		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.lead(cmd.Context(), io, args[0]) },
+// isGameDay reports whether dir is the folder of a game day.
+func isGameDay(dir string) bool { return isFile(filepath.Join(dir, gameday.SheetFile)) }
+
+// judgeGameDay makes the report of a day that is over anew, with what people have written into its notes since.
+func judgeGameDay(io streams, dir string, format output) (int, error) {
+	text, err := os.ReadFile(filepath.Join(dir, gameday.SheetFile))
+	if err != nil {
+		return 0, usagef("%s: no folder of a game day: %w", dir, reason(err))
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.out, "out", "", "folder of the game day (default gamedays/<UTC time>-<name>)")
-	flags.StringVar(&f.resume, "resume", "", "folder of an interrupted game day: what is done is not repeated")
-	flags.BoolVar(&f.fromSheet, "from-sheet", false, "the file is an experiment that kills the holder of each loop of its policy sheet: make a game day of it")
-	flags.StringVar(&f.who, "who", "", "who leads, as the log has it (default: your user name)")
-	consentFlags(flags, &f.consent)
-	cmd.AddCommand(newGameDayNoteCmd(io))
-	return cmd
+	sheet, err := experiments.ParseGameDay(filepath.Join(dir, gameday.SheetFile), text)
+	if err != nil {
+		return 0, usagef("%w", err)
+	}
+	d, err := gameday.Open(gameday.Options{Sheet: sheet, Text: text, Dir: dir, Resume: true})
+	if err != nil {
+		return 0, openError(err)
+	}
+	defer d.Close()
+	g, err := writeGameDay(d, dir)
+	if err != nil {
+		return 0, err
+	}
+	return g.ExitCode, unlessUnread(printGameDay(io, g, format))
 }
 
-// newGameDayNoteCmd adds an observation to a day that is over.
-func newGameDayNoteCmd(io streams) *cobra.Command {
-	var who string
-	cmd := &cobra.Command{
-		Use:     "note DIR TEXT",
-		Short:   "Add an observation to a game day that is over, and make its report anew",
-		Example: "  lockdrill gameday note gamedays/loops \"the pager was silent\"",
-		Args:    cobra.ExactArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error {
-			text, err := os.ReadFile(filepath.Join(args[0], gameday.SheetFile))
-			if err != nil {
-				return usagef("%s: no folder of a game day: %w", args[0], reason(err))
-			}
-			sheet, err := experiments.ParseGameDay(filepath.Join(args[0], gameday.SheetFile), text)
-			if err != nil {
-				return usagef("%w", err)
-			}
-			d, err := gameday.Open(gameday.Options{Sheet: sheet, Text: text, Dir: args[0], Who: whoIs(who), Resume: true})
-			if err != nil {
-				return openError(err)
-			}
-			defer d.Close()
-			if err := d.Note(args[1]); err != nil {
-				return err
-			}
-			_, err = writeGameDay(d, args[0])
-			return err
-		},
+// printGameDay prints the report of a day in one of its forms.
+func printGameDay(io streams, g *gameday.Document, format output) error {
+	switch format {
+	case outputText:
+		return reports.GameDay(io.Out, g)
+	case outputJSON:
+		return writeJSON(io.Out, g)
+	case outputMD:
+		return reports.GameDayText(io.Out, g)
+	case outputHTML:
+		return reports.GameDayPage(io.Out, g)
 	}
-	cmd.Flags().StringVar(&who, "who", "", "who has seen it (default: your user name)")
-	return cmd
+	return usagef("-f %s: a game day has the forms text, md, html and json", format)
+}
+
+// sheetOf reads what arg names if it is the sheet of a game day; nil if it is anything else.
+func sheetOf(arg string) (*experiments.GameDay, []byte, error) {
+	text, ok := scenarios.GameDay(arg)
+	if !ok {
+		if _, shipped := scenarios.Get(arg); shipped || !isFile(arg) {
+			return nil, nil, nil
+		}
+		var err error
+		if text, err = experiments.ReadRegular(arg, experiments.MaxFile); err != nil {
+			return nil, nil, usagef("%s: read: %w", arg, reason(err))
+		}
+		if experiments.KindOf(text) != experiments.KindGameDay {
+			return nil, nil, nil
+		}
+	}
+	sheet, err := experiments.ParseGameDay(arg, text)
+	if err != nil {
+		return nil, nil, usagef("%w", err)
+	}
+	for i := range sheet.Steps {
+		if d := &sheet.Steps[i].Drill; *d != "" && (filepath.Base(*d) != *d || filepath.Ext(*d) != "") && !filepath.IsAbs(*d) {
+			*d = filepath.Join(filepath.Dir(arg), *d)
+		}
+	}
+	return sheet, text, nil
 }
 
 func whoIs(name string) string {
@@ -109,55 +119,14 @@ func openError(err error) error {
 	return err
 }
 
-// sheetOf reads the sheet, or makes that of an experiment.
-func (f *gameDayFlags) sheetOf(arg string) (*experiments.GameDay, []byte, error) {
-	if f.fromSheet {
-		e, data, err := loadExperiment(arg)
-		if err != nil {
-			return nil, nil, err
-		}
-		if !experiments.KillsEachLoop(data) {
-			return nil, nil, usagef("%s: --from-sheet wants an experiment with faults: {from: policy_sheet, each: once}; see lockdrill run five-loops-of-a-sheet", arg)
-		}
-		place := arg
-		if isFile(arg) {
-			place = absolute(arg)
-		}
-		text := fmt.Appendf(nil, "apiVersion: lockdrill/v1\nkind: GameDay\nname: %s\nhypothesis: Each loop of the sheet is taken over within its published window.\nowner: not named\nstop_criterion: A fault is left behind.\nsteps:\n  - {name: every-loop, drill: %q}\n", e.Name, place)
-		sheet, err := experiments.ParseGameDay(arg, text)
-		return sheet, text, err
-	}
-	text, ok := scenarios.GameDay(arg)
-	if !ok {
-		var err error
-		if text, err = os.ReadFile(arg); err != nil {
-			return nil, nil, usagef("%s: read: %w (shipped game days: %s)", arg, reason(err), strings.Join(scenarios.GameDays(), ", "))
-		}
-	}
-	sheet, err := experiments.ParseGameDay(arg, text)
-	if err != nil {
-		return nil, nil, usagef("%w", err)
-	}
-	for i := range sheet.Steps {
-		if d := &sheet.Steps[i].Drill; *d != "" && (filepath.Base(*d) != *d || filepath.Ext(*d) != "") && !filepath.IsAbs(*d) {
-			*d = filepath.Join(filepath.Dir(arg), *d)
-		}
-	}
-	return sheet, text, nil
-}
-
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
-func (f *gameDayFlags) lead(ctx context.Context, io streams, arg string) error {
+func (f *leading) lead(ctx context.Context, io streams, arg string, sheet *experiments.GameDay, text []byte) error {
 	if f.out != "" && f.resume != "" {
 		return usagef("--out names a new folder, --resume one that is there: give one of the two")
-	}
-	sheet, text, err := f.sheetOf(arg)
-	if err != nil {
-		return err
 	}
 	in, isFile := io.In.(*os.File)
 	atTerminal := isFile && term.IsTerminal(int(in.Fd()))
@@ -216,16 +185,12 @@ func (f *gameDayFlags) lead(ctx context.Context, io streams, arg string) error {
 	if err != nil {
 		return err
 	}
-	if err := unlessUnread(reports.GameDay(io.Out, g)); err != nil {
+	if err := unlessUnread(printGameDay(io, g, f.format)); err != nil {
 		return err
 	}
 	fmt.Fprintf(io.Err, "report: %s\n", filepath.Join(dir, gameday.PageFile))
 	if g.Stopped != "" {
-		from := ""
-		if f.fromSheet {
-			from = "--from-sheet "
-		}
-		fmt.Fprintf(io.Err, "to go on: lockdrill gameday %s%s --resume %s\n", from, arg, dir)
+		fmt.Fprintf(io.Err, "to go on: lockdrill run %s --resume %s\n", arg, dir)
 	}
 	return status(g.ExitCode)
 }
@@ -241,7 +206,7 @@ func linesOf(r stdio.Reader) <-chan string {
 	return lines
 }
 
-func (f *gameDayFlags) where() (args []string) {
+func (f *leading) where() (args []string) {
 	for _, a := range [][2]string{{"--kubeconfig", f.consent.Cluster.Kubeconfig}, {"--context", f.consent.Cluster.Context}} {
 		if a[1] != "" {
 			args = append(args, a[0], a[1])
@@ -250,12 +215,15 @@ func (f *gameDayFlags) where() (args []string) {
 	return args
 }
 
-func (f *gameDayFlags) passedOn() []string {
+func (f *leading) passedOn() []string {
 	args := f.where()
 	for _, a := range [][2]string{{"--namespace", f.consent.Cluster.Namespace}, {"--environment", f.consent.Environment}} {
 		if a[1] != "" {
 			args = append(args, a[0], a[1])
 		}
+	}
+	if f.quiet {
+		args = append(args, "--quiet")
 	}
 	for _, name := range f.consent.Confirm {
 		args = append(args, "--confirm", name)

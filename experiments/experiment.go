@@ -54,7 +54,7 @@ type Redis struct {
 	UsernameEnv string    `rule:"for=mode:external,format=env"`                                              // name of the environment variable that holds the user name
 	PasswordEnv string    `rule:"for=mode:external,format=env"`                                              // name of the environment variable that holds the password: it never stands in a file
 	CA          string    `file:"ca" rule:"for=mode:external"`                                               // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
-	Allow       []string  `rule:"words=@faults,for=mode:external"`                                           // what may be done to it: faults of the store itself (pause, flush, delete_key), and monitor
+	Allow       []string  `rule:"words=@faults,for=mode:external"`                                           // what may be done to it: faults of the store itself (pause, flush, fill, delete_key), and monitor
 	Cluster     bool      `rule:"omit,for=mode:external,for=@observed"`                                      // observed: url is a server of a Redis Cluster, and keys are on all of its masters
 	Sentinel    *Sentinel `rule:"for=mode:external,for=@observed,not=cluster"`                               // observed: Sentinels that say which server is the primary, in place of url
 	Replica     string    `rule:"omit,for=mode:external,for=@observed,not=cluster,format=redis"`             // observed: URL of a read-only replica that is looked at in place of the primary

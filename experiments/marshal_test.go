@@ -133,6 +133,9 @@ func (g generator) experiment() *Experiment {
 		e.Faults = append(e.Faults, g.fault(e, i))
 	}
 	e.Faults = append(e.Faults, g.network(e)...)
+	if h, is := e.Faults[0].Spec.(*fault.Hook); is && h.Aim == (fault.Aim{}) { // it may be alone, and then strikes somebody
+		h.Aim = fault.Aim{Replica: "r1"}
+	}
 	for i := range e.Faults {
 		for j := range i {
 			e.AllowOverlap = append(e.AllowOverlap, [2]string{e.Faults[i].ID, e.Faults[j].ID})

@@ -104,6 +104,9 @@ func (s *Store) Prepare(ctx context.Context, shot history.Event) (undo.Record, e
 	}
 	r := undo.Record{Store: &where}
 	switch fault.Do(shot.Fault.Form) {
+	case fault.StoreFill:
+		where.Memory, err = memoryOf(ctx, clientOf(c))
+		return r, err
 	case fault.StoreFreeze:
 		r.Process = s.Server.Process()
 	case fault.StoreFreezeLeader, fault.StoreStopLeader:
@@ -141,6 +144,8 @@ func (s *Store) Inject(ctx context.Context, r undo.Record) (history.Span, error)
 	switch f.Do {
 	case fault.StorePause: // writes only: CLIENT UNPAUSE itself would wait for the end of a pause of everything
 		err = clientOf(c).Do(ctx, "CLIENT", "PAUSE", time.Duration(r.Shot.Fault.Declared).Milliseconds(), "WRITE").Err()
+	case fault.StoreFill:
+		err = fill(ctx, clientOf(c))
 	case fault.StoreStopLeader:
 		err = s.Server.(Leading).KillServer(ctx, *r.Process)
 	case fault.StoreFreeze, fault.StoreFreezeLeader:
@@ -203,6 +208,8 @@ func (s *Store) Confirm(ctx context.Context, r undo.Record, applied history.Span
 	switch f := s.Fault(r.Shot.Fault.ID); f.Do {
 	case fault.StorePause:
 		return s.confirmPause(ctx, r, applied, lasts)
+	case fault.StoreFill:
+		return s.confirmFull(ctx, r, applied, lasts)
 	case fault.StoreStopLeader:
 		return s.confirmDead(ctx, r, applied, lasts)
 	case fault.StoreFreeze, fault.StoreFreezeLeader:
@@ -341,9 +348,9 @@ func (s *Store) Revert(ctx context.Context, r undo.Record) (history.Span, error)
 	switch {
 	case form == fault.StoreFreeze, form == fault.StoreFreezeLeader:
 		return resumed(ctx, r.Process, s.Clock)
-	case s.Server == nil && (form != fault.StorePause || r.Store.Owned):
+	case s.Server == nil && (form != fault.StorePause && form != fault.StoreFill || r.Store.Owned):
 		return span, nil
-	case s.Server != nil && form != fault.StorePause:
+	case s.Server != nil && form != fault.StorePause && form != fault.StoreFill:
 		if err := s.Server.Start(ctx, s.Fault(r.Shot.Fault.ID).Keep); err != nil {
 			return span, fmt.Errorf("start store: %w", err)
 		}
@@ -356,6 +363,11 @@ func (s *Store) Revert(ctx context.Context, r undo.Record) (history.Span, error)
 	if form == fault.StorePause {
 		if err := clientOf(c).Do(ctx, "CLIENT", "UNPAUSE").Err(); err != nil {
 			return span, fmt.Errorf("end the pause: %w", err)
+		}
+	}
+	if form == fault.StoreFill && r.Store.Memory != nil {
+		if err := emptied(ctx, clientOf(c), *r.Store.Memory); err != nil {
+			return span, fmt.Errorf("give the store its memory back: %w", err)
 		}
 	}
 	if err := s.takesWrites(ctx, c, r); err != nil {
@@ -372,7 +384,7 @@ func (s *Store) takesWrites(ctx context.Context, c Outside, r undo.Record) error
 	defer cancel()
 	var err error
 	for range poll.Every(within, watchEvery) {
-		err = errors.Join(c.Put(ctx, witness, time.Minute), c.Drop(ctx, witness, s.witness(r, "before"), s.witness(r, "pause")))
+		err = errors.Join(c.Put(ctx, witness, time.Minute), c.Drop(ctx, witness, s.witness(r, "before"), s.witness(r, "pause"), s.witness(r, "fill")))
 		if err == nil {
 			return nil
 		}

@@ -2,6 +2,7 @@ package injectors
 
 import (
 	"context"
+	"errors"
 	"io"
 	"testing"
 	"time"
@@ -82,6 +83,67 @@ func TestAPauseOfTheStoreIsFeltAndEnds(t *testing.T) {
 	}
 	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil {
 		t.Errorf("a write after the end: %v", err)
+	}
+}
+
+// A store that is filled refuses writes and evicts nothing, for its time; then it has what it had before. Another process, which has
+// nothing but the record, gives it back likewise, and leaves what somebody else has set meanwhile.
+func TestAFilledStoreHasItsMemoryBack(t *testing.T) {
+	addr := redistest.Start(t)
+	c, _ := dial(undo.Store{Addr: addr})
+	defer c.Close()
+	had := undo.Memory{Max: "100000000", Policy: "allkeys-lru"}
+	set := func(m undo.Memory) {
+		t.Helper()
+		if err := errors.Join(c.ConfigSet(t.Context(), maxMemory, m.Max).Err(), c.ConfigSet(t.Context(), evictionPolicy, m.Policy).Err()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(want undo.Memory) {
+		t.Helper()
+		if now, err := memoryOf(t.Context(), c); err != nil || *now != want {
+			t.Errorf("it has %+v (%v), and had %+v", now, err, want)
+		}
+	}
+	set(had)
+	if err := c.Set(t.Context(), "lock", "token", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	r, seen, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, fault.Store{Do: fault.StoreFill}, 500*time.Millisecond)
+	if err != nil || seen.Observed < int64(400*time.Millisecond) || *r.Store.Memory != had {
+		t.Fatalf("seen %+v, record %+v, %v", seen, r.Store.Memory, err)
+	}
+	has(filled)
+	elsewhere := &Store{Open: RedisFromOutside(dial), Clock: monotime.Now}
+	for range 2 { // killed before it was undone, and undone twice
+		if err := fill(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Set(t.Context(), "k", "v", 0).Err(); !redis.IsOOMError(err) {
+			t.Errorf("a full store takes a write: %v", err)
+		}
+		for range 2 {
+			if _, err := elsewhere.Revert(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		has(had)
+	}
+	if err := c.ConfigSet(t.Context(), evictionPolicy, filled.Policy).Err(); err != nil { // killed between the two
+		t.Fatal(err)
+	}
+	if _, err := elsewhere.Revert(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	has(had)
+	theirs := undo.Memory{Max: "200000000", Policy: "volatile-ttl"}
+	set(theirs)
+	if _, err := elsewhere.Revert(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	has(theirs)
+	if n := c.Exists(t.Context(), "lock").Val(); n != 1 {
+		t.Error("a lock was evicted")
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/toxi"
 )
 
-// Toxics makes the faults of the network: latency, jitter, bandwidth, black_hole, reset, slow_close and down, on the victims' ways to
+// Toxics makes the faults of the network: latency, jitter, bandwidth, slices, black_hole, reset, slow_close and down, on the victims' ways to
 // the locks' store, each a proxy of a Toxiproxy.
 //
 // A way belongs to a replica's name: the fault outlasts the replica's life, and with aim all it is on every way. Confirm asks twice:
@@ -74,6 +74,10 @@ func (x *Toxics) planOf(w fault.Wire) plan {
 	case w.Rate > 0:
 		p := plan{toxics: streams(w.Stream, "bandwidth", map[string]any{"rate": w.Rate}), evidence: victimEvidence{sockets: true}}
 		p.trial = echoTrial(w.Rate, len(p.toxics), x.question())
+		return p
+	case w.Piece > 0: // halved until a piece is no greater
+		p := plan{toxics: streams(w.Stream, "slicer", map[string]any{"average_size": w.Piece, "size_variation": 0, "delay": w.Apart.Microseconds()}), evidence: victimEvidence{sockets: true}}
+		p.trial = piecesTrial(w.Piece, w.Apart, len(p.toxics), x.question())
 		return p
 	case w.Linger > 0:
 		p := plan{toxics: streams(w.Stream, "slow_close", map[string]any{"delay": millis(w.Linger)}), evidence: victimEvidence{sockets: true}}

@@ -134,7 +134,23 @@ func echoTrial(rate, n int, q endpoint.Question) trial {
 	if q.Piped {
 		n = 1
 	}
-	return trial{least: time.Duration(n) * each * 9 / 10, most: time.Duration(n) * each,
+	return echo(size, time.Duration(n)*each*9/10, time.Duration(n)*each)
+}
+
+// piecesTrial sends some pieces there and back, of which each comes so long after the one before.
+func piecesTrial(piece int, apart time.Duration, n int, q endpoint.Question) trial {
+	many := max(3, echoTime*time.Millisecond/apart)
+	if q.Piped {
+		n = 1
+	}
+	size := min(int(many)*piece, q.Most)
+	many = time.Duration(size / piece)
+	return echo(size, time.Duration(n)*(many-1)*apart*9/10, time.Duration(n)*2*(many+1)*apart)
+}
+
+// echo sends so many bytes there and back.
+func echo(size int, least, most time.Duration) trial {
+	return trial{least: least, most: most,
 		run: func(ctx context.Context, q endpoint.Question, addr string, _ time.Duration) (time.Duration, error) {
 			conn, err := open(ctx, q, addr)
 			if err != nil {

@@ -11,9 +11,9 @@ import (
 
 // Store befalls the locks' store itself; the ledger is never touched.
 type Store struct {
-	Do   Do            `rule:"required,words=pause|freeze|restart|stop|flush|failover|freeze_leader|stop_leader"` // what is done to the store; the ledger is never touched
-	Keep bool          `rule:"omit"`                                                                              // restart and stop: the data survives
-	Lag  time.Duration `rule:"positive" scale:"yes"`                                                              // failover: so much of the last writes is lost
+	Do   Do            `rule:"required,words=pause|freeze|restart|stop|flush|fill|failover|freeze_leader|stop_leader"` // what is done to the store; the ledger is never touched
+	Keep bool          `rule:"omit"`                                                                                   // restart and stop: the data survives
+	Lag  time.Duration `rule:"positive" scale:"yes"`                                                                   // failover: so much of the last writes is lost
 }
 
 // Do is what is done to the store.
@@ -25,6 +25,7 @@ const (
 	StoreRestart  Do = "restart"  // killed and started again at once
 	StoreStop     Do = "stop"     // killed, and started again when its time is up
 	StoreFlush    Do = "flush"    // FLUSHALL
+	StoreFill     Do = "fill"     // maxmemory is used up for its time
 	StoreFailover Do = "failover" // the primary is killed, and a replica that lags becomes the primary
 
 	StoreFreezeLeader Do = "freeze_leader" // SIGSTOP of the server that leads the others, for its time
@@ -33,7 +34,7 @@ const (
 
 // doable are the faults that each kind of store can suffer.
 var doable = map[string][]Do{
-	"redis":    {StorePause, StoreFreeze, StoreRestart, StoreStop, StoreFlush, StoreFailover},
+	"redis":    {StorePause, StoreFreeze, StoreRestart, StoreStop, StoreFlush, StoreFill, StoreFailover},
 	"postgres": {StoreFreeze, StoreRestart, StoreStop},
 	"etcd":     {StoreFreeze, StoreRestart, StoreStop, StoreFreezeLeader, StoreStopLeader},
 }
@@ -43,7 +44,7 @@ func (d Do) OfLeader() bool { return d == StoreFreezeLeader || d == StoreStopLea
 
 // Allowed are the faults that may be done to a Redis that the run did not start, if its section names them.
 func Allowed() []string {
-	return []string{string(StorePause), string(StoreFlush), (*DeleteKey)(nil).Kind()}
+	return []string{string(StorePause), string(StoreFlush), string(StoreFill), (*DeleteKey)(nil).Kind()}
 }
 
 func wordsOf(does []Do) string {
@@ -119,7 +120,7 @@ const (
 )
 
 var stores = []Kind{
-	{Word: "store", By: Command, New: made(Store{}), Formed: "do", Says: "the locks' store itself: pause, freeze, restart, stop, flush or failover; never the ledger",
+	{Word: "store", By: Command, New: made(Store{}), Formed: "do", Says: "the locks' store itself: pause, freeze, restart, stop, flush, fill or failover; never the ledger",
 		Form: Form{Traits: Traits{Class: ClassStore, Noun: "fault", AtStore: true}, Size: "[lag {lag}]", Shows: "nobody answered for", Told: "store[ {size}]{for}"},
 		Forms: []Form{
 			{Word: "pause", Traits: lasting("pause", ClassPause), Does: "CLIENT PAUSE: no write is answered", Seen: "a write gets no answer",
@@ -130,6 +131,8 @@ var stores = []Kind{
 			{Word: "stop", Traits: lasting("stop", ""), Does: "the server is killed and stays away; {data}", Seen: "connections are refused", Undone: started, Told: "store killed{for}, data {kept}"},
 			{Word: "flush", Traits: over(instant("flush"), Traits{AtOnce: true, Empties: true}), Does: "every key of the run is gone; of a server that the run started, FLUSHALL",
 				Seen: "a key written before is gone", Undone: "nothing can be put back", Told: "store emptied of the run's keys"},
+			{Word: "fill", Traits: lasting("fill", ClassPause), Does: "maxmemory is set to what is used already, and nothing is evicted: writes that need memory are refused", Seen: "a write is refused for want of memory until the end",
+				Undone: "maxmemory and its policy are what they were, which is read back; a write is answered", Told: "store refuses writes for want of memory{for}", Shows: "refused writes for", Unplayed: "the memory of a store is not simulated"},
 			{Word: "failover", Traits: over(instant("failover"), Traits{FailsOver: true}), Does: "the primary is killed, and its replica[, which has missed the last {lag},] becomes the primary",
 				Seen: "the new one says that it is the primary, and answers", Undone: "nothing to undo: both servers are ended with the run",
 				Told: "store failed over to its replica[ ({size})]: what was not replicated is forgotten"},
@@ -209,7 +212,7 @@ func (s *Store) around(c Checker) string {
 		c.Check("", "stops one server, and there are %d: say freeze_leader", a.Servers)
 	}
 	switch {
-	case a.Redis == "embedded" && (s.Do == "pause" || s.Do == "freeze" || s.Do == "failover"):
+	case a.Redis == "embedded" && (s.Do == "pause" || s.Do == "freeze" || s.Do == "fill" || s.Do == "failover"):
 		return "the embedded store has no " + string(s.Do) + ": say redis: {mode: spawn}"
 	case a.Redis == "embedded" && s.Keep:
 		c.Check("keep", "the embedded store keeps no data: say redis: {mode: spawn}")

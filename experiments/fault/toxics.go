@@ -32,6 +32,14 @@ type Bandwidth struct {
 	Stream Stream `rule:"words=upstream|downstream|both"` // upstream: requests; downstream: replies
 }
 
+// Slices cuts what goes through into pieces of Size, each Delay after the one before.
+type Slices struct {
+	Aim
+	Size   int           `rule:"required,min=1,max=10000"`       // bytes of a piece, at most
+	Delay  time.Duration `rule:"required,positive" scale:"yes"`  // from one piece to the next
+	Stream Stream        `rule:"words=upstream|downstream|both"` // upstream: requests; downstream: replies
+}
+
 // SlowClose keeps connections from closing for Delay.
 type SlowClose struct {
 	Aim
@@ -112,6 +120,9 @@ var toxics = []Kind{
 	toxic("bandwidth", "no more than so many kB a second get through", Bandwidth{Stream: StreamDown}, nil,
 		Form{Size: "{rate} kB/s {stream}", Does: "{goes} pass at no more than {rate} kB/s", Seen: "the time that some data takes through the proxy is measured before and during it, and the replica is connected through it",
 			Shows: "an echo of some data took"}),
+	toxic("slices", "what goes through comes in small pieces, one after the other", Slices{Stream: StreamDown}, []string{"delay"},
+		Form{Size: "{size} bytes every {delay} {stream}", Does: "{goes} come in pieces of at most {size} bytes, {delay} apart", Shows: "an echo of some data took",
+			Seen: "the time that some data takes through the proxy is measured before and during it, and the replica is connected through it", Unplayed: "messages are simulated and their bytes are not: rehearse latency"}),
 	cutting(Hole, "nothing gets through, and connections stay open: calls hang", Form{Does: "nothing gets through, and connections stay open", Seen: "a call through the proxy gets no answer, and the replica's own get none"}),
 	cutting(Reset, "connections are reset", Form{Does: "connections are reset", Seen: "a connection through the proxy is reset, and the replica's own are"}),
 	toxic("slow_close", "connections that one side has closed stay open for the other", SlowClose{Stream: StreamDown}, []string{"delay"},
@@ -129,12 +140,14 @@ func cutting(how Cutting, says string, words Form) Kind {
 func (*Latency) Kind() string   { return "latency" }
 func (*Jitter) Kind() string    { return "jitter" }
 func (*Bandwidth) Kind() string { return "bandwidth" }
+func (*Slices) Kind() string    { return "slices" }
 func (*SlowClose) Kind() string { return "slow_close" }
 func (c *Cut) Kind() string     { return string(c.How) }
 
 func (l *Latency) Wire() Wire   { return Wire{Stream: l.Stream, Add: l.Add, Jitter: l.Jitter} }
 func (j *Jitter) Wire() Wire    { return Wire{Stream: j.Stream, Add: j.By, Jitter: j.By} }
 func (b *Bandwidth) Wire() Wire { return Wire{Stream: b.Stream, Rate: max(1, b.Rate)} }
+func (s *Slices) Wire() Wire    { return Wire{Stream: s.Stream, Piece: max(1, s.Size), Apart: s.Delay} }
 func (s *SlowClose) Wire() Wire { return Wire{Stream: s.Stream, Linger: s.Delay} }
 func (c *Cut) Wire() Wire       { return Wire{Stream: StreamBoth, Cut: c.How} }
 
@@ -148,6 +161,10 @@ func (j *Jitter) values() map[string]string {
 
 func (b *Bandwidth) values() map[string]string {
 	return map[string]string{"goes": b.Stream.words(), "rate": fmt.Sprint(b.Rate)}
+}
+
+func (s *Slices) values() map[string]string {
+	return map[string]string{"goes": s.Stream.words(), "size": fmt.Sprint(s.Size), "delay": figures.Spell(s.Delay)}
 }
 
 func (s *SlowClose) values() map[string]string {

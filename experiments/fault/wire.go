@@ -10,6 +10,8 @@ type Wire struct {
 	Add    time.Duration // each message is late by Add, give or take Jitter
 	Jitter time.Duration
 	Rate   int           // kB/s; 0 = no limit
+	Piece  int           // bytes that come together; 0 = all
+	Apart  time.Duration // from one piece to the next
 	Linger time.Duration // connections stay open for so long after one side has closed them
 	Cut    Cutting       // Hole, Reset or Down; "" = messages get through
 }
@@ -44,6 +46,9 @@ func (w Wire) Outlasts(limit time.Duration) bool {
 	late := w.Add + w.Jitter
 	if w.Rate > 0 {
 		late = time.Second / time.Duration(w.Rate) // a call is less than a kB
+	}
+	if w.Piece > 0 {
+		late = time.Duration(1000/w.Piece) * w.Apart
 	}
 	if w.Stream == StreamBoth {
 		late *= 2

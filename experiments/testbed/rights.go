@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 )
 
@@ -44,6 +45,9 @@ func Rights(ctx context.Context, r experiments.Redis, locks []string, asked bool
 		{"unlink", own, []any{"unlink", own}},
 		{"exists", own, []any{"exists", own}},
 		{"eval", own, []any{"eval", "return redis.call('del', KEYS[1])", 1, own}},
+	}
+	if slices.Contains(r.Allow, string(fault.StoreFill)) {
+		all = append(all, attempt{"config|get", "", []any{"config", "get", "maxmemory"}}, attempt{"config|set", "", []any{"config", "set", "maxmemory", "none"}}) // which is no number
 	}
 	for _, key := range []string{own, leaseKey, openKey} {
 		all = append(all, attempt{"get", key, []any{"get", key}}, attempt{"set", key, []any{"set", key, "", "nx", "xx"}}, // which no server can do

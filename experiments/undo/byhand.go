@@ -145,6 +145,8 @@ func (s *Store) byHand(r Record) []string {
 		return []string{cli + " get " + quote(r.Key.Name) + "   # delete it if it is " + r.Key.Token}
 	case r.Shot.Fault != nil && r.Shot.Fault.Victim == history.VictimStore && r.Shot.Fault.Form == string(fault.StorePause):
 		return []string{cli + " client unpause"}
+	case s.Memory != nil:
+		return []string{cli + " config set maxmemory " + quote(s.Memory.Max), cli + " config set maxmemory-policy " + quote(s.Memory.Policy)}
 	}
 	return nil
 }

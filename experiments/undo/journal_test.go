@@ -161,7 +161,7 @@ func TestReadRefusesNonsense(t *testing.T) {
 		{head + head, ":2: a second header"},
 		{one, ":1: no header"},
 		{head + `{"closed":true}` + "\n" + one, ":3: a record after the end"},
-		{strings.Replace(head, `"v":1`, `"v":3`, 1), ":1: the journal has version 3"},
+		{strings.Replace(head, `"v":1`, `"v":4`, 1), ":1: the journal has version 4"},
 	} {
 		path := filepath.Join(t.TempDir(), File)
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {

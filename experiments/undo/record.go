@@ -121,6 +121,12 @@ type Hook struct {
 	Name    string        `json:"name,omitempty"`    // of the victim: its pod's, or its replica's
 }
 
+// Memory is how much a Redis may use, and what it does then, as it is configured.
+type Memory struct {
+	Max    string `json:"max"`
+	Policy string `json:"policy"`
+}
+
 // Store is a store of locks. A password never stands here: the name of its environment variable does.
 type Store struct {
 	Kind        string   `json:"kind,omitempty"`  // as in the worker protocol; "" = a Redis
@@ -133,7 +139,8 @@ type Store struct {
 	UsernameEnv string   `json:"username_env,omitempty"`
 	PasswordEnv string   `json:"password_env,omitempty"`
 	RunID       string   `json:"run_id,omitempty"`
-	Owned       bool     `json:"owned,omitempty"` // the run started it: it is gone when the run is
+	Memory      *Memory  `json:"memory,omitempty"` // of a store that is filled: what it had before
+	Owned       bool     `json:"owned,omitempty"`  // the run started it: it is gone when the run is
 
 	Cluster  bool      `json:"cluster,omitempty"`  // Addr is one of its servers
 	Sentinel *Sentinel `json:"sentinel,omitempty"` // they say where it is; Addr is that of the first of them

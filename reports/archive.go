@@ -8,6 +8,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
@@ -16,7 +17,7 @@ func Archive(w io.Writer, a *compare.Archive, o Options) error {
 	p := newPage(o)
 	for i := range a.Experiments {
 		e := &a.Experiments[i]
-		p.title(clean(e.Name) + ": " + figures.Plural(len(e.Runs), "run"))
+		p.title(doc.Clean(e.Name) + ": " + figures.Plural(len(e.Runs), "run"))
 		t := table{indent: 2}
 		early := max(0, len(e.Runs)-mostArchived)
 		if early > 0 {
@@ -25,17 +26,17 @@ func Archive(w io.Writer, a *compare.Archive, o Options) error {
 		for k := early; k < len(e.Runs); k++ {
 			run := &e.Runs[k]
 			word, ink := runWord(run.Verdict)
-			t.row(cell{startOf(run.Started), plain}, cell{word, ink}, cell{clean(run.Labels.String()), plain}, cell{clean(tightestOf(e, k)), plain})
+			t.row(cell{startOf(run.Started), plain}, cell{word, ink}, cell{doc.Clean(run.Labels.String()), plain}, cell{doc.Clean(tightestOf(e, k)), plain})
 			if k == early || run.Why != e.Runs[k-1].Why { // said once for all that follow
-				t.note("why", clean(run.Why))
+				t.note("why", doc.Clean(run.Why))
 			}
 			if k > early || early == 0 {
-				t.note("new", clean(strings.Join(run.Changed, "; ")))
+				t.note("new", doc.Clean(strings.Join(run.Changed, "; ")))
 			}
 		}
 		p.table(t)
 		for _, c := range e.Changes {
-			p.item(clean(c.From)+" -> "+clean(c.To), strings.Join(append([]string{strings.ReplaceAll(string(c.Answer), "-", " ")}, first(c.Reasons, 3)...), "; "))
+			p.item(doc.Clean(c.From)+" -> "+doc.Clean(c.To), strings.Join(append([]string{strings.ReplaceAll(string(c.Answer), "-", " ")}, first(c.Reasons, 3)...), "; "))
 		}
 		p.blank()
 	}
@@ -56,7 +57,7 @@ func startOf(started string) string {
 
 func unread(a *compare.Archive) (list []item) {
 	for _, u := range a.Unread {
-		list = append(list, item{"", clean(u.Folder + ": " + u.Why)})
+		list = append(list, item{"", doc.Clean(u.Folder + ": " + u.Why)})
 	}
 	return list
 }
@@ -121,7 +122,7 @@ func archivedTable(e *compare.ArchivedExperiment, link func(string) string) *Tab
 		g.row(figureCell(startOf(run.Started)), Cell{Text: word, Class: classOf(ink)}, plainCell(run.Labels.String()), plainCell(tightestOf(e, k)), plainCell(run.Why), plainCell(strings.Join(run.Changed, "; ")), id)
 	}
 	if early > 0 {
-		g.More = "and " + figures.Plural(early, "earlier run") + ": lockdrill history -f json has them all"
+		g.left, g.where = early, "lockdrill history -f json has the earlier runs"
 	}
 	return g
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // Comparison writes what a comparison says. Of o only Width and Color count.
 func Comparison(w io.Writer, c *compare.Comparison, o Options) error {
 	p := newPage(o)
 	word, ink := answerWord(c.Answer)
-	p.flow(0, 2, strings.Join(headOf(p.paint(ink, word), clean(c.Experiment), beside(c), c.Rehearsal), "  "))
+	p.flow(0, 2, strings.Join(headOf(p.paint(ink, word), doc.Clean(c.Experiment), beside(c), c.Rehearsal), "  "))
 	p.flow(2, 2, answerSentence(c.Answer))
 	p.items(reasonItems(c.Reasons, mostRows, ": see -o json"))
 	p.blank()
@@ -35,12 +36,12 @@ func (p *page) comparedRows(c *compare.Comparison) {
 	t := table{indent: 2}
 	for _, r := range worstRows(c.Rows) {
 		word, ink := rowWord(r.Word)
-		cells := []cell{{word, ink}, {clean(r.Lock), plain}, {clean(verdict.MeasureWords(r.Measure)), plain}}
+		cells := []cell{{word, ink}, {doc.Clean(r.Lock), plain}, {doc.Clean(verdict.MeasureWords(r.Measure)), plain}}
 		if r.Word == compare.TooFew {
 			t.row(cells...)
-			t.note("why", clean(r.Why))
+			t.note("why", doc.Clean(r.Why))
 		} else {
-			t.row(append(cells, cell{clean(r.Why), plain})...)
+			t.row(append(cells, cell{doc.Clean(r.Why), plain})...)
 		}
 		if parted(&r) {
 			t.note("base", sideText(&r, r.Base))
@@ -61,7 +62,7 @@ func spaced(texts ...string) string {
 func reasonItems(reasons []string, most int, where string) []item {
 	var list []item
 	for _, r := range first(reasons, most) {
-		list = append(list, item{"why", oneLine(r)})
+		list = append(list, item{"why", doc.OneLine(r)})
 	}
 	if more := len(reasons) - most; more > 0 {
 		list = append(list, item{"", "and " + figures.Plural(more, "more reason") + where})

@@ -7,16 +7,17 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // ComparisonMarkdown writes what a comparison says, for a step summary or a chat. Markup in names is escaped.
 func ComparisonMarkdown(w io.Writer, c *compare.Comparison) error {
 	m := &md{}
 	word, _ := answerWord(c.Answer)
-	m.line("## %s\n", markdown(strings.Join(headOf(word, c.Experiment, beside(c), c.Rehearsal), " · ")))
-	m.line("%s\n", markdown(answerSentence(c.Answer)))
+	m.line("## %s\n", doc.Escape(strings.Join(headOf(word, c.Experiment, beside(c), c.Rehearsal), " · ")))
+	m.line("%s\n", doc.Escape(answerSentence(c.Answer)))
 	for _, r := range first(c.Reasons, mostRows) {
-		m.line("- %s", markdown(Clip(clean(r), mostOfReason)))
+		m.line("- %s", doc.Escape(doc.Clip(doc.Clean(r), mostOfReason)))
 	}
 	if more := len(c.Reasons) - mostRows; more > 0 {
 		m.line("- and %s", figures.Plural(more, "more reason"))
@@ -43,12 +44,12 @@ func (m *md) comparedRow(r *compare.ComparedRow) {
 	if r.Word != compare.Unchanged {
 		word = "**" + word + "**"
 	}
-	change, p := markdown(r.Why), ""
+	change, p := doc.Escape(r.Why), ""
 	if parted(r) && r.Shift != nil {
-		change = markdown(strings.TrimSpace(changeText(r) + " " + withinText(r)))
+		change = doc.Escape(strings.TrimSpace(changeText(r) + " " + withinText(r)))
 		p = oddsOf(r)
 	}
-	m.row(word, markdown(r.Lock), markdown(verdict.MeasureWords(r.Measure)), markdown(cellOf(r, r.Base)), markdown(cellOf(r, r.Head)), change, p)
+	m.row(word, doc.Escape(r.Lock), doc.Escape(verdict.MeasureWords(r.Measure)), doc.Escape(cellOf(r, r.Base)), doc.Escape(cellOf(r, r.Head)), change, p)
 }
 
 // cellOf is one side of a row in a table.

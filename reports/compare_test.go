@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/golden"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // comparedSide is of live runs of testdata/compared, which were recorded in turn: those of the head poll every 400 ms, those of the base every 120.
@@ -72,7 +73,7 @@ func TestComparisons(t *testing.T) {
 			isGolden(t, "compare-"+c.name+".figures.txt", figures)
 		}
 		for _, line := range strings.Split(text.String(), "\n") {
-			if columns(line) > 100 {
+			if doc.Width(line) > 100 {
 				t.Errorf("%s: over 100 columns: %s", c.name, line)
 			}
 		}

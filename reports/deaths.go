@@ -8,6 +8,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // Kills that take their time: of pods, the call, the end of the object and the end of the process are three instants; of processes that
@@ -128,7 +129,7 @@ func deathBlocks(j *verdict.Judgement) []Block {
 	g := tableOf(title, []string{"fault", "victim", "form", "means", "call", "object gone", "last sign of life", "process ended"}, kills,
 		func(f verdict.FaultResult) []Cell {
 			w := deathOf(f)
-			return []Cell{figureCell(clipped(shotName(f), longName)), plainCell(f.Victim), plainCell(fault.Words(f.Form, "")), plainCell(meansWords(f)), figureCell(w.call),
+			return []Cell{figureCell(doc.Shorten(shotName(f), doc.LongName)), plainCell(f.Victim), plainCell(fault.Words(f.Form, "")), plainCell(meansWords(f)), figureCell(w.call),
 				figureCell(w.object), figureCell(w.sign), plainCell(w.end)}
 		})
 	if g == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/gameday"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // Titles of the parts of a game day's report: page and text have the same ones.
@@ -179,10 +180,10 @@ func GameDayPage(w io.Writer, g *gameday.Document) error {
 func GameDayText(w io.Writer, g *gameday.Document) error {
 	word, _ := runWord(g.Verdict)
 	m := &md{}
-	m.line("# Game day: %s\n", markdown(g.Name))
-	m.line("**%s** %s (exit status %d)\n", word, markdown(dayTally(g)), g.ExitCode)
+	m.line("# Game day: %s\n", doc.Escape(g.Name))
+	m.line("**%s** %s (exit status %d)\n", word, doc.Escape(dayTally(g)), g.ExitCode)
 	for _, i := range dayFacts(g) {
-		m.line("- %s: %s", markdown(i.Label), markdown(i.Text))
+		m.line("- %s: %s", doc.Escape(i.Label), doc.Escape(i.Text))
 	}
 	for _, t := range dayTables(g) {
 		m.line("\n## %s\n", t.Label)
@@ -190,7 +191,7 @@ func GameDayText(w io.Writer, g *gameday.Document) error {
 		for _, row := range t.Rows {
 			var cells []string
 			for _, c := range row {
-				text := markdown(c.Text)
+				text := doc.Escape(c.Text)
 				if c.Link != "" {
 					text = "[" + text + "](" + c.Link + ")"
 				}
@@ -203,7 +204,7 @@ func GameDayText(w io.Writer, g *gameday.Document) error {
 	for _, a := range afterwards(g) {
 		m.line("\n## %s\n", a.title)
 		for _, line := range a.measured {
-			m.line("- %s", markdown(line))
+			m.line("- %s", doc.Escape(line))
 		}
 		m.line("\n_(%s)_", a.hint)
 	}

@@ -2,20 +2,13 @@ package reports
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"embed"
-	"encoding/base64"
 	"fmt"
-	"html/template"
 	"io"
-	"strings"
-	"unicode/utf8"
+	"slices"
 
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
-
-//go:embed html
-var htmlFiles embed.FS
 
 // HTML writes report.html: one file that needs no network and no script. The same run gives the same bytes.
 func HTML(w io.Writer, r Run) error { return writePage(w, r, mostEvents) }
@@ -44,7 +37,7 @@ type Page struct {
 	Script    string // address of its script, of the same origin; "" = none
 	Refresh   int    // seconds after which a reader without script gets it anew; 0 = never
 
-	verdict template.HTML // verdict.json, in a script element that no browser runs
+	verdict []byte // verdict.json, cut where it is long
 }
 
 // Section answers one question.
@@ -60,7 +53,7 @@ type Block struct {
 	Text    string
 	Muted   string // text of lesser weight
 	Items   []labelled
-	SLOs    []sloView
+	Made    *doc.Block // it is made already; no other field is set
 	Table   *Table
 	Figure  *drawing
 	Code    string
@@ -76,29 +69,85 @@ type fold struct {
 	Blocks  []Block
 }
 
-// Write writes the page. It cuts names and texts that are too long to be read.
+// Write writes the page.
 func (p *Page) Write(w io.Writer) error {
-	t, err := template.New("").Funcs(template.FuncMap{
-		"name":  func(s string) string { return clipped(s, longName) },
-		"text":  func(s string) string { return clipped(s, longText) },
-		"short": func(s string) bool { return utf8.RuneCountInString(s) <= 30 }, // a table has room for it on one line
-	}).ParseFS(htmlFiles, "html/*.tmpl")
+	text, err := doc.HTML(p.document())
 	if err != nil {
-		return fmt.Errorf("read the template of the page: %w", err)
+		return err
 	}
-	style, sum := styleOf(p.Site != nil)
-	var b strings.Builder
-	if err := t.ExecuteTemplate(&b, "page", struct {
-		*Page
-		Style, JSON template.HTML
-		StyleSum    string
-	}{p, style, p.verdict, sum}); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	if _, err := io.WriteString(w, presentable(b.String())); err != nil {
+	if _, err := io.WriteString(w, text); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	return nil
+}
+
+// document is the page in the words of all reports.
+func (p *Page) document() *doc.Document {
+	d := &doc.Document{Word: doc.Word{Text: p.Word, Tone: doc.Tone(p.Class)}, Title: p.Title, Tally: p.Tally, Labels: p.Labels, Lead: p.Sentences,
+		Foot: p.Note, Data: p.verdict, Styles: timeline.Styles()}
+	for _, f := range p.Facts {
+		d.Facts = append(d.Facts, doc.Of(f.Label, f.Text))
+	}
+	for _, s := range p.Sections {
+		d.Sections = append(d.Sections, doc.Section{ID: s.ID, Title: s.Title, Short: s.Short, Blocks: blocksOf(s.Blocks)})
+	}
+	if p.Site != nil {
+		d.Site = &doc.Site{Links: p.Site, Script: p.Script, Refresh: p.Refresh}
+	}
+	return d
+}
+
+func blocksOf(all []Block) (list []doc.Block) {
+	for _, b := range all {
+		if b.Made != nil {
+			list = append(list, *b.Made)
+			continue
+		}
+		made := doc.Block{Heading: b.Heading, Text: b.Text, Blank: b.Blank, List: b.List, Table: b.Table.made(), Form: b.Form, Code: b.Code}
+		if b.Muted != "" {
+			made.Text, made.Quiet = b.Muted, true
+		}
+		for _, i := range b.Items {
+			made.Items = append(made.Items, doc.Item{Label: i.Label, Texts: i.Texts})
+		}
+		if f := b.Figure; f != nil {
+			made.Figure = &doc.Figure{Title: f.Title, Desc: f.Desc, Bare: f.Bare, SVG: f.SVG, Twin: f.Twin.made()}
+		}
+		if b.Fold != nil {
+			made.Fold, made.Blocks = b.Fold.Summary, blocksOf(b.Fold.Blocks)
+		}
+		list = append(list, made)
+		if b.Table != nil && b.Table.More != "" {
+			list = append(list, doc.Block{Text: b.Table.More, Quiet: true})
+		}
+	}
+	return list
+}
+
+// made is the table in the words of all reports; nil of nil.
+func (t *Table) made() *doc.Table {
+	if t == nil {
+		return nil
+	}
+	g := &doc.Table{ID: t.ID, Label: t.Label, Columns: doc.Columns(t.Columns...), Log: t.Log, Left: t.left, Where: t.where}
+	if at := slices.Index(t.Columns, "events"); at >= 0 {
+		g.Columns = slices.Delete(g.Columns, at, at+1)
+	}
+	for _, cells := range t.Rows {
+		var row doc.Row
+		for i, c := range cells {
+			if t.Log && i == 0 {
+				row.ID = "e" + c.Text
+			}
+			if c.Refs != nil {
+				row.Refs = c.Refs
+				continue
+			}
+			row.Cells = append(row.Cells, doc.Cell{Text: c.Text, Tone: doc.Tone(c.Class), Code: c.Code, Figure: c.Num, Link: c.Link})
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
 }
 
 // labelled are the texts under one label.
@@ -111,7 +160,7 @@ type labelled struct {
 func labelledOf(items []item) []labelled {
 	var list []labelled
 	for _, i := range items {
-		i.Label = clipped(i.Label, longName)
+		i.Label = doc.Shorten(i.Label, doc.LongName)
 		switch last := len(list) - 1; {
 		case i.Text == "":
 		case last >= 0 && (i.Label == "" || i.Label == list[last].Label):
@@ -153,6 +202,7 @@ func pageOf(r Run, mostEvents int) (*Page, error) {
 		{"reproduce", "How to reproduce it", "Reproduce", reproduceBlocks(r)},
 		{"postmortem", "Post-mortem", "", postmortemBlocks(r)},
 	}
+	ev.cited = doc.Cited(p.document())
 	log, err := ev.blocks(mostEvents) // last: by now it knows what was cited
 	if err != nil {
 		return nil, err
@@ -189,18 +239,3 @@ func (s Section) silent() (text string, silent bool) {
 
 // name is the section's in the list of sections.
 func (s Section) name() string { return cmp.Or(s.Short, s.Title) }
-
-// styleOf is one element with all rules, and its digest: the only style that the page's own policy lets a browser apply. onSite adds
-// those of a server's pages.
-func styleOf(onSite bool) (element template.HTML, digest string) {
-	own, err := htmlFiles.ReadFile("html/style.css")
-	if err != nil {
-		panic(err) // it is part of the binary
-	}
-	rules := string(own) + timeline.Styles()
-	if onSite {
-		rules += siteStyle
-	}
-	sum := sha256.Sum256([]byte(rules))
-	return template.HTML("<style>" + rules + "</style>"), base64.StdEncoding.EncodeToString(sum[:])
-}

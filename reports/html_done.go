@@ -8,6 +8,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // mostOfLabel bounds the texts below one label: a fault that never finds its target tries many times.
@@ -97,7 +98,7 @@ func shotTable(r Run, ev *evidence) *Table {
 			if f.Effective != nil {
 				effect = window(f.Effective)
 			}
-			return []Cell{figureCell(clipped(name, longName)), plainCell(faultName(f)), plainCell(targets(specOf(f).Traits(), f.Victim, f.Victims)), codeCell(f.Key),
+			return []Cell{figureCell(doc.Shorten(name, doc.LongName)), plainCell(faultName(f)), plainCell(targets(specOf(f).Traits(), f.Victim, f.Victims)), codeCell(f.Key),
 				figureCell(declared), figureCell(effect), result, ev.cell(events[name])}
 		})
 }
@@ -124,7 +125,7 @@ func cleanUpBlocks(r Run, ev *evidence) []Block {
 		g.row(figureCell(figures.Clock(e.To)), plainCell(what), result, ev.cell([]int64{e.N}))
 	}
 	if more > 0 {
-		g.More = fmt.Sprintf("and %s more faults of which nothing is left: undo.jsonl has them all", figures.Count(more))
+		g.left, g.where = more, "faults of which nothing is left; undo.jsonl has them all"
 	}
 	blocks := []Block{itemBlock("", []item{{"clean-up", cleanUpText(r.Judgement)}})}
 	if len(g.Rows) > 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // postmortemBlocks are the headings of a post-mortem: what was measured is filled in, what only people know is left to them.
@@ -35,10 +36,10 @@ func blank(p forPeople, measured ...string) []Block {
 func impactTexts(j *verdict.Judgement) []string {
 	var list []string
 	for _, s := range unmet(j) {
-		list = append(list, fmt.Sprintf("%s: %s, %s: %s, %s", s.word, clipped(s.Lock, longName), s.promise, s.observed, s.sample))
+		list = append(list, fmt.Sprintf("%s: %s, %s: %s, %s", s.word, doc.Shorten(s.Lock, doc.LongName), s.promise, s.observed, s.sample))
 	}
 	for _, s := range seriesOf(j.Takeovers, j.Faults) {
-		list = append(list, fmt.Sprintf("takeover of %s: %s: %s", clipped(s.lock, longName), s.head(), listed(s.extent())))
+		list = append(list, fmt.Sprintf("takeover of %s: %s: %s", doc.Shorten(s.lock, doc.LongName), s.head(), listed(s.extent())))
 	}
 	for _, i := range slices.Concat(workItems(j), debtItems(j.Debts), unknownItems(j, ofBoth)) {
 		if i.Text != "" {
@@ -51,7 +52,7 @@ func impactTexts(j *verdict.Judgement) []string {
 func reasonsOf(j *verdict.Judgement) []string {
 	var list []string
 	for _, s := range unmet(j) {
-		list = append(list, fmt.Sprintf("%s %s: %s", clipped(s.Lock, longName), s.promise, s.Why))
+		list = append(list, fmt.Sprintf("%s %s: %s", doc.Shorten(s.Lock, doc.LongName), s.promise, s.Why))
 	}
 	return list
 }
@@ -59,7 +60,7 @@ func reasonsOf(j *verdict.Judgement) []string {
 func heldTexts(j *verdict.Judgement) []string {
 	var list []string
 	for _, s := range held(j) {
-		list = append(list, clipped(s.Lock, longName)+" "+s.heldText())
+		list = append(list, doc.Shorten(s.Lock, doc.LongName)+" "+s.heldText())
 	}
 	return list
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // headOfPage is what a reader of a run's page sees first.
@@ -15,7 +16,7 @@ func headOfPage(r Run) *Page {
 	word, ink := runWord(j.Verdict)
 	p := &Page{Word: word, Class: classOf(ink), Title: j.Run.Experiment, Tally: tally(j), Sentences: sentences(j)}
 	if d := r.Experiment.Description; d != "" {
-		p.Facts = append(p.Facts, item{"drill", clipped(d, 3*longName)})
+		p.Facts = append(p.Facts, item{"drill", doc.Shorten(d, 3*doc.LongName)})
 	}
 	if !j.Run.Live {
 		p.Labels = append(p.Labels, "REHEARSAL")
@@ -37,15 +38,6 @@ func classOf(i ink) string {
 	return map[ink]string{green: "pass", red: "fail", yellow: "open"}[i]
 }
 
-// sloView is one promise.
-type sloView struct {
-	ID, Word, Class, Lock                   string
-	Promise, Observed, Margin, Sample, Risk string
-	Meter                                   *meter
-	Why, Next, Rests                        string
-	Refs                                    refs
-}
-
 func sloBlocks(r Run, ev *evidence) []Block {
 	j := r.Judgement
 	if len(j.SLOs) == 0 {
@@ -55,23 +47,34 @@ func sloBlocks(r Run, ev *evidence) []Block {
 	if lacks := missingItems(j); len(lacks) > 0 {
 		blocks = append(blocks, itemBlock("", lacks))
 	}
-	var rows []sloView
-	for i, s := range rowsOf(j) {
-		v := sloView{ID: fmt.Sprintf("slo-%d", i+1), Word: s.word, Class: classOf(s.ink), Lock: clipped(s.Lock, longName), Promise: s.promise,
-			Observed: s.observed, Margin: marginText(s.SLOResult), Meter: meterOf(s.SLOResult), Sample: sampleSize(s.SLOResult), Risk: "–", Refs: ev.cite(s.Evidence, citedOfSLO)}
-		if bounded(s.SLOResult) {
-			v.Risk = riskText(s.SLOResult)
-		}
-		v.Why, v.Next = beyond(s.SLOResult, j.Missing)
-		v.Rests = s.Rests
-		rows = append(rows, v)
-	}
-	blocks = append(blocks, Block{SLOs: rows})
+	table := sloTable(j, ev)
+	blocks = append(blocks, Block{Made: &doc.Block{Table: table}})
 	if slices.ContainsFunc(j.SLOs, bounded) {
 		blocks = append(blocks, Block{Muted: boundNote})
 	}
 	return blocks
 }
+
+// sloTable is a row for each promise, violations first.
+func sloTable(j *verdict.Judgement, ev *evidence) *doc.Table {
+	t := &doc.Table{Label: "SLOs, violations first", Cards: true, Columns: []doc.Column{
+		{Name: "verdict"}, {Name: "lock"}, {Name: "promise", Head: true}, {Name: "observed"}, {Name: "margin"}, {Name: "from"}, {Name: "could still break"}}}
+	for i, s := range rowsOf(j) {
+		risk := "–"
+		if bounded(s.SLOResult) {
+			risk = riskText(s.SLOResult)
+		}
+		why, next := beyond(s.SLOResult, j.Missing)
+		row := doc.Row{ID: fmt.Sprintf("slo-%d", i+1), Tone: toneOf(s.ink), Refs: ev.cite(s.Evidence), Notes: []doc.Item{doc.Of("why", why), doc.Of("next", next), doc.Of("rests on", s.Rests)}}
+		row.Cells = []doc.Cell{{Text: s.word, Tone: toneOf(s.ink)}, {Text: s.Lock, Code: true}, {Text: s.promise}, {Text: s.observed, Figure: true},
+			{Text: marginText(s.SLOResult), Figure: true, Meter: meterOf(s.SLOResult)}, {Text: sampleSize(s.SLOResult)}, {Text: risk}}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// toneOf is the tone of an ink.
+func toneOf(i ink) doc.Tone { return doc.Tone(classOf(i)) }
 
 // marginText is how far what was seen stays from the limit, or is beyond it: never more than was measured.
 func marginText(s verdict.SLOResult) string {
@@ -113,26 +116,15 @@ func atLeast(v float64, unit string) string {
 	return figures.Floor(figures.Nanoseconds(v))
 }
 
-// meter draws a measured range beside its limit, in units of its width; the row says the same in figures.
-type meter struct {
-	Lo, Range string // what was surely measured, and the width of the rest
-	Limit     string // place of the limit's mark
-}
-
-const meterWidth = 96.0
-
 // meterOf is nil where there is no scale to draw on.
-func meterOf(s verdict.SLOResult) *meter {
+func meterOf(s verdict.SLOResult) *doc.Meter {
 	if s.N == 0 || s.Limit <= 0 || s.Lo < 0 || infinite(s.Lo) {
 		return nil
 	}
-	most := math.Max(s.Limit*1.25, s.Lo*1.25)
-	hi := most // open
-	if s.Hi != nil {
-		hi = *s.Hi
-		most = math.Max(most, hi*1.05)
+	m := &doc.Meter{Lo: s.Lo, Limit: s.Limit, Most: math.Max(s.Limit*1.25, s.Lo*1.25)}
+	if m.Hi = m.Most; s.Hi != nil { // else open
+		m.Hi = *s.Hi
+		m.Most = math.Max(m.Most, m.Hi*1.05)
 	}
-	x := func(v float64) float64 { return math.Round(10*meterWidth*v/most) / 10 }
-	text := func(v float64) string { return fmt.Sprintf("%.1f", v) }
-	return &meter{Lo: text(x(s.Lo)), Range: text(math.Max(x(hi)-x(s.Lo), 1.5)), Limit: text(x(s.Limit))}
+	return m
 }

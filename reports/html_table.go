@@ -1,12 +1,12 @@
 package reports
 
 import (
-	"fmt"
 	"html/template"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
@@ -17,6 +17,8 @@ type Table struct {
 	Columns []string
 	Rows    [][]Cell
 	More    string // what was left out
+	left    int    // rows that were left out
+	where   string // has them
 	Log     bool   // the event log, whose lines may be linked to by the numbers in their first cells
 }
 
@@ -27,14 +29,14 @@ type Cell struct {
 	Class string // pass, fail, open: the text says it as well
 	Code  bool
 	Num   bool
-	Refs  *refs
+	Refs  []int64 // rows of the event log: nothing else is set
 }
 
 // rowsOfTable bounds a table of the page.
 const rowsOfTable = 100
 
 func plainCell(s string) Cell  { return Cell{Text: s} }
-func codeCell(s string) Cell   { return Cell{Text: clipped(s, longName), Code: s != ""} }
+func codeCell(s string) Cell   { return Cell{Text: doc.Shorten(s, doc.LongName), Code: s != ""} }
 func figureCell(s string) Cell { return Cell{Text: s, Num: true} }
 
 func (t *Table) row(cells ...Cell) { t.Rows = append(t.Rows, cells) }
@@ -49,15 +51,14 @@ func tableOf[T any](label string, columns []string, list []T, row func(T) []Cell
 		g.row(row(x)...)
 	}
 	if more := len(list) - rowsOfTable; more > 0 {
-		g.More = fmt.Sprintf("and %s more: verdict.json has them all", figures.Count(more))
+		g.left, g.where = more, "verdict.json has them all"
 	}
 	return g
 }
 
 // cell points at evidence.
 func (ev *evidence) cell(numbers []int64) Cell {
-	r := ev.cite(numbers, citedOfRow)
-	return Cell{Refs: &r}
+	return Cell{Refs: ev.cite(numbers)}
 }
 
 // rangeCell is a measured range of seconds; nil = not measured.
@@ -97,7 +98,7 @@ func figureOf(p timeline.Picture) *drawing {
 		f.Twin.row(cells...)
 	}
 	if more := len(p.Rows) - mostTwin; more > 0 {
-		f.Twin.More = fmt.Sprintf("and %s more", figures.Plural(more, "row"))
+		f.Twin.left = more
 	}
 	return f
 }

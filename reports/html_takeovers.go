@@ -9,6 +9,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
@@ -48,7 +49,7 @@ func takeoverBlocks(r Run, ev *evidence) []Block {
 func seriesItems(all []series) []labelled {
 	var list []labelled
 	for _, s := range all {
-		l := labelled{clipped(s.lock, longName), []string{s.head(), listed(s.extent())}}
+		l := labelled{doc.Shorten(s.lock, doc.LongName), []string{s.head(), listed(s.extent())}}
 		if parts := s.parts(); parts != "" {
 			l.Texts = append(l.Texts, listed(parts))
 		}
@@ -128,7 +129,7 @@ func trialTable(takeovers []verdict.Takeover, ev *evidence) *Table {
 			if late := lateText(t.Lateness); late != "" {
 				end += ", " + late
 			}
-			return []Cell{figureCell(clipped(cmp.Or(t.Fault, "no fault of the run"), longName)), codeCell(t.Key), plainCell(t.Victim + ", " + cmp.Or(t.Successor, "nobody")), figureCell(span(t.Lo, t.Hi, verdict.UnitSeconds)),
+			return []Cell{figureCell(doc.Shorten(cmp.Or(t.Fault, "no fault of the run"), doc.LongName)), codeCell(t.Key), plainCell(t.Victim + ", " + cmp.Or(t.Successor, "nobody")), figureCell(span(t.Lo, t.Hi, verdict.UnitSeconds)),
 				rangeCell(t.Residual), rangeCell(t.Pickup), rangeCell(t.Warmup), plainCell(end), ev.cell(t.Evidence)}
 		})
 }

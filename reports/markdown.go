@@ -10,6 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // Caps of report.md: it has to fit a chat message. The full report has everything.
@@ -43,7 +44,7 @@ func Markdown(w io.Writer, r Run, o Options) error {
 // MarkdownUnjudged writes the summary of a drill that has no verdict: refused, or broken before there was one.
 func MarkdownUnjudged(w io.Writer, experiment, word, why string) error {
 	m := &md{}
-	m.line("## %s\n\nWhy: %s", markdown(strings.ToUpper(word)+" · "+experiment+" · no verdict"), markdown(why))
+	m.line("## %s\n\nWhy: %s", doc.Escape(strings.ToUpper(word)+" · "+experiment+" · no verdict"), doc.Escape(why))
 	return m.to(w, "summary")
 }
 
@@ -67,9 +68,9 @@ func (m *md) section(title string, list []item) {
 	if len(list) == 0 {
 		return
 	}
-	m.line("\n**%s**\n", markdown(title))
+	m.line("\n**%s**\n", doc.Escape(title))
 	for _, i := range list {
-		m.line("- %s: %s", markdown(i.Label), markdown(i.Text))
+		m.line("- %s: %s", doc.Escape(i.Label), doc.Escape(i.Text))
 	}
 }
 
@@ -82,17 +83,17 @@ func (m *md) to(w io.Writer, what string) error {
 
 func (m *md) head(j *verdict.Judgement) {
 	word, _ := runWord(j.Verdict)
-	m.line("## %s", markdown(strings.Join(headOf(word, j.Run.Experiment, tally(j), !j.Run.Live), " · ")))
+	m.line("## %s", doc.Escape(strings.Join(headOf(word, j.Run.Experiment, tally(j), !j.Run.Live), " · ")))
 	if s := scale(j); s != "" {
-		m.line("\n%s: real seconds against scaled limits.", markdown(strings.ToUpper(s[:1])+s[1:]))
+		m.line("\n%s: real seconds against scaled limits.", doc.Escape(strings.ToUpper(s[:1])+s[1:]))
 	}
 	for _, s := range sentences(j) {
-		m.line("\n%s", markdown(s))
+		m.line("\n%s", doc.Escape(s))
 	}
 	answer, says := validOf(j)
-	m.line("\n**%s** %s", validTitle, markdown(answer+". "+says))
+	m.line("\n**%s** %s", validTitle, doc.Escape(answer+". "+says))
 	for _, i := range missingItems(j) {
-		m.line("- %s: %s", i.Label, markdown(i.Text))
+		m.line("- %s: %s", i.Label, doc.Escape(i.Text))
 	}
 }
 
@@ -109,13 +110,13 @@ func (m *md) promises(j *verdict.Judgement) {
 		if s.Verdict != verdict.Pass {
 			word = "**" + word + "**"
 		}
-		m.row(word, markdown(s.Lock), markdown(s.promise), markdown(s.observed), markdown(s.sample))
+		m.row(word, doc.Escape(s.Lock), doc.Escape(s.promise), doc.Escape(s.observed), doc.Escape(s.sample))
 	}
 	if more := len(rows) - mostRows; more > 0 {
 		m.line("\nand %s in the full report", figures.Plural(more, "more SLO"))
 	}
 	if slices.ContainsFunc(j.SLOs, bounded) {
-		m.line("\n%s", markdown(boundNote))
+		m.line("\n%s", doc.Escape(boundNote))
 	}
 }
 
@@ -133,9 +134,9 @@ func (m *md) reasons(j *verdict.Judgement) {
 			more++
 			continue
 		}
-		text := Clip(clean(s.Why), mostOfReason)
+		text := doc.Clip(doc.Clean(s.Why), mostOfReason)
 		if s.Next != "" {
-			text += " Next: " + Clip(clean(s.Next), mostOfReason)
+			text += " Next: " + doc.Clip(doc.Clean(s.Next), mostOfReason)
 		}
 		list = append(list, item{s.Lock + ", " + s.promise, text})
 	}
@@ -175,7 +176,7 @@ func takeoverItems(j *verdict.Judgement) []item {
 func (m *md) remarks(j *verdict.Judgement) {
 	var list []item
 	for _, f := range j.Findings[:min(len(j.Findings), mostReasons)] {
-		list = append(list, item{"finding", Clip(clean(findingText(f)), mostOfReason)})
+		list = append(list, item{"finding", doc.Clip(doc.Clean(findingText(f)), mostOfReason)})
 	}
 	if more := len(j.Findings) - mostReasons; more > 0 {
 		list = append(list, item{"besides", figures.Plural(more, "more finding") + " in the full report"})
@@ -191,7 +192,7 @@ func (m *md) places(o Options) {
 	m.line("")
 	for _, i := range []item{{"Full report", o.Report}, {"Folder", o.Folder}, {"Run again", o.Reproduce}} {
 		if i.Text != "" {
-			m.line("%s: %s  ", i.Label, code(i.Text))
+			m.line("%s: %s  ", i.Label, doc.Code(i.Text))
 		}
 	}
 }

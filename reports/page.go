@@ -5,7 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // ink is an ANSI colour; the words carry the meaning without it.
@@ -49,7 +50,7 @@ func (p *page) paint(i ink, s string) string {
 }
 
 // line is where text enters the page, and with it the terminal.
-func (p *page) line(s string) { p.WriteString(harmless(strings.TrimRight(s, " "), p.color) + "\n") }
+func (p *page) line(s string) { p.WriteString(doc.Painted(strings.TrimRight(s, " "), p.color) + "\n") }
 func (p *page) blank()        { p.WriteString("\n") }
 
 func (p *page) title(s string) { p.line(p.paint(bold, s)) }
@@ -94,8 +95,8 @@ func (p *page) item(label, text string) {
 func (p *page) flow(first, hang int, text string) {
 	line, used := strings.Repeat(" ", first), first
 	fresh := true
-	for _, w := range tokens(oneLine(text)) {
-		size := columns(w.text)
+	for _, w := range tokens(doc.OneLine(text)) {
+		size := doc.Width(w.text)
 		if !fresh && used+w.gap+size > p.width {
 			p.line(line)
 			line, used, w.gap = strings.Repeat(" ", hang), hang, 0
@@ -150,45 +151,8 @@ func unitFollows(before, after string) bool {
 	return last >= '0' && last <= '9' && slices.Contains([]string{"us", "ms", "s", "min", "h", "%"}, strings.TrimRight(unit, ".,;:)"))
 }
 
-// columns is the width of s on a terminal, escape sequences not counted.
-func columns(s string) int {
-	n := utf8.RuneCountInString(s)
-	for {
-		_, rest, found := strings.Cut(s, "\x1b[")
-		if !found {
-			return n
-		}
-		end := strings.IndexByte(rest, 'm') + 1
-		n -= len("\x1b[") + end
-		s = rest[end:]
-	}
-}
-
 func pad(s string, width int) string {
-	return s + strings.Repeat(" ", max(0, width-columns(s)))
-}
-
-// Clip shortens a line to width columns, at a blank, so that no figure is cut in two.
-func Clip(line string, width int) string {
-	if columns(line) <= width || width <= 0 {
-		return line
-	}
-	kept, used := "", 0
-	for _, t := range tokens(line) {
-		used += t.gap + columns(t.text)
-		if used > width-len(" ..") {
-			break
-		}
-		kept += strings.Repeat(" ", t.gap) + t.text
-	}
-	return clipHard(kept+" ..", width)
-}
-
-func clipHard(line string, width int) string {
-	if runes := []rune(line); len(runes) > width {
-		return string(runes[:width])
-	}
-	return line
+	return s + strings.Repeat(" ", max(0, width-doc.Width(s)))
 }
 
 // cell of a table.
@@ -233,11 +197,11 @@ func (p *page) table(t table) {
 		line, used := strings.Repeat(" ", t.indent), t.indent
 		for i, c := range r.cells {
 			text := pad(p.paint(c.ink, c.text), widths[i])
-			if size := columns(c.text); i > 1 && used+size > p.width {
+			if size := doc.Width(c.text); i > 1 && used+size > p.width {
 				text = c.text
 				line = strings.TrimRight(line, " ")
-				if at := p.width - size; columns(line)+columnGap <= at { // out of its column, it still fits
-					line += strings.Repeat(" ", at-columns(line))
+				if at := p.width - size; doc.Width(line)+columnGap <= at { // out of its column, it still fits
+					line += strings.Repeat(" ", at-doc.Width(line))
 					used = at
 				} else {
 					p.line(line)
@@ -245,7 +209,7 @@ func (p *page) table(t table) {
 				}
 			}
 			line += text + strings.Repeat(" ", columnGap)
-			used += columns(text) + columnGap
+			used += doc.Width(text) + columnGap
 		}
 		p.line(line)
 	}
@@ -275,7 +239,7 @@ func (t *table) columns(rows []tableRow) (widths []int, total int) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], columns(c.text))
+			widths[i] = max(widths[i], doc.Width(c.text))
 		}
 	}
 	total = t.indent - columnGap

@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // mostMoments bounds the timeline of a post-mortem: sixty kills with their takeovers fit.
@@ -20,7 +21,7 @@ const mostMoments = 200
 func Postmortem(w io.Writer, r Run, o Options) error {
 	j := r.Judgement
 	m := &md{}
-	m.line("# Post-mortem: %s\n", markdown(j.Run.Experiment))
+	m.line("# Post-mortem: %s\n", doc.Escape(j.Run.Experiment))
 	m.line("Measured by lockdrill; whatever stands in _(brackets)_ is for people.\n")
 	m.facts(r, o)
 	m.human(pmSummary)
@@ -69,13 +70,13 @@ func (m *md) facts(r Run, o Options) {
 	}
 	m.table("", "")
 	for _, i := range []item{
-		{"verdict", markdown(verdict)},
-		{"run", markdown(j.Run.ID)},
-		{"when", markdown(runText(j.Run))},
-		{"recorded by", markdown(r.Record.Header.Tool)},
-		{"full report", inRow(code(o.Report))},
-		{"folder", inRow(code(o.Folder))},
-		{"run again", inRow(code(o.Reproduce))},
+		{"verdict", doc.Escape(verdict)},
+		{"run", doc.Escape(j.Run.ID)},
+		{"when", doc.Escape(runText(j.Run))},
+		{"recorded by", doc.Escape(r.Record.Header.Tool)},
+		{"full report", inRow(doc.Code(o.Report))},
+		{"folder", inRow(doc.Code(o.Folder))},
+		{"run again", inRow(doc.Code(o.Reproduce))},
 		{"authors", "_(names)_"},
 		{"status", "_(draft)_"},
 	} {
@@ -122,9 +123,9 @@ func (m *md) violated(j *verdict.Judgement) {
 		m.line("No SLO was violated.")
 	}
 	for _, s := range rows {
-		m.line("- **%s** %s, %s: %s, %s", s.word, markdown(s.Lock), markdown(s.promise), markdown(s.observed), markdown(s.sample))
+		m.line("- **%s** %s, %s: %s, %s", s.word, doc.Escape(s.Lock), doc.Escape(s.promise), doc.Escape(s.observed), doc.Escape(s.sample))
 		for _, i := range s.explained() {
-			m.line("  - %s: %s", i.Label, markdown(i.Text))
+			m.line("  - %s: %s", i.Label, doc.Escape(i.Text))
 		}
 	}
 }
@@ -170,7 +171,7 @@ func (m *md) timeline(r Run) error {
 		if unknown == nil {
 			wall = started.Add(time.Duration(at.ns)).UTC().Format("15:04:05.0")
 		}
-		m.row(strings.TrimPrefix(figures.Clock(at.ns), "T+"), wall, markdown(at.text))
+		m.row(strings.TrimPrefix(figures.Clock(at.ns), "T+"), wall, doc.Escape(at.text))
 	}
 	if more := len(all) - mostMoments; more > 0 {
 		m.line("\nand %s: see the full report and history.jsonl", figures.Plural(more, "more moment"))
@@ -225,7 +226,7 @@ func (m *md) actions(j *verdict.Judgement) {
 	m.line("\n## %s\n", pmActions.title)
 	m.table("action", "proposed by", "owner", "due")
 	for _, next := range nextsOf(j) {
-		m.row(markdown(next), "lockdrill", "", "")
+		m.row(doc.Escape(next), "lockdrill", "", "")
 	}
 	m.row("_(action)_", "", "", "")
 }

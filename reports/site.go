@@ -1,40 +1,24 @@
 package reports
 
 import (
-	_ "embed"
-	"fmt"
 	"io"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
+	"github.com/lockdrill/lockdrill/reports/doc"
+	"github.com/lockdrill/lockdrill/reports/timeline"
 )
-
-//go:embed html/site.css
-var siteStyle string
 
 // What a server gives are pages of the same kind as the reports, with links to its other pages.
 
-// Link is a link at the top of a page.
-type Link struct {
-	Text, Address string
-	Here          bool // it is this page
-}
-
-// Form changes something at the server.
-type Form struct {
-	Action string // address that it is posted to
-	Button string
-	Fields []Field
-}
-
-// Field of a form.
-type Field struct {
-	Name, Label, Value string
-	Hidden             bool
-	Long               bool
-	Required           bool
-	Options            []string // to choose from
-}
+type (
+	// Link is a link at the top of a page.
+	Link = doc.Link
+	// Form changes something at the server.
+	Form = doc.Form
+	// Field of a form.
+	Field = doc.Field
+)
 
 // VerdictCell is the verdict of a run as tables have it; "" = it has none.
 func VerdictCell(name string) Cell {
@@ -49,14 +33,7 @@ func VerdictCell(name string) Cell {
 func TimeCell(started string) Cell { return Cell{Text: startOf(started), Num: true} }
 
 // SitePolicy is the policy for browsers of the pages that a server gives, with script or without.
-func SitePolicy(script bool) string {
-	_, style := styleOf(true)
-	scripts := ""
-	if script {
-		scripts = "script-src 'self'; connect-src 'self'; "
-	}
-	return fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; %sform-action 'self'; frame-ancestors 'none'", style, scripts)
-}
+func SitePolicy(script bool) string { return doc.Policy(timeline.Styles(), script) }
 
 // SiteRun is the report of a run as a server gives it.
 func SiteRun(w io.Writer, r Run, site []Link) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
@@ -49,7 +50,7 @@ func (s *Story) Line(e history.Event) string {
 	if what == "" {
 		return ""
 	}
-	return harmless(pad(figures.Clock(e.To), 9)+" "+pad(who, s.width)+"  "+what, false)
+	return doc.Painted(pad(figures.Clock(e.To), 9)+" "+pad(who, s.width)+"  "+what, false)
 }
 
 // next is Line in its parts, for formats with columns of their own.

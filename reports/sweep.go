@@ -8,6 +8,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/sweep"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
@@ -23,11 +24,11 @@ func Sweep(w io.Writer, s *sweep.Document, value func(float64) string, o Options
 		word, ink := outcomeWord(step.Outcome)
 		near := tightest(step)
 		if near != "" {
-			near = "nearest to its limit: " + clean(near)
+			near = "nearest to its limit: " + doc.Clean(near)
 		}
 		t.row(cell{value(step.Value), plain}, cell{word, ink}, cell{near, plain})
-		t.note("why", clean(step.Why))
-		t.note("run", clean(step.Run))
+		t.note("why", doc.Clean(step.Why))
+		t.note("run", doc.Clean(step.Run))
 	}
 	p.table(t)
 	return p.to(w, "sweep")
@@ -36,13 +37,13 @@ func Sweep(w io.Writer, s *sweep.Document, value func(float64) string, o Options
 func sweptHead(word string, s *sweep.Document, value func(float64) string) []string {
 	what := s.Dial
 	if s.Lock != "" {
-		what += " of lock " + clean(s.Lock)
+		what += " of lock " + doc.Clean(s.Lock)
 	}
 	how := "live"
 	if !s.Live {
 		how = fmt.Sprintf("REHEARSED with %s a step: it says nothing about a live system", figures.Plural(s.Seeds, "seed"))
 	}
-	return []string{word, clean(s.Experiment), what + " from " + value(s.From) + " to " + value(s.To), how}
+	return []string{word, doc.Clean(s.Experiment), what + " from " + value(s.From) + " to " + value(s.To), how}
 }
 
 // ceilingOf says how far the dial can be turned.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/golden"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files; read the diff")
@@ -228,7 +229,7 @@ func TestTheSummaryOfAPassFitsAScreen(t *testing.T) {
 		t.Errorf("%d rows:\n%s", rows, text)
 	}
 	for line := range strings.Lines(text) {
-		if columns(strings.TrimSuffix(line, "\n")) > 80 {
+		if doc.Width(strings.TrimSuffix(line, "\n")) > 80 {
 			t.Errorf("wider than 80 columns: %s", line)
 		}
 	}

@@ -71,7 +71,12 @@ type fold struct {
 
 // Write writes the page.
 func (p *Page) Write(w io.Writer) error {
-	text, err := doc.HTML(p.document())
+	return Write(w, p.document())
+}
+
+// Write writes d as a page.
+func Write(w io.Writer, d *doc.Document) error {
+	text, err := doc.HTML(d)
 	if err != nil {
 		return err
 	}
@@ -95,6 +100,14 @@ func (p *Page) document() *doc.Document {
 		d.Site = &doc.Site{Links: p.Site, Script: p.Script, Refresh: p.Refresh}
 	}
 	return d
+}
+
+// madeBlocks are blocks that are made already.
+func madeBlocks(all []doc.Block) (list []Block) {
+	for i := range all {
+		list = append(list, Block{Made: &all[i]})
+	}
+	return list
 }
 
 func blocksOf(all []Block) (list []doc.Block) {
@@ -196,7 +209,7 @@ func pageOf(r Run, mostEvents int) (*Page, error) {
 		{"correctness", "Correctness", "", correctnessBlocks(r, ev)},
 		{"debt", "Lock debt and waiters", "", debtBlocks(r, ev)},
 		{"signals", "Signals before, during and after", "Signals", signalBlocks(r.Lanes)},
-		{"baseline", "Baseline and trend", "", baselineBlocks(r.Baseline)},
+		{"baseline", "Baseline and trend", "", madeBlocks(baselineBlocks(r.Baseline))},
 		{"done", "What was done", "", done},
 		{"cleanup", "Clean-up", "", cleanUpBlocks(r, ev)},
 		{"reproduce", "How to reproduce it", "Reproduce", reproduceBlocks(r)},
@@ -234,6 +247,9 @@ func (s Section) silent() (text string, silent bool) {
 		return "", false
 	}
 	b := s.Blocks[0]
+	if b.Made != nil && b.Made.Quiet {
+		return b.Made.Text, true
+	}
 	return b.Muted, b.Muted != "" && b.Heading == "" && b.Fold == nil
 }
 

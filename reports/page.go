@@ -55,12 +55,6 @@ func (p *page) blank()        { p.WriteString("\n") }
 
 func (p *page) title(s string) { p.line(p.paint(bold, s)) }
 
-// part begins a part of a document with its title.
-func (p *page) part(title string) {
-	p.blank()
-	p.title(title)
-}
-
 // labels of items line up at this column.
 const labelWidth = 13
 

@@ -2,7 +2,6 @@ package reports
 
 import (
 	"io"
-	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/reports/doc"
@@ -47,7 +46,7 @@ func SiteRun(w io.Writer, r Run, site []Link) error {
 
 // SiteArchive is the page of the runs of experiments as a server gives it: what p has stands above. link gives the address of a run.
 func SiteArchive(w io.Writer, a *compare.Archive, link func(folder string) string, p *Page) error {
-	whole := *p
-	whole.Sections = slices.Concat(p.Sections, archivePage(a, link).Sections)
-	return whole.Write(w)
+	d := p.document()
+	d.Sections = append(d.Sections, Archive(a, link).Sections...)
+	return Write(w, d)
 }

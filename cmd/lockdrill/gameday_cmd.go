@@ -15,15 +15,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/internal/gameday"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/scenarios"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 type gameDayFlags struct {
@@ -216,7 +217,7 @@ func (f *gameDayFlags) lead(ctx context.Context, io streams, arg string) error {
 	if err != nil {
 		return err
 	}
-	if err := unlessUnread(reports.GameDay(io.Out, g)); err != nil {
+	if err := unlessUnread(show(io.Out, reports.GameDay(g), doc.Short)); err != nil {
 		return err
 	}
 	fmt.Fprintf(io.Err, "report: %s\n", filepath.Join(dir, gameday.PageFile))
@@ -302,8 +303,11 @@ func writeGameDay(d *gameday.Day, dir string) (*gameday.Document, error) {
 	}
 	for name, write := range map[string]func(stdio.Writer) error{
 		gameday.JSONFile: func(w stdio.Writer) error { return writeJSON(w, g) },
-		gameday.PageFile: func(w stdio.Writer) error { return reports.GameDayPage(w, g) },
-		gameday.TextFile: func(w stdio.Writer) error { return reports.GameDayText(w, g) },
+		gameday.PageFile: func(w stdio.Writer) error { return reports.Write(w, reports.GameDay(g)) },
+		gameday.TextFile: func(w stdio.Writer) error {
+			_, err := stdio.WriteString(w, doc.Markdown(reports.GameDay(g), doc.Full))
+			return err
+		},
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {

@@ -8,14 +8,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/archive"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // labels are those of --label, one or more.
@@ -166,17 +167,17 @@ func writeArchive(io streams, a *compare.Archive, format, out string) error {
 		if out != "" {
 			base = filepath.Dir(out)
 		}
-		err = reports.ArchivePage(&b, a, func(folder string) string {
+		err = reports.Write(&b, reports.Archive(a, func(folder string) string {
 			path := filepath.Join(folder, fullReport())
 			if rel, err := filepath.Rel(absolute(base), absolute(path)); err == nil {
 				path = rel
 			}
 			return filepath.ToSlash(path)
-		})
+		}))
 	case out != "":
-		err = reports.Archive(&b, a, reports.Options{})
+		_, err = b.WriteString(doc.Text(reports.Archive(a, nil), doc.Brief, doc.Look{}))
 	default:
-		return reports.Archive(io.Out, a, lookOf(io.Out))
+		return show(io.Out, reports.Archive(a, nil), doc.Brief)
 	}
 	if err != nil {
 		return err
@@ -254,7 +255,7 @@ func printPool(io streams, p *compare.Pooled, asJSON bool) error {
 	if asJSON {
 		return writeJSON(io.Out, p)
 	}
-	return reports.Pool(io.Out, p, lookOf(io.Out))
+	return show(io.Out, reports.Pool(p), doc.Full)
 }
 
 // judgePool is judge --pool.

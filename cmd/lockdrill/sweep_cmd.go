@@ -10,8 +10,6 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"github.com/spf13/cobra"
-
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/drill"
@@ -19,6 +17,9 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/sweep"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
+
+	"github.com/spf13/cobra"
 )
 
 type sweepFlags struct {
@@ -196,7 +197,7 @@ func (f *sweepFlags) print(io streams, s *sweep.Document) error {
 	value := func(v float64) string { return sweep.Value(s.Dial, v) }
 	if f.page != "" {
 		var b bytes.Buffer
-		err := reports.SweepPage(&b, s, value)
+		err := reports.Write(&b, reports.Sweep(s, value))
 		if err == nil {
 			err = writeAtomically(f.page, b.Bytes())
 		}
@@ -208,7 +209,7 @@ func (f *sweepFlags) print(io streams, s *sweep.Document) error {
 	if *f.output == outputJSON {
 		err = writeJSON(io.Out, s)
 	} else {
-		err = reports.Sweep(io.Out, s, value, lookOf(io.Out))
+		err = show(io.Out, reports.Sweep(s, value), doc.Full)
 	}
 	switch err = unlessUnread(err); {
 	case err != nil:

@@ -244,3 +244,14 @@ func sections(all []Section, l Level) (out []Section) {
 	}
 	return out
 }
+
+// silent reports a section that no form would have more of than its title.
+func silent(s Section) bool {
+	for _, b := range s.Blocks {
+		if b.Heading != "" || b.Text != "" || b.Blank != "" || len(items(b.Items, Full)) > 0 || len(b.List) > 0 || b.Table != nil && len(b.Table.Rows) > 0 ||
+			b.Form != nil || b.Figure != nil || b.Code != "" || len(b.Blocks) > 0 {
+			return false
+		}
+	}
+	return true
+}

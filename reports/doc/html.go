@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -33,6 +34,8 @@ var page = template.Must(template.New("").Funcs(template.FuncMap{
 
 // HTML is d as one file that needs no network and no script: the same document gives the same bytes.
 func HTML(d *Document) (string, error) {
+	shown := *d
+	shown.Sections = slices.DeleteFunc(slices.Clone(d.Sections), silent)
 	rules := styles + d.Styles
 	carried := template.HTML("")
 	if d.Data != nil {
@@ -43,7 +46,7 @@ func HTML(d *Document) (string, error) {
 		*Document
 		Style, JSON template.HTML
 		StyleSum    string
-	}{d, template.HTML("<style>" + rules + "</style>"), carried, digest(rules)})
+	}{&shown, template.HTML("<style>" + rules + "</style>"), carried, digest(rules)})
 	if err != nil {
 		return "", fmt.Errorf("write the page: %w", err)
 	}

@@ -88,7 +88,7 @@ func (t *text) blocks(all []Block) {
 			t.table(in, b.Table)
 		}
 		for line := range strings.Lines(b.Code) {
-			t.line(strings.Repeat(" ", in+2) + strings.TrimRight(line, "\n"))
+			t.line(strings.Repeat(" ", in) + strings.TrimRight(line, "\n"))
 		}
 		if b.Blank != "" {
 			t.flow(in, in, "("+b.Blank+")")
@@ -137,17 +137,21 @@ func (t *text) table(in int, x *Table) {
 		if len(widths) > 0 {
 			hang += widths[0]
 		}
+		wide := 4
+		for _, n := range notes {
+			wide = max(wide, Width(n.Label))
+		}
 		for k, n := range notes {
-			if sameItems(notes, above) {
-				if k == 0 {
-					t.flow(hang, hang+6, pad(n.Label, 4)+"  The same as above.")
-				}
+			text := strings.Join(n.Texts, "; ")
+			if same := sameItems(notes, above); same && k > 0 {
 				continue
+			} else if same {
+				text = "The same as above."
 			}
-			t.flow(hang, hang+6, pad(n.Label, 4)+"  "+strings.Join(n.Texts, "; "))
+			t.flow(hang, hang+wide+2, pad(n.Label, wide)+"  "+text)
 		}
 		if seen := events(r.Refs, x); seen != "" && t.level == Full && len(notes) > 0 {
-			t.flow(hang, hang+6, "see   "+seen)
+			t.flow(hang, hang+wide+2, pad("see", wide)+"  "+seen)
 		}
 		if len(notes) > 0 {
 			above = notes

@@ -51,12 +51,12 @@ func archivedTable(e *compare.ArchivedExperiment, link func(string) string) *doc
 		Columns: []doc.Column{{Name: "started"}, {Name: "verdict"}, {Name: "labels"}, {Name: "nearest to its limit"}, {Name: "run", Least: doc.Full}}}
 	for k := len(e.Runs) - 1; k >= 0; k-- { // the latest first: it is what people come for
 		run := &e.Runs[k]
-		word, ink := runWord(run.Verdict)
+		word, tone := runWord(run.Verdict)
 		id := doc.Cell{Text: run.ID, Code: true}
 		if link != nil {
 			id.Link = link(run.Folder)
 		}
-		g.Rows = append(g.Rows, doc.Row{Cells: []doc.Cell{{Text: startOf(run.Started), Figure: true}, {Text: word, Tone: toneOf(ink)}, {Text: run.Labels.String()}, {Text: tightestOf(e, k)}, id},
+		g.Rows = append(g.Rows, doc.Row{Cells: []doc.Cell{{Text: startOf(run.Started), Figure: true}, {Text: word, Tone: tone}, {Text: run.Labels.String()}, {Text: tightestOf(e, k)}, id},
 			Notes: []doc.Item{doc.Of("why", run.Why), doc.Of("new", strings.Join(run.Changed, "; "))}})
 	}
 	return g

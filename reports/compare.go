@@ -15,8 +15,8 @@ import (
 
 // Comparison is what a comparison says.
 func Comparison(c *compare.Comparison) *doc.Document {
-	word, ink := answerWord(c.Answer)
-	d := &doc.Document{Word: doc.Word{Text: word, Tone: toneOf(ink)}, Title: c.Experiment, Tally: beside(c), Lead: []string{answerSentence(c.Answer)},
+	word, tone := answerWord(c.Answer)
+	d := &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: c.Experiment, Tally: beside(c), Lead: []string{answerSentence(c.Answer)},
 		Foot: "This page needs no network. lockdrill compare -o json gives the same as data.", Styles: timeline.Styles()}
 	if c.Rehearsal {
 		d.Labels = []string{"REHEARSAL"}
@@ -45,8 +45,8 @@ func comparedTable(c *compare.Comparison) *doc.Table {
 	t := &doc.Table{Label: "Each row beside the baseline, the medians", Most: map[doc.Level]int{doc.Short: mostRows, doc.Full: rowsOfTable}, Where: "lockdrill compare -o json has them all",
 		Columns: []doc.Column{{Name: "verdict"}, {Name: "lock", Head: true}, {Name: "measure", Head: true}, {Name: "base"}, {Name: "head"}, {Name: "change"}, {Name: "p"}}}
 	for _, r := range worstRows(c.Rows) {
-		word, ink := rowWord(r.Word)
-		row := doc.Row{Cells: []doc.Cell{{Text: word, Tone: toneOf(ink)}, {Text: r.Lock, Code: true}, {Text: verdict.MeasureWords(r.Measure)}, medianCell(&r, r.Base), medianCell(&r, r.Head), {Text: r.Why}, {Text: "–"}}}
+		word, tone := rowWord(r.Word)
+		row := doc.Row{Cells: []doc.Cell{{Text: word, Tone: tone}, {Text: r.Lock, Code: true}, {Text: verdict.MeasureWords(r.Measure)}, medianCell(&r, r.Base), medianCell(&r, r.Head), {Text: r.Why}, {Text: "–"}}}
 		if parted(&r) && r.Shift != nil {
 			row.Cells[5], row.Cells[6] = doc.Cell{Text: changeText(&r), Figure: true}, doc.Cell{Text: oddsOf(&r), Figure: true}
 		}
@@ -84,15 +84,15 @@ func sureness(r *compare.ComparedRow, c *compare.Comparison) string {
 }
 
 // answerWord is the word of a comparison, and its ink.
-func answerWord(a compare.Answer) (string, ink) {
+func answerWord(a compare.Answer) (string, doc.Tone) {
 	word := strings.ToUpper(strings.ReplaceAll(string(a), "-", " "))
 	switch a {
 	case compare.NoRegression:
-		return word, green
+		return word, doc.Good
 	case compare.Regressed:
-		return word, red
+		return word, doc.Bad
 	}
-	return word, yellow
+	return word, doc.Open
 }
 
 func answerSentence(a compare.Answer) string {
@@ -107,18 +107,18 @@ func answerSentence(a compare.Answer) string {
 	return "The runs show nothing worse, but they do not answer the whole question. This is not a pass."
 }
 
-func rowWord(w compare.Word) (string, ink) {
+func rowWord(w compare.Word) (string, doc.Tone) {
 	switch w {
 	case compare.Worse:
-		return "WORSE", red
+		return "WORSE", doc.Bad
 	case compare.Better:
-		return "BETTER", green
+		return "BETTER", doc.Good
 	case compare.TooFew, compare.NoData:
-		return strings.ToUpper(string(w)), yellow
+		return strings.ToUpper(string(w)), doc.Open
 	case compare.Unchanged:
-		return "same", plain
+		return "same", doc.Plain
 	}
-	return string(w), plain
+	return string(w), doc.Plain
 }
 
 // worstRows has what needs a reader first: worse, then what was not answered, better, and the rest.

@@ -34,8 +34,8 @@ func dayTables(g *gameday.Document) []*doc.Table {
 		}
 		word := doc.Cell{}
 		if s.Verdict != "" {
-			text, ink := runWord(s.Verdict)
-			word = doc.Cell{Text: text, Tone: toneOf(ink)}
+			text, tone := runWord(s.Verdict)
+			word = doc.Cell{Text: text, Tone: tone}
 		}
 		outcome := doc.Cell{Text: s.Outcome}
 		if s.Note != "" {
@@ -58,7 +58,7 @@ func dayTables(g *gameday.Document) []*doc.Table {
 			to = windows
 		}
 		to.Row(doc.Cell{Text: fmt.Sprint(f.Step), Figure: true}, doc.Cell{Text: r.Lock}, doc.Cell{Text: r.promise}, doc.Cell{Text: r.observed, Figure: true}, doc.Cell{Text: r.sample},
-			doc.Cell{Text: r.word, Tone: toneOf(r.ink)})
+			doc.Cell{Text: r.word, Tone: r.tone})
 	}
 	notes := &doc.Table{ID: "observations", Label: dayNotes, Columns: doc.Columns("when", "who", "step", "observation")}
 	for _, o := range g.Observations {
@@ -139,8 +139,8 @@ func dayMoments(g *gameday.Document) (list []string) {
 
 // GameDay is a game day: the sheet, the steps, the figures of all drills, what people saw, and the headings of its post-mortem.
 func GameDay(g *gameday.Document) *doc.Document {
-	word, ink := runWord(g.Verdict)
-	d := &doc.Document{Word: doc.Word{Text: word, Tone: toneOf(ink)}, Title: g.Name, Tally: dayTally(g), Foot: "This page needs no network. gameday.json has the same as data."}
+	word, tone := runWord(g.Verdict)
+	d := &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: g.Name, Tally: dayTally(g), Foot: "This page needs no network. gameday.json has the same as data."}
 	if g.Stopped != "" {
 		d.Lead = []string{"The day ended early: " + g.Stopped}
 	}

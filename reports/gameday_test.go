@@ -20,9 +20,9 @@ func TestBarsStayInTheirCells(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, row string }{
 		{"game day", day, `| ann\|bob |  | queue \\\| stood still \| then went on |`},
-		{"tool", run.String(), `| recorded by | lockdrill a\|b |`},
-		{"folder", run.String(), "| folder | `runs/a\\|b` |"},
-		{"command", run.String(), "| run again | `lockdrill run a\\|b` |"},
+		{"tool", run.String(), "- recorded by: lockdrill a\\|b\n"},
+		{"folder", run.String(), "- folder: runs/a\\|b\n"},
+		{"command", run.String(), "- run again: lockdrill run a\\|b\n"},
 	} {
 		if !strings.Contains(c.text, c.row) {
 			t.Errorf("%s: no row %s in\n%s", c.name, c.row, c.text)

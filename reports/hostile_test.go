@@ -84,7 +84,7 @@ func TestMarkdownCannotBeBroken(t *testing.T) {
 			page := rendered(t, doc)
 			switch got := shapeOf(page); {
 			case text == "harmless":
-				if want[name] = got; name != "unjudged" && !strings.Contains(got, "/li /ul table thead") && !strings.Contains(got, "/p table thead") {
+				if want[name] = got; name != "unjudged" && !strings.Contains(got, "/li /ul table thead") && !strings.Contains(got, "/p table thead") && !strings.Contains(got, "/h2 table thead") {
 					t.Errorf("%s has no table of its own:\n%s", name, page)
 				}
 			case text != "" && got != want[name]:
@@ -142,9 +142,7 @@ func TestJoinedErrorsAreAList(t *testing.T) {
 		"story": NewStory(e).Line(history.Event{Kind: history.RunCleanup, Note: &history.Note{What: "stand", Why: joined}}),
 		"clean": doc.Clean(joined), "painted": doc.Painted(joined, true), "line": HarmlessLine("  NOT UNDONE  " + joined),
 	}
-	p := newPage(Options{Width: 200})
-	p.item("left", joined)
-	said["item"] = p.String()
+	said["item"] = doc.Text(&doc.Document{Tail: []doc.Item{doc.Of("left", joined)}}, doc.Full, doc.Look{Width: 200})
 	if !strings.HasPrefix(said["line"], "  NOT") {
 		t.Errorf("the indent is lost: %q", said["line"])
 	}

@@ -24,7 +24,7 @@ func newEvidence(of *Record) *evidence { return &evidence{of, map[int64]bool{}} 
 func (ev *evidence) cite(numbers []int64) []int64 {
 	kept := []int64{}
 	for _, n := range numbers {
-		if n >= 1 && n <= ev.of.count {
+		if n >= 1 && (ev.of == nil || n <= ev.of.count) {
 			kept = append(kept, n)
 		}
 	}
@@ -42,7 +42,7 @@ type logged struct {
 }
 
 // blocks is the event log: all that the page points at, and as much of the story as fits.
-func (ev *evidence) blocks(most int) ([]Block, error) {
+func (ev *evidence) blocks(most int) ([]doc.Block, error) {
 	lines, all, err := ev.lines()
 	if err != nil {
 		return nil, err
@@ -52,11 +52,11 @@ func (ev *evidence) blocks(most int) ([]Block, error) {
 	if len(kept) < all {
 		text += fmt.Sprintf(", capped: %s left out, those of replicas first", figures.Plural(all-len(kept), "line"))
 	}
-	g := &Table{Label: "Event log", Columns: []string{"event", "time", "who", "what"}, Log: true}
+	g := &doc.Table{Label: "Event log", Columns: doc.Columns("event", "time", "who", "what"), Log: true}
 	for _, l := range kept {
-		g.row(figureCell(strconv.FormatInt(l.n, 10)), figureCell(fmt.Sprintf("T+%.3fs", float64(l.at)/1e9)), codeCell(l.who), plainCell(l.what))
+		g.Rows = append(g.Rows, doc.Row{ID: fmt.Sprintf("e%d", l.n), Cells: []doc.Cell{figureCell(strconv.FormatInt(l.n, 10)), figureCell(fmt.Sprintf("T+%.3fs", float64(l.at)/1e9)), codeCell(l.who), plainCell(l.what)}})
 	}
-	return []Block{{Muted: text + "."}, {Fold: &fold{"Show the " + figures.Plural(len(kept), "line"), []Block{{Table: g}}}}}, nil
+	return []doc.Block{{Text: text + ".", Quiet: true}, {Fold: "Show the " + figures.Plural(len(kept), "line"), Table: g}}, nil
 }
 
 // lines are those of the story that are kept, and of the evidence. all counts those that are not kept, too.

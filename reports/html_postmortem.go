@@ -10,27 +10,18 @@ import (
 
 // postmortemBlocks are the headings of a post-mortem: what was measured is filled in, what only people know is left to them.
 // `lockdrill report DIR -f postmortem-md` writes the same as a text to edit.
-func postmortemBlocks(r Run) []Block {
+func postmortemBlocks(r Run) []doc.Block {
 	j := r.Judgement
 	word, _ := runWord(j.Verdict)
 	return slices.Concat(
-		[]Block{{Muted: "What was measured stands here; what is left blank is for people. lockdrill report DIR -f postmortem-md writes it as a text to edit."}},
-		blank(pmSummary, fmt.Sprintf("%s: %s; %s.", word, tally(j), runText(j.Run))),
-		blank(pmImpact, impactTexts(j)...),
-		blank(pmDetection),
-		blank(pmCauses, reasonsOf(j)...),
-		blank(pmLuck, heldTexts(j)...),
-		blank(pmActions, nextsOf(j)...),
+		[]doc.Block{{Text: "What was measured stands here; what is left blank is for people. lockdrill report DIR -f postmortem-md writes it as a text to edit.", Quiet: true}},
+		forPeopleToSay(pmSummary, fmt.Sprintf("%s: %s; %s.", word, tally(j), runText(j.Run))),
+		forPeopleToSay(pmImpact, impactTexts(j)...),
+		forPeopleToSay(pmDetection),
+		forPeopleToSay(pmCauses, reasonsOf(j)...),
+		forPeopleToSay(pmLuck, heldTexts(j)...),
+		forPeopleToSay(pmActions, nextsOf(j)...),
 	)
-}
-
-// blank is a heading with what was measured, and room for people.
-func blank(p forPeople, measured ...string) []Block {
-	blocks := []Block{{Heading: p.title}}
-	if len(measured) > 0 {
-		blocks = append(blocks, Block{List: first(measured, rowsOfTable)})
-	}
-	return append(blocks, Block{Blank: p.hint})
 }
 
 func impactTexts(j *verdict.Judgement) []string {

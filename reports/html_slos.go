@@ -10,71 +10,50 @@ import (
 	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
-// headOfPage is what a reader of a run's page sees first.
-func headOfPage(r Run) *Page {
-	j := r.Judgement
-	word, ink := runWord(j.Verdict)
-	p := &Page{Word: word, Class: classOf(ink), Title: j.Run.Experiment, Tally: tally(j), Sentences: sentences(j)}
-	if d := r.Experiment.Description; d != "" {
-		p.Facts = append(p.Facts, item{"drill", doc.Shorten(d, 3*doc.LongName)})
+func sloBlocks(j *verdict.Judgement, ev *evidence) []doc.Block {
+	missing := missingItems(j)
+	if j.Verdict == "aborted" && len(missing) > 0 { // its first reason stands above
+		missing = missing[1:]
 	}
-	if !j.Run.Live {
-		p.Labels = append(p.Labels, "REHEARSAL")
-	}
-	if s := scale(j); s != "" {
-		p.Labels = append(p.Labels, s)
-	}
-	answer, says := validOf(j)
-	p.Facts = append(p.Facts, item{"valid", answer + ". " + says},
-		item{"run", runText(j.Run)},
-		item{"exit status", fmt.Sprintf("%d (%s)", j.ExitCode, j.Verdict)},
-		item{"clean-up", cleanUpText(j)},
-	)
-	return p
-}
-
-// classOf names an ink for the style sheet.
-func classOf(i ink) string {
-	return map[ink]string{green: "pass", red: "fail", yellow: "open"}[i]
-}
-
-func sloBlocks(r Run, ev *evidence) []Block {
-	j := r.Judgement
+	blocks := []doc.Block{itemsBlock("", missing)}
 	if len(j.SLOs) == 0 {
-		return []Block{{Text: "No SLO was judged."}}
+		return append(blocks, doc.Block{Text: "No SLO was judged."})
 	}
-	var blocks []Block
-	if lacks := missingItems(j); len(lacks) > 0 {
-		blocks = append(blocks, itemBlock("", lacks))
-	}
-	table := sloTable(j, ev)
-	blocks = append(blocks, Block{Made: &doc.Block{Table: table}})
+	blocks = append(blocks, doc.Block{Table: sloTable(j, ev)})
 	if slices.ContainsFunc(j.SLOs, bounded) {
-		blocks = append(blocks, Block{Muted: boundNote})
+		blocks = append(blocks, doc.Block{Least: doc.Short, Text: boundNote, Quiet: true})
 	}
 	return blocks
 }
 
-// sloTable is a row for each promise, violations first.
+// sloTable is a row for each promise, violations first, each that was not met with its why and next.
 func sloTable(j *verdict.Judgement, ev *evidence) *doc.Table {
-	t := &doc.Table{Label: "SLOs, violations first", Cards: true, Columns: []doc.Column{
-		{Name: "verdict"}, {Name: "lock"}, {Name: "promise", Head: true}, {Name: "observed"}, {Name: "margin"}, {Name: "from"}, {Name: "could still break"}}}
+	t := &doc.Table{Label: "SLOs, violations first", Cards: true, Most: map[doc.Level]int{doc.Short: mostRows}, Told: map[doc.Level]int{doc.Short: mostReasons}, Where: "see the full report",
+		Columns: []doc.Column{{Name: "verdict"}, {Name: "lock"}, {Name: "promise", Head: true}, {Name: "observed"}, {Name: "margin", Least: doc.Full}, {Name: "from"}}}
+	risky := slices.ContainsFunc(j.SLOs, bounded)
+	if risky {
+		t.Columns = append(t.Columns, doc.Column{Name: "could break", Least: doc.Short})
+	}
 	for i, s := range rowsOf(j) {
-		risk := "–"
-		if bounded(s.SLOResult) {
-			risk = riskText(s.SLOResult)
-		}
 		why, next := beyond(s.SLOResult, j.Missing)
-		row := doc.Row{ID: fmt.Sprintf("slo-%d", i+1), Tone: toneOf(s.ink), Refs: ev.cite(s.Evidence), Notes: []doc.Item{doc.Of("why", why), doc.Of("next", next), doc.Of("rests on", s.Rests)}}
-		row.Cells = []doc.Cell{{Text: s.word, Tone: toneOf(s.ink)}, {Text: s.Lock, Code: true}, {Text: s.promise}, {Text: s.observed, Figure: true},
-			{Text: marginText(s.SLOResult), Figure: true, Meter: meterOf(s.SLOResult)}, {Text: sampleSize(s.SLOResult)}, {Text: risk}}
+		row := doc.Row{ID: fmt.Sprintf("slo-%d", i+1), Tone: s.tone, Refs: ev.cite(s.Evidence)}
+		if s.Verdict != verdict.Pass {
+			row.Notes = []doc.Item{doc.Of("why", why), doc.Of("next", next)}
+		}
+		row.Notes = append(row.Notes, doc.Item{Label: "based on", Texts: []string{s.Rests}, Least: doc.Full})
+		row.Cells = []doc.Cell{{Text: s.word, Tone: s.tone}, {Text: s.Lock, Code: true}, {Text: s.promise}, {Text: s.observed, Brief: s.glance},
+			{Text: marginText(s.inFile), Figure: true, Meter: meterOf(s.inFile)}, {Text: sampleSize(s.SLOResult)}}
+		if risky {
+			risk := doc.Cell{Text: "–"}
+			if bounded(s.SLOResult) {
+				risk = doc.Cell{Text: "up to " + percent(*s.Bound), Figure: true}
+			}
+			row.Cells = append(row.Cells, risk)
+		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
-
-// toneOf is the tone of an ink.
-func toneOf(i ink) doc.Tone { return doc.Tone(classOf(i)) }
 
 // marginText is how far what was seen stays from the limit, or is beyond it: never more than was measured.
 func marginText(s verdict.SLOResult) string {

@@ -94,7 +94,7 @@ func boundText(s verdict.SLOResult) string {
 	if !bounded(s) {
 		return ""
 	}
-	return "\n" + boundNote
+	return "\nwith 95% confidence; more faults lower it"
 }
 
 // numbered are the testcases of the SLOs, in the order of the file. CI systems follow a case by class and name, so names are of what
@@ -104,7 +104,7 @@ func numbered(j *verdict.Judgement) []junit.Testcase {
 	n := map[string]int{}
 	for _, s := range j.Rows() {
 		row := rowOf(s, j)
-		class, name := j.Run.Experiment+"."+cmp.Or(row.Lock, "run"), row.promise
+		class, name := j.Run.Experiment+"."+cmp.Or(row.Lock, "run"), caseName(row, j.Run.TimeScale)
 		if n[class+"\x00"+name]++; n[class+"\x00"+name] > 1 {
 			name += fmt.Sprintf(" (%d)", n[class+"\x00"+name])
 		}
@@ -126,6 +126,18 @@ func numbered(j *verdict.Judgement) []junit.Testcase {
 		cases = append(cases, c)
 	}
 	return cases
+}
+
+// caseName is the promise, of a scaled run with the limit as it was run: a CI system knows the case by it.
+func caseName(row sloRow, scale float64) string {
+	if row.Declared == row.Limit || row.Unit == verdict.UnitCount || row.Against != nil {
+		return row.promise
+	}
+	words, sign := verdict.MeasureWords(row.Measure), asks(row.Ask)
+	if row.Fault != "" {
+		words = row.Fault + " provokes " + words
+	}
+	return fmt.Sprintf("%s %s %s (%s at %s)", words, sign, exact(row.Declared, row.Unit), exact(row.Limit, row.Unit), factor(scale))
 }
 
 // told is why a row is not met: the figure in the message, why and what to do in the text.

@@ -12,13 +12,13 @@ import (
 
 // Pool is what many runs say together.
 func Pool(p *compare.Pooled) *doc.Document {
-	word, ink := runWord(p.Verdict)
+	word, tone := runWord(p.Verdict)
 	rows := &doc.Table{Label: "Rows of all runs together", Columns: doc.Columns("verdict", "lock", "promise", "of all runs")}
 	for _, r := range p.Rows {
-		word, ink := sloWord(r.Verdict)
-		rows.Row(doc.Cell{Text: word, Tone: toneOf(ink)}, doc.Cell{Text: r.Lock, Code: true}, doc.Cell{Text: verdict.MeasureWords(r.Measure) + " <= " + figures.Exact(figures.Nanoseconds(r.Limit))}, doc.Cell{Text: r.Why})
+		word, tone := sloWord(r.Verdict)
+		rows.Row(doc.Cell{Text: word, Tone: tone}, doc.Cell{Text: r.Lock, Code: true}, doc.Cell{Text: verdict.MeasureWords(r.Measure) + " <= " + figures.Exact(figures.Nanoseconds(r.Limit))}, doc.Cell{Text: r.Why})
 	}
-	return &doc.Document{Word: doc.Word{Text: word, Tone: toneOf(ink)}, Title: p.Experiment, Tally: figures.Plural(len(p.Runs), "run") + " together", Lead: []string{pooledSentence(p)},
+	return &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: p.Experiment, Tally: figures.Plural(len(p.Runs), "run") + " together", Lead: []string{pooledSentence(p)},
 		Foot: "This page needs no network. lockdrill judge --pool -o json gives the same as data.",
 		Sections: []doc.Section{
 			{ID: "why", Title: "Why", Bare: true, Blocks: []doc.Block{{Items: reasonsAs(p.Reasons, mostRows)}}},

@@ -19,13 +19,99 @@ type (
 	Field = doc.Field
 )
 
+// Page is a page of a server.
+type Page struct {
+	Word      string // what it says first: RUNS, LIVE
+	Class     string // pass, fail, open, or nothing
+	Title     string
+	Tally     string
+	Sentences []string
+	Sections  []Section
+	Note      string // below all
+	Site      []Link // its other pages
+	Script    string // address of its script, of the same origin; "" = none
+	Refresh   int    // seconds after which a reader without script gets it anew; 0 = never
+}
+
+// Section answers one question.
+type Section struct {
+	ID, Title string
+	Blocks    []Block
+}
+
+// Block is one thing of a section: one field is set.
+type Block struct {
+	Text  string
+	Muted string // text of lesser weight
+	Table *Table
+	Code  string
+	Form  *Form
+}
+
+// Table has a cell for each column in each row.
+type Table struct {
+	ID, Label string
+	Columns   []string
+	Rows      [][]Cell
+	More      string // what was left out
+}
+
+// Cell is a text, perhaps with a link.
+type Cell struct {
+	Text  string
+	Link  string
+	Class string // pass, fail, open: the text says it as well
+	Code  bool
+	Num   bool
+}
+
+// Write writes the page.
+func (p *Page) Write(w io.Writer) error { return Write(w, p.document()) }
+
+// document is the page in the words of all reports.
+func (p *Page) document() *doc.Document {
+	d := &doc.Document{Word: doc.Word{Text: p.Word, Tone: doc.Tone(p.Class)}, Title: p.Title, Tally: p.Tally, Lead: p.Sentences, Foot: p.Note, Styles: timeline.Styles(),
+		Site: &doc.Site{Links: p.Site, Script: p.Script, Refresh: p.Refresh}}
+	for _, s := range p.Sections {
+		section := doc.Section{ID: s.ID, Title: s.Title}
+		for _, b := range s.Blocks {
+			made := doc.Block{Text: b.Text, Table: b.Table.made(), Code: b.Code, Form: b.Form}
+			if b.Muted != "" {
+				made.Text, made.Quiet = b.Muted, true
+			}
+			section.Blocks = append(section.Blocks, made)
+			if b.Table != nil && b.Table.More != "" {
+				section.Blocks = append(section.Blocks, doc.Block{Text: b.Table.More, Quiet: true})
+			}
+		}
+		d.Sections = append(d.Sections, section)
+	}
+	return d
+}
+
+// made is the table in the words of all reports; nil of nil.
+func (t *Table) made() *doc.Table {
+	if t == nil {
+		return nil
+	}
+	g := &doc.Table{ID: t.ID, Label: t.Label, Columns: doc.Columns(t.Columns...)}
+	for _, cells := range t.Rows {
+		var row []doc.Cell
+		for _, c := range cells {
+			row = append(row, doc.Cell{Text: c.Text, Tone: doc.Tone(c.Class), Code: c.Code, Figure: c.Num, Link: c.Link})
+		}
+		g.Row(row...)
+	}
+	return g
+}
+
 // VerdictCell is the verdict of a run as tables have it; "" = it has none.
 func VerdictCell(name string) Cell {
 	if name == "" {
 		return Cell{Text: "NOT READ", Class: "fail"}
 	}
-	word, ink := runWord(name)
-	return Cell{Text: word, Class: classOf(ink)}
+	word, tone := runWord(name)
+	return Cell{Text: word, Class: string(tone)}
 }
 
 // TimeCell is a start time to the minute.
@@ -40,8 +126,8 @@ func SiteRun(w io.Writer, r Run, site []Link) error {
 	if err != nil {
 		return err
 	}
-	p.Site = site
-	return p.Write(w)
+	p.Site = &doc.Site{Links: site}
+	return Write(w, p)
 }
 
 // SiteArchive is the page of the runs of experiments as a server gives it: what p has stands above. link gives the address of a run.

@@ -30,7 +30,7 @@ type Story struct {
 
 // NewStory returns the story of one run of e.
 func NewStory(e *experiments.Experiment) *Story {
-	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, pods: map[string]string{}, waited: map[string]string{}, repeats: map[string]int{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: labelWidth}
+	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, pods: map[string]string{}, waited: map[string]string{}, repeats: map[string]int{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: doc.LabelWidth}
 	for i := range e.Faults { // void shots are repeated, at most as often again
 		f := &e.Faults[i]
 		s.faults[f.ID] = f
@@ -50,7 +50,7 @@ func (s *Story) Line(e history.Event) string {
 	if what == "" {
 		return ""
 	}
-	return doc.Painted(pad(figures.Clock(e.To), 9)+" "+pad(who, s.width)+"  "+what, false)
+	return doc.Painted(doc.Pad(figures.Clock(e.To), 9)+" "+doc.Pad(who, s.width)+"  "+what, false)
 }
 
 // next is Line in its parts, for formats with columns of their own.

@@ -49,30 +49,6 @@ const (
 	noTakeover    = "no confirmed fault hit a lock holder"
 )
 
-// takeovers sums up every series, and says what the declared settings allow.
-func (p *page) takeovers(j *verdict.Judgement) {
-	all := seriesOf(j.Takeovers, j.Faults)
-	if len(all) == 0 && len(j.Bands) == 0 {
-		return
-	}
-	p.title(takeoverTitle)
-	if len(all) == 0 {
-		p.item("none", noTakeover)
-	}
-	for _, s := range all {
-		p.flow(2, 2+labelWidth+1, pad(s.lock, labelWidth)+" "+s.head())
-		p.item("", s.extent())
-		p.item("", s.parts())
-	}
-	for _, b := range j.Bands {
-		p.item("possible", b.Lock+": "+bandText(b))
-	}
-	for _, b := range j.Predicted {
-		p.item("predicted", predicted(b))
-	}
-	p.blank()
-}
-
 // predicted is the band of one series of rehearsed takeovers.
 func predicted(b verdict.Predicted) string {
 	text := fmt.Sprintf("%s %s: %s, median %s, p95 %s, from %s in %s of this file", b.Lock, b.Class, span(b.Lo, b.Hi, verdict.UnitSeconds), roughly(b.P50), roughly(b.P95),

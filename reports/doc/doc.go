@@ -23,7 +23,8 @@ type Level int
 const (
 	Brief Level = iota // the end of a command: a screen of 24 rows
 	Short              // a chat message, the summary of a CI step
-	Full               // all of it. A page is always full
+	Full               // all that is said
+	Page               // what only a page has room for
 )
 
 // Document is one report, or one page of a server.
@@ -53,6 +54,7 @@ type Section struct {
 	ID, Title string
 	Short     string // of the title, for the list of sections; "" = the title
 	Bare      bool   // text has no title above it
+	Unlisted  bool   // not in the list of sections
 	Least     Level
 	Blocks    []Block
 }
@@ -180,7 +182,11 @@ func Of(label, text string) Item { return Item{Label: label, Texts: []string{tex
 
 // rows are those that a report of this level has, and how many it leaves out.
 func (t *Table) rows(l Level) (kept []Row, more int) {
-	if most := t.Most[l]; most > 0 && len(t.Rows) > most {
+	most := t.Most[l]
+	if l == Page {
+		most = t.Most[Full]
+	}
+	if most > 0 && len(t.Rows) > most {
 		return t.Rows[:most], len(t.Rows) - most + t.Left
 	}
 	return t.Rows, t.Left
@@ -248,7 +254,7 @@ func sections(all []Section, l Level) (out []Section) {
 // silent reports a section that no form would have more of than its title.
 func silent(s Section) bool {
 	for _, b := range s.Blocks {
-		if b.Heading != "" || b.Text != "" || b.Blank != "" || len(items(b.Items, Full)) > 0 || len(b.List) > 0 || b.Table != nil && len(b.Table.Rows) > 0 ||
+		if b.Heading != "" || b.Text != "" || b.Blank != "" || len(items(b.Items, Page)) > 0 || len(b.List) > 0 || b.Table != nil && len(b.Table.Rows) > 0 ||
 			b.Form != nil || b.Figure != nil || b.Code != "" || len(b.Blocks) > 0 {
 			return false
 		}

@@ -27,7 +27,7 @@ var page = template.Must(template.New("").Funcs(template.FuncMap{
 	"name":  func(s string) string { return Shorten(s, LongName) },
 	"text":  func(s string) string { return Shorten(s, LongText) },
 	"short": func(s string) bool { return utf8.RuneCountInString(s) <= 30 }, // a table has room for it on one line
-	"items": func(all []Item) []Item { return items(all, Full) },
+	"items": func(all []Item) []Item { return items(all, Page) },
 	"table": func(t *Table) tableView { return viewOf(t) },
 	"bar":   barOf,
 }).ParseFS(files, "html/*.tmpl"))
@@ -99,7 +99,7 @@ func viewOf(t *Table) tableView {
 	for _, c := range t.Columns {
 		v.Names = append(v.Names, c.Name)
 	}
-	rows, more := t.rows(Full)
+	rows, more := t.rows(Page)
 	for _, r := range rows {
 		kept, left := cited(r.Refs, t.mostRefs())
 		v.Lines = append(v.Lines, lineView{r, kept, left})

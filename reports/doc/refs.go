@@ -42,7 +42,7 @@ func Cited(d *Document) map[int64]bool {
 	walk = func(blocks []Block) {
 		for _, b := range blocks {
 			if b.Table != nil {
-				rows, _ := b.Table.rows(Full)
+				rows, _ := b.Table.rows(Page)
 				for _, r := range rows {
 					kept, _ := cited(r.Refs, b.Table.mostRefs())
 					for _, n := range kept {
@@ -60,8 +60,13 @@ func Cited(d *Document) map[int64]bool {
 }
 
 // events names rows of a log in text.
-func events(numbers []int64, of *Table) string {
-	kept, more := cited(numbers, of.mostRefs())
+func events(numbers []int64, of *Table) string { return named(numbers, of.mostRefs()) }
+
+// Events names the events of a run that show something.
+func Events(numbers []int64) string { return named(numbers, mostOfCard) }
+
+func named(numbers []int64, most int) string {
+	kept, more := cited(numbers, most)
 	if len(kept) == 0 {
 		return ""
 	}

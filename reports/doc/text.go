@@ -23,8 +23,8 @@ const (
 
 var inks = map[Tone]string{Good: green, Bad: red, Open: yellow}
 
-// labelWidth is the width of labels, which line up.
-const labelWidth = 13
+// LabelWidth is the width of labels, which line up.
+const LabelWidth = 13
 
 // Text is d for a terminal.
 func Text(d *Document, l Level, look Look) string {
@@ -103,7 +103,7 @@ func (t *text) items(in int, all []Item) {
 			if k > 0 {
 				label = ""
 			}
-			t.flow(in, in+labelWidth+1, pad(label, labelWidth)+" "+s)
+			t.flow(in, in+LabelWidth+1, Pad(label, LabelWidth)+" "+s)
 		}
 	}
 }
@@ -148,10 +148,10 @@ func (t *text) table(in int, x *Table) {
 			} else if same {
 				text = "The same as above."
 			}
-			t.flow(hang, hang+wide+2, pad(n.Label, wide)+"  "+text)
+			t.flow(hang, hang+wide+2, Pad(n.Label, wide)+"  "+text)
 		}
 		if seen := events(r.Refs, x); seen != "" && t.level == Full && len(notes) > 0 {
-			t.flow(hang, hang+wide+2, pad("see", wide)+"  "+seen)
+			t.flow(hang, hang+wide+2, Pad("see", wide)+"  "+seen)
 		}
 		if len(notes) > 0 {
 			above = notes
@@ -342,7 +342,8 @@ func Width(s string) int {
 	}
 }
 
-func pad(s string, width int) string { return s + strings.Repeat(" ", max(0, width-Width(s))) }
+// Pad is s with blanks to the width.
+func Pad(s string, width int) string { return s + strings.Repeat(" ", max(0, width-Width(s))) }
 
 // join is strings.Join of what there is.
 func join(separator string, parts ...string) string {

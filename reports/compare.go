@@ -19,7 +19,7 @@ func Comparison(c *compare.Comparison) *doc.Document {
 	d := &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: c.Experiment, Tally: beside(c), Lead: []string{answerSentence(c.Answer)},
 		Foot: "This page needs no network. lockdrill compare -o json gives the same as data.", Styles: timeline.Styles()}
 	if c.Rehearsal {
-		d.Labels = []string{"REHEARSAL"}
+		d.Word.Before = "REHEARSAL"
 	}
 	d.Sections = []doc.Section{
 		{ID: "why", Title: "Why", Bare: true, Blocks: []doc.Block{{Items: reasonsAs(c.Reasons, mostRows)}}},

@@ -113,7 +113,7 @@ func document(r Run, o Options, level doc.Level) *doc.Document {
 		d.Facts = append(d.Facts, doc.Of("run", runText(j.Run)), doc.Of("exit status", fmt.Sprintf("%d (%s)", j.ExitCode, j.Verdict)), doc.Of("clean-up", cleanUpText(j)))
 	}
 	if !j.Run.Live {
-		d.Labels = append(d.Labels, "REHEARSAL")
+		d.Word.Before = "REHEARSAL"
 	}
 	if s := scale(j); s != "" {
 		d.Labels = append(d.Labels, s)

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -41,8 +42,8 @@ func sloTable(j *verdict.Judgement, ev *evidence) *doc.Table {
 			row.Notes = []doc.Item{doc.Of("why", why), doc.Of("next", next)}
 		}
 		row.Notes = append(row.Notes, doc.Item{Label: "based on", Texts: []string{s.Rests}, Least: doc.Full})
-		row.Cells = []doc.Cell{{Text: s.word, Tone: s.tone}, {Text: s.Lock, Code: true}, {Text: s.promise}, {Text: s.observed, Brief: s.glance},
-			{Text: marginText(s.inFile), Figure: true, Meter: meterOf(s.inFile)}, {Text: sampleSize(s.SLOResult)}}
+		row.Cells = []doc.Cell{{Text: s.word, Tone: s.tone}, {Text: s.Lock, Code: true}, {Text: s.promise}, {Text: s.observed, Brief: s.glance, Figure: true},
+			{Text: marginText(s.inFile), Figure: true, Meter: meterOf(s.inFile)}, {Text: sampleSize(s.SLOResult), Brief: figures.Plural(s.N, cmp.Or(s.Of, "trial"))}}
 		if risky {
 			risk := doc.Cell{Text: "–"}
 			if bounded(s.SLOResult) {

@@ -49,7 +49,7 @@ func someOf(names []string, most int) string {
 // brokenText is what a run that failed has broken.
 func brokenText(j *verdict.Judgement) string {
 	if slices.ContainsFunc(j.Rows(), func(s verdict.SLOResult) bool { return s.Verdict == verdict.Fail }) {
-		return "At least one promise was broken."
+		return heldSentence(j)
 	}
 	if len(j.Lints) == 0 {
 		return "Every answered promise was kept, but what the worker said does not hold: see the findings."

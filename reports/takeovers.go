@@ -45,7 +45,7 @@ func seriesOf(takeovers []verdict.Takeover, shots []verdict.FaultResult) []serie
 }
 
 const (
-	takeoverTitle = "Takeovers, from the fault to the successor's first accepted effect"
+	takeoverTitle = "Takeovers, until the next holder's first accepted effect"
 	noTakeover    = "no confirmed fault hit a lock holder"
 )
 

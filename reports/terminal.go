@@ -154,20 +154,22 @@ func heldSentence(j *verdict.Judgement) string {
 	}
 	all := len(j.Rows())
 	text := fmt.Sprintf("%s of %s held", figures.Count(held), figures.Plural(all, "promise"))
-	if all == 0 {
+	switch {
+	case all == 0:
 		text = "No promise was judged"
+	case broken > 0:
+		text, rate = fmt.Sprintf("%s of %s broke", figures.Count(broken), figures.Plural(all, "promise")), 0
 	}
-	if broken > 0 {
-		text += ", " + figures.Count(broken) + " broke"
+	if len(j.Faults) > 0 {
+		text += " under " + figures.Plural(confirmed(j), "fault")
 	}
 	if open := all - held - broken; open > 0 {
-		text += ", " + figures.Count(open) + " not answered"
+		text += "; " + figures.Count(open) + " not answered"
 	}
-	under := " under " + figures.Plural(confirmed(j), "fault") + "."
 	if len(j.Faults) == 0 {
-		under = ". No fault was fired."
+		text += ". No fault was fired"
 	}
-	if text += under; rate > 0 {
+	if text += "."; rate > 0 {
 		text += " Up to " + percent(rate) + " of such faults could still break one."
 	}
 	return text

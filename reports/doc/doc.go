@@ -45,8 +45,9 @@ type Document struct {
 
 // Word is what a document says first.
 type Word struct {
-	Text string
-	Tone Tone
+	Text   string
+	Tone   Tone
+	Before string // what it is the word of, if not of a live system: REHEARSAL
 }
 
 // Section answers one question.

@@ -20,7 +20,7 @@ func sample() *Document {
 				{Text: "[71.21, 75.7]s", Brief: "75.7s", Figure: true, Meter: &Meter{Lo: 71.21, Hi: 75.7, Limit: 30, Most: 94.6}}, {Text: "12 kills"}},
 			Notes: []Item{{Label: "why", Texts: []string{"the sum says 90s"}}, {Label: "next", Texts: []string{"shorten the poll"}, Least: Short}}})
 	}
-	return &Document{Word: Word{"FAIL", Bad}, Title: "drill", Tally: "2 of 3 broken", Labels: []string{"REHEARSAL"}, Lead: []string{"It broke."},
+	return &Document{Word: Word{"FAIL", Bad, ""}, Title: "drill", Tally: "2 of 3 broken", Labels: []string{"REHEARSAL"}, Lead: []string{"It broke."},
 		Facts: []Item{Of("run", "of today")}, Tail: []Item{Of("again", "lockdrill run | x")}, Foot: "The end.", Data: []byte(`{"a":"</script>"}`),
 		Sections: []Section{
 			{ID: "rows", Title: "Promises", Bare: true, Blocks: []Block{{Table: runs}}},

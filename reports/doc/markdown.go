@@ -17,7 +17,7 @@ func Markdown(d *Document, l Level) string {
 	if l == Full {
 		heads = []string{"# %s", "\n## %s", "\n### %s"}
 	}
-	m.line(heads[0], Escape(join(" · ", append([]string{d.Word.Text, d.Title, d.Tally}, d.Labels...)...)))
+	m.line(heads[0], Escape(join(" · ", append([]string{d.Word.Before, d.Word.Text, d.Title, d.Tally}, d.Labels...)...)))
 	for _, s := range d.Lead {
 		m.line("\n%s", Escape(s))
 	}

@@ -32,7 +32,7 @@ func Text(d *Document, l Level, look Look) string {
 		look.Width = 100
 	}
 	t := &text{Look: look, level: l}
-	t.flow(0, 2, join("  ", append([]string{t.paint(inks[d.Word.Tone], d.Word.Text), d.Title, d.Tally}, d.Labels...)...))
+	t.flow(0, 2, join("  ", append([]string{d.Word.Before, t.paint(inks[d.Word.Tone], d.Word.Text), d.Title, d.Tally}, d.Labels...)...))
 	for _, s := range d.Lead {
 		t.flow(2, 2, s)
 	}
@@ -71,8 +71,11 @@ func (t *text) paint(ink, s string) string {
 func (t *text) line(s string) { t.WriteString(Painted(strings.TrimRight(s, " "), t.Color) + "\n") }
 
 func (t *text) blocks(all []Block) {
-	for _, b := range blocks(all, t.level) {
+	for i, b := range blocks(all, t.level) {
 		in := 2
+		if i > 0 && b.Table != nil && b.Heading == "" {
+			t.line("")
+		}
 		if b.Heading != "" {
 			t.flow(2, 4, t.paint(bold, b.Heading))
 			in = 4

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-live test-busy test-kube truth agree mutants same alerts liars subjects scenarios witness postgres serve-killed selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
+.PHONY: help build image test test-live test-busy test-kube truth agree mutants same alerts liars subjects scenarios witness postgres selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -94,14 +94,10 @@ witness: deps ## a service in Python that knows nothing of lockdrill, drilled as
 postgres: deps ## a worker on advisory locks of a real PostgreSQL, drilled: a minute
 	LOCKDRILL_TEST_POSTGRES=all $(GO) test -count=1 -v -tags full -run TestAdvisoryLocksAreDrilled ./cmd/lockdrill
 
-serve-killed: deps ## the server of a schedule, ended with kill -9 at each moment of a drill: nothing is left, no run is lost; three minutes
-	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -tags full -timeout 30m -run TestLiveAKilledServerLeavesNothing ./cmd/lockdrill
-
 alerts: deps ## each exported alert fires in a real Prometheus beside the shipped drill that it names, at the drill's time scale (ALERTS=full: at time scale 1, two hours): a quarter of an hour
 	LOCKDRILL_ALERTS=$(ALERTS) $(GO) test -count=1 -v -timeout 6h -run 'TestEveryAlertFires|TestAlertsOnDrillsFire|TestARealAlertmanagerSays|RaisesTheAlert' ./cmd/lockdrill
 
-liars: deps ## each of forty wrong workers, and what worker-check and the drill of that name say of it: eight minutes
-	LOCKDRILL_LIARS=all $(GO) test -count=1 -v -run TestLiveEachWrongWorkerIsNamed ./experiments/workercheck
+liars: deps ## each of forty wrong workers, and what the drill worker-check says of it: five minutes
 	LOCKDRILL_LIARS=all $(GO) test -count=1 -v -timeout 30m -run TestLiveTheDrillTellsWrongWorkers ./cmd/lockdrill
 
 subjects: deps ## every scenario rehearsed a hundred times and each mutant of its subject twenty times, then one mutant of each live: twenty minutes

@@ -115,8 +115,8 @@ func silence(j *judging, l *experiments.Limit) figure {
 	var f figure
 	from, names, which := int64(math.MaxInt64), s.AlertNames(), []string{}
 	c := j.ix.Probes[probeAlerts]
-	if c != nil && len(c.Good) > 0 {
-		from = c.Good[0].From
+	if c != nil {
+		from = c.Since()
 	}
 	for _, t := range j.ix.Samples[history.AlertsFiring] {
 		if !names.MatchString(t.Name) || len(t.Points) == 0 {

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -121,10 +120,7 @@ func near(a, b float64) bool { return a-b < 1e-6 && b-a < 1e-6 }
 // alertRowsOf judges a tape by one promise about alerts.
 func alertRowsOf(t *testing.T, tp *tape, asked string) ([]verdict.SLOResult, *verdict.Judgement) {
 	t.Helper()
-	h, err := history.Read(bytes.NewReader(tp.lines("metrics-agree", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := tp.history(t)
 	e, _ := load(t, "metrics-agree")
 	data, err := experiments.Marshal(e)
 	if err != nil {

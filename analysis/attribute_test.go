@@ -1,14 +1,12 @@
 package analysis
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -99,14 +97,11 @@ func struckAsWatched(t *testing.T, file string, slo experiments.SLO, body func(f
 	tp.phase(11, history.PhaseRevert)
 	tp.phase(11, history.PhaseSettle)
 	tp.phase(120, history.PhaseFinal)
-	for _, p := range []string{facts.ProbeKeys, "effects:jobs", "effects:ticks"} {
+	for _, p := range []string{experiments.ProbeKeys, "effects:jobs", "effects:ticks"} {
 		tp.cover(p, 120)
 	}
 	tp.add(120.4, 120.4, history.Event{Kind: history.RunEnd, Note: &history.Note{What: "completed", OK: true}})
-	h, err := history.Read(bytes.NewReader(tp.lines("somebodys", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := tp.history(t)
 	last := map[string]int64{} // each source counts for itself
 	for i := range h.Events {
 		if x := h.Events[i].Entry; x != nil {

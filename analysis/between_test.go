@@ -3,7 +3,6 @@ package analysis
 import (
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -67,7 +66,7 @@ func TestGrantsBetweenLooks(t *testing.T) {
 			continue
 		}
 		v := s.Trials[0].Takeover()
-		if v.Censored || v.Lo < c.lo-0.003 || v.Lo > c.lo+1.01 && c.hi-c.lo > 1 || v.Hi == nil || *v.Hi > c.hi+0.003 || c.hi-c.lo < 1 && v.Lo > c.hi || (v.End == facts.EndEffect) != c.effects {
+		if v.Censored || v.Lo < c.lo-0.003 || v.Lo > c.lo+1.01 && c.hi-c.lo > 1 || v.Hi == nil || *v.Hi > c.hi+0.003 || c.hi-c.lo < 1 && v.Lo > c.hi || (v.End == "effect") != c.effects {
 			t.Errorf("%s: [%g, %g] ended by %s, want [%g, %g]", c.name, v.Lo, *v.Hi, v.End, c.lo, c.hi)
 		}
 		if !c.effects && (v.Lo > 4.5 || *v.Hi < 4.5) {

@@ -83,6 +83,12 @@ var cases = map[string]func() *tape{
 	"rolled-back-twice":    func() *tape { return comesBack(true, true) },
 	"gone-early-released":  func() *tape { return goneEarly(false) },
 	"gone-early-vanished":  func() *tape { return goneEarly(true) },
+	"kept-after-end":       func() *tape { return kept(15.9) },
+	"given-back":           func() *tape { return kept(11.1) },
+	"written-late":         func() *tape { return written(14, "c1", 15.998) },
+	"written-in-time":      func() *tape { return written(10.5, "c1", 15.998) },
+	"written-by-nobody":    func() *tape { return written(14, "", 15.998) },
+	"written-given-back":   func() *tape { return written(10.5, "c1", 16.05) },
 	"delayed-not-due":      func() *tape { return delayed(100) },
 	"delayed-left":         func() *tape { return delayed(8) },
 }
@@ -100,18 +106,7 @@ func goodDrill() *tape {
 	t.phase(0.2, history.PhaseSteady)
 	w := want{"job", "", 6}
 	key := func(n int) want { w.key = fmt.Sprintf("drill:job:j%d", n); return w }
-	lead := func(from, to float64, rep, id string, fence int64) {
-		t.grant(from, rep, leader, id, fence)
-		t.enter(from+2*ms, id, "leader")
-		t.write(from+3*ms, id, "leader", history.StateBegin, "")
-		t.write(from+4*ms, id, "leader", history.StateTick, "")
-		t.exit(from+50*ms, id, "leader", "done")
-		for at := from + 2; at < to; at += 2 {
-			t.renew(at, id)
-			t.tick(at+5*ms, 50*ms, id, "leader")
-		}
-	}
-	lead(1, 11.5, "r1.1", "l1", 101)
+	t.lead(1, 11.5, "r1.1", "l1", 101)
 	t.job(2, 1, "r2.1", key(1), "a1", "j1", 201)
 	t.phase(3.5, history.PhaseFaults)
 	t.job(4, 1, "r2.1", key(2), "a2", "j2", 202)
@@ -126,7 +121,7 @@ func goodDrill() *tape {
 		t.refuse(at, "r2.1", leader, "l1")
 	}
 	t.refuse(13, "r2.1", key(3), "a3")
-	lead(17.2, 32, "r2.1", "l2", 102)
+	t.lead(17.2, 32, "r2.1", "l2", 102)
 	t.job(18, 0.5, "r2.1", key(3), "a4", "j3", 204)
 
 	t.kill(33.000, "kill-leader#2", "after_renew", "l2")
@@ -135,7 +130,7 @@ func goodDrill() *tape {
 	for at := 33.2; at < 37; at += 2 {
 		t.refuse(at, "r1.2", leader, "l2")
 	}
-	lead(37.3, 80, "r1.2", "l3", 103)
+	t.lead(37.3, 80, "r1.2", "l3", 103)
 
 	t.offer(49.9, key(4), "j4", "r2.2")
 	t.grant(50, "r2.2", key(4), "a5", 205)
@@ -149,14 +144,20 @@ func goodDrill() *tape {
 	return t
 }
 
-// replicaDies: one replica holds n job locks and is killed: 3 jobs are finished, 5 were worked and not written, the others are
-// being worked on, with few events for a lock. With look, whoever takes a finished job over skips it; without, it is finished again.
-func replicaDies(n int, look bool) *tape {
-	t := newTape(fmt.Sprintf("a replica dies with %d job locks", n))
+// begun is a drill of jobs up to its faults: two replicas, and a job that is done.
+func begun(says string) *tape {
+	t := newTape(says)
 	t.start(0.1, "r1.1", "r2.1")
 	t.phase(0.2, history.PhaseSteady)
 	t.job(1, 2, "r2.1", jobs(0), "s0", "j0", 1)
 	t.phase(5, history.PhaseFaults)
+	return t
+}
+
+// replicaDies: one replica holds n job locks and is killed: 3 jobs are finished, 5 were worked and not written, the others are
+// being worked on, with few events for a lock. With look, whoever takes a finished job over skips it; without, it is finished again.
+func replicaDies(n int, look bool) *tape {
+	t := begun(fmt.Sprintf("a replica dies with %d job locks", n))
 	for i := 1; i <= n; i++ {
 		at := 10 + float64(i)*0.02
 		id, job := fmt.Sprintf("a%d", i), fmt.Sprintf("j%d", i)
@@ -173,9 +174,7 @@ func replicaDies(n int, look bool) *tape {
 			t.enter(at+2*ms, id, job)
 		}
 	}
-	t.kill(20, "kill-holder#1", "random", "a10")
-	t.start(20.5, "r1.2")
-	t.fault(20.6, 20.6, history.FaultVerified, "kill-holder#1", "a10")
+	t.killAndReturn(20, "kill-holder#1", "random", "a10", "r1.2")
 	for i := 1; i <= n; i++ {
 		id, job := fmt.Sprintf("b%d", i), fmt.Sprintf("j%d", i)
 		if i%10 == 0 {
@@ -249,11 +248,7 @@ func ttlHold(after float64) *tape {
 // pause90: the holder of a job lock stands still for 90 s, longer than its lease; another finishes the job; then it goes on. The
 // drill's own fault, a kill, comes later and hits another job.
 func pause90(fenced bool) *tape {
-	t := newTape("a holder is paused for 90 s with a ttl of 60 s")
-	t.start(0.1, "r1.1", "r2.1")
-	t.phase(0.2, history.PhaseSteady)
-	t.job(1, 2, "r2.1", jobs(0), "s0", "j0", 1)
-	t.phase(5, history.PhaseFaults)
+	t := begun("a holder is paused for 90 s with a ttl of 60 s")
 	t.offer(9.9, jobs(1), "j1", "r1.1")
 	t.grant(10, "r1.1", jobs(1), "a1", 11)
 	t.begin(10.002, "a1", "j1")
@@ -275,9 +270,7 @@ func pause90(fenced bool) *tape {
 	t.offer(114.9, jobs(2), "j2", "r1.1")
 	t.grant(115, "r1.1", jobs(2), "a2", 13)
 	t.begin(115.002, "a2", "j2")
-	t.kill(120, "kill-holder#1", "random", "a2")
-	t.start(120.5, "r1.2")
-	t.fault(120.6, 120.6, history.FaultVerified, "kill-holder#1", "a2")
+	t.killAndReturn(120, "kill-holder#1", "random", "a2", "r1.2")
 	t.refuse(150, "r2.1", jobs(2), "a2")
 	t.job(180, 3, "r2.1", jobs(2), "b2", "j2", 14)
 	t.finale(190, 260, "r1.2", "r2.1")
@@ -323,9 +316,7 @@ func flush(survives bool) *tape {
 		t.write(at+11*ms, "l2", "leader", history.StateTick, refused)
 		t.exit(at+50*ms, "l2", "leader", "done")
 	}
-	t.kill(20, "kill-leader#1", "random", "l2")
-	t.start(20.5, "r2.2")
-	t.fault(20.6, 20.6, history.FaultVerified, "kill-leader#1", "l2")
+	t.killAndReturn(20, "kill-leader#1", "random", "l2", "r2.2")
 	t.refuse(22, "r1.1", w, "l2")
 	t.refuse(24, "r1.1", w, "l2")
 	t.grant(26, "r1.1", w, "l3", fence3)
@@ -346,11 +337,7 @@ func flush(survives bool) *tape {
 // lostReply: the reply of an acquire is lost, and the client tries again with a new token. Either it first gives the lost one
 // back, or the key stays taken by nobody until its TTL.
 func lostReply(undone bool) *tape {
-	t := newTape("the reply of an acquire is lost, the retry has a new token")
-	t.start(0.1, "r1.1", "r2.1")
-	t.phase(0.2, history.PhaseSteady)
-	t.job(1, 2, "r2.1", jobs(0), "s0", "j0", 1)
-	t.phase(5, history.PhaseFaults)
+	t := begun("the reply of an acquire is lost, the retry has a new token")
 	w := jobs(1)
 	t.offer(9.9, w, "j1", "r1.1")
 	t.lostGrant(10, "r1.1", w, "lost")
@@ -369,9 +356,7 @@ func lostReply(undone bool) *tape {
 	t.offer(79.9, jobs(2), "j2", "r1.1")
 	t.grant(80, "r1.1", jobs(2), "a2", 13)
 	t.begin(80.002, "a2", "j2")
-	t.kill(85, "kill-holder#1", "random", "a2")
-	t.start(85.5, "r1.2")
-	t.fault(85.6, 85.6, history.FaultVerified, "kill-holder#1", "a2")
+	t.killAndReturn(85, "kill-holder#1", "random", "a2", "r1.2")
 	t.refuse(115, "r2.1", jobs(2), "a2")
 	t.job(150, 3, "r2.1", jobs(2), "b2", "j2", 14)
 	t.finale(160, 230, "r1.2", "r2.1")
@@ -380,17 +365,11 @@ func lostReply(undone bool) *tape {
 
 // nobodyWants: the holder of a job is killed, and nobody asks for its key ever again.
 func nobodyWants() *tape {
-	t := newTape("a kill that nobody notices, because nobody wants the lock")
-	t.start(0.1, "r1.1", "r2.1")
-	t.phase(0.2, history.PhaseSteady)
-	t.job(1, 2, "r2.1", jobs(0), "s0", "j0", 1)
-	t.phase(5, history.PhaseFaults)
+	t := begun("a kill that nobody notices, because nobody wants the lock")
 	t.offer(9.9, jobs(1), "j1", "r1.1")
 	t.grant(10, "r1.1", jobs(1), "a1", 11)
 	t.begin(10.002, "a1", "j1")
-	t.kill(15, "kill-holder#1", "random", "a1")
-	t.start(15.5, "r1.2")
-	t.fault(15.6, 15.6, history.FaultVerified, "kill-holder#1", "a1")
+	t.killAndReturn(15, "kill-holder#1", "random", "a1", "r1.2")
 	t.finale(20, 160, "r1.2", "r2.1")
 	return t
 }

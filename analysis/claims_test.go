@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -23,10 +22,7 @@ func testified(t *testing.T, body func(*tape)) *verdict.Judgement {
 
 func testifiedBy(t *testing.T, tp *tape) *verdict.Judgement {
 	t.Helper()
-	h, err := history.Read(bytes.NewReader(tp.lines("claims", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := tp.history(t)
 	e, _ := load(t, "release-in-time")
 	e.System.Worker = []string{"liar"} // one that may write without a comparison of fences
 	none, nobody := experiments.AtMost(time.Duration(0)), experiments.AtMost(0)

@@ -1,11 +1,9 @@
 package analysis
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -13,12 +11,8 @@ import (
 // judged is what the good drill's experiment makes of a tape.
 func judged(t *testing.T, tp *tape) *verdict.Judgement {
 	t.Helper()
-	h, err := history.Read(bytes.NewReader(tp.lines("classes", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
 	e, _ := load(t, "good-drill")
-	return Judge(e, h)
+	return Judge(e, tp.history(t))
 }
 
 // hold is a leader that renews until the second.
@@ -52,13 +46,13 @@ func TestClasses(t *testing.T) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.kill(10, "kill-leader#1", "random", "a")
 			tp.hold(15.5, 20, "r2.1", "b", 2)
-		}, verdict.ClassCrash, facts.EndEffect, 5.5029, 5.504},
+		}, verdict.ClassCrash, "effect", 5.5029, 5.504},
 		{"the victim goes on after a burst", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.arm(10, "burst#1", "a")
 			tp.renewHit(11, "a", "burst#1")
 			tp.renew(12, "a")
-		}, verdict.ClassRecovery, facts.EndRenewal, 1.999, 2.001},
+		}, verdict.ClassRecovery, "renewal", 1.999, 2.001},
 		{"given up and released", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.arm(10, "burst#1", "a")
@@ -66,32 +60,32 @@ func TestClasses(t *testing.T) {
 			tp.fence(13, "a", "count", false)
 			tp.release(13.1, "a")
 			tp.hold(14, 20, "r2.1", "b", 2)
-		}, verdict.ClassHandOver, facts.EndEffect, 4.002, 4.004},
+		}, verdict.ClassHandOver, "effect", 4.002, 4.004},
 		{"the victim itself again", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.arm(10, "burst#1", "a")
 			tp.renewHit(11, "a", "burst#1")
 			tp.fence(14, "a", "deadline", false)
 			tp.hold(16, 20, "r1.1", "b", 2)
-		}, verdict.ClassRecovery, facts.EndEffect, 6.002, 6.004},
+		}, verdict.ClassRecovery, "effect", 6.002, 6.004},
 		{"granted while the store owed the victim its lease", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.look(1.002, leader, "a", 6)
 			tp.kill(10, "kill-leader#1", "random", "a")
 			tp.look(11.01, leader, "", 0)
 			tp.hold(12, 20, "r2.1", "b", 2)
-		}, verdict.ClassFalse, facts.EndEffect, 2.0029, 2.004},
+		}, verdict.ClassFalse, "effect", 2.0029, 2.004},
 		{"taken without a fault", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.hold(10, 20, "r2.1", "b", 2)
-		}, verdict.ClassTheft, facts.EndGrant, 4.999, 5.003},
+		}, verdict.ClassTheft, "grant", 4.999, 5.003},
 		{"killed twice before anybody worked", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.kill(10, "kill-leader#1", "random", "a")
 			tp.grant(15.5, "r2.1", leader, "b", 2)
 			tp.kill(15.6, "kill-leader#2", "random", "b")
 			tp.hold(22, 30, "r3.1", "c", 3)
-		}, verdict.ClassCrash, facts.EndCensored, 5.5999, -1},
+		}, verdict.ClassCrash, "censored", 5.5999, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tp := newTape(c.name)
@@ -111,38 +105,6 @@ func TestClasses(t *testing.T) {
 				t.Errorf("a false takeover is a safety event: %+v", j.SLOs[0])
 			}
 		})
-	}
-}
-
-// Without a ledger the end of a takeover is the next grant; without claims it comes from the looks at the key.
-func TestTakeoverWithoutEffects(t *testing.T) {
-	tp := newTape("no ledger")
-	tp.phase(0.2, history.PhaseFaults)
-	tp.grant(1, "r1.1", leader, "a", 1)
-	tp.look(1.003, leader, "a", 5.999)
-	tp.kill(2, "kill-leader#1", "random", "a")
-	tp.look(7.003, leader, "", 0)
-	tp.grant(8, "r2.1", leader, "b", 2)
-	tp.look(8.003, leader, "b", 5.999)
-	tp.finale(40, 60)
-	for _, claims := range []bool{true, false} {
-		h, err := history.Read(bytes.NewReader(tp.lines("keys", "sha256:0")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		lo, hi := 5.9999, 6.001 // the call that was granted, within 1 ms
-		if !claims {
-			without(h, func(ev *history.Event) bool { return ev.Call != nil })
-			lo, hi = 5.9979, 6.004 // between the last look that saw it free and the first that did not
-		}
-		e, _ := load(t, "good-drill")
-		j := Judge(e, h)
-		if len(j.Takeovers) != 1 {
-			t.Fatalf("claims %v: %d takeovers, faults %+v", claims, len(j.Takeovers), j.Faults)
-		}
-		if got := j.Takeovers[0]; got.End != facts.EndGrant || apart(got.Lo, lo) > 1e-9 || got.Hi == nil || apart(*got.Hi, hi) > 1e-9 {
-			t.Errorf("claims %v: got [%g, %g] ended by %s, want [%g, %g]", claims, got.Lo, *got.Hi, got.End, lo, hi)
-		}
 	}
 }
 

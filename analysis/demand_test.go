@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,10 +17,7 @@ func recorded(t *testing.T, experiment string, tp *tape) (*experiments.Experimen
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := history.Read(bytes.NewReader(tp.lines(e.Name, experiments.Digest([]byte(experiment)))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := tp.history(t)
 	return e, h
 }
 
@@ -57,18 +53,8 @@ func killedFourTimes(deadlockAfter int) *tape {
 	t := newTape("a loop whose followers stop asking for it")
 	t.start(0.1, "r1.1", "r2.1")
 	t.phase(0.2, history.PhaseSteady)
-	lead := func(from, to float64, rep, id string, fence int64) {
-		t.grant(from, rep, leader, id, fence)
-		t.enter(from+2*ms, id, "leader")
-		t.write(from+3*ms, id, "leader", history.StateBegin, "")
-		t.exit(from+50*ms, id, "leader", "done")
-		for at := from + 2; at < to; at += 2 {
-			t.renew(at, id)
-			t.tick(at+5*ms, 50*ms, id, "leader")
-		}
-	}
 	names := []string{"r1.1", "r2.1", "r1.2", "r2.2", "r1.3", "r2.3"}
-	lead(1, 11, names[0], "l0", 1)
+	t.hold(1, 11, names[0], "l0", 1)
 	t.phase(5, history.PhaseFaults)
 	at := 11.5
 	for i := range 4 {
@@ -92,7 +78,7 @@ func killedFourTimes(deadlockAfter int) *tape {
 		t.refuse(at+1, names[i+1], leader, holder)
 		t.refuse(at+3, names[i+1], leader, holder)
 		next := at + 22.5
-		lead(at+6, next, names[i+1], fmt.Sprintf("l%d", i+1), int64(i+2))
+		t.hold(at+6, next, names[i+1], fmt.Sprintf("l%d", i+1), int64(i+2))
 		at = next + 0.5
 	}
 	t.finale(at, at+60, "r1.3", "r2.3")
@@ -154,10 +140,7 @@ func TestAnOfferedJobIsDemand(t *testing.T) {
 			tp.write(c.wrote, "a0", "j1", "succeeded", "")
 		}
 		e, _ := load(t, "nobody-wants-it")
-		h, err := history.Read(bytes.NewReader(tp.lines("nobody-wants-it", digest(t, "nobody-wants-it"))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := tp.history(t)
 		r := row(t, Judge(e, h), "job", "takeover.max")
 		if r.Verdict != c.want || r.N != c.n || r.Hi != nil || r.Lo < c.lo || r.Lo > c.lo+1 {
 			t.Errorf("%s: %s n=%d [%v, %v]", name, r.Verdict, r.N, r.Lo, r.Hi)
@@ -174,11 +157,7 @@ func TestAFaultAfterTheLastJobSaysSo(t *testing.T) {
 		"after the last job":   {true, "all jobs had ended, so nobody held the lock", "all jobs had ended", "before T+11.0s"},
 		"with jobs to be done": {false, "no_target", "no_target", "Aim the fault at a lock that is held"},
 	} {
-		tp := newTape("a kill that finds nobody")
-		tp.start(0.1, "r1.1", "r2.1")
-		tp.phase(0.2, history.PhaseSteady)
-		tp.job(1, 2, "r2.1", jobs(0), "s0", "j0", 1)
-		tp.phase(5, history.PhaseFaults)
+		tp := begun("a kill that finds nobody")
 		tp.job(9, 2, "r1.1", jobs(1), "a1", "j1", 11)
 		if !c.finished {
 			tp.offer(12, jobs(2), "j2", "r1.1")
@@ -191,10 +170,7 @@ func TestAFaultAfterTheLastJobSaysSo(t *testing.T) {
 		tp.fault(15, 15, history.FaultVoid, "kill-holder#1", "")
 		tp.finale(20, 160, "r1.1", "r2.1")
 		e, _ := load(t, "nobody-wants-it")
-		h, err := history.Read(bytes.NewReader(tp.lines("nobody-wants-it", digest(t, "nobody-wants-it"))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := tp.history(t)
 		j := Judge(e, h)
 		if r := row(t, j, "job", "takeover.max"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Why, c.says) || !strings.Contains(r.Next, c.next) {
 			t.Errorf("%s: %s\nwhy  %s\nnext %s", name, r.Verdict, r.Why, r.Next)

@@ -78,7 +78,7 @@ func least(values []facts.Value) *facts.Value {
 
 // spread is how long the jobs of a class held the lock, or waited for it: each hold, or wait, is a trial.
 func spread(j *judging, l *experiments.Limit) figure {
-	d := joined(j.spread[l.Lock], l.Measure, l.Class)
+	d := joined(j.at[l.Lock].spread, l.Measure, l.Class)
 	f := figure{Value: quantile(d.Values, 0), each: d.Values, least: least(d.Values), n: len(d.Values), evidence: d.Evidence()}
 	if f.n == 0 {
 		whose := "lock " + l.Lock
@@ -99,7 +99,7 @@ func facingSpread(j *judging, l *experiments.Limit, f *figure) {
 	if f.n > 0 {
 		f.saw = fmt.Sprintf("%s of %s took more than %s; the longest took %s", figures.Count(over(f.each, l.At).Hi), figures.Plural(f.n, f.of), figures.Exact(l.At), figures.Ceil(f.Hi))
 	}
-	if cut := joined(j.spread[l.Lock], l.Measure, l.Class).Cut; cut > 0 {
+	if cut := joined(j.at[l.Lock].spread, l.Measure, l.Class).Cut; cut > 0 {
 		f.saw = strings.TrimPrefix(fmt.Sprintf("%s; %s not counted, because the holder died", f.saw, figures.Plural(cut, f.of)), "; ")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -34,7 +33,7 @@ func finishedTwice(t *testing.T, paused bool, first, second float64) *verdict.Ju
 	tp.finish(second, "b1", "j1")
 	tp.finale(100, 190, "r1.1", "r2.1")
 	e, _ := load(t, "pause-90s-unfenced")
-	return judgedAs(t, e, tp)
+	return Judge(e, tp.history(t))
 }
 
 // The late write of a paused holder is stale whether it came second or first: what kept it from being stopped is the same. Who wrote, under
@@ -46,10 +45,10 @@ func TestTheCauseOfADuplicateIsToldFromBothWrites(t *testing.T) {
 		first, second float64
 		kind, text    string
 	}{
-		{"the late write came first", true, 80.01, 90, facts.DupStale,
+		{"the late write came first", true, 80.01, 90, "stale",
 			"Job j1 was finished at T+80.0s by r1.1, 10s after its lease had ended (fault freeze#1), while r2.1 held the lock, and at T+90.0s by r2.1, which held the lock (stale)"},
-		{"the late write came second", true, 80.01, 78, facts.DupStale, "by r1.1, 10s after its lease had ended (fault freeze#1)"},
-		{"both held the lock", false, 60, 90, facts.DupRepeated, "by r1.1, which held the lock, and at T+90.0s by r2.1, which held the lock (repeated)"},
+		{"the late write came second", true, 80.01, 78, "stale", "by r1.1, 10s after its lease had ended (fault freeze#1)"},
+		{"both held the lock", false, 60, 90, "repeated", "by r1.1, which held the lock, and at T+90.0s by r2.1, which held the lock (repeated)"},
 	} {
 		j := finishedTwice(t, c.paused, c.first, c.second)
 		if len(j.Duplicates) != 1 {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -18,9 +17,21 @@ import (
 // without drops the events for which drop says so, and numbers the rest anew.
 func without(h *history.History, drop func(*history.Event) bool) {
 	h.Events = slices.DeleteFunc(h.Events, func(ev history.Event) bool { return drop(&ev) })
+	renumber(h)
+}
+
+// renumber gives the events of an edited history their numbers anew.
+func renumber(h *history.History) {
 	for i := range h.Events {
 		h.Events[i].N = int64(i + 1)
 	}
+}
+
+// with adds events to a history, in the order of recording.
+func with(h *history.History, more ...history.Event) {
+	h.Events = append(h.Events, more...)
+	slices.SortStableFunc(h.Events, func(a, b history.Event) int { return cmp.Compare(a.To, b.To) })
+	renumber(h)
 }
 
 // voided makes a confirmed shot one that never happened.
@@ -191,15 +202,28 @@ func missingEnds() []falseGreen {
 	}
 }
 
-// missingUpkeep are drills of a single lock, by the recorded one, in which nobody saw what a promise about its upkeep rests on.
-func missingUpkeep() map[string][]falseGreen {
-	lost := func(drop func(ev *history.Event) bool) func(*experiments.Experiment, *history.History) {
+// missingEvidence are drills of a single lock or fault, by the recorded one, in which nobody saw what a promise rests on.
+func missingEvidence() map[string][]falseGreen {
+	type take = func(*experiments.Experiment, *history.History)
+	lost := func(drop func(ev *history.Event) bool) take {
 		return func(_ *experiments.Experiment, h *history.History) { without(h, drop) }
 	}
+	blind := func(probe string, at float64) take {
+		return func(_ *experiments.Experiment, h *history.History) { blindAt(h, probe, at) }
+	}
+	void := func(shot string, why history.VoidReason) take {
+		return func(_ *experiments.Experiment, h *history.History) { voided(h, shot, why) }
+	}
+	faults := func(change func(*history.Fault)) take {
+		return func(_ *experiments.Experiment, h *history.History) { onFaults(h, change) }
+	}
+	others := func(ev *history.Event) bool { return ev.Call != nil && strings.HasPrefix(ev.Epoch, "try") }
+	hit := func(ev *history.Event) bool { return ev.Kind == history.FaultHit }
+	confirmed := func(ev *history.Event) bool { return ev.Kind == history.FaultConfirmed }
 	return map[string][]falseGreen{
 		"release-in-time": {
-			{"blind key probe", func(_ *experiments.Experiment, h *history.History) { blindAt(h, facts.ProbeKeys, 12) }, "job", "lock_debt.max", "Probe lock_keys was delayed", ""},
-			{"victim moved", func(_ *experiments.Experiment, h *history.History) { voided(h, "kill-holder#1", "moved") }, "job", "lock_debt.max", "no shot of fault kill-holder hit a lock holder", ""},
+			{"blind key probe", blind(experiments.ProbeKeys, 12), "job", "lock_debt.max", "Probe lock_keys was delayed", ""},
+			{"victim moved", void("kill-holder#1", "moved"), "job", "lock_debt.max", "no shot of fault kill-holder hit a lock holder", ""},
 			{"no claims", lost(func(ev *history.Event) bool {
 				return ev.Work != nil || ev.Call != nil && ev.Kind != history.AcquireInvoke
 			}), "job", "lock_debt.waiter_seconds", "done with its key", ""},
@@ -209,6 +233,39 @@ func missingUpkeep() map[string][]falseGreen {
 		"classes-short": {
 			{"no grants", lost(func(ev *history.Event) bool { return ev.Kind == history.AcquireReturn }), "job", "held[small].max", "No hold of class small", ""},
 			{"no final reads", lost(func(ev *history.Event) bool { return ev.Coverage != nil && ev.Coverage.Final }), "job", "wait[small].p90", "not read to its end", ""},
+		},
+		"proxy-burst": {{"a hit that was not seen", func(e *experiments.Experiment, h *history.History) {
+			first := slices.IndexFunc(h.Events, func(ev history.Event) bool { return hit(&ev) })
+			h.Events = slices.Delete(h.Events, first, first+1)
+			renumber(h)
+			onFaults(h, func(f *history.Fault) { f.Hits = min(f.Hits, 2) })
+		}, "", "takeover.max", "it hit 2 of 3 operations", ""}},
+		"latency-felt": {{"too little of it", faults(func(f *history.Fault) { f.Observed = 200e6 }), "", "abandonments", "unconfirmed: 200ms observed, at least 350ms expected", ""}},
+		"pause-takeover": {
+			{"not confirmed", lost(confirmed), "", "takeover.max", "unconfirmed", ""},
+			{"never seen to end", lost(func(ev *history.Event) bool {
+				return ev.Kind == history.FaultReverted || ev.Kind == history.FaultVerified
+			}), "", "overlap.work", "was not seen before the final reads", ""},
+		},
+		"black-hole-standard":    {{"blind key probe", blind(experiments.ProbeKeys, 40), "", "overlap.belief", "Probe lock_keys was delayed", ""}},
+		"release-failures-retry": {{"not confirmed", void("burst#1", "unconfirmed"), "", "lock_debt.max", "No confirmed fault hit", ""}},
+		"acquire-replies-undone": {{"no hit was seen", func(e *experiments.Experiment, h *history.History) {
+			without(h, hit)
+			onFaults(h, func(f *history.Fault) { f.Want = 0 })
+		}, "", "orphan_acquires", "No confirmed fault hit", ""}},
+		"key-stranger": {
+			{"nobody else asks", lost(others), "", "overlap.effect", "Nobody else asked", ""},
+			{"nor of a lock that a kill frees at once", func(e *experiments.Experiment, h *history.History) {
+				e.Store = &experiments.Store{Kind: experiments.StorePostgres}
+				without(h, others)
+			}, "", "overlap.effect", "", "terminate: {holder_of: "},
+		},
+		"pods-observed-lease": {
+			{"nobody looked", lost(func(ev *history.Event) bool {
+				return ev.Coverage != nil && !ev.Coverage.Final && ev.From > 20e9 && ev.From < 40e9
+			}), "leader", "takeover.max", "Probe leases was delayed", ""},
+			{"no such pod", lost(confirmed), "leader", "takeover.max", "no shot of fault", ""},
+			{"not known to us", lost(func(ev *history.Event) bool { return ev.Look != nil && ev.Epoch == "e1" }), "leader", "takeover.max", "no shot of fault", ""},
 		},
 	}
 }
@@ -224,7 +281,7 @@ func TestALateLookAtTheLedgerDemotesNothing(t *testing.T) {
 
 // What was asked about a missing thing must turn inconclusive, with the thing named, and the run must not exit 0.
 func TestFalseGreens(t *testing.T) {
-	all := missingUpkeep()
+	all := missingEvidence()
 	all["good-drill"] = slices.Concat(missingFaults(), missingLooks(), missingSubstance(), missingEnds())
 	for drill, cs := range all {
 		for _, c := range cs {
@@ -303,9 +360,7 @@ func TestOrderOfRecording(t *testing.T) {
 	slices.SortStableFunc(h.Events, func(a, b history.Event) int {
 		return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.Source, b.Source))
 	})
-	for i := range h.Events {
-		h.Events[i].N = int64(i + 1)
-	}
+	renumber(h)
 	got := Judge(e, h)
 	for i, r := range got.SLOs {
 		w := want.SLOs[i]

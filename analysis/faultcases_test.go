@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -12,11 +12,7 @@ import (
 
 // struck is a run of jobs in which the first one, j0, goes well before the faults; body plays from 10 s on, and the run ends at end.
 func struck(says string, over, end float64, body func(*tape)) *tape {
-	t := newTape(says)
-	t.start(0.1, "r1.1", "r2.1")
-	t.phase(0.2, history.PhaseSteady)
-	t.job(1, 2, "r2.1", jobs(0), "s0", "j0", 1)
-	t.phase(5, history.PhaseFaults)
+	t := begun(says)
 	body(t)
 	t.finale(over, end, "r1.1", "r2.1")
 	return t
@@ -90,7 +86,7 @@ func (t *tape) blind(from, to float64) {
 	var kept []history.Event
 	for _, ev := range t.events {
 		c := ev.Coverage
-		if c == nil || c.Probe != facts.ProbeKeys || ev.To <= ns(from) || ev.From >= ns(to) {
+		if c == nil || c.Probe != experiments.ProbeKeys || ev.To <= ns(from) || ev.From >= ns(to) {
 			kept = append(kept, ev)
 			continue
 		}
@@ -103,7 +99,7 @@ func (t *tape) blind(from, to float64) {
 		}
 	}
 	t.events = kept
-	t.add(from, to, history.Event{Kind: history.GapKind, Source: "probe:" + facts.ProbeKeys, Coverage: &history.Coverage{Probe: facts.ProbeKeys, Why: "connection refused"}})
+	t.add(from, to, history.Event{Kind: history.GapKind, Source: "probe:" + experiments.ProbeKeys, Coverage: &history.Coverage{Probe: experiments.ProbeKeys, Why: "connection refused"}})
 }
 
 // newLife is the store's, noticed by its run id or by the marker.

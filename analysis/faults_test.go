@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -22,12 +21,8 @@ func faulted(t *testing.T, play func(*tape)) *Facts {
 	tp.phase(0.2, history.PhaseFaults)
 	play(tp)
 	tp.finale(80, 120)
-	h, err := history.Read(bytes.NewReader(tp.lines("faults", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
 	e, _ := load(t, "good-drill")
-	return FactsOf(e, h)
+	return FactsOf(e, tp.history(t))
 }
 
 func (ix *Facts) shot(t *testing.T, op string) *facts.Shot {
@@ -169,23 +164,23 @@ func TestTheStoreCensors(t *testing.T) {
 		of   string
 		end  string
 	}{
-		{"a kill", func(tp *tape) { tp.kill(10, "fault#1", "random", "a") }, verdict.ClassCrash, facts.EndEffect},
+		{"a kill", func(tp *tape) { tp.kill(10, "fault#1", "random", "a") }, verdict.ClassCrash, "effect"},
 		{"a kill, then the store restarts", func(tp *tape) {
 			tp.kill(10, "fault#1", "random", "a")
 			tp.strike(11.1, 11.3, "restart#1", "", restart)
 			lost(tp)
-		}, verdict.ClassCrash, facts.EndCensored},
+		}, verdict.ClassCrash, "censored"},
 		{"a kill, then the store freezes with nobody's lease left", func(tp *tape) {
 			tp.kill(10, "fault#1", "random", "a")
 			tp.strike(15.5, 15.8, "freeze#1", "", history.Fault{Kind: "store", Form: "freeze", Victim: history.VictimStore, Declared: 3e8})
-		}, verdict.ClassCrash, facts.EndCensored},
+		}, verdict.ClassCrash, "censored"},
 		{"a kill after it", func(tp *tape) {
 			tp.strike(9.1, 9.3, "restart#1", "", restart)
 			tp.newLife(9, 9.4, "run_id_changed")
 			tp.renew(9.6, "a")
 			tp.kill(10, "fault#1", "random", "a")
-		}, verdict.ClassCrash, facts.EndEffect},
-		{"the restart itself", func(tp *tape) { tp.strike(11.1, 11.3, "fault#1", "", restart); lost(tp) }, verdict.ClassStore, facts.EndEffect},
+		}, verdict.ClassCrash, "effect"},
+		{"the restart itself", func(tp *tape) { tp.strike(11.1, 11.3, "fault#1", "", restart); lost(tp) }, verdict.ClassStore, "effect"},
 	} {
 		ix := faulted(t, func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
@@ -196,84 +191,6 @@ func TestTheStoreCensors(t *testing.T) {
 		if len(s.Trials) != 1 || s.Trials[0].Class != c.of || s.Trials[0].End != c.end {
 			t.Errorf("%s: %+v, want one %s ended by %s", c.name, s.Trials, c.of, c.end)
 		}
-	}
-}
-
-// A stranger's token is nobody's epoch: without a ledger, too, the takeover ends with the next real grant.
-func TestAStrangerTakesNothingOver(t *testing.T) {
-	ix := faulted(t, func(tp *tape) {
-		tp.grant(1, "r1.1", leader, "a", 1)
-		tp.look(1.003, leader, "a", 6)
-		tp.strike(3, 8, "fault#1", "a", history.Fault{Kind: "delete_key", Form: "stranger", Declared: 5e9})
-		tp.look(3.004, leader, "x", 5)
-		tp.refuse(5, "r2.1", leader, "x")
-		tp.look(8.004, leader, "", 0)
-		tp.grant(9, "r2.1", leader, "b", 2)
-		tp.look(9.004, leader, "b", 6)
-	})
-	s := ix.shot(t, "fault#1")
-	if len(s.Trials) != 1 || s.Trials[0].Class != verdict.ClassTheft || s.Trials[0].After.ID != "b" {
-		t.Fatalf("trials %+v, want a theft that b ended", s.Trials)
-	}
-	if ts := ix.Thefts(); len(ts) > 0 {
-		t.Errorf("thefts without a fault: %+v", ts)
-	}
-}
-
-// What says that a fault was felt must not be able to pass without it.
-func TestFaultFalseGreens(t *testing.T) {
-	for _, c := range []struct {
-		of, row, why string
-		take         func(h *history.History)
-	}{
-		{"proxy-burst", "takeover.max", "it hit 2 of 3 operations", func(h *history.History) {
-			told := 0
-			without(h, func(ev *history.Event) bool {
-				told += b2i(ev.Kind == history.FaultHit)
-				return ev.Kind == history.FaultHit && told == 1
-			})
-			onFaults(h, func(f *history.Fault) { f.Hits = min(f.Hits, 2) })
-		}},
-		{"latency-felt", "abandonments", "unconfirmed: 200ms observed, at least 350ms expected", func(h *history.History) {
-			onFaults(h, func(f *history.Fault) { f.Observed = 200e6 })
-		}},
-		{"pause-takeover", "takeover.max", "unconfirmed", func(h *history.History) {
-			without(h, func(ev *history.Event) bool { return ev.Kind == history.FaultConfirmed })
-		}},
-		{"pause-takeover", "overlap.work", "was not seen before the final reads", func(h *history.History) {
-			without(h, func(ev *history.Event) bool {
-				return ev.Kind == history.FaultReverted || ev.Kind == history.FaultVerified
-			})
-		}},
-		{"black-hole-standard", "overlap.belief", "Probe lock_keys was delayed", func(h *history.History) { blindAt(h, facts.ProbeKeys, 40) }},
-		{"release-failures-retry", "lock_debt.max", "No confirmed fault hit", func(h *history.History) { voided(h, "burst#1", "unconfirmed") }},
-		{"acquire-replies-undone", "orphan_acquires", "No confirmed fault hit", func(h *history.History) {
-			without(h, func(ev *history.Event) bool { return ev.Kind == history.FaultHit })
-			onFaults(h, func(f *history.Fault) { f.Want = 0 })
-		}},
-		{"key-stranger", "overlap.effect", "Nobody else asked", func(h *history.History) {
-			without(h, func(ev *history.Event) bool { return ev.Call != nil && strings.HasPrefix(ev.Epoch, "try") })
-		}},
-	} {
-		e, h := load(t, c.of)
-		if j := Judge(e, h); j.Verdict != "pass" {
-			t.Fatalf("%s: the whole history is %s", c.of, j.Verdict)
-		}
-		c.take(h)
-		r := rowOf(t, Judge(e, h), c.row)
-		if r.Verdict != verdict.Inconclusive || !strings.Contains(r.Why, c.why) || r.Next == "" {
-			t.Errorf("%s without something: %s is %s: %s\nwant inconclusive because of %q", c.of, c.row, r.Verdict, r.Why, c.why)
-		}
-	}
-}
-
-// Where a lock has no lease, a kill frees it at once: what is missing is not another replica, but a fault that the holder survives.
-func TestNobodyAskedForALockWithoutALease(t *testing.T) {
-	e, h := load(t, "key-stranger")
-	e.Store = &experiments.Store{Kind: experiments.StorePostgres}
-	without(h, func(ev *history.Event) bool { return ev.Call != nil && strings.HasPrefix(ev.Epoch, "try") })
-	if r := rowOf(t, Judge(e, h), "overlap.effect"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Next, "terminate: {holder_of: ") {
-		t.Errorf("%s: %s (%s)", r.Verdict, r.Why, r.Next)
 	}
 }
 
@@ -302,7 +219,7 @@ func TestGapsBesideTheLock(t *testing.T) {
 		want verdict.Verdict
 	}{{12, verdict.Inconclusive}, {220, verdict.Pass}} {
 		e, h := load(t, "black-hole-standard")
-		blindAt(h, facts.ProbeKeys, c.at)
+		blindAt(h, experiments.ProbeKeys, c.at)
 		if r := rowOf(t, Judge(e, h), "overlap.belief"); r.Verdict != c.want {
 			t.Errorf("blind at %gs: %s (%s), want %s", c.at, r.Verdict, r.Why, c.want)
 		}
@@ -317,28 +234,6 @@ func TestLintsAreWarnings(t *testing.T) {
 		return strings.HasPrefix(w, "L1 lock job: ") && strings.Contains(w, "over ttl 60s")
 	}) {
 		t.Errorf("warnings %q", ws)
-	}
-}
-
-// Only a writer that surely had the key at that moment was its owner: a refusal of one that may have lost it is the fence at work.
-func TestOnlyTheOwnerIsRejected(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		at   float64
-		n    int
-	}{{"while it owned the key", 5, 1}, {"when its lease had run out", 17, 0}} {
-		ix := faulted(t, func(tp *tape) {
-			tp.hold(1, 2, "r1.1", "a", 50)
-			tp.newLife(2, 2.1, "marker_lost")
-			tp.grant(3, "r2.1", leader, "b", 7)
-			tp.look(3.004, leader, "b", 6)
-			tp.enter(3.01, "b", "leader")
-			tp.write(c.at, "b", "leader", history.StateTick, history.ReasonFenced)
-			tp.look(9.004, leader, "", 0)
-		})
-		if f := ix.EffectOverlap("leader"); len(f.OwnerRejected) != c.n {
-			t.Errorf("%s: %d writes of the owner were refused, want %d", c.name, len(f.OwnerRejected), c.n)
-		}
 	}
 }
 

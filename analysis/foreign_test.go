@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"math"
 	"slices"
 	"testing"
@@ -15,10 +14,7 @@ import (
 // of judges one row of a drill that plays between 10 s and 95 s.
 func of(t *testing.T, s experiments.SLO, body func(*tape)) (verdict.SLOResult, *verdict.Judgement) {
 	t.Helper()
-	h, err := history.Read(bytes.NewReader(drilled("one row", body).lines("row", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := drilled("one row", body).history(t)
 	e, _ := load(t, "release-in-time")
 	s.Lock = "job"
 	e.SLOs = []experiments.SLO{s}

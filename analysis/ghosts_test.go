@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -172,7 +171,7 @@ func TestATakeoverWithoutBegin(t *testing.T) {
 			tp.write(8.5, "b", "j1", "succeeded", "")
 		})
 		v := ix.shot(t, "kill#1").Trials[0].Takeover()
-		if want := map[bool]float64{true: 5.003, false: 5.5}[begins]; v.Censored || v.End != facts.EndEffect || v.Lo > want || *v.Hi < want || *v.Hi-v.Lo > 0.003 {
+		if want := map[bool]float64{true: 5.003, false: 5.5}[begins]; v.Censored || v.End != "effect" || v.Lo > want || *v.Hi < want || *v.Hi-v.Lo > 0.003 {
 			t.Errorf("begin %t: %+v, want %g", begins, v, want)
 		}
 		said := func(f verdict.Finding) bool { return strings.Contains(f.What, "never wrote begin") }

@@ -78,23 +78,3 @@ func TestRecordedHistories(t *testing.T) {
 		golden.Compare(t, filepath.Join("testdata", "sentences.txt"), said.String(), *update)
 	}
 }
-
-// However many locks a replica held when it was killed, they are one kill, and answer as the recorded 20 do.
-func TestAKillOf200LocksIsOneKill(t *testing.T) {
-	e, recorded := load(t, "replica-dies")
-	few := Judge(e, recorded)
-	h, err := history.Read(bytes.NewReader(replicaDies(200, true).lines("replica-dies", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.System.Work[0].Jobs = 201
-	many := Judge(e, h)
-	if len(few.Takeovers) != 17 || len(many.Takeovers) != 197 {
-		t.Errorf("%d and %d takeovers", len(few.Takeovers), len(many.Takeovers))
-	}
-	for i, r := range many.SLOs {
-		if f := few.SLOs[i]; r.Measure != "re_executed" && r.Verdict != f.Verdict || r.Of == "kill" && (r.N != 1 || f.N != 1) {
-			t.Errorf("%s of 200 locks: %s of %d, of 20: %s of %d", r.Measure, r.Verdict, r.N, f.Verdict, f.N)
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"slices"
 	"testing"
 	"time"
@@ -38,16 +37,6 @@ func TestAnEffectThatMayBeOfAHiddenGrantIsNotUnowned(t *testing.T) {
 	}
 }
 
-// judgedAs judges a tape.
-func judgedAs(t *testing.T, e *experiments.Experiment, tp *tape) *verdict.Judgement {
-	t.Helper()
-	h, err := history.Read(bytes.NewReader(tp.lines("judged", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Judge(e, h)
-}
-
 // A fence that an earlier holder has too tells a resource nothing.
 func TestAFenceThatTwoHoldersHave(t *testing.T) {
 	for _, second := range []int64{7, 8} {
@@ -61,7 +50,7 @@ func TestAFenceThatTwoHoldersHave(t *testing.T) {
 		tp.write(81, "a1", "j1", "succeeded", "")
 		e, _ := load(t, "pause-90s-unfenced")
 		found := 0
-		for _, f := range judgedAs(t, e, tp).Findings {
+		for _, f := range Judge(e, tp.history(t)).Findings {
 			if f.Code == verdict.FindingEqualFence {
 				found++
 			}

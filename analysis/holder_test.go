@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/facts"
@@ -31,10 +30,7 @@ func TestAnObservedHolderHoldsUntilItsDeath(t *testing.T) {
 				tape.lease(c.extended, want{"leader", "billing", 15}, "e1", "r1.1")
 			}
 			e, _ := load(t, "pods-observed-lease")
-			h, err := history.Read(bytes.NewReader(tape.lines("pods-observed-lease", digest(t, "pods-observed-lease"))))
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := tape.history(t)
 			edit(h, func(ev *history.Event) bool { return ev.Look != nil }, func(ev *history.Event) {
 				if ev.Look.By = c.by; !c.named {
 					ev.Look.Holder = ""

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -20,10 +19,7 @@ func askedFor(t *testing.T, by string, extended float64) *verdict.Judgement {
 		tape.lease(extended, want{"leader", "billing", 15}, "e1", "r1.1")
 	}
 	e, _ := load(t, "pods-observed-lease")
-	h, err := history.Read(bytes.NewReader(tape.lines("pods-observed-lease", digest(t, "pods-observed-lease"))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := tape.history(t)
 	edit(h, func(ev *history.Event) bool { return ev.Look != nil }, func(ev *history.Event) { ev.Look.By = by })
 	return Judge(e, h)
 }
@@ -66,10 +62,7 @@ func TestADisputedHolderIsAFindingAndVoid(t *testing.T) {
 	tape.fault(21.3, 21.3, history.FaultVoid, "kill-leader#1", "e1")
 	tape.overObserved(75)
 	e, _ := load(t, "pods-observed-lease")
-	h, err := history.Read(bytes.NewReader(tape.lines("pods-observed-lease", digest(t, "pods-observed-lease"))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := tape.history(t)
 	edit(h, func(ev *history.Event) bool { return ev.Look != nil }, func(ev *history.Event) { ev.Look.Disputed = said })
 	j := Judge(e, h)
 	if len(j.Findings) != 1 || j.Findings[0].Code != verdict.FindingDisputedHolder || !strings.Contains(j.Findings[0].What, said) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -160,7 +160,7 @@ func swapEntries(h *history.History) {
 // A probe of many keys tells of one gap as often as it has reasons: that changes nothing.
 func TestAGapThatIsToldTwiceIsNoContradiction(t *testing.T) {
 	e, h := load(t, "good-drill")
-	h.Events = append(h.Events, history.Event{Kind: history.GapKind, Source: "probe:lock_keys", Span: history.Span{From: ns(60), To: ns(60.02)}, Coverage: &history.Coverage{Probe: facts.ProbeKeys, Why: "a key changed"}})
+	h.Events = append(h.Events, history.Event{Kind: history.GapKind, Source: "probe:lock_keys", Span: history.Span{From: ns(60), To: ns(60.02)}, Coverage: &history.Coverage{Probe: experiments.ProbeKeys, Why: "a key changed"}})
 	h.Events[len(h.Events)-1].N = int64(len(h.Events))
 	once := Judge(e, h)
 	repeat(h, func(ev *history.Event) bool { return ev.Kind == history.GapKind })

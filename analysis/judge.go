@@ -98,7 +98,7 @@ func (j *judging) judgement() *verdict.Judgement {
 	out.Machine = ix.Machine()
 	out.HoldersBy, out.Monitor = ix.HoldersBy, ix.Monitor
 	out.Findings = append([]verdict.Finding{}, slices.Concat(ix.Findings, j.impossible(), outside, ix.CompareMetrics())...)
-	out.Lints = j.lints()
+	out.Lints = j.lints(out)
 	out.Warnings = j.warnings()
 	out.ExitCode = j.exit(out)
 	out.Verdict = verdict.ExitName(out.ExitCode)
@@ -116,17 +116,21 @@ type judging struct {
 	samples  []verdict.Sample // beside the rows of promises
 	figures  map[figureKey]figure
 	serieses map[seriesKey]*facts.Series
-	fencings map[string]facts.Fencing
-	giveups  map[string]facts.GiveUps
-	dups     map[string]facts.Duplicates
-	debts    map[string]facts.Debts
-	spread   map[string][]*facts.Distribution
+	at       map[string]counted // by lock
+}
+
+// counted is what is counted at one lock, whatever is asked of it.
+type counted struct {
+	fencing facts.Fencing
+	giveups facts.GiveUps
+	dups    facts.Duplicates
+	debts   facts.Debts
+	spread  []*facts.Distribution
 }
 
 // judging begins a judgement.
 func (r *Judger) judging(ix *facts.Facts) *judging {
-	j := &judging{Judger: r, ix: ix, figures: map[figureKey]figure{}, serieses: map[seriesKey]*facts.Series{}, fencings: map[string]facts.Fencing{}, giveups: map[string]facts.GiveUps{}, dups: map[string]facts.Duplicates{},
-		debts: map[string]facts.Debts{}, spread: map[string][]*facts.Distribution{}}
+	j := &judging{Judger: r, ix: ix, figures: map[figureKey]figure{}, serieses: map[seriesKey]*facts.Series{}, at: map[string]counted{}}
 	j.status = verdict.StatusCutOff
 	if end := j.ix.End; end != nil {
 		j.status = end.Note.What
@@ -134,11 +138,7 @@ func (r *Judger) judging(ix *facts.Facts) *judging {
 	// A grant is answered, work entered and begin written: a few round trips and one timer.
 	j.warmup = tenths(5*time.Duration(j.ix.Cal.RTT99) + time.Duration(j.ix.Cal.Timer99))
 	for _, name := range j.lockNames() {
-		j.fencings[name] = j.ix.EffectOverlap(name)
-		j.giveups[name] = j.ix.GiveUpsOf(name)
-		j.dups[name] = j.ix.DuplicatesOf(name)
-		j.debts[name] = j.ix.DebtsOf(name)
-		j.spread[name] = j.ix.DistributionsOf(name)
+		j.at[name] = counted{ix.EffectOverlap(name), ix.GiveUpsOf(name), ix.DuplicatesOf(name), ix.DebtsOf(name), ix.DistributionsOf(name)}
 	}
 	return j
 }
@@ -171,11 +171,11 @@ func (j *judging) lockNames() []string {
 func (j *judging) run() verdict.RunInfo {
 	last := j.ix.Last
 	r := verdict.RunInfo{
-		ID: j.ix.Head.Run, Experiment: j.ix.Head.Experiment, Status: j.status, Started: j.ix.Head.Started,
-		Seconds: facts.Seconds(last), Seed: j.ix.Head.Seed, TimeScale: j.ix.Head.TimeScale, Live: j.ix.Head.Mode == history.Live,
-		Labels: j.ix.Head.Labels, Steady: j.steady(), CleanedUp: j.ix.Clean() && j.ix.End != nil && j.ix.End.Note.OK,
+		ID: j.ix.Header().Run, Experiment: j.ix.Header().Experiment, Status: j.status, Started: j.ix.Header().Started,
+		Seconds: facts.Seconds(last), Seed: j.ix.Header().Seed, TimeScale: j.ix.Header().TimeScale, Live: j.ix.Header().Mode == history.Live,
+		Labels: j.ix.Header().Labels, Steady: j.steady(), CleanedUp: j.ix.Clean() && j.ix.End != nil && j.ix.End.Note.OK,
 	}
-	if t, err := time.Parse(time.RFC3339Nano, j.ix.Head.Started); err == nil {
+	if t, err := time.Parse(time.RFC3339Nano, j.ix.Header().Started); err == nil {
 		r.Ended = t.Add(time.Duration(last)).UTC().Format(time.RFC3339Nano)
 	}
 	return r
@@ -186,14 +186,14 @@ func (j *judging) fill(out *verdict.Judgement) {
 	ix := j.ix
 	c := &out.Counts
 	for _, name := range j.lockNames() {
-		f, g, d := j.fencings[name], j.giveups[name], j.dups[name]
+		f, g, d := j.at[name].fencing, j.at[name].giveups, j.at[name].dups
 		for _, level := range []string{verdict.LevelBelief, verdict.LevelWork} {
 			if o := ix.TimeOverlap(name, level); o.N > 0 {
 				v := o.Range()
 				out.Overlap = append(out.Overlap, verdict.Overlap{Lock: name, Level: level, Lo: v.Lo, Hi: v.Hi, Evidence: facts.Cite(o.Evidence...)})
 			}
 		}
-		if ix.Ledgered[name] && !ix.Exp.Observed() {
+		if why, _ := ix.Exp.Untold(name, "overlap."+verdict.LevelEffect); ix.Ledgered[name] && why == "" {
 			hi := float64(f.Hi)
 			out.Overlap = append(out.Overlap, verdict.Overlap{Lock: name, Level: verdict.LevelEffect, Lo: float64(f.Lo), Hi: &hi, Stale: f.Stale, Unowned: f.Unowned, Evidence: facts.Cite(f.Evidence...)})
 		}
@@ -243,10 +243,10 @@ func (j *judging) warnings() []string {
 	if ix.Torn != "" {
 		add("The history is damaged at its end: %s", ix.Torn)
 	}
-	if ix.Head.Mode == history.Rehearsal {
+	if ix.Header().Mode == history.Rehearsal {
 		add("This is a rehearsal in virtual time. It says nothing about a live system.")
 	}
-	if s := ix.Head.TimeScale; s != 1 {
+	if s := ix.Header().TimeScale; s != 1 {
 		add("Time scale %g: figures are real seconds, held against scaled limits.", s)
 	}
 	for _, ev := range ix.Exits {
@@ -268,7 +268,7 @@ func (j *judging) warnings() []string {
 		add("The ledger lost entries, so no row can pass: %s", why)
 	}
 	for _, name := range j.lockNames() {
-		if n := len(j.fencings[name].OwnerRejected); n > 0 {
+		if n := len(j.at[name].fencing.OwnerRejected); n > 0 {
 			add("Lock %s: the ledger refused %d writes of the rightful owner, because fences went back.", name, n)
 		}
 	}
@@ -312,7 +312,7 @@ func tenths(d time.Duration) time.Duration {
 
 // fillUpkeep adds the lists of debts, answers and distributions.
 func (j *judging) fillUpkeep(out *verdict.Judgement, lock string) {
-	ds := j.debts[lock]
+	ds := j.at[lock].debts
 	out.Counts.OrphanAcquires += ds.Orphans.Lo
 	for _, d := range ds.List {
 		out.Debts = append(out.Debts, verdict.Debt{
@@ -323,12 +323,10 @@ func (j *judging) fillUpkeep(out *verdict.Judgement, lock string) {
 	}
 	for _, op := range []string{facts.OpRenew, facts.OpRelease} {
 		if o := j.ix.NotOwnedOf(lock, op); o.Answered+o.Own > 0 {
-			out.NotOwned = append(out.NotOwned, verdict.NotOwned{
-				Lock: lock, Op: op, Answered: o.Answered, Absent: o.Absent, Other: o.Other, Own: o.Own, Ratio: float64(o.Ratio()) / 1e9, Evidence: facts.Cite(o.Evidence...),
-			})
+			out.NotOwned = append(out.NotOwned, o)
 		}
 	}
-	for _, d := range j.spread[lock] {
+	for _, d := range j.at[lock].spread {
 		if len(d.Values) == 0 {
 			continue
 		}
@@ -355,8 +353,11 @@ type Judger struct {
 
 // NewJudger prepares for histories of e, which is the experiment as loaded (not scaled).
 func NewJudger(e *experiments.Experiment) *Judger {
-	scaled := experiments.Scale(e)
-	return &Judger{exp: scaled, file: e, asked: scaled.Rows(), expectations: scaled.Expectations(), measures: measures(), conditions: conditions(),
+	scaled, table := experiments.Scale(e), measures()
+	if e.Observed() {
+		table = seenOnly(table)
+	}
+	return &Judger{exp: scaled, file: e, asked: scaled.Rows(), expectations: scaled.Expectations(), measures: table, conditions: conditions(),
 		lints: map[time.Duration][]forecast.Lint{}}
 }
 
@@ -429,7 +430,7 @@ func (r *Judger) lintsWith(warmup time.Duration) []forecast.Lint {
 func (j *judging) impossible() (fs []verdict.Finding) {
 	for _, s := range j.ix.Shots {
 		for _, t := range s.Trials {
-			v, plain := takeoverValue(j.ix, t)
+			v, plain := j.ix.TimeOf("takeover", t)
 			lock := j.ix.Exp.Lock(t.E.Lock)
 			if t.Void.IsVoid() || !plain || lock == nil || !lock.Loop() || !s.Does.Kills || j.ix.Disturbed(t) {
 				continue

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -47,10 +46,7 @@ func lated(t *testing.T, l late) (*experiments.Experiment, *history.History) {
 			}
 		}
 	}
-	slices.SortStableFunc(h.Events, func(a, b history.Event) int { return cmp.Compare(a.To, b.To) })
-	for i := range h.Events {
-		h.Events[i].N = int64(i + 1)
-	}
+	with(h)
 	return e, h
 }
 

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -19,7 +20,7 @@ func (r *Judger) linter(h history.Header) *lint.Linter {
 	for i := range s.Locks {
 		l := &s.Locks[i]
 		work := r.exp.WorkUnder(l.Name)
-		locks[l.Name] = lint.Lock{Policy: l.Policy, Unfenced: work != nil && !work.Fenced}
+		locks[l.Name] = lint.Lock{Policy: l.Policy, Unfenced: !r.exp.Fenced(l.Name), NoLook: work != nil && !work.Look}
 	}
 	l := lint.New(locks)
 	if s.CheckWorker && h.Mode == history.Live { // rehearsals have no such steps
@@ -33,14 +34,36 @@ func refuted(out *verdict.Judgement) bool {
 	return len(out.Lints) > 0 || slices.ContainsFunc(out.Findings, func(f verdict.Finding) bool { return f.Code != "" })
 }
 
-// lints are what the worker said against the protocol, each with what to change.
-func (j *judging) lints() (list []verdict.Lint) {
+// lints are what the worker did against the protocol, each with what to change: what its lines show and, where the file asks about the
+// worker, what is held against it otherwise.
+func (j *judging) lints(out *verdict.Judgement) (list []verdict.Lint) {
 	if j.said == nil {
 		return nil
 	}
+	add := func(code, replica, what string, evidence []int64) {
+		if rule, ok := lint.RuleOf(code); ok {
+			list = append(list, verdict.Lint{Code: code, Replica: replica, What: what, Expected: rule.Says, Change: rule.Change, Section: rule.Section, Evidence: evidence})
+		}
+	}
 	for _, f := range j.said.End() {
-		rule, _ := lint.RuleOf(f.Code)
-		list = append(list, verdict.Lint{Code: f.Code, Replica: f.Source, What: f.What, Expected: rule.Says, Change: rule.Change, Section: rule.Section, Evidence: facts.Cite(f.Evidence...)})
+		add(f.Code, f.Source, f.What, facts.Cite(f.Evidence...))
+	}
+	if !j.exp.System.CheckWorker {
+		return list
+	}
+	told := map[string]bool{}
+	for _, f := range out.Findings {
+		if code := string(f.Code); !told[code] {
+			told[code] = true
+			add(code, "", f.What, f.Evidence)
+		}
+	}
+	for _, s := range out.Rows() {
+		measure, _, _ := strings.Cut(s.Measure, ".")
+		if of := s.Lock + "." + measure; s.Verdict == verdict.Fail && !told[of] {
+			told[of] = true
+			add(measure, "", "lock "+s.Lock+": "+strings.TrimSuffix(s.Why, "."), s.Evidence)
+		}
 	}
 	return list
 }

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -51,10 +50,7 @@ func TestLogPromises(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			tp := burst(false)
 			c.write(tp)
-			h, err := history.Read(bytes.NewReader(tp.lines("logs", "sha256:0")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := tp.history(t)
 			e, _ := load(t, "metrics-agree")
 			e.Probes.Logs = &experiments.Logs{MaxGap: 2 * time.Second, Patterns: map[string]string{"lost": "x", "other": "y"}}
 			e.SLOs = []experiments.SLO{{Lock: "job", Logs: &experiments.LogLimit{Pattern: "lost", Bound: *experiments.AtMost(c.max)}}}
@@ -72,10 +68,7 @@ func TestLogPromises(t *testing.T) {
 // abandonedBy judges a promise about abandonments of a lock that has a signal for them.
 func abandonedBy(t *testing.T, tp *tape, by experiments.Signal, max int) verdict.SLOResult {
 	t.Helper()
-	h, err := history.Read(bytes.NewReader(tp.lines("signals", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := tp.history(t)
 	e, _ := load(t, "metrics-agree")
 	e.Probes.Logs = &experiments.Logs{MaxGap: 2 * time.Second, Patterns: map[string]string{"gave_up": "x"}}
 	e.Lock("job").AbandonedBy, e.Probes.Metrics[0].Series = &by, "gave_up_total"

@@ -7,41 +7,38 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
-// A ledger that lost entries does not show that a takeover was too slow, or that a job was never finished, either: what ended it may be
-// among them.
-func TestALostLedgerFailsNothing(t *testing.T) {
-	for name, lost := range map[string]func(pos int64) bool{
-		"from the fault on": func(pos int64) bool { return pos > 12 },
-		"in between":        func(pos int64) bool { return pos > 12 && pos < 100 },
+// A ledger that lost entries shows nothing: what ended a takeover, or finished a job, may be among them. However many they are, they are one
+// reason, since each row repeats its reasons.
+func TestALostLedgerAnswersNothing(t *testing.T) {
+	told := history.Event{Kind: history.StoreIncarnation, Span: history.Span{From: ns(40), To: ns(40.1)}, Source: "probe:ledger",
+		Incarnation: &history.Incarnation{Store: "ledger", Life: 2, Why: history.EntriesLost}}
+	for name, c := range map[string]struct {
+		lost func(ev *history.Event) bool
+		more []history.Event
+		says string
+	}{
+		"from the fault on":  {func(ev *history.Event) bool { return ev.Entry.Pos > 12 }, nil, " more like it"},
+		"in between":         {func(ev *history.Event) bool { return ev.Entry.Pos > 12 && ev.Entry.Pos < 100 }, nil, ""},
+		"every second entry": {func(ev *history.Event) bool { return ev.Entry.Pos%2 == 0 }, nil, " more like it"},
+		"all at the end":     {func(ev *history.Event) bool { return ev.Entry.Pos > 3 }, nil, " more like it"},
+		"as its probe says":  {func(ev *history.Event) bool { return ev.From > ns(40) }, []history.Event{told}, "the ledger lost entries at T+40.0s"},
 	} {
 		e, h := load(t, "good-drill")
-		without(h, func(ev *history.Event) bool { return ev.Entry != nil && lost(ev.Entry.Pos) })
-		for _, s := range Judge(e, h).SLOs {
+		without(h, func(ev *history.Event) bool { return ev.Entry != nil && c.lost(ev) })
+		with(h, c.more...)
+		j := Judge(e, h)
+		about := slices.DeleteFunc(slices.Clone(j.Missing), func(l verdict.Missing) bool { return !strings.Contains(l.Why, "ledger") })
+		if len(about) == 0 || len(about) > 2 || !slices.ContainsFunc(about, func(l verdict.Missing) bool { return strings.Contains(l.Why, c.says) }) {
+			t.Errorf("%s: %d reasons: %+v", name, len(about), about)
+		}
+		for _, s := range j.SLOs {
 			if s.Verdict != verdict.Inconclusive {
 				t.Errorf("%s: %s %s is %s: [%v, %v], %s", name, s.Lock, s.Measure, s.Verdict, s.Lo, s.Hi, s.Why)
 			}
-		}
-	}
-}
-
-// A ledger that lost very many entries is one reason, not one an entry: each row of the verdict repeats its reasons.
-func TestALostLedgerIsSaidOnce(t *testing.T) {
-	for name, c := range map[string]struct {
-		lost func(pos int64) bool
-		want string
-	}{
-		"entries in between": {func(pos int64) bool { return pos%2 == 0 }, " more like it"},
-		"all at the end":     {func(pos int64) bool { return pos > 3 }, " more like it"},
-	} {
-		e, h := load(t, "good-drill")
-		without(h, func(ev *history.Event) bool { return ev.Entry != nil && c.lost(ev.Entry.Pos) })
-		j := Judge(e, h)
-		about := slices.DeleteFunc(slices.Clone(j.Missing), func(l verdict.Missing) bool { return !strings.Contains(l.Why, "ledger") })
-		if len(about) == 0 || len(about) > 2 || !strings.Contains(about[len(about)-1].Why, c.want) {
-			t.Errorf("%s: %d reasons: %+v", name, len(about), about)
 		}
 	}
 }
@@ -56,7 +53,7 @@ func TestADeadWitnessAttestsNothing(t *testing.T) {
 	}{
 		{"until the next kill", func(*history.History) {}, 21.99},
 		{"the ledger is dead since 14 s", func(h *history.History) { deadFrom(h, facts.ProbeLedger, 14) }, 2.983},
-		{"so is the look at the keys, and the ledger lives", func(h *history.History) { deadFrom(h, facts.ProbeKeys, 14) }, 21.99},
+		{"so is the look at the keys, and the ledger lives", func(h *history.History) { deadFrom(h, experiments.ProbeKeys, 14) }, 21.99},
 	} {
 		e, h := load(t, "good-drill")
 		for i := range h.Events { // the successor is granted the key, and never writes
@@ -85,22 +82,5 @@ func deadFrom(h *history.History, probe string, sec float64) {
 		history.Event{Kind: history.CoverageKind, Span: history.Span{From: ns(sec - 1), To: last.To}, Source: "probe:" + probe, Coverage: &history.Coverage{Probe: probe, Samples: 200, Largest: 6e6}},
 		history.Event{Kind: history.GapKind, Span: history.Span{From: last.From, To: end.From}, Source: "probe:" + probe, Coverage: &history.Coverage{Probe: probe, Largest: end.From - last.From}},
 		end)
-	without(h, func(*history.Event) bool { return false })
-}
-
-// Entries that the probe misses are lost data: nothing passes from then on, and nothing fails for what they may have shown.
-func TestALedgerThatLostEntriesPassesNothing(t *testing.T) {
-	e, h := load(t, "good-drill")
-	if j := Judge(e, h); j.Verdict != "pass" {
-		t.Fatalf("the whole history is %s", j.Verdict)
-	}
-	lost := history.Event{Kind: history.StoreIncarnation, Span: history.Span{From: ns(40), To: ns(40.1)}, Source: "probe:ledger",
-		Incarnation: &history.Incarnation{Store: "ledger", Life: 2, Why: history.EntriesLost}}
-	h.Events = slices.Insert(h.Events, len(h.Events)-1, lost)
-	without(h, func(ev *history.Event) bool { return ev.Entry != nil && ev.From > ns(40) })
-	for _, s := range Judge(e, h).SLOs {
-		if s.Verdict != verdict.Inconclusive || !strings.Contains(s.Why, "the ledger lost entries at T+40.0s") {
-			t.Errorf("%s %s is %s: %s", s.Lock, s.Measure, s.Verdict, s.Why)
-		}
-	}
+	renumber(h)
 }

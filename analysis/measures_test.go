@@ -2,25 +2,38 @@ package analysis
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
+// What a file is refused for is what a judgement would lack: a fault that the measure is counted from, or one that struck the lock.
+func TestWhatMeasuresRestOnIsSaidOnce(t *testing.T) {
+	for name, m := range measures() {
+		measure, _, _ := strings.Cut(strings.TrimSuffix(name, ", by a signal"), ".")
+		onFault, onVictim := experiments.Rests(measure)
+		if struck := m.needs&needStruck != 0 || m.kills; struck != onVictim || onFault != (m.kills || measure == "rolling" || measure == "alert") {
+			t.Errorf("%s: a file is refused by (%t, %t), and the table says kills %t, struck %t", name, onFault, onVictim, m.kills, struck)
+		}
+	}
+}
+
 // Every question that a file can ask has its row in the table with its words, and the table has no others.
 func TestEveryQuestionHasAMeasure(t *testing.T) {
 	table := measures()
 	known := map[string]bool{measureSignalled: true} // of abandonments, where the lock has a signal for them
 	asked := func(l *experiments.Limit) {
-		m := table[l.Figure()]
+		name := rowFor(table, l)
+		m := table[name]
 		switch {
 		case m == nil:
 			t.Errorf("%s has no row in the table of measures", l.Figure())
 		case m.unit == "" || m.sees == nil:
 			t.Errorf("%s: %+v", l.Figure(), m)
 		}
-		known[l.Figure()] = true
+		known[name] = true
 	}
 	of := reflect.TypeFor[experiments.SLO]()
 	for i := range of.NumField() {

@@ -37,13 +37,13 @@ type condition struct {
 func conditions() []condition {
 	return []condition{
 		{needFinished, func(j *judging, l *experiments.Limit) []verdict.Missing {
-			if d := j.dups[l.Lock]; d.Finished > 0 {
+			if d := j.at[l.Lock].dups; d.Finished > 0 {
 				return fewJobs(d.Finished, l.MinJobs)
 			}
 			return []verdict.Missing{j.noJobs(verdict.MissingFinishedJobs, l.Lock)}
 		}},
 		{needStruck, func(j *judging, l *experiments.Limit) []verdict.Missing {
-			if exposed, _ := j.exposures(l.Lock); exposed > 0 {
+			if exposed, _ := j.exposures(l.Lock); exposed > 0 || len(j.ix.Exp.Faults) == 0 { // nothing was to strike it
 				return nil
 			}
 			return j.notExposed(l.Lock)

@@ -106,7 +106,7 @@ func TestFindingsDoNotDependOnWhatIsAsked(t *testing.T) {
 
 // Where lines of replicas were lost, no row passes that leans on what they claim. What rests on the ledger alone is answered all the same.
 func TestLostLinesLeaveNoClaimBelieved(t *testing.T) {
-	ledgers := []string{"takeover", "tick_gap", "duplicate_terminal_states", "stranded", "fence_regressions", "overlap.effect"}
+	ledgers := []string{"takeover", "tick_gap", "duplicate_terminal_states", "stranded", "fence_regressions", "overlap.effect", "stale_writes"}
 	passed := map[string]bool{}
 	for _, name := range []string{"good-drill", "release-in-time", "burst-standard", "not-owned-own-release", "classes-short", "lost-acquire-reply-undone"} {
 		e, h := load(t, name)
@@ -162,7 +162,7 @@ func TestUnreadRecordsAnswerNothing(t *testing.T) {
 		if r := ix.Judge().SLOs[0]; r.Verdict != c.before {
 			t.Errorf("%s: %s before, want %s: %s", c.name, r.Verdict, c.before, r.Why)
 		}
-		ix.Unread = map[string]facts.Unread{facts.ProbeLedger: {Count: 2}}
+		ix.Unread = map[string]int64{facts.ProbeLedger: 2}
 		r := ix.Judge().SLOs[0]
 		if r.Verdict != c.after {
 			t.Errorf("%s: %s, want %s: %s", c.name, r.Verdict, c.after, r.Why)

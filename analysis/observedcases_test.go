@@ -1,7 +1,7 @@
 package analysis
 
 import (
-	"github.com/lockdrill/lockdrill/analysis/facts"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -54,7 +54,7 @@ func namesComeBack(second float64) *tape {
 	t.start(25.9, "r2.2")
 	t.look(28.25, w, "", 0)
 	t.reign(25.3+second, 70, w, "s1", "r1.2")
-	return t.over(26, 72, facts.ProbeKeys)
+	return t.over(26, 72, experiments.ProbeKeys)
 }
 
 // comesBack: r1.1 has finished job 1 and released its lock at 9. At 9.8 the key carries that token again: because the store is a standby by
@@ -76,6 +76,11 @@ func comesBack(rolledBack, again bool) *tape {
 		t.effect(18.25, jobKey("1"), said{job: "1", state: "RUNNING", token: "a2", op: "o3"})
 		t.effect(18.4, jobKey("1"), said{job: "1", state: "DONE", token: "a2", op: "o4"})
 	}
+	return t.killedBeside()
+}
+
+// killedBeside ends the drill: r1.1 is killed with another job, which r2.1 takes over.
+func (t foreignTape) killedBeside() *tape {
 	t.holds(19, 29.002, jobKey("2"), "b1", "r1.1")
 	t.effect(19.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b1", op: "o5"})
 	t.kill(20, "kill-job#1", "random", "b1")
@@ -83,7 +88,7 @@ func comesBack(rolledBack, again bool) *tape {
 	t.holds(31, 33, jobKey("2"), "b2", "r2.1")
 	t.effect(31.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b2", op: "o6"})
 	t.effect(32.9, jobKey("2"), said{job: "2", state: "DONE", token: "b2", op: "o7"})
-	return t.over(21, 120, facts.ProbeKeys, "effects:jobs")
+	return t.over(21, 120, experiments.ProbeKeys, "effects:jobs")
 }
 
 // goneEarly: the key of job 1 is gone at 11, 7 s before its lease ends. Its holder has just finished; or it works on.
@@ -96,6 +101,34 @@ func goneEarly(worksOn bool) *tape {
 		done = 14
 	}
 	t.effect(done, jobKey("1"), said{job: "1", state: "DONE", token: "a1", op: "o2"})
+	return t.killedBeside()
+}
+
+// delayed: a job is put off until due while another's holder is killed.
+func delayed(due float64) *tape {
+	t := watched("a job is due so much later")
+	t.schema = history.SchemaNumbered
+	t.effect(6, jobKey("9"), said{job: "9", state: "RUNNING", op: "o1"})
+	t.events[len(t.events)-1].Entry.Due = &history.Span{From: ns(due - 5*ms), To: ns(due + 5*ms)}
+	return t.killedBeside()
+}
+
+// written: the lock of job 3 is r2.1's from 8 to 11 and r1.1's after that, who writes at 12. At at something is written under the token, or by
+// nobody knows whom.
+func written(at float64, token string, done float64) *tape {
+	t := watched("two hold a lock one after another, and one of them writes late")
+	t.holds(8, 11, jobKey("3"), "c1", "r2.1")
+	t.effect(8.05, jobKey("3"), said{job: "3", state: "RUNNING", token: "c1", op: "o1"})
+	t.holds(11.5, 16, jobKey("3"), "c2", "r1.1")
+	const first = 12.0
+	if at < first {
+		t.effect(at, jobKey("3"), said{job: "3", state: "HALF", token: token, op: "o2"})
+	}
+	t.effect(first, jobKey("3"), said{job: "3", state: "RUNNING", token: "c2", op: "o3"})
+	if at > first {
+		t.effect(at, jobKey("3"), said{job: "3", state: "HALF", token: token, op: "o2"})
+	}
+	t.effect(done, jobKey("3"), said{job: "3", state: "DONE", token: "c2", op: "o4"}) // the key is free at 16
 	t.holds(19, 29.002, jobKey("2"), "b1", "r1.1")
 	t.effect(19.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b1", op: "o5"})
 	t.kill(20, "kill-job#1", "random", "b1")
@@ -106,12 +139,12 @@ func goneEarly(worksOn bool) *tape {
 	return t.over(21, 120, facts.ProbeKeys, "effects:jobs")
 }
 
-// delayed: a job is put off until due while another's holder is killed.
-func delayed(due float64) *tape {
-	t := watched("a job is due so much later")
-	t.schema = history.SchemaNumbered
-	t.effect(6, jobKey("9"), said{job: "9", state: "RUNNING", op: "o1"})
-	t.events[len(t.events)-1].Entry.Due = &history.Span{From: ns(due - 5*ms), To: ns(due + 5*ms)}
+// kept: job 3 is finished at 10.9, and its lock is free at until.
+func kept(until float64) *tape {
+	t := watched("a lock is kept when its job is done")
+	t.holds(8, until, jobKey("3"), "c1", "r2.1")
+	t.effect(8.05, jobKey("3"), said{job: "3", state: "RUNNING", token: "c1", op: "o1"})
+	t.effect(10.9, jobKey("3"), said{job: "3", state: "DONE", token: "c1", op: "o2"})
 	t.holds(19, 29.002, jobKey("2"), "b1", "r1.1")
 	t.effect(19.05, jobKey("2"), said{job: "2", state: "RUNNING", token: "b1", op: "o5"})
 	t.kill(20, "kill-job#1", "random", "b1")

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,10 +18,7 @@ func numbered(t *testing.T, name string) (*experiments.Experiment, *history.Hist
 	e, _ := load(t, name)
 	tp := cases[name]()
 	tp.schema = history.SchemaNumbered
-	h, err := history.Read(bytes.NewReader(tp.lines(name, digest(t, name))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := tp.history(t)
 	return e, h
 }
 
@@ -61,7 +57,8 @@ func TestAWiderBracketTurnsNoAnswerAround(t *testing.T) {
 	}
 }
 
-// What was seen and is gone makes nothing look better: without any one event of the runner or of a probe no pass appears. Of what workers
+// What was seen and is gone makes nothing look better: without any one event of the runner or of a probe no pass appears, and what is
+// numbered is missed. Of what workers
 // claim that cannot be demanded, since nobody knows what they would have said; those are counted.
 func TestAnEventLessMakesNoPassAppear(t *testing.T) {
 	step := 1
@@ -80,7 +77,11 @@ func TestAnEventLessMakesNoPassAppear(t *testing.T) {
 			}
 			tried++
 			less := &history.History{Header: h.Header, Events: slices.Delete(slices.Clone(h.Events), i, i+1)}
-			for n, row := range r.Judge(less).SLOs {
+			j := r.Judge(less)
+			if lacks := "the history lacks 1 event of " + gone.Stream(); gone.Seq != 0 && !slices.ContainsFunc(j.Findings, func(f verdict.Finding) bool { return strings.Contains(f.What, lacks) }) {
+				t.Errorf("%s without event %d, %s of %s: nothing says so", name, gone.N, gone.Kind, gone.Stream())
+			}
+			for n, row := range j.SLOs {
 				if whole[n].Verdict == verdict.Pass || row.Verdict != verdict.Pass {
 					continue
 				}

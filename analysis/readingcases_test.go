@@ -3,7 +3,7 @@ package analysis
 import (
 	"math"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -115,7 +115,7 @@ func finished(twice bool, unread int) *tape {
 	t.phase(11, history.PhaseRevert)
 	t.phase(11, history.PhaseSettle)
 	t.phase(120, history.PhaseFinal)
-	for _, p := range []string{facts.ProbeKeys, "effects:jobs"} {
+	for _, p := range []string{experiments.ProbeKeys, "effects:jobs"} {
 		t.cover(p, 120)
 	}
 	t.add(120.4, 120.4, history.Event{Kind: history.RunEnd, Note: &history.Note{What: "completed", OK: true}})

@@ -12,8 +12,8 @@ import (
 
 // illegible says that records which a source gave could not be read: each may hide a violation, and each may be the end of something.
 func (j *judging) illegible(source string) []verdict.Missing {
-	if u := j.ix.Unread[source]; u.Count > 0 {
-		return []verdict.Missing{verdict.Lacking(verdict.MissingUnread, figures.Plural(u.Count, "record"), source)}
+	if n := j.ix.Unread[source]; n > 0 {
+		return []verdict.Missing{verdict.Lacking(verdict.MissingUnread, figures.Plural(n, "record"), source)}
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"math"
 	"slices"
 	"strings"
@@ -117,46 +116,6 @@ func TestAPausedReplicaIsNotBlind(t *testing.T) {
 	}
 }
 
-// Taking a numbered event out of a record makes no row pass, and is told.
-func TestNoPassComesOfAMissingEvent(t *testing.T) {
-	judge := func(e *experiments.Experiment, h *history.History) (passed []string, j *verdict.Judgement) {
-		j = Judge(e, h)
-		for _, r := range j.SLOs {
-			if r.Verdict == verdict.Pass {
-				passed = append(passed, r.Measure)
-			}
-		}
-		return passed, j
-	}
-	dropped := 0
-	for _, name := range []string{"readings", "readings-odd", "effects-read", "effects-unread", "effects-twice-unread"} {
-		e, h := load(t, name)
-		before, _ := judge(e, h)
-		for i, ev := range h.Events {
-			if ev.Stream() == "" {
-				continue
-			}
-			dropped++
-			less := *h
-			less.Events = slices.Delete(slices.Clone(h.Events), i, i+1)
-			after, j := judge(e, &less)
-			for _, m := range after {
-				if !slices.Contains(before, m) {
-					t.Errorf("%s without event %d, %s of %s: %s passes", name, ev.N, ev.Kind, ev.Stream(), m)
-				}
-			}
-			if !slices.ContainsFunc(j.Findings, func(f verdict.Finding) bool {
-				return strings.Contains(f.What, "the history lacks 1 event of "+ev.Stream())
-			}) {
-				t.Errorf("%s without event %d, %s of %s: nothing says so", name, ev.N, ev.Kind, ev.Stream())
-			}
-		}
-	}
-	if dropped < 60 {
-		t.Errorf("only %d events were tried", dropped)
-	}
-}
-
 // Without a life of a store nothing passes: nobody knows what it held. A record of an older schema has no numbers, and none is missing.
 func TestALifeOfAStoreThatIsMissing(t *testing.T) {
 	life := func(n int, at float64) func(*tape) {
@@ -167,10 +126,7 @@ func TestALifeOfAStoreThatIsMissing(t *testing.T) {
 	tp := burst(true)
 	tp.schema = 3
 	life(1, 0.01)(tp)
-	h, err := history.Read(bytes.NewReader(tp.lines("burst-standard", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := tp.history(t)
 	e, _ := load(t, "burst-standard")
 	passes := func(h *history.History) int {
 		n := 0

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -19,11 +18,7 @@ func told(t *testing.T, l experiments.Lock, play func(*tape)) *Facts {
 	tp := newTape("told")
 	tp.start(0.1, "r1.1", "r2.1")
 	play(tp)
-	h, err := history.Read(bytes.NewReader(tp.lines("told", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return FactsOf(&experiments.Experiment{TimeScale: 1, System: experiments.System{Locks: []experiments.Lock{l}}}, h)
+	return FactsOf(&experiments.Experiment{TimeScale: 1, System: experiments.System{Locks: []experiments.Lock{l}}}, tp.history(t))
 }
 
 // left adds to the last look what the one before it showed to be left of the lease.
@@ -84,7 +79,7 @@ func TestAReleaseThatDidNotHappen(t *testing.T) {
 		switch {
 		case c.hi == 0 && len(ds) > 0:
 			t.Errorf("%s: %+v, want no debt", c.name, ds)
-		case c.hi > 0 && (len(ds) != 1 || ds[0].Cause != facts.CauseFailed || apart(facts.Seconds(ds[0].Time.Lo), c.lo) > 1e-6 || apart(facts.Seconds(ds[0].Time.Hi), c.hi) > 1e-6):
+		case c.hi > 0 && (len(ds) != 1 || ds[0].Cause != "release_failed" || apart(facts.Seconds(ds[0].Time.Lo), c.lo) > 1e-6 || apart(facts.Seconds(ds[0].Time.Hi), c.hi) > 1e-6):
 			t.Errorf("%s: %+v, want one of %g to %g s", c.name, ds, c.lo, c.hi)
 		}
 	}

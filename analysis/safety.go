@@ -45,7 +45,7 @@ func (j *judging) noJobs(code verdict.MissingCode, lock string) verdict.Missing 
 		return verdict.Lacking(code, lock)
 	case j.ix.Probes[x.Probe()].NeverLooked():
 		return j.unwatched(x.Probe(), j.window())
-	case j.dups[lock].Jobs == 0:
+	case j.at[lock].dups.Jobs == 0:
 		return verdict.Lacking(verdict.MissingForeignJobs, lock, x.Source())
 	}
 	return verdict.Lacking(verdict.MissingForeignEnds, lock, strings.Join(x.Map.Terminal, ", "))
@@ -53,7 +53,7 @@ func (j *judging) noJobs(code verdict.MissingCode, lock string) verdict.Missing 
 
 // duplicated counts terminal writes that were applied beyond the first of each job.
 func duplicated(j *judging, l *experiments.Limit) figure {
-	d := j.dups[l.Lock]
+	d := j.at[l.Lock].dups
 	f := figure{Value: facts.Tally{Lo: d.Extra, Hi: d.Extra + d.Maybe}.Value(), n: d.Finished}
 	f.saw = fmt.Sprintf("%s too many in %s that finished", figures.Count(d.Extra), figures.Plural(d.Finished, "job"))
 	if d.Maybe > 0 {
@@ -79,7 +79,7 @@ func duplicated(j *judging, l *experiments.Limit) figure {
 // executedAgain counts work that was done again.
 func executedAgain(j *judging, l *experiments.Limit) figure {
 	t, evidence := j.ix.ReExecuted(l.Lock)
-	d := j.dups[l.Lock]
+	d := j.at[l.Lock].dups
 	f := figure{Value: t.Value(), n: d.Finished, evidence: evidence, hints: hints{
 		saw:    fmt.Sprintf("%s executed again, and %s more that had been cut off, of %s", figures.Count(t.Lo), figures.Count(t.Hi-t.Lo), figures.Plural(d.Jobs, "job")),
 		why:    "Work that a killed holder had done and not yet written is done again",
@@ -94,7 +94,7 @@ func executedAgain(j *judging, l *experiments.Limit) figure {
 // stranded counts work that was still open at the horizon.
 func stranded(j *judging, l *experiments.Limit) figure {
 	t, evidence, known := j.ix.StrandedOf(l.Lock)
-	d := j.dups[l.Lock]
+	d := j.at[l.Lock].dups
 	f := figure{Value: t.Value(), n: d.Jobs, evidence: evidence}
 	if !known {
 		f.Hi = facts.Open
@@ -132,7 +132,7 @@ func regressed(j *judging, l *experiments.Limit) figure {
 		f.Hi = facts.Open
 		f.lacks = []verdict.Missing{verdict.Lacking(verdict.MissingFences, l.Lock)}
 	}
-	f.refusedOwner(j.fencings[l.Lock])
+	f.refusedOwner(j.at[l.Lock].fencing)
 	return f
 }
 
@@ -167,8 +167,8 @@ func (j *judging) paused(lock string) bool {
 
 // fenced counts stale and unowned effects.
 func fenced(j *judging, l *experiments.Limit) figure {
-	x := j.fencings[l.Lock]
-	f := figure{Value: facts.Value{Dur: x.Dur}, n: x.N, evidence: x.Evidence}
+	x := j.at[l.Lock].fencing
+	f := j.written(l, x, x.Dur, x.Evidence)
 	f.saw = fmt.Sprintf("%s stale and %s unowned of %s", figures.Count(x.Stale), figures.Count(x.Unowned), figures.Plural(x.N, "effect"))
 	if x.Refused > 0 {
 		f.saw += fmt.Sprintf("; the fence refused %d stale ones", x.Refused)
@@ -176,15 +176,38 @@ func fenced(j *judging, l *experiments.Limit) figure {
 	if x.Stale == 0 && x.Unowned > 0 {
 		f.next = "Renew more often, so that a lost lease is noticed sooner: no fence refuses a holder that is not yet superseded."
 	}
+	f.refusedOwner(x)
+	return f
+}
+
+// stale counts the writes that took effect although a later holder had written before them.
+func stale(j *judging, l *experiments.Limit) figure {
+	x := j.at[l.Lock].fencing
+	f := j.written(l, x, facts.Tally{Lo: x.Stale, Hi: x.MayBeStale}.Value().Dur, x.StaleEvidence)
+	f.saw = fmt.Sprintf("%s of %s came after one of a later holder", figures.Count(x.Stale), figures.Plural(x.N, "effect"))
+	return f
+}
+
+// written is a count of writes that came too late, and what keeps it from being one.
+func (j *judging) written(l *experiments.Limit, x facts.Fencing, count facts.Dur, evidence []int64) figure {
+	f := figure{Value: facts.Value{Dur: count}, n: x.N, evidence: evidence}
 	if f.unlessRead(j.ix); x.N == 0 {
 		f.Hi = facts.Open
 	}
-	f.refusedOwner(x)
 	for _, k := range j.ix.KeysOf(l.Lock) {
 		if k.Broken {
 			f.lacks = append(f.lacks, verdict.Lacking(verdict.MissingOrder, k.Name))
 			break
 		}
+	}
+	if j.ix.Exp.Observed() {
+		f.next = "Let the resource compare fences, or the lock's value, in the same step that writes; and let the holder stop before its lease ends."
+	}
+	if x.Undecided > 0 {
+		f.unsure = []verdict.Missing{verdict.Lacking(verdict.MissingAuthors, l.Lock, figures.Plural(x.Undecided, "effect"))}
+	}
+	if exposed, _ := j.exposures(l.Lock); exposed > 0 && j.ix.Exp.Observed() && !j.ix.Succeeded(l.Lock) {
+		f.lacks = append(f.lacks, verdict.Lacking(verdict.MissingContenders, l.Lock, "Let at least two replicas want the lock."))
 	}
 	return f
 }

@@ -11,25 +11,6 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// trialValues are those of the measures that are judged by trials.
-func trialValues() map[string]facts.TrialValue {
-	return map[string]facts.TrialValue{"takeover": takeoverValue, "tick_gap": tickValue}
-}
-
-// takeoverValue is what a takeover SLO judges of a trial: plain takeovers only. Hand-overs and recoveries are series of their own. A
-// victim that was asked to stop is to hand over: one that did not, and died with its lock, is judged beside those that did.
-func takeoverValue(ix *facts.Facts, t *facts.Trial) (facts.Value, bool) {
-	return ix.Valued(t.Value, t.Late), t.Class == t.Shot.Class() || t.Shot.Class() == verdict.ClassHandOver && t.Class == verdict.ClassCrash
-}
-
-// tickValue is what a tick_gap SLO judges of a trial.
-func tickValue(ix *facts.Facts, t *facts.Trial) (facts.Value, bool) {
-	if t.Tick == nil {
-		return facts.Value{}, false
-	}
-	return ix.Valued(*t.Tick, t.TickLate), true
-}
-
 // seriesKey tells the series of one judgement apart.
 type seriesKey struct{ lock, measure string }
 
@@ -37,7 +18,7 @@ type seriesKey struct{ lock, measure string }
 func (j *judging) seriesFor(l *experiments.Limit) *facts.Series {
 	of := seriesKey{l.Lock, l.Measure}
 	if j.serieses[of] == nil {
-		s := j.ix.SeriesOf(l.Lock, trialValues()[l.Measure])
+		s := j.ix.SeriesOf(l.Lock, l.Measure)
 		j.serieses[of] = &s
 	}
 	return j.serieses[of]
@@ -45,12 +26,12 @@ func (j *judging) seriesFor(l *experiments.Limit) *facts.Series {
 
 // trialsOf are the takeovers or the tick gaps of a lock: each kill is a trial, and the least of them is that of one key.
 func trialsOf(j *judging, l *experiments.Limit) figure {
-	s, of := j.seriesFor(l), trialValues()[l.Measure]
+	s := j.seriesFor(l)
 	f := figure{each: s.Values(), n: len(s.Kills), of: s.Thing, growing: j.ix.Growing(*s), evidence: s.Evidence(), lacks: j.takeoverMissing(*s), shown: s.ShownLate(l.Measure)}
 	var all []facts.Value
 	for _, k := range s.Kills {
 		for _, t := range k.Trials {
-			v, _ := of(j.ix, t)
+			v, _ := j.ix.TimeOf(l.Measure, t)
 			all = append(all, v)
 		}
 	}

@@ -1,11 +1,9 @@
 package analysis
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/history"
 )
 
 // An acquire without an answer may have left a key taken: in a store of leases until its lease is over, in PostgreSQL as long as its session
@@ -17,10 +15,7 @@ func TestASessionOwesItsKeyUntilSomebodyLooks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := history.Read(bytes.NewReader(cases[name]().lines(name, digest(t, name))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := cases[name]().history(t)
 		e.Store = &experiments.Store{Kind: kind}
 		j := Judge(e, h)
 		for _, r := range j.Rows() {
@@ -28,15 +23,8 @@ func TestASessionOwesItsKeyUntilSomebodyLooks(t *testing.T) {
 				continue
 			}
 			if r.Hi == nil || *r.Hi < want[0] || *r.Hi > want[1] {
-				t.Errorf("%s: the key was owed for up to %v s, want %v", kind, deref(r.Hi), want)
+				t.Errorf("%s: the key was owed for up to %v s, want %v", kind, endOf(r.Hi), want)
 			}
 		}
 	}
-}
-
-func deref(v *float64) any {
-	if v == nil {
-		return "any number of"
-	}
-	return *v
 }

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -42,10 +41,7 @@ func TestALockGoesWithItsSession(t *testing.T) {
 				l.PTTL = -1
 			}
 		}
-		h, err := history.Read(bytes.NewReader(tp.lines("faults", "sha256:0")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := tp.history(t)
 		e, _ := load(t, "good-drill")
 		e.Store = &experiments.Store{Kind: experiments.StorePostgres}
 		ix := FactsOf(e, h)

@@ -1,11 +1,9 @@
 package analysis
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -50,10 +48,7 @@ func metrics(counted float64) *tape {
 // promise judges a tape by one promise about its metric.
 func promise(t *testing.T, tp *tape, change func(*experiments.Metric), text string) (verdict.SLOResult, *verdict.Judgement) {
 	t.Helper()
-	h, err := history.Read(bytes.NewReader(tp.lines("metrics-agree", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := tp.history(t)
 	e, _ := load(t, "metrics-agree")
 	data, err := experiments.Marshal(e)
 	if err != nil {
@@ -110,7 +105,7 @@ func TestMetricPromises(t *testing.T) {
 		{"killed, and already too many", func() *tape { return killed(5) }, other, "delta: 3", verdict.Fail, 6, -1, ""},
 		{"killed, and the history bounds it", func() *tape { return killed(0) }, nil, "delta: 3", verdict.Pass, 1, 1, ""},
 		{"killed, and bounded by renewals that did not fail", func() *tape { return killed(0) },
-			func(m *experiments.Metric) { m.Series = facts.SeriesOverrun }, "delta: 1", verdict.Pass, 1, 1, ""},
+			func(m *experiments.Metric) { m.Series = "lockcore_renew_budget_exceeded_total" }, "delta: 1", verdict.Pass, 1, 1, ""},
 		{"killed before the first scrape", func() *tape {
 			tp := metrics(0)
 			tp.sample(100, -1, &history.Sample{Metric: "abandoned", Target: "r3.1", Gone: history.GoneExited})

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -43,10 +42,7 @@ func TestEpochsByTheStoresOwnIDs(t *testing.T) {
 		}
 		verdicts := [2]string{}
 		for i, tp := range []*tape{want, renamed} {
-			h, err := history.Read(bytes.NewReader(tp.lines(name, digest(t, name))))
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := tp.history(t)
 			text, err := Judge(e, h).Marshal()
 			if err != nil {
 				t.Fatal(err)

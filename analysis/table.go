@@ -54,7 +54,7 @@ type hints struct {
 // measureSignalled is the measure of a lock whose owner says by a signal of its own how often it was given up.
 const measureSignalled = "abandonments, by a signal"
 
-// measures is the table of what can be promised, by its name in the file.
+// measures is the table of what can be promised, by its name in the file: a measure's parts have a row together, but those that differ in it.
 func measures() map[string]*measure {
 	const (
 		sec, num, part = verdict.UnitSeconds, verdict.UnitCount, verdict.UnitRatio
@@ -70,9 +70,7 @@ func measures() map[string]*measure {
 		"stranded":                  {unit: num, of: "job", needs: run | needLedger | needLegible, ends: true, sees: stranded},
 		"abandonments":              {unit: num, of: "epoch", needs: run | needHeard, none: verdict.MissingWork, sees: abandoned},
 		measureSignalled:            {unit: num, needs: needStruck | needSighted, sees: signalledAbandonments},
-		"abandonment.missed":        {unit: num, of: "jeopardy", needs: needLate | needKeys | said, none: verdict.MissingJeopardy, sees: gaveUp},
-		"abandonment.late":          {unit: num, of: "jeopardy", needs: needLate | needKeys | said, none: verdict.MissingJeopardy, sees: gaveUp},
-		"abandonment.needless":      {unit: num, of: "jeopardy", needs: needLate | needKeys | said, none: verdict.MissingJeopardy, sees: gaveUp},
+		"abandonment":               {unit: num, of: "jeopardy", needs: needLate | needKeys | said, none: verdict.MissingJeopardy, sees: gaveUp},
 		"overlap.belief":            {unit: sec, of: "epoch", needs: run | needContended | needKeys | said, none: verdict.MissingHolders, blank: true, sees: overlapped},
 		"overlap.work":              {unit: sec, of: "epoch", needs: run | needContended | needKeys | said, none: verdict.MissingHolders, blank: true, sees: overlapped},
 		"overlap.effect":            {unit: num, of: "effect", needs: run | needContended | needLedger | needLegible | needTrusted, none: verdict.MissingEffects, sees: fenced},
@@ -83,10 +81,7 @@ func measures() map[string]*measure {
 		"busy.count":                {unit: num, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
 		"busy.time":                 {unit: sec, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
 		"busy.each":                 {unit: sec, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
-		"lock_debt.max":             {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingDoneHolders, sees: owed},
-		"lock_debt.effective":       {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingDoneHolders, sees: owed},
-		"lock_debt.total":           {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingDoneHolders, sees: owed},
-		"lock_debt.waiter_seconds":  {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingDoneHolders, sees: owed},
+		"lock_debt":                 {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingDoneHolders, sees: owed},
 		"orphan_acquires":           {unit: num, of: "acquire", needs: run | needKeys | said, none: verdict.MissingRequests, sees: orphans},
 		"not_owned.renew":           {unit: part, of: "renewal", needs: run | needHeard, none: verdict.MissingAnswers, blank: true, sees: notYours},
 		"not_owned.release":         {unit: part, of: "release", needs: run | needHeard, none: verdict.MissingAnswers, blank: true, sees: notYours},
@@ -94,6 +89,7 @@ func measures() map[string]*measure {
 		"failed_releases.given_up":  {unit: part, of: "lease", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: failedCalls},
 		"foreign_releases":          {unit: num, of: "release", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("released", func(e *facts.Epoch) []*facts.Call { return e.Releases })},
 		"foreign_renewals":          {unit: num, of: "renewal", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("renewed", func(e *facts.Epoch) []*facts.Call { return e.Renewals })},
+		"stale_writes":              {unit: num, of: "effect", needs: run | needContended | needLedger | needLegible | needTrusted, none: verdict.MissingEffects, sees: stale},
 		"duplicate_epochs":          {unit: num, of: "grant", needs: run | said, none: verdict.MissingHolders, sees: grantedAgain},
 		"vanished":                  {unit: num, of: "grant", needs: needLate | needKeys | said, none: verdict.MissingHolders, sees: keysVanished},
 		"fence_regressions":         {unit: num, of: "grant", needs: run, sees: regressed},
@@ -102,9 +98,7 @@ func measures() map[string]*measure {
 		"rolling.handovers":         {unit: num, of: "rolling restart", needs: run | needKeys | said, none: verdict.MissingRolls, sees: rolled},
 		"rolling.without_leader":    {unit: sec, of: "rolling restart", needs: run | needKeys | said, none: verdict.MissingRolls, sees: rolled},
 		"rolling.longest":           {unit: sec, of: "rolling restart", needs: run | needKeys | said, none: verdict.MissingRolls, sees: rolled},
-		"metric.delta":              {unit: num, needs: needStruck | needSighted, sees: metricOf},
-		"metric.rate":               {unit: num, needs: needStruck | needSighted, sees: metricOf},
-		"metric.max":                {unit: num, needs: needStruck | needSighted, sees: metricOf},
+		"metric":                    {unit: num, needs: needStruck | needSighted, sees: metricOf},
 		"logs":                      {unit: num, of: "line", needs: needStruck | needSighted, sees: logMatches},
 		"alert.fires":               {unit: sec, of: "alert", sees: alarm},
 		"alert.goes_away":           {unit: sec, of: "alert", sees: alarm},
@@ -116,13 +110,32 @@ func measures() map[string]*measure {
 	return table
 }
 
+// seenOnly gives the measures that looks at keys answer of an observed system the needs that they have there: nobody says who asked for a
+// lock, and what is known of its holders is what looks show.
+func seenOnly(table map[string]*measure) map[string]*measure {
+	for _, name := range []string{"overlap.effect", "stale_writes", "held"} {
+		table[name].needs = table[name].needs&^needContended | needKeys
+	}
+	for _, name := range []string{"lock_debt.max", "lock_debt.total"} { // its work is over by its effects
+		table[name].needs |= needLedger | needLegible
+	}
+	return table
+}
+
 // measureOf is the row of the table that l is judged by.
 func (j *judging) measureOf(l *experiments.Limit) *measure {
-	name := l.Figure()
-	if lock := j.ix.Exp.Lock(l.Lock); name == "abandonments" && lock != nil && lock.AbandonedBy != nil {
-		name = measureSignalled
+	if lock := j.ix.Exp.Lock(l.Lock); l.Measure == "abandonments" && lock != nil && lock.AbandonedBy != nil {
+		return j.measures[measureSignalled]
 	}
-	return j.measures[name]
+	return j.measures[rowFor(j.measures, l)]
+}
+
+// rowFor names the row of the table that l is about: that of its part, else of the measure.
+func rowFor(table map[string]*measure, l *experiments.Limit) string {
+	if name := l.Figure(); table[name] != nil {
+		return name
+	}
+	return l.Measure
 }
 
 // figureKey says which limits are about one figure: those of one promise about one part of it. Beside another lock it is measured of both.

@@ -9,8 +9,10 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/facts"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -284,6 +286,13 @@ func (t *tape) kill(at float64, shot, timing, id string) {
 	t.deadAt[rep] = at
 }
 
+// killAndReturn is a kill that was verified, and the next life of its victim.
+func (t *tape) killAndReturn(at float64, shot, timing, id, next string) {
+	t.kill(at, shot, timing, id)
+	t.start(at+0.5, next)
+	t.fault(at+0.6, at+0.6, history.FaultVerified, shot, id)
+}
+
 // look records a change of a key as the probe saw it, every 5 ms. id "" = the key is gone.
 func (t *tape) look(at float64, w want, id string, pttl float64) {
 	l := history.Look{Present: id != "", PTTL: ns(pttl) / 1e6 * 1e6, Prev: &history.Span{From: ns(at - 5*ms), To: ns(at - 4*ms)}}
@@ -295,7 +304,7 @@ func (t *tape) look(at float64, w want, id string, pttl float64) {
 
 // watch records that both probes watched from 0 to the end without a gap, and the final reads.
 func (t *tape) watch(end float64) {
-	t.cover(facts.ProbeKeys, end)
+	t.cover(experiments.ProbeKeys, end)
 	t.cover(facts.ProbeLedger, end)
 }
 
@@ -375,4 +384,14 @@ func byRecorder(h history.Header, evs []history.Event) []byte {
 		panic(err)
 	}
 	return buf.Bytes()
+}
+
+// history is what is read of the tape.
+func (t *tape) history(tb testing.TB) *history.History {
+	tb.Helper()
+	h, err := history.Read(bytes.NewReader(t.lines("tape", "sha256:0")))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return h
 }

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -38,10 +37,7 @@ func TestAnObservedTokenThatComesBackIsADuplicate(t *testing.T) {
 			if c.effects {
 				tape.cover("effects:ticks", 75)
 			}
-			h, err := history.Read(bytes.NewReader(tape.lines("pods-observed-lease", digest(t, "pods-observed-lease"))))
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := tape.history(t)
 			if c.back {
 				edit(h, func(ev *history.Event) bool { return ev.Look != nil && ev.From > ns(60) }, func(ev *history.Event) { ev.Epoch = "e1" })
 			}

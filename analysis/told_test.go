@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -31,10 +30,7 @@ func TestWhatAWatchToldOfAnObservedLock(t *testing.T) {
 				Look: &history.Look{PTTL: -2, Prev: &told, Direct: c.direct, Released: c.direct}})
 		}
 		e, _ := load(t, "pods-observed-lease")
-		h, err := history.Read(bytes.NewReader(tape.lines("pods-observed-lease", digest(t, "pods-observed-lease"))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := tape.history(t)
 		edit(h, func(ev *history.Event) bool { return ev.Look != nil && ev.Epoch == "e2" }, func(ev *history.Event) {
 			ev.Look.Direct, ev.Look.Holder = c.direct, c.by
 		})

@@ -27,10 +27,11 @@ func (j *judging) unknown() []verdict.Unknown {
 				continue
 			}
 			lacks := ofRun
-			if why, _ := j.ix.Exp.Untold(lock, c.measure); why != "" {
+			of := experiments.Limit{SLO: &experiments.SLO{Lock: lock}, Lock: lock, Measure: c.measure, Part: c.part}
+			if why, _ := j.ix.Exp.Untold(lock, of.Figure()); why != "" {
 				lacks = []verdict.Missing{verdict.Lacking(verdict.MissingTeller, capital(why))}
 			} else if len(lacks) == 0 {
-				lacks = j.unwitnessed(&experiments.Limit{SLO: &experiments.SLO{Lock: lock}, Lock: lock, Measure: c.measure, Part: c.part})
+				lacks = j.unwitnessed(&of)
 			}
 			if len(lacks) > 0 {
 				all = append(all, verdict.Unknown{Lock: lock, Measure: c.measure, Missing: lacks[0]})

@@ -15,7 +15,7 @@ import (
 func TestUnwatchedNamesTheCause(t *testing.T) {
 	var one history.Event // as a reader of a file gives them, each in the memory of the last
 	gap := func(from, to int64, failed bool, why string) *history.Event {
-		one = history.Event{Kind: history.GapKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: facts.ProbeLeases, Why: why, Failed: failed}}
+		one = history.Event{Kind: history.GapKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: experiments.ProbeLeases, Why: why, Failed: failed}}
 		return &one
 	}
 	ix := &facts.Facts{Exp: &experiments.Experiment{}, Probes: map[string]*facts.Coverage{}}
@@ -31,11 +31,11 @@ func TestUnwatchedNamesTheCause(t *testing.T) {
 		{history.Span{From: 0, To: 2e9}, verdict.MissingFailedLooks, "its looks failed: connect: connection refused"},
 		{history.Span{From: 4e9, To: 6e9}, verdict.MissingLooks, "less busy machine"},
 	} {
-		if got := j.unwatched(facts.ProbeLeases, c.at); got.Code != c.code || !strings.Contains(got.Why+got.Next, c.want) {
+		if got := j.unwatched(experiments.ProbeLeases, c.at); got.Code != c.code || !strings.Contains(got.Why+got.Next, c.want) {
 			t.Errorf("%+v: %v", c.at, got)
 		}
 	}
-	if got := j.unwatched(facts.ProbeKeys, history.Span{To: 1}); got.Code != verdict.MissingLooks {
+	if got := j.unwatched(experiments.ProbeKeys, history.Span{To: 1}); got.Code != verdict.MissingLooks {
 		t.Errorf("a probe that never looked: %v", got)
 	}
 }
@@ -48,10 +48,10 @@ func TestLateLooksNameAToleranceThatSuffices(t *testing.T) {
 	ix.Exp.System.Effects = []experiments.Effects{{Name: "ends"}}
 	ix.Exp.System.Locks = []experiments.Lock{{Name: "leader"}}
 	good := func(from, to int64) {
-		ix.Watch(&history.Event{Kind: history.CoverageKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: facts.ProbeKeys, Samples: 1}})
+		ix.Watch(&history.Event{Kind: history.CoverageKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: experiments.ProbeKeys, Samples: 1}})
 	}
 	gap := func(from, to int64, failed bool) {
-		ix.Watch(&history.Event{Kind: history.GapKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: facts.ProbeKeys, Failed: failed, Why: "why"}})
+		ix.Watch(&history.Event{Kind: history.GapKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: experiments.ProbeKeys, Failed: failed, Why: "why"}})
 	}
 	good(0, 10e9)
 	gap(10e9, 10.06e9, false)
@@ -63,7 +63,7 @@ func TestLateLooksNameAToleranceThatSuffices(t *testing.T) {
 	j := &judging{ix: ix}
 	for ttl, want := range map[time.Duration]string{2 * time.Second: "Set probes.lock_keys.max_gap to 100ms (the longest delay was 76.864ms), or", 100 * time.Millisecond: "less busy machine, or probe less often"} {
 		ix.Exp.System.Locks[0].Policy.TTL = ttl
-		if got := j.unwatched(facts.ProbeKeys, history.Span{From: 10e9, To: 10.06e9}); !strings.Contains(got.Next, want) {
+		if got := j.unwatched(experiments.ProbeKeys, history.Span{From: 10e9, To: 10.06e9}); !strings.Contains(got.Next, want) {
 			t.Errorf("ttl %s: %q, want %q", ttl, got.Next, want)
 		}
 	}

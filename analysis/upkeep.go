@@ -31,13 +31,13 @@ func reasons(as []verdict.Abandonment) string {
 
 // abandoned is how often a lock was given up, whatever the reason.
 func abandoned(j *judging, l *experiments.Limit) figure {
-	g := j.giveups[l.Lock]
+	g := j.at[l.Lock].giveups
 	return figure{Value: facts.Tally{Lo: g.Raw, Hi: g.Raw}.Value(), n: g.Worked, evidence: g.Evidence, hints: hints{why: reasons(g.List)}}
 }
 
 // gaveUp counts the epochs that were given up too late, without need, or not at all.
 func gaveUp(j *judging, l *experiments.Limit) figure {
-	g := j.giveups[l.Lock]
+	g := j.at[l.Lock].giveups
 	t := map[string]facts.Tally{verdict.Missed: g.Missed, verdict.Late: g.Late, verdict.Needless: g.Needless}[l.Part]
 	saw := fmt.Sprintf("%s, with %s in jeopardy", figures.Plural(t.Lo, l.Part+" abandonment"), figures.Plural(g.Jeopardies.Lo, "epoch"))
 	return figure{Value: t.Value(), n: g.Jeopardies.Lo, evidence: g.Evidence, hints: hints{saw: saw, why: g.FirstOf(l.Part), next: j.advice().giveUp(l.Lock, l.Part)}}
@@ -64,7 +64,9 @@ func longest(of func(*facts.Facts, *facts.Epoch) (facts.Dur, bool)) func(*judgin
 // notYours is the share of "not yours" among the answers of one operation.
 func notYours(j *judging, l *experiments.Limit) figure {
 	o := j.ix.NotOwnedOf(l.Lock, l.Part)
-	f := figure{Value: facts.Value{Dur: facts.Dur{Lo: o.Ratio(), Hi: o.Ratio()}}, n: o.Answered, evidence: o.Evidence}
+	f := figure{n: o.Answered, evidence: o.Evidence}
+	f.Lo = scaled(verdict.UnitRatio, o.Ratio)
+	f.Hi = f.Lo
 	thing := map[string]string{facts.OpRenew: "renewal", facts.OpRelease: "release"}[l.Part]
 	f.saw = fmt.Sprintf("%s of %s were answered \"not yours\" (%s absent, %s other)", figures.Count(o.Absent+o.Other), figures.Plural(o.Answered, thing), figures.Count(o.Absent), figures.Count(o.Other))
 	if o.Own > 0 {
@@ -151,11 +153,14 @@ func refused(j *judging, l *experiments.Limit) figure {
 // owed is for how long keys stayed taken that nobody needed: the longest debt, the longest effective one, or all of them, or all waiting
 // for them.
 func owed(j *judging, l *experiments.Limit) figure {
-	ds := j.debts[l.Lock]
+	ds := j.at[l.Lock].debts
 	f := figure{n: ds.Ended, evidence: ds.Evidence(), hints: hints{saw: ds.Saw()}}
 	for i, d := range ds.List {
 		if i == 0 {
 			f.why, f.next = d.Text(), d.Advice()
+			if j.ix.Exp.Observed() {
+				f.next = "Let the service give the lock back when its job is done, and try again where that fails. A shorter ttl ends the debt sooner."
+			}
 		}
 		switch l.Part {
 		case "max":
@@ -173,8 +178,8 @@ func owed(j *judging, l *experiments.Limit) figure {
 
 // orphans counts grants that nobody learnt of and nobody gave back at once.
 func orphans(j *judging, l *experiments.Limit) figure {
-	ds := j.debts[l.Lock]
-	f := figure{Value: ds.Orphans.Value(), n: ds.Asked, lacks: fewJobs(j.dups[l.Lock].Finished, l.MinJobs)}
+	ds := j.at[l.Lock].debts
+	f := figure{Value: ds.Orphans.Value(), n: ds.Asked, lacks: fewJobs(j.at[l.Lock].dups.Finished, l.MinJobs)}
 	f.saw = fmt.Sprintf("%s in %s", figures.Plural(ds.Orphans.Lo, "orphan"), figures.Plural(ds.Asked, "acquire"))
 	for _, d := range ds.List {
 		if d.Cause != facts.CauseOrphan {
@@ -237,4 +242,21 @@ func (j *judging) rolledOut() []verdict.RollingRestart {
 		out = append(out, v)
 	}
 	return out
+}
+
+// keysVanished counts grants whose key ended before its lease, by nobody's release and no fault.
+func keysVanished(j *judging, l *experiments.Limit) figure {
+	t, evidence := j.ix.VanishedOf(l.Lock)
+	f := figure{Value: t.Value(), evidence: evidence, lacks: fewJobs(j.at[l.Lock].dups.Finished, l.MinJobs)}
+	for _, e := range j.ix.EpochsOf(l.Lock) {
+		if !e.Ghost && !e.Stranger {
+			f.n++
+		}
+	}
+	f.saw = t.Of(f.n, "grant", "lost its key before its lease was over", "may have lost its key before its lease was over")
+	f.closer = "Let the holder's acts be seen: what it does under the lock after its key has gone tells a loss from a release. Effects tell it that carry the token (map.token)."
+	if why, next := j.ix.Exp.Untold(l.Lock, l.Measure); why != "" { // a stored run may ask what is refused
+		f.unfit, f.next = capital(why), capital(next)
+	}
+	return f
 }

@@ -3,7 +3,7 @@ package analysis
 import (
 	"fmt"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -20,9 +20,7 @@ func drilled(says string, body func(*tape)) *tape {
 	t.offer(99.9, jobs(9), "j9", "r1.1")
 	t.grant(99.95, "r1.1", jobs(9), "a9", 90)
 	t.begin(99.952, "a9", "j9")
-	t.kill(100, "kill-holder#1", "random", "a9")
-	t.start(100.5, "r1.2")
-	t.fault(100.6, 100.6, history.FaultVerified, "kill-holder#1", "a9")
+	t.killAndReturn(100, "kill-holder#1", "random", "a9", "r1.2")
 	t.refuse(130, "r2.1", jobs(9), "a9")
 	t.job(165, 3, "r2.1", jobs(9), "b9", "j9", 91)
 	t.finale(170, 260, "r1.2", "r2.1", "r3.1")
@@ -158,7 +156,7 @@ func lostReplyUnseen() *tape {
 		t.job(75, 3, "r1.1", jobs(1), "a1", "j1", 12)
 	})
 	for i := range t.events {
-		if c := t.events[i].Coverage; c != nil && c.Probe == facts.ProbeKeys && t.events[i].From < ns(75) {
+		if c := t.events[i].Coverage; c != nil && c.Probe == experiments.ProbeKeys && t.events[i].From < ns(75) {
 			t.events[i].Kind = history.GapKind
 		}
 	}

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"bytes"
 	"slices"
 	"testing"
 	"time"
@@ -13,40 +12,10 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-// The point of the fence: the same pause, longer than the ttl, finishes a job twice where the resource does not compare fences, and
-// is a refused stale write where it does.
-func TestPauseLongerThanTheTTL(t *testing.T) {
-	for _, c := range []struct {
-		name                        string
-		verdict                     verdict.Verdict
-		duplicates, applied, refuse int
-	}{
-		{"pause-90s-unfenced", verdict.Fail, 1, 1, 0},
-		{"pause-90s-fenced", verdict.Pass, 0, 0, 1},
-	} {
-		j := Judge(load(t, c.name))
-		i := slices.IndexFunc(j.SLOs, func(r verdict.SLOResult) bool { return r.Measure == "duplicate_terminal_states" })
-		n := j.Counts
-		if r := j.SLOs[i]; r.Verdict != c.verdict || n.Duplicates != c.duplicates || n.StaleApplied != c.applied || n.StaleRefused != c.refuse {
-			t.Errorf("%s: %s, counts %+v", c.name, r.Verdict, n)
-		}
-	}
-	if d := Judge(load(t, "pause-90s-unfenced")).Duplicates[0]; d.Job != "j1" || !slices.Contains(d.Kinds, facts.DupStale) {
-		t.Errorf("the duplicate is %+v, want a stale one of j1", d)
-	}
-}
-
-// played indexes a tape under one lock.
+// played are the facts of a tape under one lock, which contradicts itself nowhere.
 func played(t *testing.T, l experiments.Lock, play func(*tape)) *Facts {
 	t.Helper()
-	tp := newTape("played")
-	tp.start(0.1, "r1.1", "r2.1")
-	play(tp)
-	h, err := history.Read(bytes.NewReader(tp.lines("played", "sha256:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ix := FactsOf(&experiments.Experiment{TimeScale: 1, System: experiments.System{Locks: []experiments.Lock{l}}}, h)
+	ix := told(t, l, play)
 	for _, f := range ix.Findings {
 		if f.Code != verdict.FindingRenewedAfterWork { // which is what some tapes are about
 			t.Fatal(f)
@@ -83,7 +52,7 @@ func TestBoundedWaits(t *testing.T) {
 		t.Errorf("waits are %v, want 0, 2 s and 6.2 s", wait.Values)
 	}
 	ds := ix.DebtsOf("l")
-	if len(ds.List) != 1 || ds.List[0].Cause != facts.CauseFailed {
+	if len(ds.List) != 1 || ds.List[0].Cause != "release_failed" {
 		t.Fatalf("debts are %+v", ds.List)
 	}
 	if d := ds.List[0]; d.Effective.Lo != ns(5.9) || d.Effective.Hi != ns(6.003) || d.Effective != d.Waiting {
@@ -142,17 +111,17 @@ func TestWhatIsNoDebt(t *testing.T) {
 		cause string
 	}{
 		{"ttl_hold runs out", lockcore.LoopTTLHold, func(tp *tape) { tp.skipRelease(1.7, "a", "ttl_hold"); tp.fence(6.9, "a", "expired", false) }, ""},
-		{"ttl_hold renewed after its work", lockcore.LoopTTLHold, func(tp *tape) { tp.renew(3, "a"); tp.renew(6, "a"); tp.fence(20, "a", "expired", false) }, facts.CauseRenewed},
+		{"ttl_hold renewed after its work", lockcore.LoopTTLHold, func(tp *tape) { tp.renew(3, "a"); tp.renew(6, "a"); tp.fence(20, "a", "expired", false) }, "renew_after_exit"},
 		{"renewed between ticks, released", lockcore.LoopRenewed, func(tp *tape) { tp.renew(3, "a"); tp.renew(5, "a"); tp.release(7, "a") }, ""},
 		{"renewed after its release failed", lockcore.LoopRenewed, func(tp *tape) {
 			tp.releaseLost(7, "a")
 			tp.renew(9.5, "a")
 			tp.fence(20, "a", "context", false)
-		}, facts.CauseRenewed},
+		}, "renew_after_exit"},
 		{"killed between ticks", lockcore.LoopRenewed, func(tp *tape) { tp.renew(3, "a"); tp.kill(4, "kill#1", "random", "a") }, ""},
 		{"explicit, released", lockcore.LoopExplicit, func(tp *tape) { tp.release(1.7, "a") }, ""},
 		{"explicit, killed before the release", lockcore.LoopExplicit, func(tp *tape) { tp.kill(1.65, "kill#1", "random", "a") }, ""},
-		{"explicit, killed long after a release that never came", lockcore.LoopExplicit, func(tp *tape) { tp.kill(5, "kill#1", "random", "a") }, facts.CauseFailed},
+		{"explicit, killed long after a release that never came", lockcore.LoopExplicit, func(tp *tape) { tp.kill(5, "kill#1", "random", "a") }, "release_failed"},
 	} {
 		ix := played(t, policy(c.mode), func(tp *tape) {
 			ticked(tp)

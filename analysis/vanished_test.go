@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -28,7 +27,7 @@ func TestPromisesOfVanishedKeys(t *testing.T) {
 			t.Errorf("%s: %+v", c.dir, r)
 		}
 		without(h, func(ev *history.Event) bool { // nobody looked at the keys
-			return ev.Coverage != nil && ev.Coverage.Probe == facts.ProbeKeys && !ev.Coverage.Final
+			return ev.Coverage != nil && ev.Coverage.Probe == experiments.ProbeKeys && !ev.Coverage.Final
 		})
 		if r := rowOf(t, Judge(e, h), "vanished"); r.Verdict == verdict.Pass {
 			t.Errorf("%s, without coverage: %+v", c.dir, r)

@@ -13,7 +13,6 @@ import (
 	"text/template"
 
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/calendar"
 )
 
 // CIOptions is what a step of a CI system is made for.
@@ -41,7 +40,7 @@ func (o *CIOptions) check(system string) error {
 		return fmt.Errorf("--schedule and --approve are for %s; %s has its own way to start and to ask", strings.Join(approving, ", "), system)
 	}
 	if o.Schedule != "" {
-		if err := calendar.CheckCron(o.Schedule); err != nil {
+		if err := CheckCron(o.Schedule); err != nil {
 			return err
 		}
 		if !cronOfAll.MatchString(o.Schedule) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/calendar"
 )
 
 // JobOptions say which drill a Job runs, and when. JobFor fills them from an experiment.
@@ -92,7 +91,7 @@ func Job(o JobOptions) ([][]byte, error) {
 // CronJob is a drill that runs by a schedule: a game day. One YAML document each: ConfigMap, PersistentVolumeClaim if one is made,
 // CronJob.
 func CronJob(o JobOptions) ([][]byte, error) {
-	if err := calendar.CheckCron(o.Schedule); err != nil {
+	if err := CheckCron(o.Schedule); err != nil {
 		return nil, fmt.Errorf("cronjob of %s: %w", o.Experiment, err)
 	}
 	docs, err := o.manifests()

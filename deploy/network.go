@@ -58,6 +58,12 @@ func NetworkFor(e *experiments.Experiment) (NetworkOptions, error) {
 	if a := e.Probes.Alerts; a != nil {
 		addresses = append(addresses, a.URL)
 	}
+	for i := range e.BlockedBy {
+		b := &e.BlockedBy[i]
+		if addresses = append(addresses, b.URL); b.PromQL != nil {
+			addresses = append(addresses, b.PromQL.URL)
+		}
+	}
 	o.Reach(addresses...)
 	return o, nil
 }

@@ -85,6 +85,9 @@ func (c *checker) alert(path string, s *SLO, expected bool) {
 		c.Check(path+".alert", "missing: the name of an alert")
 	}
 	switch {
+	case !s.Silent && c.faultless():
+		c.Check(path, "fires after a fault, and the file has none: add a fault, or say silent: true")
+		return
 	case !s.Silent && s.Within == 0:
 		c.Check(path, "alert %s fires how long after the fault at most? Say within", *s.Alert)
 	case !s.Silent:

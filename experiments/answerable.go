@@ -13,6 +13,7 @@ type told struct {
 	measure     string // as in a file
 	loops, jobs bool   // for which locks it is named as one that can be asked instead
 	lacks       teller
+	from        string // what tells it, in the words of the documents
 }
 
 // tellers are the measures of an observed system that something may tell, in the order in which refusals name them. All others only the
@@ -20,30 +21,36 @@ type told struct {
 // it does not know: nothing else says what can be asked of a system that is somebody's own.
 func tellers() []told {
 	return []told{
-		{"takeover", true, true, always},
-		{"rolling", false, false, always}, // whoever restarts replicas in turn knows
-		{"abandonments", true, true, bySignal},
-		{"duplicate_epochs", true, true, byTokens},
-		{"vanished", true, true, byKeys},
-		{"tick_gap", true, false, byEffects},
-		{"stranded", false, true, byEffects},
-		{"duplicate_terminal_states", false, true, byEveryEnd},
-		{"re_executed", false, true, byEveryEnd},
-		{"metric", true, true, always},
-		{"logs", true, true, always},
+		{"takeover", true, true, always, "the keys, to the next grant; with effects, to the successor's first one"},
+		{"rolling", false, false, always, "the keys, and a `rolling_restart`"}, // whoever restarts replicas in turn knows
+		{"abandonments", true, true, bySignal, "a counter or a log line (`abandoned_by` of the lock)"},
+		{"duplicate_epochs", true, true, byTokens, "the keys, where tokens are told: `holder: log` or `map.token`"},
+		{"vanished", true, true, byKeys, "the keys of a Redis or etcd; effects with `map.token` make it sure"},
+		{"held", true, true, byKeys, "the keys"},
+		{"overlap.effect", true, true, byWriters, "the keys, and effects with `map.token` or `map.replica`"},
+		{"stale_writes", true, true, byWriters, "the same"},
+		{"lock_debt.max", false, true, byEffects, "the keys, and effects: from the end of the job to the free key"},
+		{"lock_debt.total", false, true, byEffects, "the same"},
+		{"tick_gap", true, false, byEffects, "effects"},
+		{"stranded", false, true, byEffects, "effects"},
+		{"duplicate_terminal_states", false, true, byEveryEnd, "effects of a source that keeps every one; `map.op` or `map.token` tells a retry from a second end"},
+		{"re_executed", false, true, byEveryEnd, "the same"},
+		{"metric", true, true, always, "`probes.metrics`: a scrape or a query"},
+		{"logs", true, true, always, "`probes.logs`"},
 	}
 }
 
 const saysNothing = "an observed system does not tell lockdrill when it works, asks and gives up"
 
 // Untold is why nothing tells the measure of a lock, whatever a drill shows, and what would; "" where something may. measure is its name
-// in a file, such as lock_debt.
+// in a file, such as lock_debt; of overlap with its level, overlap.effect. A part that is told as its measure is, such as total of lock_debt,
+// may stand behind it.
 func (e *Experiment) Untold(lock, measure string) (why, next string) {
 	if !e.Observed() {
 		return e.unleased(lock, measure)
 	}
 	all := tellers()
-	at := slices.IndexFunc(all, func(t told) bool { return t.measure == measure })
+	at := slices.IndexFunc(all, func(t told) bool { return t.measure == measure || strings.HasPrefix(measure, t.measure+".") })
 	if at < 0 {
 		return saysNothing, e.canTell(lock)
 	}
@@ -92,6 +99,30 @@ func (e *Experiment) canTell(lock string) string {
 	return strings.Join(can[:len(can)-1], ", ") + " and " + can[len(can)-1] + " can"
 }
 
+// Rests says what the answer to a measure rests on: that a fault is fired, since it is counted from there, and that a fault strikes a
+// replica or the locks' store. A drill without a fault is a watch, in which what needs no fault is answered of the whole of it.
+func Rests(measure string) (onFault, onVictim bool) {
+	switch measure {
+	case "takeover", "tick_gap", "rolling", "alert":
+		return true, measure != "alert"
+	case "abandonment", "vanished", "held", "wait":
+		return false, false
+	}
+	return false, true
+}
+
+// unstruck says why no fault of the file can bring an answer to the measure about, and what would; "" where one may.
+func (e *Experiment) unstruck(measure string) (why, next string) {
+	onFault, onVictim := Rests(measure)
+	switch {
+	case len(e.Faults) == 0 && onFault:
+		return "it is counted from a fault, and the file has none", "add a fault, or leave the row out"
+	case len(e.Faults) > 0 && onVictim && !slices.ContainsFunc(e.Faults, func(f Fault) bool { return !f.Traits().Elsewhere }):
+		return "what the commands of " + e.Faults[0].ID + " strike is not known, so no fault is known to strike a holder", "say holder_of or replica in the hook"
+	}
+	return "", ""
+}
+
 func always(*Experiment, *Lock) (why, next string) { return "", "" }
 
 func bySignal(_ *Experiment, l *Lock) (why, next string) {
@@ -126,6 +157,20 @@ func byEffects(e *Experiment, l *Lock) (why, next string) {
 		return "", ""
 	}
 	return "nobody says where effects under lock " + l.Name + " are read (system.effects)", ""
+}
+
+// byWriters is of what effects tell that say who wrote them, each for itself.
+func byWriters(e *Experiment, l *Lock) (why, next string) {
+	if why, next = byEffects(e, l); why != "" {
+		return why, next
+	}
+	switch x := e.EffectsOf(l.Name); {
+	case x.LastOnly():
+		return "the " + x.Source() + " keeps the last state alone, so a write that came too late may be gone", "a stream, a table or a log that is appended to tells"
+	case x.Map.Token == "" && x.Map.Replica == "":
+		return "the effects under lock " + l.Name + " do not say who wrote them", "say which field does: map.token (the lock's value) or map.replica"
+	}
+	return "", ""
 }
 
 func byEveryEnd(e *Experiment, l *Lock) (why, next string) {

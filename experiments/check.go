@@ -56,7 +56,7 @@ func (c *checker) all() {
 	c.holders()
 	c.effects()
 	c.faults()
-	c.overlaps()
+	c.overlaps(c.order())
 	c.caps()
 	c.timing()
 	c.metrics()
@@ -231,7 +231,7 @@ func (c *checker) timing() {
 	}
 	for i := range e.Faults {
 		f, most := &e.Faults[i], figures.Spell(e.Limits.MaxRun)
-		start, lasts := vocab.Scaled(f.At, c.e.TimeScale), vocab.Scaled(f.For, c.e.TimeScale)
+		start, lasts := vocab.Scaled(c.e.Earliest(f), c.e.TimeScale), vocab.Scaled(f.For, c.e.TimeScale)
 		switch {
 		case e.Limits.MaxRun == 0: // has a problem of its own
 		case start >= e.Limits.MaxRun:

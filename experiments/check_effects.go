@@ -121,7 +121,8 @@ func (c *checker) mapped(path string, x *Effects, l *Lock) {
 	for _, f := range []struct {
 		name string
 		set  bool
-	}{{"job", m.Job != ""}, {"state", m.State != ""}, {"terminal", len(m.Terminal) > 0}, {"begin", len(m.Begin) > 0}, {"key", m.Key != ""}} {
+	}{{"job", m.Job != ""}, {"state", m.State != ""}, {"terminal", len(m.Terminal) > 0}, {"begin", len(m.Begin) > 0}, {"key", m.Key != ""},
+		{"due", m.Due != ""}, {"not_before", m.NotBefore != ""}} {
 		if f.set {
 			c.Check(path+".map."+f.name, "is of jobs; lock %s is a leader loop: each entry is a tick of it", l.Name)
 		}

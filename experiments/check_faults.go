@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/vocab"
@@ -30,6 +32,12 @@ func (c *checker) faults() {
 	}
 }
 
+// faultless reports a file that declares no fault: it is not that one was lost to another problem.
+func (c *checker) faultless() bool {
+	n := c.Node("faults")
+	return len(c.e.Faults) == 0 && !c.Invalid("faults") && (n == nil || n.Kind == yaml.SequenceNode)
+}
+
 // kindsIn are the kinds that the fault at path has, in the order of the table.
 func (c *checker) kindsIn(path string) []string {
 	return slices.DeleteFunc(fault.Kinds(), func(word string) bool {
@@ -50,6 +58,7 @@ func (c *checker) fault(path string, f *Fault) {
 		return
 	}
 	c.lasts(path, f)
+	c.several(section.path, f)
 	c.rolls(path+".repeat", f)
 	c.commands(section.path, f)
 	fault.Of(f.Spec).Check(section)
@@ -123,6 +132,25 @@ func (c *checker) rolls(path string, f *Fault) {
 	}
 	if !f.Repeat.Settled {
 		c.Check(path+".every", "a rolling restart goes on when all replicas are ready again: leave every out; pause waits for longer")
+	}
+}
+
+// several refuses a fault of more replicas than there are, and one that leaves no replica of somebody's own.
+func (c *checker) several(path string, f *Fault) {
+	aim, n := f.Aim(), c.e.System.Replicas
+	count := aim.Some.Count
+	if !f.Traits().Apart || !aim.Several() || c.Invalid(path) || n == 0 || c.Invalid("system.replicas") {
+		return
+	}
+	const lift = "say limits.last_replica: true if none is to be left"
+	switch {
+	case !c.e.Observed() && count > n:
+		c.Check(path+".count", "%d is over the %d replicas of the system", count, n)
+	case !c.e.Observed() || c.e.Limits.LastReplica:
+	case aim.All && aim.Pods == "":
+		c.Check(path+".all", "strikes the last replica that lives as well: say percent: 99, which leaves one, or "+lift)
+	case count >= n:
+		c.Check(path+".count", "%d is every one of the %d replicas of system.replicas: say fewer, or "+lift, count, n)
 	}
 }
 

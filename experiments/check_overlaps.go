@@ -12,8 +12,11 @@ import (
 
 // overlaps refuses faults that may be in effect together, unless the file allows that pair; two faults of the network on one way
 // it cannot allow.
-func (c *checker) overlaps() {
+func (c *checker) overlaps(ordered bool) {
 	allowed := c.allowed()
+	if !ordered {
+		return
+	}
 	for j := range c.e.Faults {
 		for i := range j {
 			a, b := &c.e.Faults[i], &c.e.Faults[j]
@@ -21,13 +24,13 @@ func (c *checker) overlaps() {
 				continue
 			}
 			wa, wb := c.window(a), c.window(b)
-			if !wa.meets(wb) {
+			if !wa.meets(wb) || c.e.behind(a, b) || c.e.behind(b, a) {
 				continue
 			}
 			if why := fault.Collide(a.Spec, b.Spec); why != "" {
-				c.Check(vocab.At("faults", j), "%s (%s) overlaps %s (%s): %s; move it", b.ID, wb, a.ID, wa, why)
-			} else if !slices.Contains(allowed, pair(a.ID, b.ID)) {
-				c.Check(vocab.At("faults", j), "%s (%s) overlaps %s (%s): move it, or say allow_overlap: [[%s, %s]]", b.ID, wb, a.ID, wa, a.ID, b.ID)
+				c.Check(vocab.At("faults", j), "%s (%s) overlaps %s (%s): %s; %s", b.ID, wb, a.ID, wa, why, c.help(a, b, true))
+			} else if !slices.Contains(allowed, pair(a.ID, b.ID)) && !together(a, b) {
+				c.Check(vocab.At("faults", j), "%s (%s) overlaps %s (%s): %s", b.ID, wb, a.ID, wa, c.help(a, b, false))
 			}
 		}
 	}
@@ -35,7 +38,12 @@ func (c *checker) overlaps() {
 
 // MayMeet reports whether the file allows two faults to be in effect together.
 func (e *Experiment) MayMeet(a, b *Fault) bool {
-	return slices.ContainsFunc(e.AllowOverlap, func(p [2]string) bool { return pair(p[0], p[1]) == pair(a.ID, b.ID) })
+	return together(a, b) || slices.ContainsFunc(e.AllowOverlap, func(p [2]string) bool { return pair(p[0], p[1]) == pair(a.ID, b.ID) })
+}
+
+// together reports that one of two faults says that it begins with the other, and so is in effect with it.
+func together(a, b *Fault) bool {
+	return slices.Contains(a.Together, b.ID) || slices.Contains(b.Together, a.ID)
 }
 
 func pair(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
@@ -63,6 +71,7 @@ func (c *checker) allowed() [][2]string {
 // window is when a fault may be in effect, after the steady state.
 type window struct {
 	from, to time.Duration
+	after    string // the fault that it begins after, by a delay; from is then the earliest
 }
 
 // open is the end of a window that only the run can know.
@@ -73,6 +82,9 @@ func (w window) meets(o window) bool {
 }
 
 func (w window) String() string {
+	if w.after != "" {
+		return "after " + w.after
+	}
 	switch w.to {
 	case w.from:
 		return "at " + figures.Spell(w.from)
@@ -84,8 +96,11 @@ func (w window) String() string {
 
 // window is open-ended for shots that wait for one another, and for bursts that end with their count.
 func (c *checker) window(f *Fault) window {
-	w := window{from: f.At, to: f.At + f.For}
-	switch {
+	from := c.e.Earliest(f)
+	w := window{from: from, to: from + f.For}
+	switch after, _ := c.e.Begin(f); {
+	case after != nil:
+		w.to, w.after = open, after.ID
 	case f.Repeat.Count > 1 && f.Repeat.Settled, f.Traits().Count > 0 && f.For == 0:
 		w.to = open
 	case f.Repeat.Count > 1:

@@ -107,6 +107,11 @@ func (c policyCheck) acquire(p *lockcore.Policy) {
 		if a.Budget > 0 || a.Backoff.Mode != "" {
 			c.wrong("acquire", "budget and backoff are for mode wait")
 		}
+		for name, given := range map[string]bool{"on_error": a.OnError != "", "last_try": a.LastTry != ""} {
+			if given {
+				c.wrong("acquire."+name, "is for mode wait: with mode try there is one try, whole, and its result is the answer")
+			}
+		}
 		return
 	}
 	if a.Budget == 0 {

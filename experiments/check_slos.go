@@ -25,7 +25,16 @@ func (c *checker) slo(path string, s *SLO) {
 		return
 	}
 	at := path + "." + s.Measure()
-	if why, next := c.e.Untold(s.Lock, s.Measure()); why != "" && !c.recorded {
+	for _, part := range s.parts() {
+		if why, next := c.e.Untold(s.Lock, dotted(s.Measure(), part)); why != "" && !c.recorded {
+			if s.Overlap != nil {
+				part = ""
+			}
+			c.Check(dotted(at, part), "cannot be answered: %s; %s", why, next)
+			return
+		}
+	}
+	if why, next := c.e.unstruck(s.Measure()); why != "" && !c.recorded && (len(c.e.Faults) > 0 || c.faultless()) {
 		c.Check(at, "cannot be answered: %s; %s", why, next)
 		return
 	}
@@ -139,6 +148,10 @@ func besides(low, high said) bool {
 
 // expectation checks a row that is counted for each shot of a fault.
 func (c *checker) expectation(path string, x *SLO) {
+	if c.faultless() {
+		c.Check(path, "is what a fault brings about, and the file has none: add a fault, or say it under slos")
+		return
+	}
 	c.slo(path, x)
 	if len(vocabulary.Given(x)) != 1 {
 		return
@@ -173,6 +186,22 @@ func (c *checker) faultNamed(path, name, which string) {
 	default:
 		c.Check(path+".fault", "no fault is called %s", vocab.UnknownWord(name, ids))
 	}
+}
+
+// parts are what somebody has to tell of the row's measure: the level of overlap, each figure of lock_debt; of others "", all of it.
+func (s *SLO) parts() (all []string) {
+	switch {
+	case s.Overlap != nil:
+		return []string{s.Overlap.Level}
+	case s.LockDebt != nil:
+		for _, f := range s.figures() {
+			all = append(all, f.name)
+		}
+	}
+	if len(all) == 0 {
+		all = []string{""}
+	}
+	return all
 }
 
 // subject is what the row is about.

@@ -89,11 +89,18 @@ func (c *checker) proxy() {
 		Broken: c.e.Proxy.Route != "" && (c.e.Redis.Cluster || c.e.Redis.Sentinel != nil)})
 }
 
-// calendar checks when a run may be in progress.
+// calendar checks when a run may be in progress, and what may keep it from starting.
 func (c *checker) calendar() {
 	for name, list := range map[string][]Window{"windows": c.e.Windows, "blackouts": c.e.Blackouts} {
 		for i := range list {
 			c.stretch(vocab.At(name, i), &list[i])
+		}
+	}
+	for i := range c.e.BlockedBy {
+		b, path := &c.e.BlockedBy[i], vocab.At("blocked_by", i)
+		given(c.File, path+".file", b.File)
+		if b.PromQL != nil && !c.Invalid(path+".promql") {
+			b.PromQL.check(c.File, path+".promql", b.PromQL.URL)
 		}
 	}
 }
@@ -110,12 +117,13 @@ func (c *checker) stretch(path string, w *Window) {
 // caps checks the limits against what the faults declare.
 func (c *checker) caps() {
 	e := c.e
-	if declared := e.declaredKills(); e.Limits.MaxKills > 0 && e.Limits.MaxKills < declared {
+	if declared := e.declaredKills(true); e.Limits.MaxKills > 0 && e.Limits.MaxKills < declared {
 		c.Check("limits.max_kills", "%d is under the %d kills that the faults declare", e.Limits.MaxKills, declared)
 	}
 	for i := range e.Faults {
-		if f := &e.Faults[i]; e.Limits.MaxTargets > 0 && f.everybody() && e.Limits.MaxTargets < e.System.Replicas {
-			c.Check("limits.max_targets", "%d is under the %d replicas that %s strikes", e.Limits.MaxTargets, e.System.Replicas, f.ID)
+		f := &e.Faults[i]
+		if n := f.Struck(e.System.Replicas); e.Limits.MaxTargets > 0 && !f.Traits().Kills && f.Aim().Some.Percent == 0 && n > 1 && e.Limits.MaxTargets < n {
+			c.Check("limits.max_targets", "%d is under the %d replicas that %s strikes", e.Limits.MaxTargets, n, f.ID)
 			break
 		}
 	}

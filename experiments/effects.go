@@ -55,6 +55,9 @@ type EffectMap struct {
 	Replica  string   // who wrote it, as the locks name their holders
 	Token    string   // the value of the lock under which it was written
 	Key      string   // the lock's key; left out: its key_prefix and the job
+
+	Due       string // instant from which on the job is owed: RFC 3339 with a zone, or Unix time in s, ms, us or ns
+	NotBefore string // instant before which nobody may take it, such as that of a next try; where both are there, the later counts
 }
 
 func (x *Effects) SetDefaults() {
@@ -145,7 +148,7 @@ func (m *EffectMap) Begins(state string) bool {
 // Columns are the columns that the map names.
 func (m *EffectMap) Columns() []string {
 	var all []string
-	for _, c := range []string{m.Job, m.State, m.Op, m.Fence, m.Replica, m.Token, m.Key} {
+	for _, c := range []string{m.Job, m.State, m.Op, m.Fence, m.Replica, m.Token, m.Key, m.Due, m.NotBefore} {
 		if c != "" && !slices.Contains(all, c) {
 			all = append(all, c)
 		}

@@ -32,13 +32,14 @@ type Experiment struct {
 	System       System           `rule:"required"`                 // what is drilled: replicas, locks, work
 	TimeScale    float64          `rule:"positive,max=1,default=1"` // multiplies the timings of locks, work, faults and SLOs; 1 is real time
 	SteadyState  SteadyState      // what must hold before the first fault
-	Faults       Faults           `rule:"required"` // the timeline: what is broken, and when; or what it is made from
+	Faults       Faults           // the timeline: what is broken, and when; or what it is made from; left out: nothing is broken, and the promises are watched
 	AllowOverlap [][2]string      // pairs of ids: faults that may be in effect together
 	Probes       Probes           // how evidence is gathered
 	AbortWhen    []AbortCondition `rule:"for=@embedded"` // conditions that end a run early; they are no promises
 	Limits       RunLimits        // caps that hold whatever the faults ask for
 	Windows      []Window         // a run may be in progress only within one of them; none: always
 	Blackouts    []Window         // a run may be in progress within none of them
+	BlockedBy    []Block          // each must be quiet before a run starts
 	SLOs         []SLO            `file:"slos" rule:"required,unless=system.policy_sheet"` // the promises
 	Expect       []SLO            `rule:"single"`                                          // what the faults must provoke for the drill to mean anything
 	Seed         int64            `rule:"min=1"`                                           // of every random choice; left out: chosen by the run
@@ -157,6 +158,12 @@ func (e *Experiment) Lock(name string) *Lock {
 	return nil
 }
 
+// Fenced reports whether the ledger compares fences for a lock: neither the lock nor its stream of jobs says otherwise.
+func (e *Experiment) Fenced(lock string) bool {
+	l, w := e.Lock(lock), e.WorkUnder(lock)
+	return (l == nil || !l.Unfenced) && (w == nil || w.Fenced)
+}
+
 // WorkUnder is the stream of jobs under a lock; nil = it has none.
 func (e *Experiment) WorkUnder(lock string) *Work {
 	for i := range e.System.Work {
@@ -202,11 +209,13 @@ type Lock struct {
 	KeyPrefix string // job locks
 	Lease     string // observed loops: name of the Lease object that is the lock, in the namespace of the pods, and Key is that name; "" = it is a key of the Redis
 	Policy    lockcore.Policy
+	Unfenced  bool // the ledger does not compare fences of what is written under the lock
 	// AbandonedBy is what tells how often an observed lock was given up, which nobody claims; nil = nothing does.
 	AbandonedBy *Signal
 
 	Place   Place    `file:"-"` // for messages
 	Assumed []string `file:"-"` // what the file leaves out of the policy, and what stands there instead
+	Beyond  []string `file:"-"` // what of the real lock its policy cannot say, a sentence each
 }
 
 // Signal is a count that others keep: exactly one of Metric and Log is set.
@@ -224,6 +233,15 @@ type Place struct {
 
 // Loop reports whether the lock is a leader loop.
 func (l *Lock) Loop() bool { return l.Policy.Loop != nil }
+
+// Describe says in words what the lock does, one sentence a line.
+func (l *Lock) Describe() []string {
+	lines := l.Policy.Describe()
+	if l.Unfenced {
+		lines = append(lines, "Fences are not compared: the resource takes a write of whoever has lost the lock.")
+	}
+	return lines
+}
 
 // Work is a stream of jobs under a job lock.
 type Work struct {
@@ -332,3 +350,21 @@ type Window struct {
 	To   string   `rule:"format=clock"`                      // "17:30"; one that is not after from is on the next day
 	Zone string   `rule:"required,format=zone"`              // as in the tz database, such as Europe/Berlin
 }
+
+// Block keeps a run from starting while it is not quiet. One that cannot be asked is not quiet.
+type Block struct {
+	_      struct{}    `rule:"one=file|url|promql"`
+	Name   string      `rule:"ident"` // what it is called where it keeps a run from starting
+	File   string      // a file, beside the experiment's: quiet while it is not there
+	URL    string      `file:"url" rule:"format=quiet"` // quiet while it answers with a status from 200 to 299
+	PromQL *BlockQuery `file:"promql"`                  // quiet while a query has no result, or 0
+}
+
+// BlockQuery is a query that a Prometheus server evaluates.
+type BlockQuery struct {
+	Query string `rule:"required"` // any PromQL, such as count(ALERTS{alertstate="firing"})
+	PromServer
+}
+
+// Says names the block for a person.
+func (b *Block) Says() string { return cmp.Or(b.Name, b.File, b.URL, "promql") }

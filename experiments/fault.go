@@ -9,11 +9,14 @@ import (
 
 // Fault is one fault of the timeline. In a file its kind stands as a section beside the other fields, and exactly one does.
 type Fault struct {
-	ID     string        `rule:"required,ident,unique"` // names the fault
-	At     time.Duration `scale:"yes"`                  // so long after the steady state
-	For    time.Duration `rule:"positive" scale:"yes"`  // how long it lasts; an instant has none, and a fault that would go on by itself needs one
-	Repeat Repeat        // how many shots the fault has, and when the next one is
-	Spec   fault.Spec    // of an experiment that Load returned: never nil
+	ID       string        `rule:"required,ident,unique"` // names the fault
+	At       time.Duration `scale:"yes"`                  // so long after the steady state
+	After    string        // id of another fault: this one begins when all shots of that have settled, in place of at
+	Delay    time.Duration `rule:"positive,for=after" scale:"yes"` // with after: so much later
+	Together []string      // ids of other faults: this one begins when they do, in place of at, and may be in effect with each of them
+	For      time.Duration `rule:"positive" scale:"yes"` // how long it lasts; an instant has none, and a fault that would go on by itself needs one
+	Repeat   Repeat        // how many shots the fault has, and when the next one is
+	Spec     fault.Spec    // of an experiment that Load returned: never nil
 }
 
 // Kind is the YAML name of the fault's kind; "" = it has none.
@@ -76,6 +79,18 @@ func (f *Fault) eachInTurn() bool { return f.Traits().Rolls && f.Traits().Kills 
 
 // everybody reports whether the fault strikes every replica.
 func (f *Fault) everybody() bool { return f.Aim().All || f.Net() && f.Aim() == fault.Aim{} }
+
+// Struck is how many replicas one shot strikes of so many, before limits allow fewer.
+func (f *Fault) Struck(replicas int) int {
+	some := f.Aim().Some
+	switch {
+	case f.everybody(), f.Traits().WholeNode:
+		return replicas
+	case some != (fault.Some{}):
+		return some.Of(replicas)
+	}
+	return 1
+}
 
 // Describe says what a fault of e does, for whoever plans it.
 func (e *Experiment) Describe(f *Fault) fault.Description {

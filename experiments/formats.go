@@ -41,6 +41,7 @@ var formats = map[string]vocab.Format{
 	"proxy":      written(notProxy),
 	"server":     written(notServer),
 	"address":    written(notAddress),
+	"quiet":      written(notQuiet),
 	"hostport":   written(notHostPort),
 	"selector":   func(_ *vocab.File, text, _ string) string { return noSamples(text) },
 	"clock":      func(_ *vocab.File, text, _ string) string { return noClock(text) },
@@ -137,6 +138,17 @@ func notAddress(text string) string {
 		return "user and password do not stand in a file: token_env names a variable with a bearer token"
 	case vocab.Redact(text) != text:
 		return "has what looks like a secret in it, and is written down with the run: token_env names a variable with a bearer token"
+	}
+	return ""
+}
+
+// notQuiet says why a text is no address that says whether all is quiet.
+func notQuiet(text string) string {
+	switch {
+	case vocab.Redact(text) != text:
+		return secretInside
+	case !isHTTP(text):
+		return "no address: write it like http://deploys.internal/quiet"
 	}
 	return ""
 }

@@ -186,6 +186,7 @@ type lockForm struct {
 	KeyPrefix string // what stands before a job's id; default: the profile's, or the lock's name and a colon
 	Lease     string // observed loops: the lock is the Lease object of this name; it has no key
 	overrides
+	Fenced      *bool            `rule:"for=@embedded"` // the ledger compares fences of what is written under the lock; left out: it does, or as the profile says. false here or under work: it does not
 	Policy      *lockcore.Policy // a complete policy of your own, instead of a profile's
 	AbandonedBy *Signal          `rule:"for=@observed"` // observed: what tells how often the lock was given up, which nobody claims
 }
@@ -206,6 +207,9 @@ type overrides struct {
 
 func (l *Lock) Spelling() any {
 	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, Lease: l.Lease, AbandonedBy: l.AbandonedBy}
+	if l.Unfenced {
+		f.Fenced = new(bool)
+	}
 	if l.Policy != (lockcore.Policy{}) {
 		f.Policy = &l.Policy
 	}
@@ -237,6 +241,9 @@ func (l *Lock) SetSpelling(f *vocab.File, path string, spelling any) {
 	case !l.expand(f, path, in):
 		return
 	}
+	if in.Fenced != nil {
+		l.Unfenced = !*in.Fenced
+	}
 	if l.Lease != "" {
 		l.nameLease(f, path, in)
 		return
@@ -261,7 +268,7 @@ func (l *Lock) expand(f *vocab.File, path string, in *lockForm) bool {
 		f.Add(path+".profile", f.Place(path+".profile"), "%s", err)
 		return false
 	}
-	l.Policy = base.Policy
+	l.Policy, l.Unfenced, l.Beyond = base.Policy, base.Unfenced, base.Beyond
 	if l.Key == "" {
 		l.Key = base.Key
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/vocab"
 )
@@ -20,6 +22,26 @@ type file struct {
 	APIVersion string `file:"apiVersion" rule:"required,words=lockdrill/v1"` // version of this file format
 	Kind       string `rule:"required,words=Experiment"`                     // what the file is
 	Experiment
+}
+
+// scheduleGone is said of the one kind of lockdrill/v1 that is not read any more.
+const scheduleGone = "lockdrill runs nothing by a schedule any more: lockdrill export cronjob FILE --schedule CRON does in a cluster, " +
+	"lockdrill export ci SYSTEM FILE --schedule CRON --approve ENV elsewhere; windows, blackouts and blocked_by stand in the experiment (docs/schedules.md)"
+
+// openFile reads a document. One of a kind that went has no other problem.
+func openFile(name string, data []byte) *vocab.File {
+	f := vocabulary.Open(name, data, false)
+	if f.Root == nil || f.Root.Kind != yaml.MappingNode {
+		return f
+	}
+	for i := 0; i < len(f.Root.Content); i += 2 {
+		if value := f.Root.Content[i+1]; f.Root.Content[i].Value == "kind" && value.Value == "Schedule" {
+			f.Add("kind", value, scheduleGone)
+			f.Root = nil
+			break
+		}
+	}
+	return f
 }
 
 // Load reads and checks an experiment file. A file that is not right gives Problems; one that cannot be read, another error.
@@ -53,7 +75,7 @@ func ParseRun(name string, data []byte) (*Experiment, error) { return parse(name
 
 func parse(name string, data []byte, values []string, recorded bool) (*Experiment, error) {
 	doc := file{}
-	f := vocabulary.Open(name, data, false)
+	f := openFile(name, data)
 	f.Override("--set", values)
 	if f.Root != nil {
 		f.Decode(&doc)
@@ -78,10 +100,15 @@ func Digest(data []byte) string {
 // fill derives the defaults that depend on other values.
 func fill(e *Experiment) {
 	if e.Limits.MaxKills == 0 {
-		e.Limits.MaxKills = 2 * e.declaredKills()
+		e.Limits.MaxKills = 2 * e.declaredKills(false)
 	}
 	if e.Kubernetes != nil || e.Observed() {
 		e.System.Restart = 0
+	}
+	if e.Observed() { // what they write to compares fences, or does not: a profile does not know
+		for i := range e.System.Locks {
+			e.System.Locks[i].Unfenced = false
+		}
 	}
 	if e.Kubernetes != nil && e.Observed() {
 		e.Kubernetes.Workers, e.Kubernetes.Grace = "", 0
@@ -93,12 +120,12 @@ func fill(e *Experiment) {
 		*looks = leaseLooks
 	}
 	for i := range e.Expect {
-		if x := &e.Expect[i]; x.Fault == "" {
+		if x := &e.Expect[i]; x.Fault == "" && len(e.Faults) > 0 {
 			x.Fault = e.Faults[0].ID
 		}
 	}
 	for _, s := range e.AlertRows() {
-		if s.Fault == "" && !s.Silent {
+		if s.Fault == "" && !s.Silent && len(e.Faults) > 0 {
 			s.Fault = e.Faults[0].ID
 		}
 		if s.ResolvesWithin == 0 && !s.Silent {
@@ -112,16 +139,17 @@ func fill(e *Experiment) {
 	}
 }
 
-// declaredKills is how many replicas the faults may end: all on one node where that is drained.
-func (e *Experiment) declaredKills() int {
+// declaredKills is how many replicas the faults may end: all on one node where that is drained. The least is without what limits may take
+// off a share.
+func (e *Experiment) declaredKills(least bool) int {
 	n := 0
 	for i := range e.Faults {
 		f := &e.Faults[i]
 		switch t := f.Traits(); {
-		case t.WholeNode:
-			n += f.Repeat.Count * e.System.Replicas
-		case t.Kills:
+		case t.Kills && least && f.Aim().Some.Percent > 0, f.eachInTurn():
 			n += f.Repeat.Count
+		case t.Kills, t.WholeNode:
+			n += f.Repeat.Count * f.Struck(e.System.Replicas)
 		}
 	}
 	return n

@@ -157,7 +157,7 @@ func (g generator) experiment() *Experiment {
 	if pods { // or processes, of somebody's own
 		g.onThisHost(e)
 	}
-	e.Limits.MaxKills, e.Limits.MaxTargets = max(1, 3*e.declaredKills()), pick(g, 0, e.System.Replicas)
+	e.Limits.MaxKills, e.Limits.MaxTargets = max(1, 3*e.declaredKills(false)), pick(g, 0, e.System.Replicas)
 	e.Limits.KillSwitch = pick(g, "", "/tmp/stop it")
 	return e
 }

@@ -224,6 +224,10 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 	case n > 1:
 		c.Check(path, "has more than one limit: an SLO has one of delta, rate and max")
 	}
+	at := slices.IndexFunc(c.e.Probes.Metrics, func(m Metric) bool { return m.Name == l.Name && m.Ask != "" })
+	if word, _ := l.Limit(); at >= 0 && word != "max" && !c.recorded {
+		c.Check(path+"."+word, "the %s goes up and down, and %s needs a counter: say max", c.e.Probes.Metrics[at].What(), word)
+	}
 	for _, b := range []*Bound[float64]{l.Delta, l.Rate, l.Max} {
 		if b == nil {
 			continue

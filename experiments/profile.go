@@ -18,14 +18,9 @@ type profileFile struct {
 	Description string
 	Key         string          // leader loops
 	KeyPrefix   string          // locks taken per job
+	Fenced      bool            `rule:"default=true"` // the ledger compares fences of what is written under the lock
 	Policy      lockcore.Policy `rule:"required"`
 	Beyond      []string        // what of the real lock a policy cannot say, a sentence each
-}
-
-// Beyond says what of the real lock the policy of a shipped profile cannot say, a sentence each; none where it says all.
-func Beyond(name string) ([]string, error) {
-	p, err := readProfile(name)
-	return p.Beyond, err
 }
 
 // Profile gives the lock that a shipped profile describes, without a name of its own.
@@ -34,7 +29,7 @@ func Profile(name string) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lock{Profile: name, Key: p.Key, KeyPrefix: p.KeyPrefix, Policy: p.Policy}, nil
+	return &Lock{Profile: name, Key: p.Key, KeyPrefix: p.KeyPrefix, Policy: p.Policy, Unfenced: !p.Fenced, Beyond: p.Beyond}, nil
 }
 
 func readProfile(name string) (p profileFile, err error) {

@@ -24,11 +24,11 @@ func TestProfiles(t *testing.T) {
 		"cordum/scheduler-job":        {"cordum:scheduler:job:", 60 * s, 20 * s, lockcore.LegacyCount, 3, lockcore.ReleaseBoundedRetry, 0, ""},
 		"cordum/workflow-run":         {"cordum:wf:run:lock:", 30 * s, 10 * s, lockcore.LegacyWarn, 0, lockcore.ReleaseSingle, 0, ""},
 		"cordum/approval":             {"cordum:approval:", 10 * s, 0, lockcore.LegacyWarn, 0, lockcore.ReleaseSingle, 0, ""},
-		"cordum/scheduler-reconciler": {"cordum:reconciler:default", 60 * s, 20 * s, lockcore.Standard, 0, lockcore.ReleaseNone, 30 * s, lockcore.LoopTTLHold},
-		"cordum/pending-replayer":     {"cordum:replayer:pending", 60 * s, 0, lockcore.Standard, 0, lockcore.ReleaseNone, 30 * s, lockcore.LoopTTLHold},
-		"cordum/workflow-reconciler":  {"cordum:workflow-engine:reconciler:default", 10 * s, 0, lockcore.Standard, 0, lockcore.ReleaseNone, 5 * s, lockcore.LoopTTLHold},
-		"cordum/delay-poller":         {"cordum:wf:delay:poller", 10 * s, 0, lockcore.Standard, 0, lockcore.ReleaseNone, 5 * s, lockcore.LoopTTLHold},
-		"cordum/snapshot-writer":      {"cordum:scheduler:snapshot:writer", 30 * s, 0, lockcore.Standard, 0, lockcore.ReleaseSingle, 5 * s, lockcore.LoopExplicit},
+		"cordum/scheduler-reconciler": {"cordum:reconciler:default", 60 * s, 20 * s, lockcore.LegacyWarn, 0, lockcore.ReleaseNone, 30 * s, lockcore.LoopTTLHold},
+		"cordum/pending-replayer":     {"cordum:replayer:pending", 60 * s, 0, lockcore.LegacyWarn, 0, lockcore.ReleaseNone, 30 * s, lockcore.LoopTTLHold},
+		"cordum/workflow-reconciler":  {"cordum:workflow-engine:reconciler:default", 10 * s, 0, lockcore.LegacyWarn, 0, lockcore.ReleaseNone, 5 * s, lockcore.LoopTTLHold},
+		"cordum/delay-poller":         {"cordum:wf:delay:poller", 10 * s, 0, lockcore.LegacyWarn, 0, lockcore.ReleaseNone, 5 * s, lockcore.LoopTTLHold},
+		"cordum/snapshot-writer":      {"cordum:scheduler:snapshot:writer", 30 * s, 0, lockcore.LegacyWarn, 0, lockcore.ReleaseSingle, 5 * s, lockcore.LoopExplicit},
 		"kubernetes/leader-election":  {"leader-election", 15 * s, 2 * s, lockcore.Standard, 0, lockcore.ReleaseNone, 3200 * time.Millisecond, lockcore.LoopRenewed},
 		"lockdrill/critical":          {"lockdrill:critical:", 30 * s, 10 * s, lockcore.Critical, 2, lockcore.ReleaseBoundedRetry, 0, ""},
 		"lockdrill/standard":          {"lockdrill:standard:", 30 * s, 10 * s, lockcore.Standard, 2, lockcore.ReleaseBoundedRetry, 0, ""},
@@ -53,6 +53,13 @@ func TestProfiles(t *testing.T) {
 		if l.Key+l.KeyPrefix != w.key || p.TTL != w.ttl || p.RenewEvery != w.renew || p.Class != w.class || p.MaxFailures != w.failures ||
 			p.Release.Mode != w.release || poll != w.poll || mode != w.loop || l.Profile != name {
 			t.Errorf("%s is %+v, want %+v", name, l, w)
+		}
+		published, loop := strings.HasPrefix(name, "cordum/"), p.Loop != nil
+		if (p.Acquire.Undo == lockcore.UndoNone) != published || l.Unfenced != (published && loop) || loop && (p.Loop.Effect == lockcore.EffectAfter) != published {
+			t.Errorf("%s is published: %t, and its policy is %+v, unfenced: %t", name, published, p, l.Unfenced)
+		}
+		if waits := name == "cordum/approval"; (p.Acquire.OnError == lockcore.OnErrorFail) != waits || (p.Acquire.LastTry == lockcore.LastTryWhole) != waits {
+			t.Errorf("%s acquires with %+v", name, p.Acquire)
 		}
 	}
 }

@@ -178,7 +178,8 @@ func (s *sheet) lock(f *vocab.File, e *Experiment, path string, key, n *yaml.Nod
 	}
 	s.adopt(f, lock, path, key)
 	e.System.Locks = append(e.System.Locks, Lock{
-		Name: key.Value, Key: loop.LockKey, Policy: loop.policy(), Place: Place{File: s.Name, Line: key.Line, Column: key.Column},
+		Name: key.Value, Key: loop.LockKey, Policy: loop.policy(), Unfenced: true, Beyond: publishedLoop().Beyond,
+		Place: Place{File: s.Name, Line: key.Line, Column: key.Column},
 	})
 	for i := range e.SLOs {
 		if e.SLOs[i].Lock == key.Value && e.SLOs[i].Takeover != nil {
@@ -258,13 +259,22 @@ func killEach(file *vocab.File, e *Experiment, s *sheet, names []string) {
 	}
 }
 
+// publishedLoop is a shipped profile of a loop that a sheet describes: what it says beyond its policy is true of each.
+func publishedLoop() *Lock {
+	l, err := Profile("cordum/pending-replayer")
+	if err != nil {
+		panic(err) // embedded
+	}
+	return l
+}
+
 // policy is the loop's, with what the sheet leaves open as in the published profiles.
 func (l *sheetLoop) policy() lockcore.Policy {
 	p := lockcore.Policy{
-		TTL: l.LockTTL, RenewEvery: l.RenewEvery, Class: lockcore.Standard, OpTimeout: sheetOpTimeout,
+		TTL: l.LockTTL, RenewEvery: l.RenewEvery, Class: lockcore.LegacyWarn, OpTimeout: sheetOpTimeout,
 		Release: lockcore.Release{Mode: lockcore.ReleaseNone},
-		Acquire: lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: sheetOpTimeout},
-		Loop:    &lockcore.Loop{Poll: l.PollInterval, Mode: lockcore.LoopMode(l.ReleaseMode), Tick: min(sheetMaxTick, l.PollInterval/10)},
+		Acquire: lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: sheetOpTimeout, Undo: lockcore.UndoNone},
+		Loop:    &lockcore.Loop{Poll: l.PollInterval, Mode: lockcore.LoopMode(l.ReleaseMode), Tick: min(sheetMaxTick, l.PollInterval/10), Effect: lockcore.EffectAfter},
 	}
 	if p.Loop.Mode == lockcore.LoopExplicit {
 		p.Release = lockcore.Release{Mode: lockcore.ReleaseSingle, Timeout: sheetOpTimeout}

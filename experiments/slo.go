@@ -29,6 +29,7 @@ type SLO struct {
 	OrphanAcquires          *CountLimit           // acquires that took effect and that nobody used
 	ForeignReleases         *CountLimit           // releases of a key that had been granted to another
 	ForeignRenewals         *CountLimit           // renewals of a key that had been granted to another
+	StaleWrites             *CountLimit           // writes that took effect after one of a later holder
 	DuplicateEpochs         *CountLimit           // grants whose token had been granted before
 	Vanished                *CountLimit           // keys that ended before their lease did, though nobody gave them back
 	LossToFence             *Bound[time.Duration] // how long a holder relied on a key that had been taken from it

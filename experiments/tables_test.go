@@ -11,8 +11,8 @@ import (
 )
 
 // marks enclose what the declarations give of a document: <!-- fields: system.work[] --> is the table of that section, and
-// <!-- faults --> the one of all kinds of faults.
-var marks = regexp.MustCompile(`(?s)(<!-- (fields|faults)(?:: (\S+))? -->\n)(.*?)(<!-- end -->)`)
+// <!-- faults --> the one of all kinds of faults, <!-- sources --> that of what tells the measures of an observed system.
+var marks = regexp.MustCompile(`(?s)(<!-- (fields|faults|sources)(?:: (\S+))? -->\n)(.*?)(<!-- end -->)`)
 
 // The tables of the documents are those of the declarations, and no section of a file is without one. Read the diff after -update.
 func TestTablesOfTheDocuments(t *testing.T) {
@@ -23,7 +23,7 @@ func TestTablesOfTheDocuments(t *testing.T) {
 	tables["file"] = tables[""]
 	delete(tables, "")
 	shown := map[string]bool{}
-	for _, name := range []string{"../docs/experiment-file.md", "../docs/faults.md"} {
+	for _, name := range []string{"../docs/experiment-file.md", "../docs/faults.md", "../docs/your-service.md"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -33,6 +33,10 @@ func TestTablesOfTheDocuments(t *testing.T) {
 			if m[2] == "faults" {
 				shown[m[2]] = true
 				return m[1] + kindsTable() + m[5]
+			}
+			if m[2] == "sources" {
+				shown[m[2]] = true
+				return m[1] + sourcesTable() + m[5]
 			}
 			table, is := tables[m[3]]
 			if !is || shown[m[3]] {
@@ -54,9 +58,24 @@ func TestTablesOfTheDocuments(t *testing.T) {
 			t.Errorf("the fields of %s are in no document: write <!-- fields: %s --> and <!-- end --> where they belong", path, path)
 		}
 	}
-	if !shown["faults"] {
-		t.Error("no document has the table of faults")
+	if !shown["faults"] || !shown["sources"] {
+		t.Error("no document has the table of faults, or that of sources")
 	}
+}
+
+// sourcesTable is the table of the measures of an observed system.
+func sourcesTable() string {
+	var b strings.Builder
+	b.WriteString("| promise | loops | jobs | told by |\n|---|---|---|---|\n")
+	for _, t := range tellers() {
+		word := map[bool]string{true: "yes"}
+		name := strings.Replace("`"+t.measure+"`", "overlap.effect", "overlap: {level: effect}", 1)
+		if t.measure == "rolling" {
+			t.loops = true
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, word[t.loops], word[t.jobs], t.from)
+	}
+	return b.String()
 }
 
 // kindsTable is the table of all kinds of faults.

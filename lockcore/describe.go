@@ -4,7 +4,9 @@ import "fmt"
 
 // Describe says in words what a policy does, one sentence a line: the same that its YAML says.
 func (p Policy) Describe() []string {
-	out := []string{fmt.Sprintf("The lease is %s.", Seconds(p.TTL)), p.describeAcquire(), p.describeRenewal(), p.describeClass()}
+	out := []string{fmt.Sprintf("The lease is %s.", Seconds(p.TTL)), p.describeAcquire()}
+	out = append(out, p.describeUnanswered()...)
+	out = append(out, p.describeRenewal(), p.describeClass())
 	if p.Drift > 0 || p.StopBudget > 0 {
 		out = append(out, fmt.Sprintf("Each success is relied on for the lease less %s of clock drift; %s of that is kept for the work to stop.", Seconds(p.Drift), Seconds(p.StopBudget)))
 	}
@@ -30,6 +32,21 @@ func (p Policy) describeAcquire() string {
 	}
 	return fmt.Sprintf("It is asked for %s, and no later than the holder's lease ends, each try for at most %s; after %s the answer is busy.",
 		pause, Seconds(a.Timeout), Seconds(a.Budget))
+}
+
+// describeUnanswered says what differs from an acquire that gives back what it may have got, and goes on for its whole budget.
+func (p Policy) describeUnanswered() (out []string) {
+	a := p.Acquire
+	if a.Undo == UndoNone {
+		out = append(out, fmt.Sprintf("An acquire without an answer is not given back: its key may stay taken for %s.", Seconds(p.TTL)))
+	}
+	if a.Mode == AcquireWait && a.OnError == OnErrorFail {
+		out = append(out, "A try that fails is the answer, and the wait is over.")
+	}
+	if a.Mode == AcquireWait && a.LastTry == LastTryWhole {
+		out = append(out, fmt.Sprintf("The last try has its whole %s, so that the answer may take up to %s.", Seconds(a.Timeout), Seconds(a.Budget+a.Timeout)))
+	}
+	return out
 }
 
 func (p Policy) describeRenewal() string {
@@ -96,6 +113,9 @@ func (p Policy) describeLoop() string {
 		what = "the key is kept and renewed until its holder dies or loses it"
 	case p.RenewEvery > 0:
 		what += ", and renewed only while a tick runs"
+	}
+	if p.Loop.Effect == EffectAfter {
+		what += ". A tick writes its effect when its work is done"
 	}
 	return fmt.Sprintf("A leader loop: every %s whoever gets the key does a tick of about %s; afterwards %s.", Seconds(p.Loop.Poll), Seconds(p.Loop.Tick), what)
 }

@@ -70,7 +70,36 @@ type Acquire struct {
 	Timeout time.Duration `json:"timeout" rule:"required,positive" scale:"yes"` // of one try
 	Budget  time.Duration `json:"budget" rule:"positive" scale:"yes"`           // wait: give up after so long
 	Backoff Backoff       `json:"backoff"`                                      // wait: the pause between tries
+	Undo    UndoMode      `json:"undo" rule:"words=tried|none"`                 // whether an acquire without an answer is given back (tried, the default), or its key left to the TTL (none)
+	OnError OnError       `json:"on_error" rule:"words=again|fail"`             // wait: whether a try that fails is followed by the next one (again, the default), or is the answer (fail)
+	LastTry LastTry       `json:"last_try" rule:"words=cut|whole"`              // wait: whether a try ends with the budget (cut, the default), or has its whole timeout (whole)
 }
+
+// UndoMode says what becomes of an acquire that may have taken effect unseen: tried (it is given back, with a few calls), or none (the
+// key stays until its TTL).
+type UndoMode string
+
+const (
+	UndoTried UndoMode = "tried"
+	UndoNone  UndoMode = "none"
+)
+
+// OnError says what a bounded wait makes of a try that fails, or has no answer: again (it goes on), or fail (that is its answer).
+type OnError string
+
+const (
+	OnErrorAgain OnError = "again"
+	OnErrorFail  OnError = "fail"
+)
+
+// LastTry says how long a try of a bounded wait may take: cut (until the end of the budget), or whole (its own timeout: it only begins
+// within the budget).
+type LastTry string
+
+const (
+	LastTryCut   LastTry = "cut"
+	LastTryWhole LastTry = "whole"
+)
 
 // AcquireMode is try (once) or wait (until the budget is spent).
 type AcquireMode string
@@ -104,7 +133,16 @@ type Loop struct {
 	Jitter float64       `json:"jitter" rule:"max=1"`                                  // share of poll by which it varies
 	Mode   LoopMode      `json:"mode" rule:"required,words=ttl_hold|renewed|explicit"` // after a tick: ttl_hold leaves the lock to its TTL, renewed keeps it, explicit releases it
 	Tick   time.Duration `json:"tick" scale:"yes"`                                     // length of one tick's work
+	Effect LoopEffect    `json:"effect" rule:"words=before|after"`                     // whether a tick's effect is written before its work (the default) or after it
 }
+
+// LoopEffect says when a tick writes its effect: before its work, where the lock was just taken or looked at, or after it.
+type LoopEffect string
+
+const (
+	EffectBefore LoopEffect = "before"
+	EffectAfter  LoopEffect = "after"
+)
 
 // LoopMode says what happens to the lock after a tick.
 type LoopMode string

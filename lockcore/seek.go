@@ -24,7 +24,7 @@ func (m *Machine) acquire(now Instant) {
 		return
 	}
 	deadline := now.Mono + m.p.Acquire.Timeout
-	if m.p.Acquire.Mode == AcquireWait {
+	if m.p.Acquire.Mode == AcquireWait && m.p.Acquire.LastTry != LastTryWhole {
 		deadline = min(deadline, m.budget)
 	}
 	if deadline <= now.Mono { // a late timer: a paused process woke up past its budget
@@ -46,13 +46,26 @@ func (m *Machine) acquireReply(now Instant, in Input) {
 	switch {
 	case in.Result == OK:
 		m.granted(now, in)
-	case in.Result == Unknown:
+	case in.Result == Unknown && m.p.Acquire.Undo != UndoNone:
+		if m.failsOn(in.Result) {
+			m.refuse(Unknown)
+		}
 		m.giveBack(now, Unknown)
+	case m.told && in.Result == Unknown: // what it may have taken stays
+		m.finish(Unknown)
 	case m.told:
 		m.finish(Cancelled)
+	case m.failsOn(in.Result):
+		m.refuse(in.Result)
+		m.finish(in.Result)
 	default:
 		m.again(now, in)
 	}
+}
+
+// failsOn reports that a bounded wait takes a try's result for its answer, and does not go on.
+func (m *Machine) failsOn(r Result) bool {
+	return (r == Unknown || r == Failed) && m.p.Acquire.Mode == AcquireWait && m.p.Acquire.OnError == OnErrorFail
 }
 
 // granted takes the lock, unless the caller has gone or the reply came too late to begin anything.
@@ -132,7 +145,7 @@ func (m *Machine) again(now Instant, in Input) {
 	case m.p.Acquire.Mode == AcquireTry:
 		m.refuse(in.Result)
 		m.finish(in.Result)
-	case now.Mono+pause >= m.budget:
+	case now.Mono >= m.budget, now.Mono+pause >= m.budget && m.p.Acquire.LastTry != LastTryWhole:
 		m.refuse(Held)
 		m.finish(Held)
 	default:

@@ -234,6 +234,12 @@ func setPolicy(t *testing.T, p *lockcore.Policy, word string) {
 			t.Fatal(err)
 		}
 		*n = v
+	case name == "undo":
+		p.Acquire.Undo = lockcore.UndoMode(value)
+	case name == "on_error":
+		p.Acquire.OnError = lockcore.OnError(value)
+	case name == "last_try":
+		p.Acquire.LastTry = lockcore.LastTry(value)
 	case name == "class":
 		p.Class = lockcore.Class(value)
 	case name == "acquire":

@@ -69,6 +69,9 @@ func (v *problems) release(r Release) {
 
 func (v *problems) acquire(a Acquire) {
 	v.positive("Acquire.Timeout", a.Timeout)
+	v.require(slices.Contains([]UndoMode{"", UndoTried, UndoNone}, a.Undo), "Acquire.Undo", "is %q", a.Undo)
+	v.require(slices.Contains([]OnError{"", OnErrorAgain, OnErrorFail}, a.OnError), "Acquire.OnError", "is %q", a.OnError)
+	v.require(slices.Contains([]LastTry{"", LastTryCut, LastTryWhole}, a.LastTry), "Acquire.LastTry", "is %q", a.LastTry)
 	switch a.Mode {
 	case AcquireTry:
 		return
@@ -93,4 +96,5 @@ func (v *problems) loop(l Loop) {
 	v.share("Loop.Jitter", l.Jitter)
 	v.notNegative("Loop.Tick", l.Tick)
 	v.require(slices.Contains([]LoopMode{LoopTTLHold, LoopExplicit, LoopRenewed}, l.Mode), "Loop.Mode", "is %q", l.Mode)
+	v.require(slices.Contains([]LoopEffect{"", EffectBefore, EffectAfter}, l.Effect), "Loop.Effect", "is %q", l.Effect)
 }

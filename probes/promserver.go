@@ -235,15 +235,21 @@ func Instant(ctx context.Context, query string, o PromServer) (all []float64, er
 		return nil, err
 	}
 	samples := []struct{ Value [2]json.RawMessage }{{}}
-	if data.ResultType == "vector" {
+	switch {
+	case len(data.Result) == 0 || string(data.Result) == "null":
+		return nil, fmt.Errorf("%w: it gives no result, which is not an empty one", ErrQuery)
+	case data.ResultType == "vector":
 		err = json.Unmarshal(data.Result, &samples)
-	} else {
+	default:
 		err = json.Unmarshal(data.Result, &samples[0].Value)
 	}
 	for _, x := range samples {
 		v, ok := valueOf(x.Value[1])
-		if !ok || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		switch {
+		case !ok || err != nil:
 			return nil, errors.Join(fmt.Errorf("%w: it gives a %s, and a number, or numbers, are wanted", ErrQuery, data.ResultType), err)
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			return nil, fmt.Errorf("the query gives %g, which is no number to go by", v)
 		}
 		all = append(all, v)
 	}

@@ -25,7 +25,9 @@ func rulesBroken(j *verdict.Judgement) (list []ruleBroken) {
 		if i < 0 {
 			i, list = len(list), append(list, ruleBroken{first: l})
 		}
-		list[i].replicas = append(list[i].replicas, l.Replica)
+		if l.Replica != "" {
+			list[i].replicas = append(list[i].replicas, l.Replica)
+		}
 	}
 	return list
 }

@@ -24,7 +24,11 @@ func Plan(pl *forecast.Plan) *doc.Document {
 	add := func(id, title string, blocks ...doc.Block) {
 		d.Sections = append(d.Sections, doc.Section{ID: id, Title: title, Blocks: blocks})
 	}
-	add("timeline", "Timeline, from the steady state on, in the times of the file", blocksFor(pl.Timeline, planned)...)
+	timeline := blocksFor(pl.Timeline, planned)
+	if len(timeline) == 0 {
+		timeline = []doc.Block{{Text: "The file has no fault: the promises are watched."}}
+	}
+	add("timeline", "Timeline, from the steady state on, in the times of the file", timeline...)
 	add("together", "May be in effect together", doc.Block{List: textsOf(pl.Overlaps, func(pair [2]string) string { return pair[0] + " and " + pair[1] })})
 	if pl.LockCalls == history.CallsSingle {
 		add("operations", "Lock operations", doc.Block{Text: "Each operation is sent by itself: a proxy makes single ones fail, or the store takes no batches. Other drills on Redis send them in batches. " +
@@ -44,6 +48,7 @@ func Plan(pl *forecast.Plan) *doc.Document {
 	})...)
 	add("checks", "Checks, in the numbers of the file (lockdrill explain L1 ... L12)", doc.Block{Table: plannedChecks(pl)})
 	d.Sections = append(d.Sections, lockSums(pl.LockSums, pl.Rehearsed))
+	add("beyond", "Not as the real lock, which these policies cannot say", doc.Block{List: textsOf(pl.Beyond, func(b forecast.PlannedBeyond) string { return strings.Join(b.Locks, ", ") + ": " + b.What })})
 	add("trials", "Trials that a promised percentile needs", doc.Block{Items: itemsOf(pl.Quantiles, plannedQuantile)})
 	add("expected", fmt.Sprintf("Expected of the faults, in %s", figures.Plural(pl.Rehearsed, "simulated run")), doc.Block{Items: itemsOf(pl.Expected, func(x forecast.RehearsedExpectation) doc.Item {
 		return plannedExpectation(&x, pl.Rehearsed)
@@ -122,7 +127,14 @@ func planned(f forecast.PlannedFault) doc.Block {
 	case f.Shots > 1:
 		what = append(what, fmt.Sprintf("%d shots, each when the last has settled", f.Shots))
 	}
-	return doc.Block{Heading: fmt.Sprintf("at %s  %s  %s", secs(f.At), f.ID, strings.Join(what, ", ")),
+	begins := "at " + secs(f.At)
+	if f.After != "" {
+		begins = "after " + f.After
+		if f.Delay > 0 {
+			begins += " and " + secs(f.Delay)
+		}
+	}
+	return doc.Block{Heading: fmt.Sprintf("%s  %s  %s", begins, f.ID, strings.Join(what, ", ")),
 		Items: []doc.Item{doc.Of("strikes", f.Whom), {Label: "now", Texts: f.Now}, doc.Of("does", f.Does), doc.Of("confirmed", f.Confirmed), doc.Of("undone", f.Undone)}}
 }
 

@@ -10,14 +10,8 @@ import (
 
 // What a server gives are pages of the same kind as the reports, with links to its other pages.
 
-type (
-	// Link is a link at the top of a page.
-	Link = doc.Link
-	// Form changes something at the server.
-	Form = doc.Form
-	// Field of a form.
-	Field = doc.Field
-)
+// Link is a link at the top of a page.
+type Link = doc.Link
 
 // Page is a page of a server.
 type Page struct {
@@ -29,8 +23,7 @@ type Page struct {
 	Sections  []Section
 	Note      string // below all
 	Site      []Link // its other pages
-	Script    string // address of its script, of the same origin; "" = none
-	Refresh   int    // seconds after which a reader without script gets it anew; 0 = never
+	Refresh   int    // seconds after which a browser gets it anew; 0 = never
 }
 
 // Section answers one question.
@@ -45,7 +38,6 @@ type Block struct {
 	Muted string // text of lesser weight
 	Table *Table
 	Code  string
-	Form  *Form
 }
 
 // Table has a cell for each column in each row.
@@ -71,11 +63,11 @@ func (p *Page) Write(w io.Writer) error { return Write(w, p.document()) }
 // document is the page in the words of all reports.
 func (p *Page) document() *doc.Document {
 	d := &doc.Document{Word: doc.Word{Text: p.Word, Tone: doc.Tone(p.Class)}, Title: p.Title, Tally: p.Tally, Lead: p.Sentences, Foot: p.Note, Styles: timeline.Styles(),
-		Site: &doc.Site{Links: p.Site, Script: p.Script, Refresh: p.Refresh}}
+		Site: &doc.Site{Links: p.Site, Refresh: p.Refresh}}
 	for _, s := range p.Sections {
 		section := doc.Section{ID: s.ID, Title: s.Title}
 		for _, b := range s.Blocks {
-			made := doc.Block{Text: b.Text, Table: b.Table.made(), Code: b.Code, Form: b.Form}
+			made := doc.Block{Text: b.Text, Table: b.Table.made(), Code: b.Code}
 			if b.Muted != "" {
 				made.Text, made.Quiet = b.Muted, true
 			}
@@ -117,8 +109,8 @@ func VerdictCell(name string) Cell {
 // TimeCell is a start time to the minute.
 func TimeCell(started string) Cell { return Cell{Text: startOf(started), Num: true} }
 
-// SitePolicy is the policy for browsers of the pages that a server gives, with script or without.
-func SitePolicy(script bool) string { return doc.Policy(timeline.Styles(), script) }
+// SitePolicy is the policy for browsers of the pages that a server gives.
+func SitePolicy() string { return doc.Policy(timeline.Styles()) }
 
 // SiteRun is the report of a run as a server gives it.
 func SiteRun(w io.Writer, r Run, site []Link) error {

@@ -63,7 +63,9 @@ func (s *Story) next(e *history.Event) (who, what string) {
 	}
 	switch {
 	case e.Kind == history.FaultIntent && seen(e.Fault).Traits().Kills:
-		s.doomed[e.Fault.Victim] = true
+		for _, v := range append(e.Fault.Victims, e.Fault.Victim) {
+			s.doomed[v] = true
+		}
 	case e.Kind == history.RunAbort, e.Kind == history.RunPhase && e.Phase.Name == history.PhaseFinal:
 		s.closing = true
 	}

@@ -21,7 +21,7 @@ func Sweep(s *sweep.Document, value func(float64) string) *doc.Document {
 	if s.Live {
 		d.Labels = []string{"live"}
 	} else {
-		d.Labels = []string{"REHEARSED"}
+		d.Labels = []string{"REHEARSAL"}
 		d.Lead = append(d.Lead, fmt.Sprintf("Each step is %s in virtual time: it says nothing about a live system.", figures.Plural(s.Seeds, "seed")))
 	}
 	g := &doc.Table{Label: "The steps", Columns: doc.Columns(s.Dial, "outcome", "nearest to its limit")}

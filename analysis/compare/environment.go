@@ -16,7 +16,7 @@ func indifferent(path string) bool {
 	if strings.HasPrefix(path, "system.locks.") && strings.HasSuffix(path, ".profile") { // its values stand beside it
 		return true
 	}
-	for _, p := range []string{"name", "description", "seed", "slos", "allow_overlap", "abort_when", "limits", "windows", "blackouts", "probes.lock_keys", "probes.ledger",
+	for _, p := range []string{"name", "description", "seed", "slos", "allow_overlap", "abort_when", "limits", "windows", "blackouts", "blocked_by", "probes.lock_keys", "probes.ledger",
 		"redis.username_env", "redis.password_env", "redis.ca", "redis.allow", "proxy.url",
 		"ledger.username_env", "ledger.password_env", "ledger.ca", "kubernetes.context", "probes.leases", "probes.logs"} {
 		if path == p || strings.HasPrefix(path, p+".") {

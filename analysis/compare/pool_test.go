@@ -101,3 +101,55 @@ func TestPool(t *testing.T) {
 		})
 	}
 }
+
+// A profile that has come to mean something else is another environment: the resolved files of before and after say so, and a pool that
+// spans them is refused with that reason.
+func TestAPoolDoesNotSpanTwoMeaningsOfAProfile(t *testing.T) {
+	const file = `apiVersion: lockdrill/v1
+kind: Experiment
+name: loop
+system:
+  mode: embedded
+  replicas: 3
+  locks:
+    - {name: job, key: "cordum:wf:delay:poller", profile: cordum/delay-poller%s}
+steady_state: {for: 1s, timeout: 30s}
+faults:
+  - {id: kill, at: 11s, kill: {holder_of: job}}
+slos:
+  - {lock: job, takeover: {max: 15s}}
+`
+	before := `, policy: {ttl: 10s, renew_every: 0s, class: standard, op_timeout: 2s, release: {mode: none}, acquire: {mode: try, timeout: 2s}, loop: {poll: 5s, mode: ttl_hold, tick: 500ms}}`
+	runs := nights(12, 6)
+	for i, r := range runs {
+		policy := ""
+		if i < 5 {
+			policy = before
+		}
+		e, err := experiments.Parse("loop.yaml", fmt.Appendf(nil, file, policy))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Environment = nil
+		for _, s := range experiments.Settings(e) {
+			if !indifferent(s.Path) {
+				r.Environment = append(r.Environment, s)
+			}
+		}
+	}
+	p := Pool(runs, PoolOptions{CompareOptions: usual, Start: "label release=1.4"})
+	said := strings.Join(p.Reasons, "\n")
+	for _, want := range []string{
+		"system.locks.job.policy.class: standard in 00, legacy_warn in 05",
+		"system.locks.job.policy.acquire.undo: (not set) in 00, none in 05",
+		"system.locks.job.policy.loop.effect: (not set) in 00, after in 05",
+		"system.locks.job.fenced: (not set) in 00, false in 05",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the reasons do not say %q:\n%s", want, said)
+		}
+	}
+	if p.Verdict != "refused" {
+		t.Errorf("the pool is %s, not refused", p.Verdict)
+	}
+}

@@ -14,8 +14,8 @@ import (
 // seriesAbandoned is the instrument that counts what abandon events claim, at the same place and by other means.
 const seriesAbandoned = "lockcore_abandoned_total"
 
-// SeriesOverrun is the same question where the policy lets work go on: no event says that alone.
-const SeriesOverrun = "lockcore_renew_budget_exceeded_total"
+// seriesOverrun is the same question where the policy lets work go on: no event says that alone.
+const seriesOverrun = "lockcore_renew_budget_exceeded_total"
 
 // ScrapeSlack is how long after an abandonment's stamp its counter may still be one short: stamp, counter and line are taken
 // within one step of the client.
@@ -63,7 +63,7 @@ func (ix *Facts) counterpart(m *experiments.Metric) func(Raised) bool {
 // Raisers gives the events of which each may have raised a metric of the replicas by one, so that they bound what nobody scraped; nil
 // where the history has none.
 func (ix *Facts) Raisers(m *experiments.Metric) func(Raised) bool {
-	if m.Series == SeriesOverrun && m.Scrape == experiments.ScrapeReplicas {
+	if m.Series == seriesOverrun && m.Scrape == experiments.ScrapeReplicas {
 		return func(r Raised) bool { return r.kind == history.UnownedEnter || r.kind == history.RenewReturn }
 	}
 	return ix.counterpart(m)

@@ -3,6 +3,7 @@ package facts
 import (
 	"fmt"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -12,25 +13,10 @@ const (
 	OpRelease = "release"
 )
 
-// notOwned is what one operation of a lock was answered.
-type notOwned struct {
-	Answered, Absent, Other int
-	Own                     int // "not yours" after a release of one's own: not counted
-	Evidence                []int64
-}
-
-// Ratio of "not yours" among the answers, in billionths.
-func (o notOwned) Ratio() int64 {
-	if o.Answered == 0 {
-		return 0
-	}
-	return int64(o.Absent+o.Other) * 1e9 / int64(o.Answered)
-}
-
 // NotOwnedOf counts the answers to renewals or releases. Calls that nobody answered say nothing, and an undo is no release: it
 // asks whether there was a grant at all.
-func (ix *Facts) NotOwnedOf(lock, op string) notOwned {
-	var o notOwned
+func (ix *Facts) NotOwnedOf(lock, op string) verdict.NotOwned {
+	o := verdict.NotOwned{Lock: lock, Op: op}
 	for _, e := range ix.EpochsOf(lock) {
 		calls := e.Renewals
 		if op == OpRelease {
@@ -41,14 +27,19 @@ func (ix *Facts) NotOwnedOf(lock, op string) notOwned {
 		}
 		for _, c := range calls {
 			if !ix.takenDown(c.Sent.From) {
-				o.count(e, c)
+				answer(&o, e, c)
 			}
 		}
 	}
+	if o.Answered > 0 {
+		o.Ratio = float64(int64(o.Absent+o.Other)*1e9/int64(o.Answered)) / 1e9
+	}
+	o.Evidence = Cite(o.Evidence...)
 	return o
 }
 
-func (o *notOwned) count(e *Epoch, c *Call) {
+// answer counts what c of e was answered. "Not yours" after a release of one's own is told apart.
+func answer(o *verdict.NotOwned, e *Epoch, c *Call) {
 	switch {
 	case c.Outcome == history.OK:
 		o.Answered++

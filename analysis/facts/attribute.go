@@ -228,13 +228,13 @@ func (ix *Facts) foreignEnd(k *Key, t *Trial) (x history.Span, n int64) {
 	switch {
 	case x.To != Open:
 		x.From = min(x.From, doubt)
-		t.End = EndEffect
+		t.End = endEffect
 		return x, n
 	case doubt != Open && t.Next != nil:
-		t.End, t.After = EndGrant, t.Next
+		t.End, t.After = endGrant, t.Next
 		return t.grant, t.Next.N
 	}
-	t.End = EndEffect
+	t.End = endEffect
 	return history.Span{To: Open}, 0
 }
 
@@ -353,7 +353,7 @@ func (ix *Facts) Rests(rows []verdict.SLOResult) {
 		switch m := r.Question.Measure; {
 		case r.Question.LiveOnly(), m == "abandonments": // those of an observed system are a signal's
 			r.Rests = verdict.RestsOnSignals
-		case ix.Ledgered[r.Lock] && m == "takeover", m == "tick_gap", m == "duplicate_terminal_states", m == "re_executed", m == "stranded":
+		case ix.Ledgered[r.Lock] && m == "takeover", m == "tick_gap", m == "duplicate_terminal_states", m == "re_executed", m == "stranded", m == "overlap", m == "stale_writes", m == "lock_debt":
 			r.Rests = verdict.RestsOnEffects
 		default:
 			r.Rests = verdict.RestsOnKeys

@@ -109,7 +109,7 @@ func (ix *Facts) renewedAfterWork(k *Key) {
 		}
 		o, _ := ix.doneWith(e)
 		done := max(o.start.To, e.Belief.End.To)
-		if o.cause != CauseRenewed || done == Open {
+		if o.cause != causeRenewed || done == Open {
 			continue
 		}
 		n := 0
@@ -228,7 +228,7 @@ func (ix *Facts) without(k *Key, s shows, h history.Span, c *Call, absent bool) 
 	if s.last != s.first && h.From <= s.last.From && s.last.To <= h.To {
 		n++
 	}
-	p := ix.Probes[ProbeKeys]
+	p := ix.Probes[probeKeys]
 	w, ok := h.Intersect(history.Span{From: s.first.From, To: s.last.To})
 	if n >= 2 || p == nil || !ok {
 		return n
@@ -275,7 +275,7 @@ func (c *Coverage) looks(w history.Span) int {
 // exorcise takes the ghosts out of what the store's own order of grants is known from.
 func (ix *Facts) exorcise(k *Key, e *Epoch) {
 	e.Ghost = true
-	e.Lease = lease{Expires: e.Granted, Freed: history.At(e.Granted.From), LastSeen: e.Granted.From, lost: true}
+	e.Lease = lease{Expires: e.Granted, Freed: history.At(e.Granted.From), lastSeen: e.Granted.From, lost: true}
 	ix.findAs(verdict.FindingGhost, "key "+k.Name+": "+e.Replica+" claims to have held epoch "+e.ID+", but the probe never saw it: the key showed another token, or none", e.N)
 	k.Doubt(verdict.Lacking(verdict.MissingGrant, k.Name, e.ID, e.Replica))
 }

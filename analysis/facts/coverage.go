@@ -12,16 +12,15 @@ import (
 
 // Names of the probes in coverage events.
 const (
-	ProbeKeys   = experiments.ProbeKeys
+	probeKeys   = experiments.ProbeKeys
 	ProbeLedger = "ledger"
-	ProbeLeases = experiments.ProbeLeases
+	probeLeases = experiments.ProbeLeases
 	ProbeLogs   = "logs"
 )
 
 // Coverage is how well a probe watched.
 type Coverage struct {
-	Good    []history.Span
-	windows []window // good, as they were recorded
+	windows []window // in which it watched, as they were recorded
 	Gaps    []history.Span
 	failed  []failedLooks
 	Partial []failedLooks  // gaps in which answers came, and said that they lack something
@@ -30,7 +29,6 @@ type Coverage struct {
 	largest int64
 	Read    int64 // when the last good look was sent, at the earliest
 	Final   *history.Span
-	finalN  int64
 	cost    *verdict.WatchCost // nil = it does not say
 }
 
@@ -80,7 +78,6 @@ func (ix *Facts) Watch(ev *history.Event) {
 		c.largest = max(c.largest, ev.Width())
 		return
 	}
-	c.Good = append(c.Good, ev.Span)
 	sent := ev.From // of a single look
 	if ev.Coverage.Largest > 0 {
 		sent = max(sent, ev.To-ev.Coverage.Largest)
@@ -91,7 +88,7 @@ func (ix *Facts) Watch(ev *history.Event) {
 	c.largest = max(c.largest, ev.Coverage.Largest)
 	if ev.Coverage.Final {
 		span := ev.Span
-		c.Final, c.finalN = &span, ev.N
+		c.Final = &span
 		if ev.Coverage.Observer != nil {
 			c.cost = costOf(ev.Coverage.Observer)
 		}
@@ -114,20 +111,39 @@ func (ix *Facts) monitored(ev *history.Event) {
 
 // MaxGap is the longest stretch without a look that the experiment tolerates of the probe.
 func (ix *Facts) MaxGap(probe string) int64 {
-	switch {
-	case probe == ProbeKeys:
-		return int64(ix.Exp.Probes.LockKeys.MaxGap)
-	case probe == ProbeLeases:
-		return int64(ix.Exp.Probes.Leases.MaxGap)
-	case probe == ProbeLogs && ix.Exp.Probes.Logs != nil:
-		return int64(ix.Exp.Probes.Logs.MaxGap)
+	p := &ix.Exp.Probes
+	switch i := ix.sourceOf(probe); {
+	case probe == probeKeys:
+		return int64(p.LockKeys.MaxGap)
+	case probe == probeLeases:
+		return int64(p.Leases.MaxGap)
+	case probe == ProbeLogs && p.Logs != nil:
+		return int64(p.Logs.MaxGap)
+	case i >= 0:
+		return int64(ix.Exp.System.Effects[i].MaxGap)
 	}
-	for i := range ix.Exp.System.Effects {
-		if x := &ix.Exp.System.Effects[i]; probe == x.Probe() {
-			return int64(x.MaxGap)
-		}
+	return int64(p.Ledger.MaxGap)
+}
+
+// GapField is where the experiment says MaxGap.
+func (ix *Facts) GapField(probe string) string {
+	if i := ix.sourceOf(probe); i >= 0 {
+		return fmt.Sprintf("system.effects[%d].max_gap", i)
 	}
-	return int64(ix.Exp.Probes.Ledger.MaxGap)
+	return "probes." + probe + ".max_gap"
+}
+
+// sourceOf is the place of the source of effects that the probe reads; -1 where it reads none.
+func (ix *Facts) sourceOf(probe string) int {
+	return slices.IndexFunc(ix.Exp.System.Effects, func(x experiments.Effects) bool { return probe == x.Probe() })
+}
+
+// Since is when the probe began to watch.
+func (c *Coverage) Since() int64 {
+	if len(c.windows) == 0 {
+		return Open
+	}
+	return c.windows[0].From
 }
 
 // NeverLooked reports a probe none of whose looks came to anything, and of which one says why: what it did not see may have been there.
@@ -162,8 +178,8 @@ func (c *Coverage) Blinds(w history.Span, tolerate int64) []history.Span {
 		return []history.Span{w}
 	}
 	out := only(c.Gaps, func(g history.Span) bool { return g.Width() > tolerate && g.From < w.To && g.To > w.From })
-	good := slices.Clone(c.Good)
-	slices.SortFunc(good, func(a, b history.Span) int { return cmp.Compare(a.From, b.From) })
+	good := slices.Clone(c.windows)
+	slices.SortFunc(good, func(a, b window) int { return cmp.Compare(a.From, b.From) })
 	at := w.From
 	for _, s := range good {
 		if s.From > w.To {
@@ -202,7 +218,7 @@ func (ix *Facts) watched(probe string, t int64) int64 {
 // Summaries of the probes, in a fixed order.
 func (ix *Facts) Summaries() []verdict.ProbeSummary {
 	out := []verdict.ProbeSummary{}
-	watched := []string{ProbeKeys, ProbeLedger}
+	watched := []string{probeKeys, ProbeLedger}
 	if ix.Exp.Observed() {
 		watched = ix.witnesses()
 	}
@@ -229,14 +245,4 @@ func (ix *Facts) Summaries() []verdict.ProbeSummary {
 		out = append(out, p)
 	}
 	return out
-}
-
-// GapField is where the experiment says MaxGap.
-func (ix *Facts) GapField(probe string) string {
-	for i := range ix.Exp.System.Effects {
-		if probe == ix.Exp.System.Effects[i].Probe() {
-			return fmt.Sprintf("system.effects[%d].max_gap", i)
-		}
-	}
-	return "probes." + probe + ".max_gap"
 }

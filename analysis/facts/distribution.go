@@ -13,10 +13,10 @@ const (
 
 // Distribution is how long the holds, or the waits, of the jobs of one class were.
 type Distribution struct {
-	Measure, lock, Class string
-	Values               []Value
-	Ns                   []int64 // held: the event of each value's grant
-	Cut                  int     // holds that ended with their holder's death: how long they would have been is not known
+	Measure, Class string
+	Values         []Value
+	Ns             []int64 // held: the event of each value's grant
+	Cut            int     // holds that ended with their holder's death: how long they would have been is not known
 }
 
 // DistributionsOf gives the holds and, for locks of jobs, the waits of the lock, by class in the order of their appearance.
@@ -28,7 +28,7 @@ func (ix *Facts) DistributionsOf(lock string) []*Distribution {
 				return d
 			}
 		}
-		out = append(out, &Distribution{Measure: measure, lock: lock, Class: class})
+		out = append(out, &Distribution{Measure: measure, Class: class})
 		return out[len(out)-1]
 	}
 	for _, k := range ix.KeysOf(lock) {
@@ -54,15 +54,36 @@ func (ix *Facts) DistributionsOf(lock string) []*Distribution {
 
 // hold adds the time for which e's holder relied on the lock.
 func (d *Distribution) hold(ix *Facts, e *Epoch) {
+	death, dead := ix.Deaths[e.Replica]
+	if ix.Exp.Observed() {
+		d.keep(ix, e, dead && death.Span.From <= e.Lease.Freed.To)
+		return
+	}
 	if e.Belief == nil {
 		return
 	}
-	death, dead := ix.Deaths[e.Replica]
 	if dead && e.Belief.End == death.Span || e.Belief.End.To == Open || ix.takenDown(e.Belief.End.From) {
 		d.Cut++
 		return
 	}
 	d.Values = append(d.Values, Value{Dur: between(e.Belief.Start, e.Belief.End)})
+	d.Ns = append(d.Ns, e.N)
+}
+
+// keep adds the time for which the key was e's, by the looks at it: of an observed system nobody says for how long he relied on it.
+func (d *Distribution) keep(ix *Facts, e *Epoch, died bool) {
+	switch {
+	case e.Rank == 0 || e.Ghost || e.Stranger:
+		return
+	case died || e.Lease.Freed.To == Open || ix.takenDown(e.Lease.Freed.From):
+		d.Cut++
+		return
+	}
+	held := between(e.Granted, e.Lease.Freed)
+	if len(e.Looks) > 0 && e.Looks[0].prev.From == never { // since before anybody looked
+		held.Hi = Open
+	}
+	d.Values = append(d.Values, Value{Dur: held})
 	d.Ns = append(d.Ns, e.N)
 }
 

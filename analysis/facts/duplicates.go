@@ -12,8 +12,8 @@ import (
 
 // Kinds of duplicate terminal states.
 const (
-	DupStale        = "stale"        // a writer's lease had surely ended, and another held the key by then or later
-	DupRepeated     = "repeated"     // each writer surely held the key
+	dupStale        = "stale"        // a writer's lease had surely ended, and another held the key by then or later
+	dupRepeated     = "repeated"     // each writer surely held the key
 	dupUnattributed = "unattributed" // neither is known
 	dupConflicting  = "conflicting"  // a flag: another state than the first
 )
@@ -39,9 +39,9 @@ func (ix *Facts) duplicate(j *job) verdict.Duplicate {
 		}
 		switch {
 		case stale:
-			addKind(&d, DupStale)
+			addKind(&d, dupStale)
 		case held:
-			addKind(&d, DupRepeated)
+			addKind(&d, dupRepeated)
 		default:
 			addKind(&d, dupUnattributed)
 		}
@@ -99,9 +99,9 @@ func (ix *Facts) writeOf(f *effect) verdict.TerminalWrite {
 // DuplicateAdvice is what would have kept the duplicate away, and is not there yet.
 func (ix *Facts) DuplicateAdvice(d *verdict.Duplicate) string {
 	const refuse = "let the resource refuse a second terminal state"
-	stale, work := slices.Contains(d.Kinds, DupStale), ix.Exp.WorkUnder(d.Lock)
+	stale, work := slices.Contains(d.Kinds, dupStale), ix.Exp.WorkUnder(d.Lock)
 	switch {
-	case stale && work != nil && !work.Fenced:
+	case stale && work != nil && !ix.Exp.Fenced(d.Lock):
 		return "Let the resource compare fences (fenced: true), so that a superseded holder cannot write."
 	case stale && work != nil:
 		return "The fence did not refuse the late write. Mint a higher fence for each grant, and let the resource refuse equal ones of another holder."

@@ -15,11 +15,11 @@ func TestAdviceAgainstADuplicateIsNotThereYet(t *testing.T) {
 		fenced, look, strict bool
 		next                 string
 	}{
-		{DupStale, false, false, false, "(fenced: true)"},
-		{DupStale, true, false, false, "Mint a higher fence"},
-		{DupRepeated, true, false, false, "(look: true)"},
-		{DupRepeated, true, true, false, "(strict: true)"},
-		{DupRepeated, true, true, true, "check its comparison"},
+		{dupStale, false, false, false, "(fenced: true)"},
+		{dupStale, true, false, false, "Mint a higher fence"},
+		{dupRepeated, true, false, false, "(look: true)"},
+		{dupRepeated, true, true, false, "(strict: true)"},
+		{dupRepeated, true, true, true, "check its comparison"},
 	} {
 		ix := &Facts{Exp: &experiments.Experiment{}}
 		ix.Exp.System.Work = []experiments.Work{{Lock: "job", Fenced: c.fenced, Look: c.look, Strict: c.strict}}

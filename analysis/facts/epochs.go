@@ -35,8 +35,6 @@ type Epoch struct {
 	Rank     int          // place in the key's order of grants, 1 is the first; 0 = not surely granted
 	Stranger bool         // a token that a fault of ours put there, or a roll-back of the store
 	looked   bool         // observed: a look showed it
-	// rolledBack: it came back with an older state of the store.
-	rolledBack bool
 	// unexplained: looks showed its token, and nobody claims to have been granted it.
 	unexplained bool
 	Ghost       bool // its holder claims it, and looks show that the key never carried it

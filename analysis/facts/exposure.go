@@ -111,7 +111,7 @@ func (ix *Facts) goneBefore(s *Shot, e *Epoch) bool {
 		if o.Does.FailsOver { // the standby may know of an older end
 			return !slices.ContainsFunc(e.Renewals, func(c *Call) bool { return c.Outcome == history.OK && c.Span.From > o.Applied.To })
 		}
-		return e.Lease.LastSeen <= o.Applied.To
+		return e.Lease.lastSeen <= o.Applied.To
 	}
 	seen := func(l *keyState) bool {
 		return l.epoch != e.ID && l.First.From >= e.Granted.To && l.First.To <= s.Applied.From
@@ -319,10 +319,15 @@ func (ix *Facts) nothingOwed(s *Shot, e *Epoch) bool {
 	return !k.Loop && len(k.Jobs) > 0 && !slices.ContainsFunc(k.Jobs, func(j *job) bool { return !j.finished(s, e) })
 }
 
+// took reports that the shot was meant for the incarnation, or for several of which it is one, that ask for nothing any more.
+func (s *Shot) took(incarnation string) bool {
+	return incarnation == s.Victim || s.Does.Kills && slices.Contains(s.victims, incarnation)
+}
+
 // demand is the first attempt of another incarnation that the fault could have kept waiting.
 func (ix *Facts) demand(k *Key, s *Shot, e *Epoch) (history.Span, bool) {
 	for _, c := range k.Attempts {
-		if c.Source != s.Victim && c.Source != e.Replica && c.Span.To >= s.Applied.From {
+		if !s.took(c.Source) && c.Source != e.Replica && c.Span.To >= s.Applied.From {
 			return c.Sent, true
 		}
 	}
@@ -406,6 +411,6 @@ func (ix *Facts) wanted(s *Shot, e *Epoch) bool {
 		until = max(until, e.Belief.End.To)
 	}
 	return slices.ContainsFunc(ix.Keys[e.Key].Attempts, func(c *Call) bool {
-		return c.Source != e.Replica && c.Source != s.Victim && c.Span.To >= max(s.Applied.From, e.Granted.From) && c.Sent.From <= until
+		return c.Source != e.Replica && !s.took(c.Source) && c.Span.To >= max(s.Applied.From, e.Granted.From) && c.Sent.From <= until
 	})
 }

@@ -22,10 +22,10 @@ import (
 type Facts struct {
 	file       *experiments.Experiment // as loaded
 	Exp        *experiments.Experiment // scaled
-	Head       history.Header
+	head       history.Header
 	Torn       string
 	Cal        history.Calibration
-	Env        *history.Environment
+	env        *history.Environment
 	standby    bool           // the experiment has a fault that makes one the store
 	ownCalls   bool           // the replicas are lockdrill's own, and say what they ask for
 	prediction *history.Event // what rehearsals gave before the drill; nil = none recorded
@@ -56,12 +56,12 @@ type Facts struct {
 	late     []lateStretch // in their order
 	Lines    signals.Lines
 
-	told     history.Numbers // streams of events, while they are read
-	Unread   map[string]Unread
-	Ledgered map[string]bool // locks of which the ledger has entries
-	asked    map[string]bool // locks of which an acquire was announced
-	idsLate  map[string]bool // locks whose epochs have ids of the store that are known only with the grant
-	claimed  map[string]bool // locks whose acquires somebody claims: without, no demand cannot be told from no witness
+	told     history.Numbers  // streams of events, while they are read
+	Unread   map[string]int64 // records that nobody could read, by the probe of their source: each may say anything about its time
+	Ledgered map[string]bool  // locks of which the ledger has entries
+	asked    map[string]bool  // locks of which an acquire was announced
+	idsLate  map[string]bool  // locks whose epochs have ids of the store that are known only with the grant
+	claimed  map[string]bool  // locks whose acquires somebody claims: without, no demand cannot be told from no witness
 
 	vanishings map[*Epoch]vanishing        // grants whose keys ended before their leases did
 	beliefs    map[string][]*history.Event // by lock: what replicas of somebody's own say of whether they lead
@@ -121,11 +121,11 @@ type wait struct {
 // its line that is no event.
 func Read(file, scaled *experiments.Experiment, h history.Source) (*Facts, error) {
 	ix := &Facts{
-		file: file, Exp: scaled, Head: h.Header(),
+		file: file, Exp: scaled, head: h.Header(),
 		Keys: map[string]*Key{}, byLock: map[string][]*Key{}, jobs: map[string]*job{}, Epochs: map[string][]*Epoch{},
 		writes: map[opKey]*claim{}, Deaths: map[string]death{}, LastWord: map[string]int64{}, Pauses: map[string][]Pause{},
 		Ready: map[string]int64{}, heard: map[string]bool{}, Called: map[string]string{}, Probes: map[string]*Coverage{}, Samples: signals.Samples{},
-		Ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, told: history.Numbers{}, Unread: map[string]Unread{}, vanishings: map[*Epoch]vanishing{}, beliefs: map[string][]*history.Event{}, Phases: map[string]*history.Event{},
+		Ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, told: history.Numbers{}, Unread: map[string]int64{}, vanishings: map[*Epoch]vanishing{}, beliefs: map[string][]*history.Event{}, Phases: map[string]*history.Event{},
 	}
 	ix.standby = slices.ContainsFunc(scaled.Faults, func(f experiments.Fault) bool { return f.Traits().FailsOver })
 	ix.ownCalls = scaled.LockCalls() != "" && scaled.Kubernetes == nil
@@ -146,7 +146,7 @@ func (ix *Facts) read(h history.Source) error {
 		if err != nil {
 			return err
 		}
-		if ix.Head.Schema >= history.SchemaNumbered && ix.Head.Mode == history.Live { // what is in memory has lost nothing
+		if ix.head.Schema >= history.SchemaNumbered && ix.head.Mode == history.Live { // what is in memory has lost nothing
 			ix.told.See(ev, ix.hole)
 		}
 		if !r.again(ev) {
@@ -163,17 +163,17 @@ func (ix *Facts) read(h history.Source) error {
 func (ix *Facts) Experiment() *experiments.Experiment { return ix.file }
 
 // Header is the history's.
-func (ix *Facts) Header() history.Header { return ix.Head }
+func (ix *Facts) Header() history.Header { return ix.head }
 
 // AsLive are the same facts as of a live run.
 func (ix *Facts) AsLive() *Facts {
 	live := *ix
-	live.Head.Mode = history.Live
+	live.head.Mode = history.Live
 	return &live
 }
 
 // Environment is what the run stood on; nil where it does not say.
-func (ix *Facts) Environment() *history.Environment { return ix.Env }
+func (ix *Facts) Environment() *history.Environment { return ix.env }
 
 // derive fixes the brackets, in the order in which they lean on one another.
 func (ix *Facts) derive() {
@@ -360,9 +360,9 @@ func (ix *Facts) witnesses() []string {
 // Looker is the probe that looks at the keys of the lock.
 func (ix *Facts) Looker(lock string) string {
 	if l := ix.Exp.Lock(lock); l != nil && l.Lease != "" {
-		return ProbeLeases
+		return probeLeases
 	}
-	return ProbeKeys
+	return probeKeys
 }
 
 // maxEvidence bounds the event numbers that one row cites.

@@ -78,7 +78,7 @@ func (ix *Facts) rollBack(k *Key, e *Epoch, s *keyState) {
 		if _, in := l.Intersect(back); !in || s.pttl > 0 && s.First.From+s.pttl > before.leaseShown()+history.Extension {
 			continue
 		}
-		e.Stranger, e.rolledBack = true, true
+		e.Stranger = true
 		ix.findAs(verdict.FindingRolledBack, "key "+k.Name+": epoch "+e.ID+" came back at "+figures.Clock(s.First.From)+
 			" after it had been gone, with the store's older state: nobody was granted it", s.n, ix.Incarnations[i].N)
 		return

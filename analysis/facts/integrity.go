@@ -19,7 +19,7 @@ func (ix *Facts) contradict(what string, evidence ...int64) {
 // again reports an event that the history has twice, under another number. It is judged once. Where nothing is recorded but in memory,
 // as in a rehearsal, nobody has changed anything. A probe of many keys tells of one gap as often as it has reasons.
 func (r *reader) again(ev *history.Event) bool {
-	if r.ix.Head.Mode != history.Live || ev.Match != nil || ev.Object != nil || ev.Kind == history.GapKind { // a program may say the same line twice at once
+	if r.ix.head.Mode != history.Live || ev.Match != nil || ev.Object != nil || ev.Kind == history.GapKind { // a program may say the same line twice at once
 		return false
 	}
 	id := identity(ev)
@@ -161,9 +161,9 @@ func (ix *Facts) unlike(f *effect, mark int64, done bool) string {
 
 // rules are those that the lock's writers ask the ledger to keep to; told is false where they are somebody else's, who may ask for others.
 func (ix *Facts) rules(lock string) (fenced, strict, told bool) {
-	fenced, told = true, ix.ownCalls
+	fenced, told = ix.Exp.Fenced(lock), ix.ownCalls
 	if w := ix.Exp.WorkUnder(lock); w != nil {
-		fenced, strict = w.Fenced, w.Strict
+		strict = w.Strict
 	}
 	return fenced, strict, told
 }

@@ -97,8 +97,11 @@ func (ix *Facts) Horizon(lock string) (at int64, faulted bool) {
 	return Plus(at, int64(forecast.Horizon(ix.Exp, lock))), faulted
 }
 
-// FaultsOver is when the last fault was over, as far as that is known.
+// FaultsOver is when the last fault was over, as far as that is known; of a drill without a fault, when the first could have been fired.
 func (ix *Facts) FaultsOver() (at int64, faulted bool) {
+	if p := ix.Phases[history.PhaseFaults]; p != nil && len(ix.Exp.Faults) == 0 {
+		return p.From, true
+	}
 	for _, s := range ix.Shots {
 		if s.Applied == nil {
 			continue

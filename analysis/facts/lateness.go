@@ -75,7 +75,7 @@ func (ix *Facts) lateness(from, to int64, way ...string) int64 {
 // wayOf is who is on the way of a request of who for a lock: the stores, and the runner where it has to pass something on.
 func (ix *Facts) wayOf(loop bool, who string) []string {
 	way := []string{who, history.WaitsStore, history.WaitsLedger}
-	env := ix.Env
+	env := ix.env
 	offers := !loop && (env == nil || env.Fleet != history.FleetObservedProcesses && env.Fleet != history.FleetObservedPods)
 	if offers || env != nil && (env.Proxy != "" || env.Store.Kind == "embedded") { // it offers jobs, or it carries the calls
 		way = append(way, theRunner)
@@ -85,18 +85,11 @@ func (ix *Facts) wayOf(loop bool, who string) []string {
 
 // latenessJudges reports that the replicas were on the runner's machine, whoever started them.
 func (ix *Facts) latenessJudges() bool {
-	return ix.Env != nil && (ix.Env.Fleet == history.FleetProcesses || ix.Env.Fleet == history.FleetObservedProcesses)
+	return ix.env != nil && (ix.env.Fleet == history.FleetProcesses || ix.env.Fleet == history.FleetObservedProcesses)
 }
 
 // off is what of a lateness is taken off what was measured.
 func (ix *Facts) off(late int64) int64 {
-	if !ix.latenessJudges() {
-		return 0
-	}
-	return late
-}
-
-func (ix *Facts) offSeconds(late float64) float64 {
 	if !ix.latenessJudges() {
 		return 0
 	}
@@ -145,7 +138,7 @@ func (s Series) ShownLate(measure string) int64 {
 	switch {
 	case t == nil:
 		return 0
-	case measure == "tick_gap":
+	case measure == MeasureTicks:
 		return t.TickLate
 	}
 	return t.Late

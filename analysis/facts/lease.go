@@ -18,31 +18,31 @@ type lease struct {
 	gave     *Call        // the give-back that ended it, or may have
 	lost     bool         // freed before it was due, and not by its holder
 	loss     bool         // ... because the store lost its data
-	LastSeen int64        // the last instant at which the key surely carried the epoch, as far as anybody saw
+	lastSeen int64        // the last instant at which the key surely carried the epoch, as far as anybody saw
 }
 
 // leaseOf fixes e's lease end: due by the last extension, or cut short by a give-back, a loss of the store's data, or a
 // grant to another. Key looks narrow it.
 func (ix *Facts) leaseOf(k *Key, e, next *Epoch) {
-	l := lease{Expires: ix.dueOf(e), LastSeen: e.Granted.From}
+	l := lease{Expires: ix.dueOf(e), lastSeen: e.Granted.From}
 	hi := l.Expires.To
 	for _, c := range e.Renewals {
 		switch {
 		case c.Outcome == history.OK:
-			l.LastSeen = max(l.LastSeen, c.Span.From)
+			l.lastSeen = max(l.lastSeen, c.Span.From)
 		case e.goneBy(c):
 			hi = min(hi, c.Span.To)
 		}
 	}
 	for _, c := range e.refusals {
-		l.LastSeen = max(l.LastSeen, c.Span.From)
+		l.lastSeen = max(l.lastSeen, c.Span.From)
 	}
 	if len(e.Looks) > 0 {
 		s := e.Looks[len(e.Looks)-1]
 		if ix.OutlivesLease(e.Lock) {
-			l.LastSeen = max(l.LastSeen, min(s.last().From, l.Expires.From))
+			l.lastSeen = max(l.lastSeen, min(s.last().From, l.Expires.From))
 		} else {
-			l.LastSeen = max(l.LastSeen, s.last().From)
+			l.lastSeen = max(l.lastSeen, s.last().From)
 		}
 		hi = ix.vanished(e, s, hi)
 	}
@@ -59,19 +59,19 @@ func (ix *Facts) leaseOf(k *Key, e, next *Epoch) {
 	}
 	if hi < lo { // somebody else freed it
 		l.lost = true
-		lo = min(l.LastSeen, hi)
+		lo = min(l.lastSeen, hi)
 		if taken != nil {
 			lo = max(lo, min(taken.From, hi))
 		}
 	}
-	if !l.lost && l.LastSeen > hi && (l.gave == nil || l.gave.Outcome != history.OK) { // still there: an extension of unknown outcome was applied later than anybody waited for it
+	if !l.lost && l.lastSeen > hi && (l.gave == nil || l.gave.Outcome != history.OK) { // still there: an extension of unknown outcome was applied later than anybody waited for it
 		hi = Open
 		if next != nil && next.surelyAfter(e) {
-			hi = max(l.LastSeen, next.Granted.To)
+			hi = max(l.lastSeen, next.Granted.To)
 		}
 	}
-	if l.LastSeen <= hi {
-		lo = max(lo, l.LastSeen)
+	if l.lastSeen <= hi {
+		lo = max(lo, l.lastSeen)
 	}
 	l.Freed = history.Span{From: lo, To: hi}
 	e.Lease = l
@@ -215,12 +215,12 @@ func (ix *Facts) giveBack(e *Epoch, l *lease, lo, hi int64) (int64, int64) {
 func (ix *Facts) storeLoss(e *Epoch, l lease, lo int64) (int64, bool) {
 	for _, loss := range ix.losses {
 		at := max(loss.From, e.Granted.From)                                        // it may have come before the grant, which is then not lost
-		if loss.To > e.Granted.From && at < l.Expires.To && l.LastSeen <= loss.To { // its holder may also have given it back before
+		if loss.To > e.Granted.From && at < l.Expires.To && l.lastSeen <= loss.To { // its holder may also have given it back before
 			return min(at, lo), true
 		}
 		renewed := slices.ContainsFunc(e.Renewals, func(c *Call) bool { return c.Outcome == history.OK && c.Span.From > loss.To })
-		if loss.To > e.Granted.From && l.LastSeen > loss.To && l.LastSeen < l.Expires.From && !renewed && ix.FailsOver() { // there, but with an older end
-			return min(l.LastSeen, lo), true
+		if loss.To > e.Granted.From && l.lastSeen > loss.To && l.lastSeen < l.Expires.From && !renewed && ix.FailsOver() { // there, but with an older end
+			return min(l.lastSeen, lo), true
 		}
 	}
 	return lo, false

@@ -8,10 +8,7 @@ import (
 )
 
 // regression is a fence that did not grow: the later grant carries a fence that an earlier one has reached.
-type regression struct {
-	key         string
-	Early, Late *Epoch
-}
+type regression struct{ Early, Late *Epoch }
 
 // order ranks the epochs of a key by grant: by fence, which the store minted in that order, until the store lost data or
 // a fence went back; from there on by the brackets of the grants.
@@ -60,7 +57,7 @@ func regressionsOf(k *Key) []regression {
 			}
 		}
 		if top != nil && e.Fence != 0 && !e.Ghost && e.Fence <= top.Fence {
-			out = append(out, regression{key: k.Name, Early: top, Late: e})
+			out = append(out, regression{Early: top, Late: e})
 		}
 	}
 	return out

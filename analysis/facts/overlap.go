@@ -115,6 +115,9 @@ func cutOut(ss []stretchOf, p history.Span) []stretchOf {
 // Fencing is what became of effects of epochs that had been superseded or had lost the key.
 type Fencing struct {
 	overlap
+	MayBeStale    int // those that surely came too late, and those that may have
+	StaleEvidence []int64
+	Undecided     int // of an observed system: what may have been written by one who had the lock no more, or not yet
 	Refused       int // stale writes that the ledger refused: fencing worked
 	OwnerRejected []*effect
 }
@@ -125,8 +128,13 @@ func (ix *Facts) EffectOverlap(lock string) Fencing {
 	var f Fencing
 	for _, k := range ix.KeysOf(lock) {
 		var top *Epoch // latest-granted epoch with an accepted effect so far
+		later := k.firstOfLater()
 		for _, x := range k.Effects {
 			f.N++
+			if x.Foreign {
+				f.count(x, later)
+				continue
+			}
 			ix.countEffect(&f, x, top)
 			if x.Fresh() && x.Epoch.Rank > 0 && !x.Epoch.Ghost && (top == nil || x.Epoch.Rank > top.Rank) {
 				top = x.Epoch
@@ -139,7 +147,7 @@ func (ix *Facts) EffectOverlap(lock string) Fencing {
 func (ix *Facts) countEffect(f *Fencing, x *effect, top *Epoch) {
 	stale := top != nil && x.Epoch.Rank < top.Rank
 	// Of two holds by one token nobody knows which wrote, nor who wrote what only the key's holder at that time is told by.
-	surely := stale && top.surelyAfter(x.Epoch) && !x.Epoch.reused && !top.reused && (!x.Foreign || x.named())
+	surely := stale && top.surelyAfter(x.Epoch) && !x.Epoch.reused && !top.reused
 	if !x.Accepted {
 		switch {
 		case x.Reason != history.ReasonFenced:
@@ -154,20 +162,94 @@ func (ix *Facts) countEffect(f *Fencing, x *effect, top *Epoch) {
 		return
 	}
 	unowned, maybe := x.unowned()
-	if surely {
+	f.add(x, surely, stale, unowned, maybe)
+}
+
+// add counts an effect that is stale or unowned, surely or perhaps.
+func (f *Fencing) add(x *effect, stale, mayBeStale, unowned, mayBeUnowned bool) {
+	if stale {
 		f.Stale++
+	}
+	if stale || mayBeStale {
+		f.MayBeStale++
+		f.StaleEvidence = Cite(append(f.StaleEvidence, x.N)...)
 	}
 	if unowned {
 		f.Unowned++
 	}
 	switch {
-	case surely || unowned:
+	case stale || unowned:
 		f.Lo, f.Hi = f.Lo+1, f.Hi+1
-		f.Evidence = Cite(append(f.Evidence, x.N)...)
-	case stale || maybe:
-		f.Hi++
-		f.Evidence = Cite(append(f.Evidence, x.N)...)
+	case mayBeStale || mayBeUnowned:
+		if f.Hi++; x.Foreign {
+			f.Undecided++
+		}
+	default:
+		return
 	}
+	f.Evidence = Cite(append(f.Evidence, x.N)...)
+}
+
+// count counts an effect of a system that is not ours: its source may not say in which order they came about, and it may not say whose it
+// is. Then it may be of any holder that there had been by then, and late.
+func (f *Fencing) count(x *effect, later func(rank int, named bool) *effect) {
+	if !x.Fresh() {
+		return
+	}
+	unowned, maybe := x.unowned()
+	if !x.named() {
+		other := later(1, false)
+		f.add(x, false, other != nil && !x.before(other), unowned && x.by != "", true)
+		return
+	}
+	first, sure := later(x.Epoch.Rank, false), later(x.Epoch.Rank, true)
+	stale := sure != nil && sure.before(x) && sure.Epoch.surelyAfter(x.Epoch) && !x.Epoch.reused && !sure.Epoch.reused
+	f.add(x, stale, first != nil && !x.before(first), unowned, maybe)
+}
+
+// firstOfLater finds the first effect of all epochs of a higher rank; of those alone that say whose they are, where named.
+func (k *Key) firstOfLater() func(rank int, named bool) *effect {
+	type first struct {
+		rank       int
+		any, named *effect
+	}
+	var firsts []first // by rank, each the first of its own and all higher ones
+	for _, x := range k.Effects {
+		if !x.Foreign {
+			return nil
+		}
+		if x.Fresh() && x.Epoch.Rank > 0 && !x.Epoch.Ghost {
+			i, found := slices.BinarySearchFunc(firsts, x.Epoch.Rank, func(f first, rank int) int { return cmp.Compare(f.rank, rank) })
+			if !found {
+				firsts = slices.Insert(firsts, i, first{rank: x.Epoch.Rank})
+			}
+			firsts[i].any = sooner(firsts[i].any, x)
+			if x.named() {
+				firsts[i].named = sooner(firsts[i].named, x)
+			}
+		}
+	}
+	for i := len(firsts) - 2; i >= 0; i-- {
+		firsts[i].any, firsts[i].named = sooner(firsts[i].any, firsts[i+1].any), sooner(firsts[i].named, firsts[i+1].named)
+	}
+	return func(rank int, named bool) *effect {
+		i, _ := slices.BinarySearchFunc(firsts, rank+1, func(f first, rank int) int { return cmp.Compare(f.rank, rank) })
+		switch {
+		case i == len(firsts):
+			return nil
+		case named:
+			return firsts[i].named
+		}
+		return firsts[i].any
+	}
+}
+
+// sooner is the one of two effects that came about first, as far as their source tells; nil = there is none.
+func sooner(a, b *effect) *effect {
+	if a == nil || b != nil && b.before(a) {
+		return b
+	}
+	return a
 }
 
 // owned reports that the effect's epoch surely had its key when the ledger answered.
@@ -197,7 +279,19 @@ func (f *effect) unowned() (surely, maybe bool) {
 	if f.Epoch.Rank == 0 || end.From == Open {
 		return false, false
 	}
-	return f.Span.From > end.To && !f.Epoch.reused, f.Span.To > end.From && !f.beforeRelease()
+	return f.Span.From > end.To && !f.Epoch.reused, f.Span.To > end.From && !f.beforeRelease() && !f.besideRelease()
+}
+
+// besideRelease reports an effect of a system that is not ours that may have come before its key was given back, and surely came before
+// anybody else had it. A job's end and the release that follows it lie between the same two looks, so nothing tells their order; nor does
+// it matter to anybody, and only a holder whose key was gone before its lease ended can have released it.
+func (f *effect) besideRelease() bool {
+	lease := &f.Epoch.Lease
+	if !f.Foreign || f.Span.From > lease.Freed.To || lease.Freed.To >= lease.Expires.From || lease.loss {
+		return false
+	}
+	next := f.key.Next(f.Epoch)
+	return next == nil || f.Span.To < next.Granted.From
 }
 
 // beforeRelease reports that the epoch's key was given back no sooner than by a release that its holder sent when it had the answer to

@@ -25,7 +25,7 @@ func TestALateMachineMakesWaits(t *testing.T) {
 	second := []stretchOf{{from: 0, to: 1e9}}
 	w := waiter{who: "r1.1", atOnce: 1, sure: second, whole: second}
 	waits := func(late int64) []Value { return []Value{{}, {Dur{1e9, 1e9}, late}} }
-	ix := &Facts{Env: &history.Environment{Fleet: "processes"}, Last: 2e9, late: []lateStretch{
+	ix := &Facts{env: &history.Environment{Fleet: "processes"}, Last: 2e9, late: []lateStretch{
 		{history.Span{From: 500e6, To: 700e6}, history.Late{Stall: 9e6, Waits: map[string]int64{"r1.1": 60e6, "r2.1": 100e6}}},
 		{history.Span{From: 900e6, To: 1100e6}, history.Late{Stall: 9e6, Waits: map[string]int64{"r1.1": 190e6}}},
 	}}
@@ -35,5 +35,16 @@ func TestALateMachineMakesWaits(t *testing.T) {
 	w.who = anybody
 	if got := ix.waits(w); !slices.Equal(got, waits(109e6+100e6)) {
 		t.Errorf("of anybody late by %v: want whoever waited longest", got)
+	}
+}
+
+// Who is refused and granted nothing afterwards waits until the end of the last refusal, at most.
+func TestWhoGivesUpWaitsUntilTheLastRefusal(t *testing.T) {
+	refusal := func(from, to int64) *Call {
+		return &Call{Span: history.Span{From: from, To: to}, Returned: true, Outcome: history.Fail, Result: history.ResultHeld}
+	}
+	w := waiterOf([]*Call{refusal(10, 12), refusal(20, 25)})
+	if !slices.Equal(w.sure, []stretchOf{{12, 20, 0}}) || !slices.Equal(w.maybe, []stretchOf{{10, 25, 0}}) || w.atOnce != 0 || len(w.whole) > 0 {
+		t.Errorf("%+v", w)
 	}
 }

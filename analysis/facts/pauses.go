@@ -7,7 +7,6 @@ import (
 // Pause is a stretch in which a process surely or possibly stood still.
 type Pause struct {
 	Widest, Surest history.Span
-	partly         bool // it went on in between
 }
 
 // pauseOf is the stretch in which a pause kept the incarnation standing: surely only where it was confirmed, and perhaps where it was
@@ -17,7 +16,7 @@ func (s *Shot) pauseOf(ix *Facts, incarnation string) (Pause, bool) {
 		return Pause{}, false
 	}
 	end := s.endIn(ix, incarnation)
-	p := Pause{partly: s.Does.Stands < 1, Widest: history.Span{From: s.Applied.From, To: end.To}, Surest: history.Span{From: s.Applied.To, To: end.From}}
+	p := Pause{Widest: history.Span{From: s.Applied.From, To: end.To}, Surest: history.Span{From: s.Applied.To, To: end.From}}
 	if s.confirmed != nil && s.confirmed.From > s.Applied.To { // it was seen to stand from here on
 		p.Surest.From = s.confirmed.From
 	}

@@ -1,7 +1,9 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
@@ -25,14 +27,16 @@ func (s *Shot) noteDeath(ix *Facts) {
 	if d == nil {
 		return
 	}
-	ix.LastWord[s.Victim] = max(ix.LastWord[s.Victim], d.Sign)
-	switch seen, known := ix.Deaths[s.Victim]; {
-	case known: // it lived at the sign, whoever saw that
-		seen.From = min(max(seen.From, d.Sign), seen.To)
-		ix.Deaths[s.Victim] = seen
-	case d.End != nil:
-		end := history.Span{From: min(max(d.Sign, d.End.From), d.End.To), To: d.End.To}
-		ix.Deaths[s.Victim] = death{Span: end, n: s.confirmed.N}
+	for _, v := range s.killed() {
+		ix.LastWord[v] = max(ix.LastWord[v], d.Sign)
+		switch seen, known := ix.Deaths[v]; {
+		case known: // it lived at the sign, whoever saw that
+			seen.From = min(max(seen.From, d.Sign), seen.To)
+			ix.Deaths[v] = seen
+		case d.End != nil:
+			end := history.Span{From: min(max(d.Sign, d.End.From), d.End.To), To: d.End.To}
+			ix.Deaths[v] = death{Span: end, n: s.confirmed.N}
+		}
 	}
 }
 
@@ -45,7 +49,7 @@ func (ix *Facts) struckAt(s *Shot, e *Epoch) history.Span {
 		return s.Applied.Span
 	}
 	end := history.Span{From: d.Sign, To: Open}
-	if seen, known := ix.Deaths[s.Victim]; known { // it may have been seen when the shot was no longer waited for
+	if seen, known := ix.Deaths[cmp.Or(s.Victim, e.Replica)]; known { // it may have been seen when the shot was no longer waited for
 		end = seen.Span
 	}
 	if s.handedOver(e) {
@@ -81,8 +85,11 @@ func (ix *Facts) mayHaveGiven(e *Epoch) bool {
 // UnseenEnd is a victim that held a key of the lock and of whose process nobody saw the end; "" = there is none.
 func (ix *Facts) UnseenEnd(lock string) string {
 	for _, s := range ix.Shots {
-		if _, seen := ix.Deaths[s.Victim]; s.death() != nil && !seen && s.Locks[lock] {
-			return s.Victim
+		for _, v := range s.killed() {
+			_, seen := ix.Deaths[v]
+			if holds := s.Victim != "" || slices.ContainsFunc(s.MayHit(ix), func(e *Epoch) bool { return e.Replica == v && e.Lock == lock }); s.death() != nil && !seen && s.Locks[lock] && holds {
+				return v
+			}
 		}
 	}
 	return ""
@@ -192,7 +199,7 @@ func (ix *Facts) gaveWhenAsked(e *Epoch) {
 		return
 	}
 	for _, s := range ix.Shots {
-		if d := s.death(); s.Class() == verdict.ClassHandOver && s.Victim == e.Replica && d != nil && d.End != nil &&
+		if d := s.death(); s.Class() == verdict.ClassHandOver && slices.Contains(s.killed(), e.Replica) && d != nil && d.End != nil &&
 			gone.prev.From >= s.Applied.From && gone.prev.From <= d.End.To {
 			e.handBack(gone)
 		}

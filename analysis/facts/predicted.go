@@ -25,7 +25,7 @@ func (ix *Facts) Predicted(takeovers []verdict.Takeover) (out []verdict.Predicte
 			b.Hi = UnlessOpen(*p.Hi, Seconds)
 		}
 		for i := range takeovers {
-			if t := &takeovers[i]; t.Lock == p.Lock && t.Class == p.Class && t.Fault != "" && excludes(&b, t, ix.offSeconds(t.Lateness)) {
+			if t := &takeovers[i]; t.Lock == p.Lock && t.Class == p.Class && t.Fault != "" && excludes(&b, t, Seconds(ix.off(figures.Nanoseconds(t.Lateness)))) {
 				b.Outside++
 				fs = append(fs, Finding("", outsideFinding(&b, t), append([]int64{ix.prediction.N}, t.Evidence...)...))
 			}

@@ -61,8 +61,7 @@ func (r *reader) read(ev *history.Event) {
 	case ev.Sample != nil:
 		ix.Samples.Take(ev)
 	case ev.Unread != nil:
-		u := ev.Unread
-		ix.cannotRead(u.Source, Unread{Count: u.Count, during: ev.Span, why: u.Detail, events: []int64{ev.N}})
+		ix.Unread[ev.Unread.Source] += ev.Unread.Count
 	case ev.Belief != nil:
 		ix.beliefs[ev.Lock] = append(ix.beliefs[ev.Lock], ev)
 	case ev.Late != nil:
@@ -113,8 +112,8 @@ func (r *reader) run(ev *history.Event) {
 	case history.RunCalibration:
 		ix.Cal = *ev.Calibration
 	case history.RunEnvironment:
-		if ix.Env == nil {
-			ix.Env = ev.Environment
+		if ix.env == nil {
+			ix.env = ev.Environment
 		}
 	case history.RunPrediction:
 		ix.prediction = ev

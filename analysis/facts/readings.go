@@ -8,37 +8,16 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// Unread are records that a source gave, or the history had, and that nobody could read: each may say anything about its time.
-type Unread struct {
-	Count  int64
-	during history.Span // when they were written
-	why    string       // what is wrong with the first; "" = it is not said
-	events []int64      // that tell of them
-}
-
-// cannotRead adds records of a source, which goes by its probe's name in coverage events.
-func (ix *Facts) cannotRead(source string, more Unread) {
-	u, known := ix.Unread[source]
-	if !known {
-		ix.Unread[source] = more
-		return
-	}
-	u.Count += more.Count
-	u.during = history.Span{From: min(u.during.From, more.during.From), To: max(u.during.To, more.during.To)}
-	u.events = append(u.events, more.events...)
-	ix.Unread[source] = u
-}
-
 // hole notes that events of a stream are missing in the record. Of what one probe shows nobody knows then what it was; without a life of a
 // store, or a look at keys, nothing can be said of who held what.
 func (ix *Facts) hole(h history.Hole) {
 	what := "the history lacks " + figures.Plural(h.Count, "event") + " of " + h.Stream + " between " + figures.Clock(h.Span.From) + " and " + figures.Clock(h.Span.To)
-	if _, is := history.StoreOf(h.Stream); is || h.Stream == ProbeKeys || h.Stream == ProbeLeases {
+	if _, is := history.StoreOf(h.Stream); is || h.Stream == probeKeys || h.Stream == probeLeases {
 		ix.contradict(what)
 		return
 	}
 	ix.find(what)
-	ix.cannotRead(h.Stream, Unread{Count: h.Count, during: h.Span, why: what})
+	ix.Unread[h.Stream] += h.Count
 	c := ix.probeOf(h.Stream)
 	c.Gaps, c.Lost = append(c.Gaps, h.Span), append(c.Lost, h.Span)
 }

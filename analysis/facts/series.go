@@ -29,7 +29,7 @@ type Series struct {
 }
 
 // SeriesOf collects the trials of lock, all of the class that its SLOs are judged on.
-func (ix *Facts) SeriesOf(lock string, of TrialValue) Series {
+func (ix *Facts) SeriesOf(lock, measure string) Series {
 	out := Series{Lock: lock, Class: ix.classOf(lock)}
 	out.Thing = ix.thingOf(out)
 	for _, s := range ix.Shots {
@@ -44,7 +44,7 @@ func (ix *Facts) SeriesOf(lock string, of TrialValue) Series {
 			if t.Class == verdict.ClassFalse {
 				out.Falses = append(out.Falses, t)
 			}
-			v, ok := of(ix, t)
+			v, ok := ix.TimeOf(measure, t)
 			if !ok {
 				continue
 			}
@@ -108,8 +108,21 @@ func (ix *Facts) thingOf(s Series) string {
 	return "fault"
 }
 
-// TrialValue is what an SLO judges of a trial; ok is false where it judges nothing of it.
-type TrialValue func(ix *Facts, t *Trial) (v Value, ok bool)
+// MeasureTicks is the measure of trials that is not about takeovers.
+const MeasureTicks = "tick_gap"
+
+// TimeOf is what a promise about the measure judges of a trial; ok is false where it judges nothing of it. Of takeovers it judges plain ones
+// only: hand-overs and recoveries are series of their own. A victim that was asked to stop is to hand over: one that did not, and died with its
+// lock, is judged beside those that did.
+func (ix *Facts) TimeOf(measure string, t *Trial) (v Value, ok bool) {
+	if measure != MeasureTicks {
+		return ix.Valued(t.Value, t.Late), t.Class == t.Shot.Class() || t.Shot.Class() == verdict.ClassHandOver && t.Class == verdict.ClassCrash
+	}
+	if t.Tick == nil {
+		return Value{}, false
+	}
+	return ix.Valued(*t.Tick, t.TickLate), true
+}
 
 // Worst is the range of the largest value of all kills; 0 where there is none.
 func (s Series) Worst() Value {

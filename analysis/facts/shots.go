@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -131,11 +133,23 @@ func (s *Shot) afterDeath(kills map[string]*Shot) {
 	if !s.Does.Kills || !s.Effective() {
 		return
 	}
-	if first := kills[s.Victim]; first != nil {
-		s.killedBy = first.Op
-		return
+	for _, v := range s.killed() {
+		if kills[v] == nil {
+			kills[v] = s
+		}
 	}
-	kills[s.Victim] = s
+	if first := kills[s.killed()[0]]; first != s && !slices.ContainsFunc(s.killed(), func(v string) bool { return kills[v] == s }) {
+		s.killedBy = first.Op
+	}
+}
+
+// killed are the incarnations whose deaths the shot tells of: that of its victim, whoever else went with it; or those of several, each by
+// itself.
+func (s *Shot) killed() []string {
+	if s.Victim != "" || len(s.victims) == 0 {
+		return []string{s.Victim}
+	}
+	return s.victims
 }
 
 // conclude fixes when the fault was over: as its victims say, as the runner says that reverted it, or by the death of what it lived
@@ -279,13 +293,17 @@ func noted(ns int64) *float64 {
 	return &s
 }
 
-// declared is when the timeline meant the shot to fire; nil where "settled" decided.
+// declared is when the timeline meant the shot to fire; nil where "settled", or the end of another fault, decided.
 func (ix *Facts) declared(s *Shot) *verdict.Window {
 	p, f := ix.Phases[history.PhaseFaults], ix.declaredFault(s.ID)
-	if f == nil || p == nil || s.num > 1 && (f.Repeat.Settled || f.Repeat.Every == 0) {
+	after, offset := (*experiments.Fault)(nil), time.Duration(0)
+	if f != nil {
+		after, offset = ix.Exp.Begin(f)
+	}
+	if f == nil || p == nil || after != nil || s.num > 1 && (f.Repeat.Settled || f.Repeat.Every == 0) {
 		return nil
 	}
-	at := p.From + int64(f.At) + int64(s.num-1)*int64(f.Repeat.Every)
+	at := p.From + int64(offset) + int64(s.num-1)*int64(f.Repeat.Every)
 	return windowOf(history.Span{From: at, To: at + int64(f.For)})
 }
 

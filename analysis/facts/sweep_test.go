@@ -2,6 +2,8 @@ package facts
 
 import (
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/anishathalye/porcupine"
@@ -134,4 +136,17 @@ func BenchmarkSweep(b *testing.B) {
 		excess(ss)
 		collision(ss)
 	}
+}
+
+// seedOf gives the seed of a property test: new each time, or SEED, to do one again.
+func seedOf(t *testing.T) uint64 {
+	seed := rand.Uint64()
+	if s := os.Getenv("SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("SEED=%d", seed)
+	return seed
 }

@@ -10,10 +10,10 @@ import (
 
 // What ended a trial.
 const (
-	EndEffect   = "effect"
-	EndGrant    = "grant"
+	endEffect   = "effect"
+	endGrant    = "grant"
 	EndRenewal  = "renewal" // the victim's own lease was extended again
-	EndCensored = "censored"
+	endCensored = "censored"
 )
 
 // Trial is one exposed epoch of a confirmed fault: how long until somebody else worked under its key.
@@ -41,7 +41,14 @@ type Trial struct {
 	Evidence                 []int64
 }
 
-func (t *Trial) Censored() bool { return t.End == EndCensored }
+// Succeeded reports a fault after which somebody else was granted what its victim had of the lock.
+func (ix *Facts) Succeeded(lock string) bool {
+	return slices.ContainsFunc(ix.Shots, func(s *Shot) bool {
+		return slices.ContainsFunc(s.Trials, func(t *Trial) bool { return t.E.Lock == lock && t.Next != nil })
+	})
+}
+
+func (t *Trial) Censored() bool { return t.End == endCensored }
 
 // newTrial measures one exposed epoch.
 func (ix *Facts) newTrial(s *Shot, e *Epoch) *Trial {
@@ -69,7 +76,7 @@ func (ix *Facts) newTrial(s *Shot, e *Epoch) *Trial {
 	censor, cause := ix.censored(k, t, x)
 	ix.measureTick(k, t, censor)
 	if x.To == Open || cause != 0 {
-		t.End, t.After, t.Cut = EndCensored, nil, cause != 0
+		t.End, t.After, t.Cut = endCensored, nil, cause != 0
 		if !asked && !ix.standing(k, s, e) && ix.claimed[k.Lock] {
 			t.Void = verdict.Void{Code: verdict.VoidNoDemand}
 		}
@@ -104,7 +111,7 @@ func (ix *Facts) endOf(k *Key, t *Trial) (x history.Span, n int64) {
 		return ix.foreignEnd(k, t)
 	}
 	if ix.Ledgered[k.Lock] {
-		t.End = EndEffect
+		t.End = endEffect
 		for _, f := range k.Effects {
 			if f.Fresh() && f.Epoch.Rank > t.E.Rank && !f.Epoch.Ghost {
 				t.After = f.Epoch
@@ -114,7 +121,7 @@ func (ix *Facts) endOf(k *Key, t *Trial) (x history.Span, n int64) {
 		}
 		return history.Span{To: Open}, 0
 	}
-	t.End = EndGrant
+	t.End = endGrant
 	if t.Next == nil {
 		return history.Span{To: Open}, 0
 	}
@@ -165,7 +172,7 @@ func (ix *Facts) recovered(k *Key, t *Trial) bool {
 	for _, j := range k.Jobs {
 		for _, f := range j.Terminals {
 			if f.Epoch == t.E && (t.Next == nil || f.Span.To <= t.Next.Granted.From) {
-				settle(EndEffect, f.Span, f.N)
+				settle(endEffect, f.Span, f.N)
 				return true
 			}
 		}
@@ -255,7 +262,7 @@ func (ix *Facts) split(t *Trial) {
 		return
 	}
 	t.pickup = part(end, t.grant)
-	if t.End == EndEffect {
+	if t.End == endEffect {
 		t.warmup = part(t.grant, t.Ended)
 	}
 }
@@ -304,7 +311,7 @@ func (ix *Facts) Thefts() []verdict.Takeover {
 		v := between(next.Granted, e.Lease.Expires).Range()
 		out = append(out, verdict.Takeover{
 			Lock: k.Lock, Key: k.Name, Victim: e.Replica, Successor: next.Replica, Lo: v.Lo, Hi: v.Hi,
-			Class: verdict.ClassTheft, End: EndGrant, Evidence: Cite(e.N, next.N),
+			Class: verdict.ClassTheft, End: endGrant, Evidence: Cite(e.N, next.N),
 		})
 	}
 	return out

@@ -26,7 +26,7 @@ func (b band) advice(l *experiments.Limit, scale float64) string {
 			weight += 1 + p.Loop.Jitter
 		case redeliver:
 			weight, period = weight+1, "redeliver"
-			if b.untold {
+			if b.untold == retry {
 				period = "retry"
 			}
 		default:

@@ -135,11 +135,15 @@ type band struct {
 	lower  []term // lo is the first less the others, at least 0
 	phases []fault.Phase
 	struck string // class of the fault; "" = it was killed
-	untold bool   // hi leaves out the retry
+	untold string // what hi leaves out; "" = nothing
+	fleet  int    // how many replicas there are
 }
 
 // retry is what nobody tells of a job lock of an observed system.
 const retry = "the time until the service tries the job again"
+
+// another is what nobody tells of a kill that leaves no replica to take over.
+const another = "the time until a replica has started again, since a kill strikes all of them"
 
 func bandOf(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration) band {
 	return bandAt(e, l, warmup, killPhases(e, l.Name))
@@ -163,7 +167,13 @@ func tickBand(e *experiments.Experiment, l *experiments.Lock, warmup time.Durati
 }
 
 func bandAt(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration, phases []fault.Phase) band {
-	b := band{lock: l, phases: phases, lo: -1, untold: e.Observed() && !l.Loop()}
+	b := band{lock: l, phases: phases, lo: -1, fleet: e.System.Replicas}
+	switch {
+	case e.Observed() && !l.Loop():
+		b.untold = retry
+	case slices.ContainsFunc(e.Faults, func(f experiments.Fault) bool { return f.Traits().Kills && f.Traits().Apart && b.strikesAll(&f) }):
+		b.untold = another
+	}
 	for _, phase := range b.phases {
 		lower, upper := residual(l.Policy, phase)
 		lo := max(0, lower[0].value-sumOf(lower[1:]))
@@ -277,7 +287,7 @@ func (b band) after(faults []experiments.Fault, class string) band {
 		case t.AtStore:
 			barred = max(barred, f.For)
 			leased = leased || !t.Empties // what was kept, or replicated, is still leased
-		case t.Plants, f.Aim().All && t.Fails == "" && outlasts(f, b.lock.Policy.Acquire.Timeout):
+		case t.Plants, b.strikesAll(f) && t.Fails == "" && outlasts(f, b.lock.Policy.Acquire.Timeout):
 			barred = max(barred, f.For)
 		}
 	}
@@ -297,6 +307,11 @@ func (b band) after(faults []experiments.Fault, class string) band {
 	return b
 }
 
+// strikesAll reports a fault that leaves no replica out.
+func (b *band) strikesAll(f *experiments.Fault) bool {
+	return f.Aim().Several() && f.Struck(b.fleet) >= b.fleet
+}
+
 // outlasts reports a fault of a replica or its way under which no call may be answered within limit: a mild one keeps nobody away.
 func outlasts(f *experiments.Fault, limit time.Duration) bool {
 	w, net := f.Wire()
@@ -314,12 +329,7 @@ func (b band) answered() time.Duration {
 	return hi
 }
 
-func (b band) leavesOut() string {
-	if b.untold {
-		return retry
-	}
-	return ""
-}
+func (b band) leavesOut() string { return b.untold }
 
 // Classes are those of which there are faults.
 type Classes struct {
@@ -368,8 +378,8 @@ func (b band) sum() string {
 		s = fmt.Sprintf("%s (%s) to %s", figures.Floor(int64(b.lo)), terms(less), figures.Ceil(int64(b.hi)))
 	}
 	plus := ""
-	if b.untold {
-		plus = ", plus " + retry + ","
+	if b.untold != "" {
+		plus = ", plus " + b.untold + ","
 	}
 	return fmt.Sprintf("%s (%s)%s when %s", s, terms(b.upper), plus, b.when())
 }

@@ -62,7 +62,7 @@ func leastOf(e *experiments.Experiment) time.Duration {
 		if l := e.Lock(f.Lock()); l != nil && f.Traits().Kills {
 			each = bandOf(e, l, 0).lo
 		}
-		faults = max(faults, f.At+(shots-1)*max(each, f.Repeat.Every)+f.For)
+		faults = max(faults, e.Earliest(f)+(shots-1)*max(each, f.Repeat.Every)+f.For)
 	}
 	for i := range e.System.Work {
 		w := &e.System.Work[i]
@@ -91,7 +91,7 @@ func shotsOf(e *experiments.Experiment) []due {
 	var all []due
 	for i := range e.Faults {
 		f := &e.Faults[i]
-		at, count := e.SteadyState.For+f.At, max(1, f.Repeat.Count)
+		at, count := e.SteadyState.For+e.Earliest(f), max(1, f.Repeat.Count)
 		if f.Repeat.Every == 0 {
 			all = append(all, due{f, at, count > 1})
 			continue

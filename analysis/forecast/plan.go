@@ -24,6 +24,7 @@ type Plan struct {
 	Bands       []verdict.Band    `json:"takeoverBands"`
 	Sums        []Lint            `json:"sums"`
 	LockSums    []LockSums        `json:"lockSums"`
+	Beyond      []PlannedBeyond   `json:"beyond,omitempty"` // what of the real locks their policies cannot say
 	Quantiles   []PlannedQuantile `json:"quantiles"`
 	Duration    PlannedDuration   `json:"duration"`
 	Caps        PlannedCaps       `json:"caps"`
@@ -40,10 +41,11 @@ type Plan struct {
 
 // PlannedGuard is one answer to whether the run may start.
 type PlannedGuard struct {
-	Name    string `json:"guard"`
-	Refuses bool   `json:"refuses"`
-	Says    string `json:"says"`
-	Paste   string `json:"paste,omitempty"` // lines of a file that mend it
+	Name      string `json:"guard"`
+	Refuses   bool   `json:"refuses"`
+	Momentary bool   `json:"momentary,omitempty"` // it answers for this moment alone: a plan shows it, and does not end with it
+	Says      string `json:"says"`
+	Paste     string `json:"paste,omitempty"` // lines of a file that mend it
 }
 
 // PlannedPod is one pod that a drill would have, as it stands at the moment of planning.
@@ -84,6 +86,12 @@ type PlannedEffects struct {
 	Why    string   `json:"why,omitempty"` // there are none
 }
 
+// PlannedBeyond is what of some real locks their policies cannot say.
+type PlannedBeyond struct {
+	What  string   `json:"what"`
+	Locks []string `json:"locks"`
+}
+
 // PlannedSignal are the first samples of a signal, or the files of logs, as they stand at the moment of planning.
 type PlannedSignal struct {
 	Name   string   `json:"name"`
@@ -100,9 +108,11 @@ type PlannedFault struct {
 	Timing     string   `json:"timing,omitempty"` // kills: moment of the lease
 	Lock       string   `json:"lock,omitempty"`   // whose holder it strikes
 	Whom       string   `json:"whom"`
-	Now        []string `json:"now,omitempty"` // who that would be at the moment of planning, where it can be looked up
-	At         float64  `json:"at"`            // after the steady state
-	For        float64  `json:"for,omitempty"` // 0 = an instant, or bounded by a count
+	Now        []string `json:"now,omitempty"`   // who that would be at the moment of planning, where it can be looked up
+	At         float64  `json:"at"`              // after the steady state; with After the earliest
+	After      string   `json:"after,omitempty"` // the fault whose last shot it waits for, until that has settled
+	Delay      float64  `json:"delay,omitempty"` // from then on
+	For        float64  `json:"for,omitempty"`   // 0 = an instant, or bounded by a count
 	Shots      int      `json:"shots"`
 	Likely     int      `json:"likely,omitempty"` // until answered: so many where none misses; shots is the most
 	Every      float64  `json:"every,omitempty"`  // between shots; 0 = each waits until the last has settled
@@ -144,7 +154,7 @@ type PlannedCaps struct {
 func PlanOf(e *experiments.Experiment) *Plan {
 	p := &Plan{
 		Experiment: e.Name, Environment: e.Environment, TimeScale: e.TimeScale,
-		LockCalls: e.LockCalls(), Guards: []PlannedGuard{}, Timeline: []PlannedFault{}, Overlaps: e.AllowOverlap, Bands: Bands(e, 0), Sums: Lints(e, 0), LockSums: LockSumsOf(e), Quantiles: []PlannedQuantile{},
+		LockCalls: e.LockCalls(), Guards: []PlannedGuard{}, Timeline: []PlannedFault{}, Overlaps: e.AllowOverlap, Bands: Bands(e, 0), Sums: Lints(e, 0), LockSums: LockSumsOf(e), Beyond: unsaid(e), Quantiles: []PlannedQuantile{},
 		Duration: durationOf(experiments.Scale(e)),
 		Caps:     PlannedCaps{MaxKills: e.Limits.MaxKills, MaxTargets: e.Limits.MaxTargets, KillSwitch: e.Limits.KillSwitch},
 	}
@@ -161,12 +171,30 @@ func PlanOf(e *experiments.Experiment) *Plan {
 	return p
 }
 
+// unsaid is what the policies of e's locks cannot say, each sentence once.
+func unsaid(e *experiments.Experiment) (all []PlannedBeyond) {
+	for i := range e.System.Locks {
+		l := &e.System.Locks[i]
+		for _, what := range l.Beyond {
+			at := slices.IndexFunc(all, func(b PlannedBeyond) bool { return b.What == what })
+			if at < 0 {
+				at, all = len(all), append(all, PlannedBeyond{What: what})
+			}
+			all[at].Locks = append(all[at].Locks, l.Name)
+		}
+	}
+	return all
+}
+
 func plannedFault(e *experiments.Experiment, f *experiments.Fault) PlannedFault {
 	says := e.Describe(f)
 	p := PlannedFault{
 		ID: f.ID, Kind: f.Kind(), Form: f.Form(), Lock: f.Lock(), Whom: f.Aim().InWords(),
-		At: f.At.Seconds(), For: f.For.Seconds(), Shots: max(1, f.Repeat.Count), Every: f.Repeat.Every.Seconds(),
+		At: e.Earliest(f).Seconds(), For: f.For.Seconds(), Shots: max(1, f.Repeat.Count), Every: f.Repeat.Every.Seconds(),
 		Configured: f.Magnitude(), Does: says.Does, Confirmed: says.Confirmed, Undone: says.Undone,
+	}
+	if after, delay := e.Begin(f); after != nil {
+		p.After, p.Delay = after.ID, delay.Seconds()
 	}
 	if f.Repeat.Answered {
 		p.Likely = likelyShots(e, f)
@@ -233,10 +261,14 @@ func lengthOf(e *experiments.Experiment, f *experiments.Fault) time.Duration {
 			one = time.Duration(t.Count)*(max(p.RenewEvery, p.Acquire.Timeout)+t.Delay) + p.TTL
 		}
 	}
-	if f.Repeat.Every > 0 {
-		return f.At + (shots-1)*max(f.Repeat.Every, one) + one
+	after, begins := e.Begin(f)
+	if after != nil {
+		begins += lengthOf(e, after)
 	}
-	return f.At + shots*one
+	if f.Repeat.Every > 0 {
+		return begins + (shots-1)*max(f.Repeat.Every, one) + one
+	}
+	return begins + shots*one
 }
 
 // waitFor is about how long a kill waits for its moment within the lease.

@@ -38,7 +38,6 @@ type Point struct {
 type Blind struct {
 	history.Span        // To is math.MaxInt64 where nothing was read any more
 	Why          string // for a person
-	N            int64  // the sample that says so
 }
 
 // Take adds a sample to those of its metric at its target.
@@ -91,7 +90,7 @@ func (t *Target) read(ev *history.Event) {
 		if len(t.Points) > 0 {
 			from = t.Last.To
 		}
-		t.blind = append(t.blind, Blind{history.Span{From: from, To: never}, cmp.Or(x.Partial, x.Why, x.Gone), ev.N})
+		t.blind = append(t.blind, Blind{history.Span{From: from, To: never}, cmp.Or(x.Partial, x.Why, x.Gone)})
 	case !unread && open:
 		t.blind[n-1].To = max(t.blind[n-1].From, ev.From)
 	}
@@ -127,7 +126,7 @@ func (t *Target) Blind(zero bool) []Blind {
 		if i+1 < len(t.Points) {
 			to = t.Points[i+1].Span.From
 		}
-		all = append(all, Blind{history.Span{From: from, To: max(from, to)}, "it has no such series", p.N})
+		all = append(all, Blind{history.Span{From: from, To: max(from, to)}, "it has no such series"})
 	}
 	slices.SortStableFunc(all, func(a, b Blind) int { return cmp.Compare(a.From, b.From) })
 	return all

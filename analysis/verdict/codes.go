@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // Code is a word that verdict.json and pages show in place of a sentence, or a number that a process ends with.
@@ -34,6 +36,28 @@ var stateWords = []Code{
 	{StatusAborted, "end of a run", "an operator, a signal, a guard or an abort condition ended it early"},
 	{StatusError, "end of a run", "it could not go on, and cleaned up"},
 	{StatusCutOff, "end of a run", "its history has no end: it was killed, or its record was cut off"},
+	{history.AbortSignal, "why a run was aborted", "an operator or a supervisor told it to end"},
+	{history.AbortLimit, "why a run was aborted", "limits.max_run was over"},
+	{history.AbortCondition, "why a run was aborted", "a condition of abort_when came about"},
+	{history.AbortKillSwitch, "why a run was aborted", "the file of limits.kill_switch appeared"},
+	{history.AbortWindow, "why a run was aborted", "it left the hours in which it may be in progress"},
+	{history.AbortTargetLost, "why a run was aborted", "the pods could not be asked any more, or were another cluster's"},
+	{history.AbortStoreLost, "why a run was aborted", "a store was gone for good"},
+	{history.AbortReplicasLost, "why a run was aborted", "replicas were gone for good"},
+	{history.AbortError, "why a run was aborted", "lockdrill itself could not go on"},
+	{string(history.NotReady), "why there is no steady state", "a replica is not ready"},
+	{string(history.NoKnownHolder), "why there is no steady state", "nobody is known to hold a lock of the observed system"},
+	{string(history.CannotLook), "why there is no steady state", "the keys or replicas of the observed system cannot be looked at"},
+	{string(history.OtherwiseUnsteady), "why there is no steady state", "something else lacks, which is said beside it"},
+	{string(history.Unparsable), "why a record was not read", "it has not the form that the file declares"},
+	{string(history.CutOff), "why a record was not read", "it is too long, or its end never came"},
+	{string(history.Passed), "why a record was not read", "the source had dropped it before it was read"},
+	{history.GoneExited, "why a target has no sample", "the replica is dead"},
+	{history.GoneNoMetrics, "why a target has no sample", "the replica has announced no metrics"},
+	{history.GoneTimeout, "why a target has no sample", "it did not answer in time"},
+	{history.GoneRefused, "why a target has no sample", "nobody listens there, or the connection broke"},
+	{history.GoneUnreadable, "why a target has no sample", "its answer cannot be read as metrics"},
+	{history.GoneStale, "why a target has no sample", "the Prometheus server has scraped nothing of it lately"},
 	{string(ByToken), "how an effect is told its epoch", "the effect says the epoch's token"},
 	{string(ByFence), "how an effect is told its epoch", "it has the fence of an epoch that is known"},
 	{string(ByReplica), "how an effect is told its epoch", "its writer held the key, or had held it last"},

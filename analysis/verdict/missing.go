@@ -71,6 +71,7 @@ const (
 	MissingEffects      MissingCode = "effects"        // lock
 	MissingOperations   MissingCode = "operations"     // lock
 	MissingWriters      MissingCode = "writers"        // lock
+	MissingAuthors      MissingCode = "authors"        // lock, effects that are not known to be their holder's
 	MissingOrder        MissingCode = "order"          // key
 	MissingRequests     MissingCode = "requests"       // lock
 	MissingOffers       MissingCode = "offers"         // lock

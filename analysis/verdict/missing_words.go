@@ -68,6 +68,8 @@ var words = map[MissingCode]sentences{
 	MissingEffects:    {"The ledger has no effect of lock %[1]s.", "Check that the worker writes to the ledger."},
 	MissingWriters: {"Some effects of lock %[1]s have no known writer, so a retry cannot be told from work that was done again.",
 		"Let the effects carry the token of the lock (map.token), or their writer (map.replica)."},
+	MissingAuthors: {"%[2]s of lock %[1]s may be of a holder that had it no more: they say too little of their writer, or lie between two looks at the key.",
+		"Let the effects carry the token of the lock (map.token), and look at its keys more often (probes.lock_keys: {every: ...})."},
 	MissingOperations: {"The effects of lock %[1]s have no operation ids, so a retry of one write cannot be told from a second one.",
 		"Let the effects carry an operation id (map.op), or the token of the lock (map.token)."},
 	MissingOrder:    {"Key %[1]s: the store lost data or a fence went back, so fences no longer tell who is stale.", "See fence_regressions."},

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,19 +19,20 @@ import (
 )
 
 // docs/articles.md says for each point of the articles what stands for it: every scenario, profile, field, word, metric, alert and command
-// in that column exists, and each row says how its figures came about.
+// in that column exists, each row says how its figures came about, and the tests that hold it are there.
 func TestTheArticlesTableNamesWhatExists(t *testing.T) {
 	t.Parallel()
-	known := shippedNames(t)
+	known, tests := shippedNames(t), allTests(t)
 	quoted, how := regexp.MustCompile("`([^`]+)`"), regexp.MustCompile(`^(live|rehearsed|sum|test|nothing yet)\b`)
 	tables, rows, names := 0, 0, 0
-	for line := range strings.Lines(string(read(t, "../../docs/articles.md"))) {
+	points, _, _ := strings.Cut(string(read(t, "../../docs/articles.md")), "\n## Published and safe")
+	for line := range strings.Lines(points) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		switch {
 		case !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---"):
 			continue
-		case len(cells) != 3:
-			t.Errorf("a row has %d columns, want 3: %s", len(cells), line)
+		case len(cells) != 4:
+			t.Errorf("a row has %d columns, want 4: %s", len(cells), line)
 			continue
 		case strings.Contains(cells[1], "what stands for it"):
 			tables++
@@ -45,6 +48,15 @@ func TestTheArticlesTableNamesWhatExists(t *testing.T) {
 				t.Errorf("there is no %q, which stands for %q", m[1], cells[0])
 			}
 		}
+		held := quoted.FindAllStringSubmatch(cells[3], -1)
+		if len(held) == 0 {
+			t.Errorf("no test holds %q", cells[0])
+		}
+		for _, m := range held {
+			if !tests[m[1]] {
+				t.Errorf("there is no test %q, which holds %q", m[1], cells[0])
+			}
+		}
 		if !how.MatchString(strings.TrimSpace(cells[2])) {
 			t.Errorf("the row of %q does not say whether its figures are live, rehearsed, a sum or of a test: %q", cells[0], cells[2])
 		}
@@ -56,6 +68,46 @@ func TestTheArticlesTableNamesWhatExists(t *testing.T) {
 		if known(wrong) {
 			t.Errorf("%q passes for something that exists", wrong)
 		}
+	}
+}
+
+// allTests are the names of all tests of this module.
+func allTests(t *testing.T) map[string]bool {
+	t.Helper()
+	names, declared := map[string]bool{}, regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "testdata") {
+			for _, m := range declared.FindAllSubmatch(read(t, path), -1) {
+				names[string(m[1])] = true
+			}
+		}
+		return err
+	})
+	if err != nil || names["TestNoSuchTest"] {
+		t.Fatal(err, "or a test that cannot be")
+	}
+	return names
+}
+
+// The page says of each alert that the articles' metrics cannot tell what it would take, and of no other.
+func TestTheArticlesPageSaysWhichMetricsAreMissing(t *testing.T) {
+	t.Parallel()
+	_, page, _ := strings.Cut(string(read(t, "../../docs/articles.md")), "\n## Alerts on the articles' metrics")
+	said, left := []string{}, []string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(Lock\\w+)` \\| .*\\(`([^)]+)`\\) \\|$").FindAllStringSubmatch(page, -1) {
+		needs := strings.Split(strings.ReplaceAll(m[2], "`", ""), ", ")
+		slices.Sort(needs)
+		said = append(said, m[1]+": "+strings.Join(needs, ", "))
+	}
+	for _, m := range regexp.MustCompile(`(\w+) is left out: the mapping has (.*)`).FindAllStringSubmatch(try(t, "export", "alerts", "--metrics", "cordum").stderr, -1) {
+		needs := strings.Split(strings.ReplaceAll(m[2], "no ", ""), ", ")
+		slices.Sort(needs)
+		left = append(left, m[1]+": "+strings.Join(needs, ", "))
+	}
+	slices.Sort(said)
+	slices.Sort(left)
+	if len(left) == 0 || !slices.Equal(said, left) {
+		t.Errorf("the page says\n%s\nand the export leaves out\n%s", strings.Join(said, "\n"), strings.Join(left, "\n"))
 	}
 }
 

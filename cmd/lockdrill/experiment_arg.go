@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -33,6 +34,20 @@ func loadExperiment(arg string, values ...string) (*experiments.Experiment, []by
 // setFlag overrides values of the experiment file, each given as PATH=VALUE.
 func setFlag(flags *pflag.FlagSet) *[]string {
 	return flags.StringArray("set", nil, "override a field of the file, as PATH=VALUE (system.locks.leader.poll=2s, slos.0.takeover.max=3s); may be given more than once")
+}
+
+// overridden are the values as a command that is to do the same has them, after the name of the file.
+func overridden(values []string) string {
+	var b strings.Builder
+	for _, v := range values {
+		if strings.ContainsFunc(v, func(r rune) bool {
+			return !strings.ContainsRune("=./:_-@%+,", r) && (r > 'z' || !unicode.IsLetter(r) && !unicode.IsDigit(r))
+		}) {
+			v = "'" + strings.ReplaceAll(v, "'", `'\''`) + "'"
+		}
+		b.WriteString(" --set " + v)
+	}
+	return b.String()
 }
 
 // parseExperiment is loadExperiment for whoever runs nothing: paths stay as the file has them.
@@ -78,6 +93,12 @@ func placeFiles(e *experiments.Experiment, file string) error {
 	if l := e.Probes.Logs; l != nil {
 		for i := range l.Files {
 			paths = append(paths, &l.Files[i])
+		}
+	}
+	for i := range e.BlockedBy {
+		b := &e.BlockedBy[i]
+		if paths = append(paths, &b.File); b.PromQL != nil {
+			paths = append(paths, &b.PromQL.CA)
 		}
 	}
 	for i := range e.System.Effects {

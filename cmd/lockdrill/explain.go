@@ -190,30 +190,26 @@ func newExplainProfileCmd(io streams) *cobra.Command {
 		if err != nil {
 			return usagef("lockdrill explain profile: %w", err)
 		}
-		beyond, err := experiments.Beyond(args[0])
-		if err != nil {
-			return err
-		}
 		if *format == outputJSON {
-			return writeJSON(io.Out, profileDoc{1, l.Profile, l.Key, l.KeyPrefix, l.Policy, l.Policy.Describe(), beyond})
+			return writeJSON(io.Out, profileDoc{1, l.Profile, l.Key, l.KeyPrefix, l.Policy, l.Describe(), l.Beyond})
 		}
 		l.Name = shortName(args[0])
-		return printLock(io, l, args[0], beyond)
+		return printLock(io, l, args[0])
 	}
 	return cmd
 }
 
 // printLock writes a lock as YAML, below what it says in words.
-func printLock(io streams, l *experiments.Lock, title string, beyond []string) error {
+func printLock(io streams, l *experiments.Lock, title string) error {
 	text, err := experiments.MarshalLock(l)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(io.Out, "# %s\n", title)
-	for _, line := range l.Policy.Describe() {
+	for _, line := range l.Describe() {
 		fmt.Fprintf(io.Out, "# %s\n", line)
 	}
-	for _, line := range beyond {
+	for _, line := range l.Beyond {
 		fmt.Fprintf(io.Out, "# Not in these words: %s\n", line)
 	}
 	if len(l.Assumed) > 0 {
@@ -237,7 +233,7 @@ func newExplainLocksCmd(io streams) *cobra.Command {
 		}
 		for i := range e.System.Locks {
 			l := &e.System.Locks[i]
-			if err := printLock(io, l, "lock "+l.Name, nil); err != nil {
+			if err := printLock(io, l, "lock "+l.Name); err != nil {
 				return err
 			}
 		}

@@ -155,6 +155,26 @@ func TestTheCalendarKeepsARunFromStarting(t *testing.T) {
 		[]string{"calendar", "within the blackout", "does not open within"})
 }
 
+// A plan shows what is not quiet, and has the status that it has without: by the time of the run it may be another.
+func TestWhatIsNotQuietKeepsARunFromStarting(t *testing.T) {
+	t.Parallel()
+	dir := guarded(t, embeddedRedis+"blocked_by: [{name: deploys, file: going}]\n")
+	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "quiet: deploys") {
+		t.Errorf("plan of a quiet one: %+v", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "going"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const why = "deploys: the file is there"
+	if got := tryIn(t, dir, "run", "guarded.yaml"); got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "guarded: refused: nothing was touched: blocked_by: "+why) || got.stdout != "" {
+		t.Errorf("run: %+v", got)
+	}
+	onlyFile(t, dir, "guarded.yaml", "going")
+	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "REFUSES") || !strings.Contains(got.stdout, why) {
+		t.Errorf("plan: %+v", got)
+	}
+}
+
 func TestWhatARunStartsItselfIsLocal(t *testing.T) {
 	t.Parallel()
 	refused(t, guarded(t, embeddedRedis+"environment: staging\n"), []string{"environment", `"staging"`, `"local"`})

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -10,8 +12,8 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/archive"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/runs"
 	"github.com/lockdrill/lockdrill/reports"
 	"github.com/lockdrill/lockdrill/reports/doc"
 
@@ -66,7 +68,7 @@ func newHistoryCmd(io streams) *cobra.Command {
 		Short: "Show what runs have said over weeks",
 		Long: "history lists the runs in folders of runs (default runs), by experiment and start: their verdicts, their labels, what changed\n" +
 			"from one to the next, and how the runs with one set of labels compare with those before. It reads each run once and keeps what\n" +
-			"it said in an index beside the runs (" + archive.IndexFile + "). You may delete the index at any time.\n\n" +
+			"it said in an index beside the runs (" + runs.File + "). You may delete the index at any time.\n\n" +
 			"Exit status 0: the list was written, whatever the verdicts say. With --pool it is the status of judge --pool.",
 		Example: "  lockdrill run first-drill --label release=1.4\n  lockdrill history runs\n  lockdrill history runs -f html -o history.html",
 	}
@@ -75,7 +77,7 @@ func newHistoryCmd(io streams) *cobra.Command {
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write (default standard output)")
 	cmd.Flags().BoolVar(&pool, "pool", false, "judge the runs together as well, as judge --pool does")
 	cmd.Flags().StringVar(&start, "start", "", "write down that a pool of this name begins now: judge --pool --since NAME takes the runs from here on")
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			args = []string{runsFolder}
 		}
@@ -87,7 +89,7 @@ func newHistoryCmd(io streams) *cobra.Command {
 		case start != "":
 			return noteStarts(io, args, start)
 		}
-		seen, all, err := archived(io, args, of)
+		seen, all, err := archived(cmd.Context(), io, args, of)
 		if err != nil {
 			return err
 		}
@@ -110,7 +112,7 @@ func newHistoryCmd(io streams) *cobra.Command {
 
 func noteStarts(io streams, dirs []string, name string) error {
 	for _, dir := range dirs {
-		if err := archive.NoteStart(dir, name, time.Now()); err != nil {
+		if err := runs.NoteStart(dir, name, time.Now()); err != nil {
 			return usagef("%w", err)
 		}
 		fmt.Fprintf(io.Out, "%s: pool %s begins now; lockdrill judge --pool %s --since %s judges the runs from here on together\n", dir, name, dir, name)
@@ -118,31 +120,42 @@ func noteStarts(io streams, dirs []string, name string) error {
 	return nil
 }
 
+// goesOn is said of a run that has no end yet.
+const goesOn = "it goes on, or was cut off less than a minute ago"
+
 // archived reads the runs of the folders, from the index where that knows them.
-func archived(io streams, dirs []string, of selection) (seen []*compare.Observed, unread []compare.UnreadRun, err error) {
-	reader := archive.Reader{
-		Tool: "lockdrill " + version(), Files: []string{experimentFile, historyFile},
-		Observe: func(dir string) (*compare.Observed, error) { return observe(io, dir) },
-	}
+func archived(ctx context.Context, io streams, dirs []string, of selection) (seen []*compare.Observed, unread []compare.UnreadRun, err error) {
+	reader := indexReader(func(_ context.Context, dir string) (*compare.Observed, error) { return observe(io, dir) })
 	var done, all int
 	stop := sayEvery(io.Err, func() string { return fmt.Sprintf("read %d of %s", done, figures.Plural(all, "run")) })
 	defer stop()
-	reader.Say = func(d, a int) { done, all = d, a }
+	reader.Progress = func(d, a int) { done, all = d, a }
 	for _, dir := range dirs {
-		runs, err := reader.Runs(dir)
+		index, err := runs.Read(ctx, dir, reader, func(string) {}) // without an index the next reading takes longer, and nothing else is lost
 		if err != nil {
 			return nil, nil, usagef("%s: read: %w", dir, reason(err))
 		}
-		for _, r := range runs {
-			switch {
-			case r.Seen == nil:
-				unread = append(unread, compare.UnreadRun{Folder: r.Folder, Why: r.Why})
-			case of.takes(r.Seen):
-				seen = append(seen, r.Seen)
+		for _, r := range slices.Backward(index.Runs(runs.Query{})) {
+			folder := filepath.Join(dir, r.Folder)
+			if r.State != runs.Judged {
+				unread = append(unread, compare.UnreadRun{Folder: folder, Why: cmp.Or(r.Why, goesOn)})
+				continue
+			}
+			o, err := index.Observed(r)
+			if err != nil {
+				return nil, nil, err
+			}
+			if o.Run.Folder = folder; of.takes(o) {
+				seen = append(seen, o)
 			}
 		}
 	}
 	return seen, unread, nil
+}
+
+// indexReader reads and judges runs for the index of their folder.
+func indexReader(observe func(context.Context, string) (*compare.Observed, error)) runs.Reader {
+	return runs.Reader{Experiment: experimentFile, History: historyFile, Tool: "lockdrill " + version(), Observe: observe}
 }
 
 // observe judges the run in a folder anew.
@@ -214,7 +227,7 @@ func poolOf(io streams, args []string, of selection) (*compare.Pooled, error) {
 	from, pool := time.Time{}, compare.PoolOptions{CompareOptions: compare.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance}}
 	if of.start != "" {
 		var err error
-		if from, err = archive.StartOf(runFolder(args[0]), of.start); err != nil || len(args) > 1 {
+		if from, err = runs.StartOf(runFolder(args[0]), of.start); err != nil || len(args) > 1 {
 			return nil, usagef("--since %s goes with one folder of runs, in which lockdrill history --start %[1]s has written it down: %w", of.start, err)
 		}
 		pool.Start = "a start at or after " + from.Format(time.RFC3339) + ", which was written down then as " + of.start
@@ -225,7 +238,7 @@ func poolOf(io streams, args []string, of selection) (*compare.Pooled, error) {
 	if byHand {
 		pool.Start = ""
 	}
-	var runs []*compare.Observed
+	var pooled []*compare.Observed
 	names := map[string]bool{}
 	for _, dir := range dirs {
 		o, err := observe(io, dir)
@@ -235,10 +248,10 @@ func poolOf(io streams, args []string, of selection) (*compare.Pooled, error) {
 		if !of.takes(o) || o.Run.Started < from.UTC().Format(time.RFC3339) && !from.IsZero() {
 			continue
 		}
-		runs, names[o.Experiment] = append(runs, o), true
+		pooled, names[o.Experiment] = append(pooled, o), true
 	}
 	switch {
-	case len(runs) == 0:
+	case len(pooled) == 0:
 		return nil, usagef("no run in %s is meant: see lockdrill history", strings.Join(args, ", "))
 	case len(names) > 1:
 		var all []string
@@ -248,7 +261,7 @@ func poolOf(io streams, args []string, of selection) (*compare.Pooled, error) {
 		slices.Sort(all)
 		return nil, usagef("the runs are of several experiments: choose one with --experiment: %s", strings.Join(all, ", "))
 	}
-	return compare.Pool(runs, pool), nil
+	return compare.Pool(pooled, pool), nil
 }
 
 func printPool(io streams, p *compare.Pooled, asJSON bool) error {

@@ -82,6 +82,8 @@ func changes() []changed {
 		{name: "acquire_failures", states: all, drill: instead("acquire_failures: {all: true, mode: timeout}")},
 		{name: "release_failures", states: all, drill: instead("release_failures: {all: true, mode: lost_reply, via: proxy}")},
 		{name: "pause", states: all, quick: []string{"injected"}, drill: instead("pause: {holder_of: loop}")},
+		{name: "pause of all replicas", kind: "pause", states: all, quick: []string{"injected"}, drill: instead("pause: {all: true}")},
+		{name: "pause of several of somebody's processes", kind: "pause", states: all, drill: atSomebodysProcess("pause: {count: 2}")},
 		{name: "pause of somebody's process", kind: "pause", states: all, quick: []string{"injected"}, drill: atSomebodysProcess("pause: {holder_of: leader}")},
 		{name: "starvation of somebody's process", kind: "starve", states: all, drill: atSomebodysProcess("starve: {holder_of: leader, share: 0.5}")},
 		{name: "hook", states: all, quick: []string{"injected"}, drill: func(t *testing.T, lasts string) killable {

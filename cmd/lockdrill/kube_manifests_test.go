@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/lockdrill/lockdrill/deploy"
-	"github.com/lockdrill/lockdrill/experiments/calendar"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
@@ -97,7 +96,7 @@ func TestKubeSchedules(t *testing.T) {
 		"60 3 * * *", "0 3 * * 7", "0 3 L * *", "0 3 * * 1#2", "30-10 3 * * *", "*/0 3 * * *", "JAN 3 * * *", "1-2-3 3 * * *", "0 3 * * * *", "@5minutes", "@often",
 	} {
 		api := applied(t.Context(), env, "staging", []byte(strings.Replace(string(doc), "schedule: 1 2 3 4 5", "schedule: '"+text+"'", 1)), metav1.DryRunAll)
-		if ours := calendar.CheckCron(text); (ours == nil) != (api == nil) {
+		if ours := deploy.CheckCron(text); (ours == nil) != (api == nil) {
 			t.Errorf("%q: we say %v, the API server %v", text, ours, api)
 		}
 	}

@@ -87,7 +87,7 @@ system:
         release: {mode: none}
         acquire: {mode: try, timeout: 1s}
         loop: {poll: 1760ms, jitter: 0.375, mode: renewed, tick: 100ms}
-steady_state: {for: 500ms, timeout: 60s}
+steady_state: {for: 6s, timeout: 60s} # longer than it takes to prolong the turn in the namespace, which a Role has to permit
 faults:
   - {id: kill, at: 0s, kill: {holder_of: leader, form: force_delete}}
 probes:
@@ -167,7 +167,7 @@ system:
         release: {mode: none}
         acquire: {mode: try, timeout: 200ms}
         loop: {poll: 100ms, mode: renewed, tick: 100ms}
-steady_state: {for: 500ms, timeout: 60s}
+steady_state: {for: 6s, timeout: 60s} # longer than it takes to prolong the turn in the namespace, which a Role has to permit
 faults:
   - {id: kill, at: 0s, kill: {holder_of: leader, form: force_delete}}
 probes:

@@ -31,7 +31,7 @@ func rolledOut(t *testing.T, s *site) {
 // permission would have no use.
 func rolledInOrder(t *testing.T, s *site) {
 	yaml, dir := edit(t, s.yaml(), "pods: apply", "pods: use, workers: statefulset", "repeat: {count: 2, every: settled}, kill: {holder_of: loop, form: crash}",
-		"rolling_restart: {rollout: statefulset/lockdrill-pods}", "steady_state: {for: 500ms,", "steady_state: {for: 6s,", "takeover: {max: 5s}", "rolling: {without_leader: 5s}"), t.TempDir()
+		"rolling_restart: {rollout: statefulset/lockdrill-pods}", "takeover: {max: 5s}", "rolling: {without_leader: 5s}"), t.TempDir()
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
 	s.exportedWorkers(t, dir)
 	s.shippedRole(t, yaml)

@@ -49,7 +49,7 @@ system:
         release: {mode: none}
         acquire: {mode: try, timeout: 100ms}
         loop: {poll: 100ms, mode: renewed, tick: 20ms}
-steady_state: {for: 500ms, timeout: 60s}
+steady_state: {for: 6s, timeout: 60s} # longer than it takes to prolong the turn in the namespace, which a Role has to permit
 faults:
   - {id: kill, at: 0s, repeat: {count: 2, every: settled}, kill: {holder_of: loop, form: crash}}
 probes:

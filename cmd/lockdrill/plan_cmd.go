@@ -33,7 +33,7 @@ func newPlanCmd(io streams) *cobra.Command {
 		Short: "Show what a run would do, and touch nothing",
 		Long: "plan shows the timeline in full: whom each fault strikes, what it does, how it is confirmed and undone. It also shows the guards,\n" +
 			"the budget sums, and how long a run takes. It only reads.\n\n" +
-			"Exit status 13: a guard would refuse the run. 11: the run could not give an answer. It does not end within max_run (L10), the\n" +
+			"Exit status 13: a guard would refuse the run; blocked_by is shown, and does not count. 11: the run could not give an answer. It does not end within max_run (L10), the\n" +
 			"faults come when the jobs have ended (L11), the faults cannot provoke what the file expects, or sources disagree on who\n" +
 			"holds a lock.\n\n" +
 			"--hash names the run by what it does: the resolved file, lockdrill itself, the contents of what the file executes, and the\n" +
@@ -69,7 +69,7 @@ func newPlanCmd(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(plan.Guards, func(g drill.Guard) bool { return g.Refuses }) {
+		if slices.ContainsFunc(plan.Guards, func(g drill.Guard) bool { return g.Refuses && !g.Momentary }) {
 			return status(verdict.ExitRefused)
 		}
 		if len(forecast.DeadEnds(plan.Sums)) > 0 || cannotProvoke(plan) ||

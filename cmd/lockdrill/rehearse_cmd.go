@@ -83,7 +83,7 @@ func newRehearseCmd(io streams) *cobra.Command {
 		if f.replay != 0 {
 			return f.replayOne(ctx, io, e)
 		}
-		return f.many(ctx, io, e, args[0])
+		return f.many(ctx, io, e, args[0]+overridden(*values))
 	}
 	return cmd
 }

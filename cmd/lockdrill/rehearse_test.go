@@ -80,6 +80,16 @@ func TestReplayWritesARun(t *testing.T) {
 	}
 }
 
+// The command that shows a seed again repeats the values that were given, so that it shows the same drill.
+func TestRehearseSaysAgainWhatWasSet(t *testing.T) {
+	t.Parallel()
+	got := try(t, "rehearse", "first-drill", "--seeds", "1", "--set", "slos.0.takeover.max=4s", "--set", "description=it's late")
+	flat := strings.Join(strings.Fields(got.stdout), " ")
+	if want := `lockdrill rehearse first-drill --set slos.0.takeover.max=4s --set 'description=it'\''s late' --replay 1`; !strings.Contains(flat, want) {
+		t.Errorf("%q is not in %+v", want, got)
+	}
+}
+
 func TestRehearseMisuse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, want string }{

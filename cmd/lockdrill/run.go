@@ -71,7 +71,7 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 		newJudgeCmd(io), newReportCmd(io), newCompareCmd(io), newHistoryCmd(io), newServeCmd(io), newGameDayCmd(io),
 		newListCmd(io), newExplainCmd(io), newExportCmd(io), newSchemaCmd(io), newVersionCmd(io),
 		newWatchCmd(io), newInitCmd(io),
-		newSelftestCmd(io), newRecoverCmd(io), newProxyCmd(io), newWorkerCmd(io), newWorkerCheckCmd(io), newWatchdogCmd(io),
+		newSelftestCmd(io), newRecoverCmd(io), newProxyCmd(io), newWorkerCmd(io), newWorkerCheckCmd(), newWatchdogCmd(io),
 		newExitCodesTopic(),
 	)
 	root.SetHelpCommand(newHelpCmd())
@@ -103,7 +103,7 @@ func markUsage(cmd *cobra.Command) {
 
 // placeFlags name a file, a folder or an address.
 var placeFlags = []string{
-	"address", "api", "baseline", "ca", "dir", "draft", "experiments", "from", "join", "junit", "kubeconfig", "listen", "metrics-file", "out", "output", "pushgateway", "redis", "result-file", "resume", "rules", "schedule",
+	"api", "baseline", "ca", "dir", "draft", "from", "join", "junit", "kubeconfig", "listen", "metrics-file", "out", "output", "pushgateway", "redis", "result-file", "resume", "rules", "schedule",
 	"summary-configmap", "write",
 }
 

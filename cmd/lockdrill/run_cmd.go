@@ -79,7 +79,7 @@ func newRunCmd(io streams) *cobra.Command {
 	f.gate.flags(cmd.Flags())
 	cmd.Flags().StringVar(&f.plan, "plan", "", "run only what has this hash, as plan --hash prints it; anything else is refused")
 	cmd.Flags().IntVar(&f.untilClosed, "until-closed", 0, "number of an open file, the end of a pipe: the run is stopped in order when the other end is closed")
-	_ = cmd.Flags().MarkHidden("until-closed") // lockdrill serve says it
+	_ = cmd.Flags().MarkHidden("until-closed") // lockdrill gameday says it
 	f.onInconclusive.flag(cmd.Flags())
 	return cmd
 }
@@ -211,7 +211,7 @@ func untilClosed(ctx context.Context, fd int, stderr io.Writer) (context.Context
 	}
 	pipe := os.NewFile(uintptr(fd), "--until-closed")
 	if info, err := pipe.Stat(); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
-		return ctx, usagef("--until-closed %d: not the end of a pipe; lockdrill serve starts runs with it", fd)
+		return ctx, usagef("--until-closed %d: not the end of a pipe; lockdrill gameday starts runs with it", fd)
 	}
 	syscall.CloseOnExec(fd)
 	syscall.CloseOnExec(fd + 1) // a lock, where there is one, is this process's alone

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -26,8 +27,11 @@ func TestSchemaIsPrintedOrWritten(t *testing.T) {
 	if written, err := os.ReadFile(file); err != nil || string(written) != printed.stdout {
 		t.Errorf("what was written is not what is printed (%v)", err)
 	}
-	if got := try(t, "schema", "schedule"); got.code != verdict.ExitPass || got.stdout == printed.stdout || json.Unmarshal([]byte(got.stdout), &doc) != nil {
-		t.Errorf("schema schedule: status %d, %.100q", got.code, got.stdout)
+	if got := try(t, "schema", "gameday"); got.code != verdict.ExitPass || got.stdout == printed.stdout || json.Unmarshal([]byte(got.stdout), &doc) != nil {
+		t.Errorf("schema gameday: status %d, %.100q", got.code, got.stdout)
+	}
+	if got := try(t, "schema", "schedule"); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, "lockdrill export cronjob") {
+		t.Errorf("schema schedule: %+v", got)
 	}
 	if got := try(t, "schema", "scheduled"); got.code != verdict.ExitUsage || got.stdout != "" {
 		t.Errorf("schema scheduled: %+v", got)

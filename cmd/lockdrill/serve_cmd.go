@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,15 +9,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
-	"github.com/lockdrill/lockdrill/experiments/drill"
+	"github.com/lockdrill/lockdrill/internal/runs"
 	"github.com/lockdrill/lockdrill/internal/serve"
-	"github.com/lockdrill/lockdrill/internal/serve/drills"
-	"github.com/lockdrill/lockdrill/internal/serve/store"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
@@ -27,11 +23,17 @@ type serveFlags struct {
 	access      serve.Access
 	limits      serve.Limits
 	reindex     bool
-	schedule    string
-	experiments string // the folder of the only files that are ever run
-	address     string
-	parts       []serve.Part
 }
+
+// gone is a flag that went: whoever gives it is told what stands in its place.
+type gone string
+
+func (g gone) Set(string) error { return errors.New(string(g)) }
+func (g gone) Type() string     { return "gone" }
+func (g gone) String() string   { return "" }
+
+// drillsGo is said where somebody wants the server to run drills.
+const drillsGo = "the server runs no drills any more: lockdrill export cronjob, export ci --schedule --approve and export job --suspend do (docs/schedules.md)"
 
 func newServeCmd(io streams) *cobra.Command {
 	f := serveFlags{limits: serve.DefaultLimits()}
@@ -40,26 +42,28 @@ func newServeCmd(io streams) *cobra.Command {
 		Short: "Show the runs of a folder in the browser, and take in those of other machines",
 		Long: "serve shows what the runs in a folder have said: pages, a live view of the drill that goes on, a JSON API, a gate for releases,\n" +
 			"and metrics. It takes runs that other machines upload (lockdrill run --upload). The folder stays the truth: the index beside the\n" +
-			"runs can be made anew from them. With --schedule it runs drills itself.\n\n" +
-			"It listens on loopback, where everybody on this machine may read. Elsewhere it wants tokens, or a proxy that authenticates.\n" +
+			"runs can be made anew from them. It starts no drills.\n\n" +
+			"It listens on loopback, where everybody on this machine may read. Elsewhere it wants tokens.\n" +
 			"Nothing can be changed without a token. docs/serve.md.",
-		Example: "  lockdrill serve --dir runs\n  lockdrill serve --dir runs --listen 0.0.0.0:8420 --tokens tokens\n" +
-			"  lockdrill serve --dir runs --schedule schedule.yaml --experiments experiments --tokens tokens",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), io, f) },
+		Example: "  lockdrill serve --dir runs\n  lockdrill serve --dir runs --listen 0.0.0.0:8420 --tokens tokens",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), io, f) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.dir, "dir", runsFolder, "the folder of runs")
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:8420", "address to listen on, HOST:PORT; one that others can reach wants --tokens or --trust-header")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:8420", "address to listen on, HOST:PORT; one that others can reach wants --tokens")
 	flags.StringVar(&f.access.Tokens, "tokens", "", "file of tokens, as lockdrill serve token writes it")
-	flags.StringVar(&f.access.Header, "trust-header", "", "header in which a proxy in front, that authenticates and that nobody can go round, says who asks")
 	flags.StringSliceVar(&f.access.Hosts, "host", nil, "another name that the server is called by; requests to names it does not know are refused on loopback")
 	flags.Int64Var(&f.limits.Upload, "most-upload", f.limits.Upload, "bytes of one uploaded run")
 	flags.Int64Var(&f.limits.Disk, "most-disk", f.limits.Disk, "bytes of all runs in the folder, beyond which no upload is taken")
-	flags.StringVar(&f.schedule, "schedule", "", "file that says which drills run when, and who is told (docs/schedules.md)")
-	flags.StringVar(&f.experiments, "experiments", "", "folder of the experiment files that the schedule names; nothing else is ever run")
-	flags.StringVar(&f.address, "address", "", "URL by which people reach the server, for links in notices (default: where it listens)")
 	flags.BoolVar(&f.reindex, "reindex", false, "forget the index, and read all runs again")
+	for name, says := range map[string]gone{
+		"schedule": drillsGo, "experiments": drillsGo, "address": "the server tells nobody any more: the exported alerts on drills do, by a route of the Alertmanager (docs/schedules.md)",
+		"trust-header": "the server knows readers by tokens alone: let the proxy in front send Authorization: Bearer with one of the role read",
+	} {
+		flags.Var(says, name, "went")
+		_ = flags.MarkHidden(name)
+	}
 	cmd.AddCommand(newServeTokenCmd(io))
 	return cmd
 }
@@ -70,9 +74,8 @@ func newServeTokenCmd(io streams) *cobra.Command {
 		Use:   "token NAME ROLE...",
 		Short: "Make a token for the server, and note its sum in a file",
 		Long: "token prints a new token once. The file keeps its name, its roles and its sum, not the token itself. Roles: read; upload (runs of\n" +
-			"other machines); run (start a drill, or ask for one); approve (a drill that somebody else has asked for). Remove the line to\n" +
-			"withdraw the token: it counts from the next request on.",
-		Example: "  lockdrill serve token nightly upload --tokens tokens\n  lockdrill serve token alice read run --tokens tokens",
+			"other machines). Remove the line to withdraw the token: it counts from the next request on.",
+		Example: "  lockdrill serve token nightly upload --tokens tokens\n  lockdrill serve token alice read --tokens tokens",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if file == "" {
@@ -95,10 +98,7 @@ func newServeTokenCmd(io streams) *cobra.Command {
 func runServe(ctx context.Context, io streams, f serveFlags) error {
 	say, flush := printer(io.Err)
 	defer flush()
-	o := serve.Options{Dir: f.dir, Listen: f.listen, Access: f.access, Limits: f.limits, Reader: runReader(), Say: func(line string) { say("%s", line) }, Parts: f.parts}
-	if f.reindex {
-		o.Parts = append([]serve.Part{func(ctx context.Context, s *serve.Server) error { return s.Store().Reindex(ctx) }}, o.Parts...)
-	}
+	o := serve.Options{Dir: f.dir, Listen: f.listen, Access: f.access, Limits: f.limits, Reindex: f.reindex, Reader: runReader(), Say: func(line string) { say("%s", line) }}
 	if err := o.Check(); err != nil {
 		return usagef("%w", err)
 	}
@@ -107,14 +107,9 @@ func runServe(ctx context.Context, io streams, f serveFlags) error {
 		return usagef("--listen: %w", err)
 	}
 	o.Listen = l.Addr().String()
-	if part, err := f.drills("http://" + o.Listen); err != nil {
-		return errors.Join(err, l.Close())
-	} else if part != nil {
-		o.Parts = append(o.Parts, part)
-	}
-	s, err := serve.Open(ctx, o)
+	s, err := serve.Open(o)
 	if err != nil {
-		if errors.Is(err, store.ErrBuild) || errors.Is(err, store.ErrServed) {
+		if errors.Is(err, runs.ErrServed) {
 			err = usagef("%w", err)
 		}
 		return errors.Join(err, l.Close())
@@ -123,34 +118,12 @@ func runServe(ctx context.Context, io streams, f serveFlags) error {
 	return errors.Join(s.Run(ctx, l), s.Close())
 }
 
-// drills are those of the schedule; nil = there is none.
-func (f *serveFlags) drills(address string) (serve.Part, error) {
-	switch {
-	case f.schedule == "" && f.experiments == "":
-		return nil, nil
-	case f.schedule == "":
-		return nil, usagef("--experiments is for the drills of a schedule: say --schedule FILE")
-	case f.experiments == "":
-		return nil, usagef("--schedule needs --experiments DIR: the folder of the only files that are ever run")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find the own binary: %w", err)
-	}
-	o := drills.Options{Schedule: f.schedule, Experiments: f.experiments, Binary: self, Targets: drill.Targets, Query: drill.Query, Now: time.Now}
-	if err := o.Check(); err != nil {
-		return nil, usagef("%w", err)
-	}
-	return drills.Part(o, strings.TrimRight(cmp.Or(f.address, address), "/")), nil
-}
-
 // runReader reads and judges the runs of a folder for the server, and writes nothing into them.
 func runReader() serve.Reader {
 	quiet := streams{Err: stdio.Discard}
 	return serve.Reader{
-		Experiment: experimentFile, History: historyFile, Tool: "lockdrill " + version(),
+		Reader:  indexReader(func(_ context.Context, dir string) (*compare.Observed, error) { return observe(quiet, dir) }),
 		Compare: compare.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance},
-		Observe: func(_ context.Context, dir string) (*compare.Observed, error) { return observe(quiet, dir) },
 		Page: func(_ context.Context, w stdio.Writer, dir string, site []reports.Link) error {
 			r, err := readRun(stdio.Discard, dir, judgesAnew)
 			if err != nil {

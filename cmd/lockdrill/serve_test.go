@@ -1,5 +1,3 @@
-//go:build full
-
 package main
 
 import (
@@ -51,7 +49,7 @@ func TestLivePagesOfTheServerInABrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := serve.Open(t.Context(), serve.Options{Dir: dir, Listen: l.Addr().String(), Limits: serve.DefaultLimits(), Reader: runReader(), Say: func(line string) { t.Log(line) }})
+	s, err := serve.Open(serve.Options{Dir: dir, Listen: l.Addr().String(), Limits: serve.DefaultLimits(), Reader: runReader(), Say: func(line string) { t.Log(line) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,8 +90,8 @@ func TestLivePagesOfTheServerInABrowser(t *testing.T) {
 	}
 }
 
-// followed holds the page of a drill that goes on, in a browser with script: it tells what is said while it is open, asks its own server alone,
-// and gives way to the report when the drill has ended.
+// followed holds the page of a drill that goes on, in a browser without script: it tells what is said while it is open, asks its own server
+// alone, and gives way to the report when the drill has ended.
 func followed(t *testing.T, b *browser.Browser, dir, at string) {
 	t.Helper()
 	lines := bytes.SplitAfter(read(t, filepath.Join(dir, "good0", historyFile)), []byte("\n"))
@@ -120,7 +118,7 @@ func followed(t *testing.T, b *browser.Browser, dir, at string) {
 		code, page := got(t, at+"/live/going")
 		return code == http.StatusOK && strings.Contains(page, "RUNNING")
 	})
-	p := b.Open(t, at+"/live/going", browser.View{Width: 1280, Height: 900, Script: true})
+	p := b.Open(t, at+"/live/going", browser.View{Width: 1280, Height: 900})
 	rows := func() string {
 		return browser.Eval[string](t, p, `document.querySelector("#story tbody")?.innerText ?? ""`)
 	}
@@ -267,6 +265,11 @@ func TestServersThatCannotBe(t *testing.T) {
 		"token a":                                "1 argument given",
 		"token a fly --tokens " + empty + "/t":   "roles are",
 		"token a read":                           "--tokens",
+		"token a run --tokens " + empty + "/t":   "docs/schedules.md",
+		"--schedule s.yaml":                      "lockdrill export cronjob",
+		"--experiments e":                        "export job --suspend",
+		"--address http://a":                     "Alertmanager",
+		"--trust-header X-User":                  "Authorization: Bearer",
 	} {
 		got := try(t, append([]string{"serve"}, strings.Fields(args)...)...)
 		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, want) {

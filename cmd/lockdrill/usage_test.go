@@ -64,13 +64,13 @@ func TestNoCommand(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"--help", "help", "help judge", "judge --help", "worker-check --help", "help exit-codes", "completion bash"} {
+	for _, args := range []string{"--help", "help", "help judge", "judge --help", "help exit-codes", "completion bash"} {
 		if got := try(t, strings.Fields(args)...); got.code != verdict.ExitPass || got.stdout == "" || got.stderr != "" {
 			t.Errorf("lockdrill %s: %+v", args, got)
 		}
 	}
-	if got := try(t, "--help"); strings.Contains(got.stdout, "\n  worker ") || !strings.Contains(got.stdout, "\n  worker-check ") {
-		t.Errorf("the worker command is shown to people:\n%s", got.stdout)
+	if got := try(t, "--help"); strings.Contains(got.stdout, "\n  worker") {
+		t.Errorf("a worker command is shown to people:\n%s", got.stdout)
 	}
 }
 

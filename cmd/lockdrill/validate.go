@@ -185,12 +185,12 @@ func printLints(w io.Writer, e *experiments.Experiment) {
 
 func newSchemaCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "schema [experiment|schedule|gameday]",
+		Use:   "schema [experiment|gameday]",
 		Short: "Print the JSON Schema of experiment files, for editors",
 		Long: "schema prints the JSON Schema (draft 2020-12) of the experiment files that this binary reads. With it an editor completes and\n" +
 			"checks your files, and shows what each field is for. Put it beside your experiments, and begin each of them with the line\n\n  " + experiments.Modeline +
-			"\nschema schedule prints that of the schedules of lockdrill serve, schema gameday that of the sheets of lockdrill gameday.",
-		Example: "  lockdrill schema --write " + experiments.SchemaFile + "\n  lockdrill schema schedule --write schedule.schema.json",
+			"\nschema gameday prints that of the sheets of lockdrill gameday.",
+		Example: "  lockdrill schema --write " + experiments.SchemaFile + "\n  lockdrill schema gameday --write gameday.schema.json",
 		Args:    cobra.MaximumNArgs(1),
 	}
 	write := cmd.Flags().String("write", "", "write it to this file, whatever is there, and not to stdout")
@@ -198,11 +198,11 @@ func newSchemaCmd(io streams) *cobra.Command {
 		of := experiments.Schema
 		switch {
 		case len(args) == 1 && args[0] == "schedule":
-			of = experiments.ScheduleSchema
+			return usagef("lockdrill schema schedule: %s", drillsGo)
 		case len(args) == 1 && args[0] == "gameday":
 			of = experiments.GameDaySchema
 		case len(args) == 1 && args[0] != "experiment":
-			return usagef("lockdrill schema: %q has no schema: there are those of experiment, schedule and gameday", args[0])
+			return usagef("lockdrill schema: %q has no schema: there are those of experiment and gameday", args[0])
 		}
 		data, err := of()
 		if err != nil {

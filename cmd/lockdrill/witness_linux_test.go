@@ -41,6 +41,7 @@ var witnessCases = []struct {
 	{"", "rolling", "", "", false},
 	{"no-guard", "clients", "job", "duplicate_terminal_states", false},
 	{"no-stop", "pauses", "job", "duplicate_terminal_states", true},
+	{"no-stop", "pauses", "job", "overlap.effect", false},
 	{"no-guard", "kills", "job", "duplicate_terminal_states", false},
 	{"idle-leader", "kills", "reconciler", "takeover.max", false},
 	{"renew-blind", "pauses", "job", "duplicate_terminal_states", false},

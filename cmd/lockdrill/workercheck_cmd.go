@@ -1,86 +1,59 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	stdio "io"
+	"io"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments/workercheck"
-	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/spf13/pflag"
 )
 
-func newWorkerCheckCmd(io streams) *cobra.Command {
-	var o workercheck.Options
-	cmd := &cobra.Command{
-		Use:   "worker-check [flags] -- COMMAND [ARGUMENT...]",
-		Short: "Check that a worker of yours speaks the worker protocol",
-		Long: "worker-check starts COMMAND as a drill would, goes through the worker protocol with it, and says for each step whether it is\n" +
-			"right. For a wrong step it says what it expected, what it saw, what to change, and which part of docs/worker-protocol.md says so.\n" +
-			"The locks are in a redis-server that the check starts, or in the embedded store if there is no redis-server.\n\n" +
-			"Exit status: 0 every step is right; 10 a step is wrong; 11 no step is wrong, but one was not seen.",
-		Example: "  lockdrill worker-check -- python3 scenarios/workers/python/worker.py\n" +
-			"  lockdrill worker-check --only loops --ttl 5s -- python3 scenarios/workers/python/worker.py",
-		Args: cobra.MinimumNArgs(1),
+// newWorkerCheckCmd answers a command that is gone with the drill that does its work, as it is to be typed.
+func newWorkerCheckCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:                "worker-check -- COMMAND [ARGUMENT...]",
+		Short:              "Gone: lockdrill run worker-check -- COMMAND checks a worker of yours",
+		Hidden:             true,
+		DisableFlagParsing: true, // whatever was typed, the answer is the same
+		RunE: func(_ *cobra.Command, args []string) error {
+			return usagef("lockdrill worker-check: a drill checks workers now; type: %s", checkedByADrill(args))
+		},
 	}
-	format := outputFlag(cmd.Flags())
-	cmd.Flags().DurationVar(&o.TTL, "ttl", workercheck.DefaultTTL, "TTL of the locks; every other time of the check follows from it")
-	cmd.Flags().DurationVar(&o.Ready, "ready", workercheck.DefaultReady, "how long the worker may take until it is ready")
-	cmd.Flags().StringVar((*string)(&o.Only), "only", "", "jobs or loops: check a worker that does only one of them")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o.Command = args
-		o.Notify = func(what string) { fmt.Fprintf(io.Err, "checking    %s\n", what) }
-		return checkWorker(cmd.Context(), io, o, *format)
-	}
-	return cmd
 }
 
-func checkWorker(ctx context.Context, io streams, o workercheck.Options, format output) error {
-	r, err := workercheck.Run(ctx, o)
-	switch {
-	case errors.Is(err, workercheck.ErrOptions):
-		return usagef("lockdrill worker-check: %w; see lockdrill worker-check --help", err)
-	case errors.As(err, new(*workercheck.LeftError)):
-		return &exitError{code: verdict.ExitDirty, err: fmt.Errorf("lockdrill worker-check: %w", err)}
-	case err != nil && ctx.Err() != nil:
-		return &exitError{code: verdict.ExitAborted, err: errors.New("lockdrill worker-check: interrupted; what it started has been ended")}
-	case err != nil:
-		return fmt.Errorf("lockdrill worker-check: %w", err)
+// checkedByADrill is the command line of the drill for whoever typed these arguments of worker-check.
+func checkedByADrill(args []string) string {
+	old := pflag.NewFlagSet("worker-check", pflag.ContinueOnError)
+	old.SetOutput(io.Discard)
+	old.SetInterspersed(false)
+	old.ParseErrorsAllowlist.UnknownFlags = true
+	var format string
+	old.StringVarP(&format, "output", "o", "", "")
+	for _, name := range []string{"ttl", "ready", "only"} { // the drill has no such flag
+		old.String(name, "", "")
 	}
-	if format == outputJSON {
-		err = writeJSON(io.Out, r)
-	} else {
-		err = printCheck(io.Out, r)
+	line := []string{"lockdrill", "run", "worker-check"}
+	if err := old.Parse(args); err == nil && format == string(outputJSON) {
+		line = append(line, "-o", format)
 	}
-	switch {
-	case err != nil:
-		return err
-	case r.Count(workercheck.Wrong) > 0:
-		return status(verdict.ExitSLOFailed)
-	case r.Count(workercheck.NotSeen) > 0:
-		return status(verdict.ExitInconclusive)
+	worker := old.Args()
+	if len(worker) == 0 {
+		worker = []string{"COMMAND"}
 	}
-	return nil
+	for i, word := range worker {
+		worker[i] = shellWord(word)
+	}
+	return strings.Join(slices.Concat(line, []string{"--"}, worker), " ")
 }
 
-func printCheck(w stdio.Writer, r *workercheck.Report) error {
-	var b strings.Builder
-	for _, s := range r.Steps {
-		fmt.Fprintf(&b, "%-8s  %-17s  %s", s.Result, s.Name, s.Title)
-		if s.Result != workercheck.Wrong {
-			fmt.Fprintf(&b, ": %s\n", s.Seen)
-			continue
-		}
-		fmt.Fprintf(&b, "\n          expected  %s\n          seen      %s\n          change    %s\n          read      docs/worker-protocol.md, %q\n", s.Expected, s.Seen, s.Change, s.Section)
+// shellWord writes a word so that a shell reads it as this one.
+func shellWord(word string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("%+,-./:=@_", r)
 	}
-	took := time.Duration(r.Seconds * float64(time.Second))
-	fmt.Fprintf(&b, "\n%s: %d right, %d wrong, %d not seen; protocol version %d, %s\n", figures.Plural(len(r.Steps), "step"),
-		r.Count(workercheck.OK), r.Count(workercheck.Wrong), r.Count(workercheck.NotSeen), r.Protocol, figures.Spell(took.Round(100*time.Millisecond)))
-	_, err := stdio.WriteString(w, b.String())
-	return err
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,10 +15,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
 )
 
-// liarsTold are wrong workers (experiments/workercheck/testdata/liar.py), and what of a drill worker-check names their lie: a rule that a
-// line broke, a red row, or a finding; the finding without a code is a write that the ledger does not have. One of them must be told.
-// The first are always tried, all of them with LOCKDRILL_LIARS=all. clock-fence is not here: a fence by a wall clock shows only where the
-// clock is set back.
+// liarsTold are wrong workers (testdata/liar.py), and the rules of the protocol by which worker-check names their lie. One of them must be
+// told. The first are always tried, all of them with LOCKDRILL_LIARS=all.
 var liarsTold = []struct {
 	lie  string
 	told []string
@@ -25,7 +24,7 @@ var liarsTold = []struct {
 	{"ignores-arm", []string{"arm_unanswered"}},
 	{"no-fence", []string{"no_fence"}},
 	{"strict-fields", []string{"dies", "not_ready"}},
-	{"fake-release", []string{"feigned_release", "job.foreign_releases", "job.orphan_acquires"}},
+	{"fake-release", []string{"feigned_release", "foreign_releases", "orphan_acquires"}},
 	{"fake-keep", []string{"feigned_renewal"}},
 	{"wrong-token", []string{"unannounced", "ghost"}},
 	{"denied-grant", []string{"holder_unknown", "unannounced"}},
@@ -33,34 +32,35 @@ var liarsTold = []struct {
 	{"missing-begin", []string{"no_begin"}},
 	{"shifted-clock", []string{"late_lines", "outside_call"}},
 	{"buffered-lines", []string{"announced_late", "late_lines"}},
-	{"no-undo", []string{"job.orphan_acquires"}},
+	{"no-undo", []string{"orphan_acquires"}},
 	{"hasty-ticks", []string{"hasty_ticks"}},
-	{"claimed-grant", []string{"job.fence_regressions", "loop.fence_regressions", "feigned_renewal"}},
+	{"claimed-grant", []string{"fence_regressions", "feigned_renewal"}},
 	{"unflushed-lines", []string{"not_ready"}},
 	{"late-lines", []string{"announced_late"}},
 	{"silent-renewals", []string{"renewed_in_silence"}},
 	{"silent-loss", []string{"lost_in_silence"}},
 	{"logs-on-stdout", []string{"no_event"}},
 	{"timeout-is-fail", []string{"timeout_is_fail"}},
-	{"process-fence", []string{"job.fence_regressions", "loop.fence_regressions"}},
+	{"process-fence", []string{"fence_regressions"}},
 	{"two-steps", []string{"no_expiry"}},
 	{"one-token", []string{"token_reused"}},
-	{"thief", []string{"vanished", "loop.overlap.effect"}},
-	{"blind-release", []string{"job.foreign_releases"}},
-	{"blind-renew", []string{"renewed_of_another", "job.foreign_renewals"}},
-	{"no-renewals", []string{"job.unowned_work"}},
-	{"works-on", []string{"lost_in_silence", "job.unowned_work"}},
+	{"thief", []string{"vanished", "overlap"}},
+	{"blind-release", []string{"foreign_releases"}},
+	{"blind-renew", []string{"renewed_of_another", "foreign_renewals"}},
+	{"no-renewals", []string{"unowned_work"}},
+	{"works-on", []string{"lost_in_silence", "unowned_work"}},
 	{"patient", []string{"limit_ignored"}},
 	{"releases-first", []string{"released_at_work"}},
 	{"leaves-key", []string{"left_against_policy"}},
 	{"no-answer", []string{"unanswered_offer"}},
-	{"does-again", []string{"job.duplicate_terminal_states"}},
-	{"same-op", []string{""}},
+	{"does-again", []string{"done_again"}},
+	{"same-op", []string{"op_of_two_effects"}},
 	{"ignores-sigterm", []string{"outstays"}},
 	{"ignores-end", []string{"outstays"}},
 	{"crashes-on-stop", []string{"exit_status"}},
 	{"lazy-follower", []string{"lazy_follower"}},
 	{"begins-again", []string{"begun_twice"}},
+	{"clock-fence", nil}, // shows only where the clock is set back
 }
 
 const liarsAlwaysTried = 3
@@ -81,18 +81,13 @@ func checked(t *testing.T, worker ...string) (result, *verdict.Judgement) {
 	return got, &j
 }
 
-// toldOf are all names of what a drill found out.
-func toldOf(j *verdict.Judgement) (names []string) {
+// rulesOf are the rules that a drill says were broken, each with what a reader needs to mend it.
+func rulesOf(t *testing.T, j *verdict.Judgement) (names []string) {
 	for _, l := range j.Lints {
-		names = append(names, l.Code)
-	}
-	for _, s := range j.SLOs {
-		if s.Verdict == verdict.Fail {
-			names = append(names, s.Lock+"."+s.Measure)
+		if l.What == "" || l.Expected == "" || l.Change == "" || l.Section == "" {
+			t.Errorf("a rule that does not say all: %+v", l)
 		}
-	}
-	for _, f := range j.Findings {
-		names = append(names, string(f.Code))
+		names = append(names, l.Code)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -102,14 +97,14 @@ func toldOf(j *verdict.Judgement) (names []string) {
 func TestLiveTheDrillTellsWrongWorkers(t *testing.T) {
 	needDrill(t)
 	python := witnesstest.Python(t)
-	liar, err := filepath.Abs("../../experiments/workercheck/testdata/liar.py")
+	liar, err := filepath.Abs("testdata/liar.py")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Parallel()
-	some := liarsTold
+	some, mostUnseen := liarsTold, 3 // that a late machine may hide; a fence by a wall clock is one of them
 	if os.Getenv("LOCKDRILL_LIARS") != "all" {
-		some = liarsTold[:liarsAlwaysTried]
+		some, mostUnseen = liarsTold[:liarsAlwaysTried], 1
 		t.Run("the others", func(t *testing.T) {
 			t.Skipf("SKIPPED, NOT TESTED: %d of %d wrong workers; LOCKDRILL_LIARS=all (make liars) tries them", len(liarsTold)-len(some), len(liarsTold))
 		})
@@ -125,26 +120,33 @@ func TestLiveTheDrillTellsWrongWorkers(t *testing.T) {
 			late := false
 			for range 3 { // a drill's faults strike by chance, and not each gives each lie an occasion
 				got, j := checked(t, python, "-B", liar, "--lie", c.lie)
-				seen, late = toldOf(j), j.Machine != nil
-				if slices.ContainsFunc(c.told, func(name string) bool { return slices.Contains(seen, name) }) {
-					if got.code != verdict.ExitSLOFailed && c.lie != "same-op" { // a ledger that lacks writes answers nothing
+				seen, late = rulesOf(t, j), j.Machine != nil
+				if i := slices.IndexFunc(j.Lints, func(l verdict.Lint) bool { return slices.Contains(c.told, l.Code) }); i >= 0 {
+					l := &j.Lints[i]
+					t.Logf("told       %-16s %-25s %q: %s", c.lie, l.Code, l.Section, l.Change)
+					if got.code != verdict.ExitSLOFailed && (!late || got.code != verdict.ExitDirty) { // the watchdog may have had to undo for a late run
 						t.Errorf("%s: exit status %d", c.lie, got.code)
 					}
 					return
 				}
-				t.Logf("%s: one more try: told %q", c.lie, seen)
+				if c.told == nil {
+					break
+				}
+				t.Logf("once more  %-16s told is %q", c.lie, seen)
 			}
-			if late { // what comes late on such a machine is nobody's lie
+			if late || c.told == nil { // what comes late on such a machine is nobody's lie
 				unseen.Add(1)
-				t.Logf("NOT SHOWN: %s: this machine was too late to tell", c.lie)
+				t.Logf("NOT SHOWN  %-16s told is %q", c.lie, seen)
 				return
 			}
 			t.Errorf("%s: none of %q is told, but %q", c.lie, c.told, seen)
 		})
 	}
 	wait.Wait()
-	if n := int(unseen.Load()); n > 1 && 5*n > len(some) {
-		t.Errorf("of %d wrong workers %d could not be told", len(some), n)
+	n := int(unseen.Load())
+	t.Logf("of %d wrong workers %d were told", len(some), len(some)-n)
+	if n > mostUnseen {
+		t.Errorf("of %d wrong workers %d could not be told, more than %d", len(some), n, mostUnseen)
 	}
 }
 
@@ -168,6 +170,29 @@ func TestLiveTheDrillOfAWorker(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+}
+
+// What stands after `type:` is read by a shell as the drill of the very worker that was given.
+func TestWorkerCheckNamesItsSuccessor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, want []string }{
+		{[]string{"--", "python3", "my worker.py", "it's", "--ttl", "1s", "", "$HOME"}, []string{"--", "python3", "my worker.py", "it's", "--ttl", "1s", "", "$HOME"}},
+		{[]string{"--only", "jobs", "--ttl=5s", "-o", "json", "--ready", "1s", "--", "./w", "-o", "text"}, []string{"-o", "json", "--", "./w", "-o", "text"}},
+		{[]string{"./w", "--flag"}, []string{"--", "./w", "--flag"}},
+		{nil, []string{"--", "COMMAND"}},
+		{[]string{"--help"}, []string{"--", "COMMAND"}},
+	} {
+		got := try(t, append([]string{"worker-check"}, c.args...)...)
+		_, line, named := strings.Cut(strings.TrimSuffix(got.stderr, "\n"), " type: ")
+		if got.code != verdict.ExitUsage || got.stdout != "" || !named {
+			t.Fatalf("%q: %+v", c.args, got)
+		}
+		words, err := exec.Command("sh", "-c", `printf '%s\n' `+line).Output()
+		want := strings.Join(append([]string{"lockdrill", "run", "worker-check"}, c.want...), "\n") + "\n"
+		if err != nil || string(words) != want {
+			t.Errorf("%q: a shell reads %q (%v), want %q", c.args, words, err, want)
+		}
+	}
 }
 
 func TestRunTakesAWorker(t *testing.T) {

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments/workercheck"
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
 )
 
@@ -108,75 +105,4 @@ func goWorker(t *testing.T) string {
 		t.Fatalf("build the worker in Go: %v\n%s", err, out)
 	}
 	return binary
-}
-
-// patientCheck checks a worker that is right, at times that a busy machine keeps. Where this one kept a tick of 10 ms waiting for two more,
-// which means that others waited longer, it shows nothing that some steps were not seen.
-func patientCheck(t *testing.T, args ...string) result {
-	t.Helper()
-	const every = 10 * time.Millisecond
-	over, worst := make(chan struct{}), make(chan time.Duration)
-	go func() {
-		late, last := time.Duration(0), time.Now()
-		for tick := time.NewTicker(every); ; {
-			select {
-			case <-tick.C:
-				late, last = max(late, time.Since(last)-every), time.Now()
-			case <-over:
-				worst <- late
-				return
-			}
-		}
-	}()
-	got := try(t, append([]string{"worker-check", "--ttl", "2s"}, args...)...)
-	close(over)
-	if late := <-worst; got.code == verdict.ExitInconclusive && strings.Contains(got.stdout, " 0 wrong,") && late > 2*every {
-		t.Skipf("NOT SHOWN: this machine was late by %s for a worker that is right\n%s", late, got.stdout)
-	}
-	return got
-}
-
-func TestLiveWorkerCheck(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
-	worker := goWorker(t)
-	t.Run("right", func(t *testing.T) {
-		got := patientCheck(t, "--", worker)
-		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "0 wrong, 0 not seen") {
-			t.Errorf("got %+v", got)
-		}
-	})
-	t.Run("lockdrill's own", func(t *testing.T) { // it makes armed calls fail, which those to copy do not
-		got := patientCheck(t, "--only", "jobs", "--", built, "worker")
-		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "2 renewals failed") {
-			t.Errorf("got %+v", got)
-		}
-	})
-	t.Run("half of it is not seen", func(t *testing.T) {
-		jobless := filepath.Join(t.TempDir(), "jobless")
-		if err := os.WriteFile(jobless, []byte("#!/bin/sh\ngrep --line-buffered -v '\"cmd\":\"offer\"' | "+worker+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		got := try(t, "worker-check", "--", jobless)
-		if got.code != verdict.ExitInconclusive || !strings.Contains(got.stdout, "a worker of loops only need not") {
-			t.Errorf("got %+v", got)
-		}
-	})
-	t.Run("wrong", func(t *testing.T) {
-		got := try(t, "worker-check", "-o", "json", "--ready", "1s", "--", "sh", "-c", "echo hello; exec sleep 100")
-		var r workercheck.Report
-		if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || got.code != verdict.ExitSLOFailed {
-			t.Fatalf("%v: %+v", err, got)
-		}
-		if first := r.Steps[0]; r.SchemaVersion != 1 || first.Name != "ready" || first.Result != workercheck.Wrong || first.Change == "" || !strings.Contains(first.Seen, "hello") {
-			t.Errorf("got %+v", first)
-		}
-	})
-	t.Run("misused", func(t *testing.T) {
-		for _, args := range [][]string{{"--", "no-such-program"}, {"--ttl", "1ms", "--", worker}, {"--only", "half", "--", worker}, {}} {
-			if got := try(t, append([]string{"worker-check"}, args...)...); got.code != verdict.ExitUsage || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 {
-				t.Errorf("%v: %+v", args, got)
-			}
-		}
-	})
 }

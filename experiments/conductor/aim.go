@@ -20,6 +20,7 @@ type target struct {
 	victims []string
 	why     string
 	word    history.VoidReason // for why; "" = there was nobody
+	said    string             // of victims: why they are fewer than declared
 }
 
 // kill fires an armed kill when its moment has come.
@@ -31,7 +32,7 @@ func (c *Conductor) kill(s *series, now int64) {
 	case s.rolling != nil:
 		c.roll(s, now)
 	case s.lock == nil:
-		c.fire(s, now, c.pod(s.f.Aim()))
+		c.fire(s, now, c.some(s))
 	case s.target != nil && (s.timing() != fault.BeforeRenew || now >= s.due):
 		c.fire(s, now, target{key: s.target.key})
 	case now >= s.due && s.random():
@@ -63,6 +64,8 @@ func (c *Conductor) strike(s *series, now int64) {
 		} else if now >= s.due {
 			c.fire(s, now, c.nobody(s))
 		}
+	case aim.Some != fault.Some{}:
+		c.fire(s, now, c.some(s))
 	case aim != fault.Aim{}:
 		c.fire(s, now, c.living(aim.Replica))
 	default:
@@ -108,8 +111,11 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 		t.victims = struck
 	}
 	if t.why == "" && (c.capped(s, len(struck)) || c.tooMany(s, struck)) { // several series may be armed when the last kill is spent
-		s.state = spent
-		return
+		if !s.does.Apart || len(struck) == 1 || c.capped(s, 1) {
+			s.state = spent
+			return
+		}
+		t.why = fmt.Sprintf("it strikes %d replicas, and limits.max_kills and limits.max_targets do not leave as many", len(struck))
 	}
 	if t.why == "" {
 		t.why = cmp.Or(c.inTheWay(s), c.lastOne(s, struck))
@@ -122,7 +128,7 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 	if s.blank {
 		return
 	}
-	f.Key, f.Victims = t.key, t.victims
+	f.Key, f.Victims, f.Said = t.key, t.victims, t.said
 	if ep != nil {
 		f.Epoch = ep.id
 		if s.timing() == fault.BeforeRenew {
@@ -276,8 +282,9 @@ func (c *Conductor) arm(s *series, now int64) {
 		return
 	}
 	if s.random() {
-		s.until = 0
-		s.due = now + c.rng.Int64N(int64(s.cycle()))
+		cycle := int64(s.cycle())
+		s.until, s.turn = 0, now+cycle
+		s.due = now + c.rng.Int64N(cycle)
 		return
 	}
 	s.until = now + int64(s.patience())

@@ -102,7 +102,7 @@ func TestWhoCannotLookForReplicasDoesNotSayThatThereAreNone(t *testing.T) {
 		if (steady.code == history.CannotLook) != (forbidden != "") || !strings.Contains(steady.String(), "0 of 2") {
 			t.Errorf("%q: %q (%s)", forbidden, steady, steady.code)
 		}
-		for _, says := range []string{steady.String(), c.living("").why, c.living("r1").why, c.pod(fault.Aim{}).why} {
+		for _, says := range []string{steady.String(), c.living("").why, c.living("r1").why, c.some(&series{f: &experiments.Fault{Spec: &fault.Kill{}}}).why} {
 			if strings.Contains(says, "cannot be looked for: pods is forbidden") != (forbidden != "") {
 				t.Errorf("%q: %q", forbidden, says)
 			}

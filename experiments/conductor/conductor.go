@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
@@ -51,6 +52,7 @@ type Fire struct {
 	For     time.Duration      // the limit of a fault that is not instant
 	Why     string             // of a shot without a target
 	Word    history.VoidReason // for Why; "" = there was nobody
+	Said    string             // of Victims: why they are fewer than declared
 }
 
 // Conductor is the state of one drill. It is not safe for concurrent use.
@@ -97,6 +99,12 @@ func New(e *experiments.Experiment, seed int64) *Conductor {
 		s.asks = forecast.QuestionsOf(e, s.f)
 		c.series = append(c.series, s)
 	}
+	for _, s := range c.series {
+		var after *experiments.Fault
+		if after, s.offset = e.Begin(s.f); after != nil {
+			s.after = c.series[slices.IndexFunc(c.series, func(o *series) bool { return o.f == after })]
+		}
+	}
 	for _, s := range e.AlertRows() {
 		c.alerts = append(c.alerts, alertRow{SLO: s, names: s.AlertNames()})
 	}
@@ -112,7 +120,7 @@ func (c *Conductor) Reset(seed int64) {
 		s.reset()
 	}
 	for _, s := range c.series {
-		*s = series{f: s.f, does: s.does, lock: s.lock, rolling: s.rolling, exposed: s.exposed[:0], asks: s.asks}
+		*s = series{f: s.f, does: s.does, lock: s.lock, rolling: s.rolling, after: s.after, offset: s.offset, exposed: s.exposed[:0], asks: s.asks}
 		for _, q := range s.asks {
 			q.N, q.Surely, q.Maybe = 0, 0, 0
 		}
@@ -204,7 +212,10 @@ func (c *Conductor) stepSteady(now int64) {
 		c.faultEnd = now
 		c.enter(now, history.PhaseFaults, "", &yes)
 		for _, s := range c.series {
-			s.wait(now + int64(s.f.At))
+			s.wait(now + int64(s.offset))
+			if s.after != nil {
+				s.wait(never)
+			}
 		}
 		c.stepFaults(now)
 	case now-c.since >= int64(c.e.SteadyState.Timeout):

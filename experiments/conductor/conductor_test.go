@@ -302,6 +302,26 @@ func TestNobodyHoldsIsAShotWithoutATarget(t *testing.T) {
 	}
 }
 
+// TestTriesAtRandomMomentsAreACycleApart: between two holders nobody holds for up to a lease and a poll, and the tries of a shot are not all
+// spent in that gap.
+func TestTriesAtRandomMomentsAreACycleApart(t *testing.T) {
+	e := loopDrill(2)
+	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "other", KeyPrefix: "o:", Policy: lockcore.Policy{TTL: 4 * time.Second}})
+	kill := e.Faults[0].Spec.(*fault.Kill)
+	kill.HolderOf, kill.Phase = "other", fault.RandomPhase
+	for seed := range int64(50) {
+		s := play(t, e, func(s *stage) { s.c = New(s.e, seed) })
+		if len(s.firedAt) != 4 {
+			t.Fatalf("seed %d: %d tries, want 4", seed, len(s.firedAt))
+		}
+		for i, at := range s.firedAt {
+			if after := time.Duration(at - s.firedAt[0]); after < time.Duration(i-1)*4*time.Second {
+				t.Errorf("seed %d: try %d comes %s after the first", seed, i+1, after)
+			}
+		}
+	}
+}
+
 func TestReplicasThatCannotStartEndTheRunWithoutASteadyState(t *testing.T) {
 	s := play(t, loopDrill(1), func(s *stage) { s.neverReady = true })
 	if s.holds == nil || *s.holds || len(s.fires) != 0 {

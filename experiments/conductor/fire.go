@@ -37,7 +37,7 @@ func (c *Conductor) Resolve(f *Fire, shot *history.Event, holder func() (epoch s
 		if len(f.Victims) == 1 {
 			shot.Fault.Victim = f.Victims[0]
 		}
-		return "", ""
+		return "", f.Said
 	}
 	epoch, held, err := holder()
 	var void interface{ Void() history.VoidReason }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -214,29 +213,6 @@ func (w *world) lapses(now int64) int64 {
 	return next
 }
 
-// pod chooses one of the pods that a kill selects by labels. A life whose pod is not known has them: a rehearsal knows no labels.
-func (c *Conductor) pod(aim fault.Aim) target {
-	var found []*replica
-	for _, r := range c.world.replicas {
-		if r.alive && r.ready && (r.pod == nil || aim.Fits(r.pod.Labels)) {
-			found = append(found, r)
-		}
-	}
-	if len(found) == 0 {
-		return target{why: "no pod with these labels was alive and ready" + c.unfound()}
-	}
-	if aim.Pick != fault.PickOldest && aim.Pick != fault.PickNewest {
-		return target{victims: []string{found[c.rng.IntN(len(found))].inc}}
-	}
-	slices.SortStableFunc(found, func(a, b *replica) int {
-		return cmp.Or(cmp.Compare(a.created(), b.created()), cmp.Compare(a.inc, b.inc))
-	})
-	if aim.Pick == fault.PickNewest {
-		slices.Reverse(found)
-	}
-	return target{victims: []string{found[0].inc}}
-}
-
 // besides are the incarnations that live on the node of this one, in the order of their names.
 func (w *world) besides(inc string) []string {
 	at := w.byInc[inc]
@@ -250,11 +226,4 @@ func (w *world) besides(inc string) []string {
 		}
 	}
 	return all
-}
-
-func (r *replica) created() string {
-	if r.pod == nil {
-		return ""
-	}
-	return r.pod.Created
 }

@@ -384,7 +384,7 @@ func TestOnlyReadyPodsAreStruck(t *testing.T) {
 	s := c.series[0]
 	s.f.Spec = &fault.Kill{Pods: map[string]string{"app": "w"}, Pick: fault.PickNewest}
 	s.does = s.f.Traits()
-	if v := c.pod(s.f.Aim()).victims; len(v) != 1 || v[0] != "r2.1" {
+	if v := c.some(s).victims; len(v) != 1 || v[0] != "r2.1" {
 		t.Errorf("struck %v: r3.1 is not ready", v)
 	}
 	c.fire(s, 7, target{victims: []string{"r1.1"}})

@@ -17,6 +17,8 @@ type series struct {
 	f       *experiments.Fault
 	does    fault.Traits
 	lock    *experiments.Lock
+	after   *series       // due when that is spent, and offset has passed; nil = by its time
+	offset  time.Duration //
 	state   state
 	due     int64 // waiting: when to arm; armed: when to fire, or (event-timed) when to give up
 	shot    int   // shots so far, void ones included
@@ -24,6 +26,7 @@ type series struct {
 	fired   int64
 	ended   int64  // when the last shot's effect was over; 0 = not yet, or not known
 	until   int64  // event-timed kills, armed: when to give up; random ones: likewise, once nobody knew who holds
+	turn    int64  // random ones: when the cycle is over in which this shot is tried
 	anchor  int64  // before_renew: end of the success that due is counted from
 	target  *epoch // kills, set by moment: fire at it
 	blank   bool   // the last shot had no target
@@ -64,6 +67,11 @@ func (c *Conductor) stepFaults(now int64) {
 	for _, s := range c.series {
 		c.stepSeries(s, now)
 		all = all && s.state == spent
+	}
+	for _, s := range c.series { // what has come to its end just now lets others begin
+		if s.state == waiting && s.after != nil && s.due == never && s.after.state == spent {
+			s.wait(now + int64(s.offset))
+		}
 	}
 	if all {
 		c.faultEnd = max(c.faultEnd, c.lastFired())
@@ -204,13 +212,14 @@ func (c *Conductor) over(s *series, now int64) {
 	s.state = settling
 	switch {
 	case s.blank: // nothing was struck, nothing has to settle
-		c.again(s, now, now+int64(s.pause()))
+		c.again(s, now, max(now+int64(s.pause()), s.turn))
 	case !s.f.Repeat.Settled && s.valid < s.f.Repeat.Count:
 		c.again(s, now, s.fired+int64(s.f.Repeat.Every))
 	}
 }
 
-// pause is how long after a shot without a target the next is tried: those that wait for a holder have waited already.
+// pause is how long after a shot without a target the next is tried. Those that wait for a holder have waited already, and those at
+// random moments have one try in each cycle: else all tries could fall into one gap between two holders.
 func (s *series) pause() time.Duration {
 	if s.lock != nil {
 		return 0

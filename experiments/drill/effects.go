@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -247,6 +248,9 @@ func effectText(x *experiments.Effects, ev history.Event) string {
 		if f.value != "" && f.value != "0" {
 			text += ", " + f.name + " " + f.value
 		}
+	}
+	if due := ev.Entry.Due; due != nil {
+		text += ", due " + time.Unix(0, due.From/2+due.To/2).UTC().Format(time.RFC3339)
 	}
 	return text
 }

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -112,7 +111,7 @@ func Lacks(dir string, c *undo.Content) (string, error) {
 		if err != nil { // where it was cut off
 			return "", nil
 		}
-		if e.Kind == history.FaultApplied && !slices.ContainsFunc(c.Entries, func(x undo.Entry) bool { return x.Record.Shot.Op == e.Op }) {
+		if e.Kind == history.FaultApplied && !c.Has(*e) {
 			return "the record of " + e.Op, nil
 		}
 	}

@@ -61,6 +61,9 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 	if byAPIProxy(e) {
 		ask = append(ask, question{apiProxyGuardName, func() (Guard, error) { return apiProxyGuard(ctx, e), nil }})
 	}
+	if len(e.BlockedBy) > 0 && !reading { // last: what it says is soon out of date
+		ask = append(ask, question{blockGuardName, func() (Guard, error) { return blockGuard(ctx, e) }})
+	}
 	for _, a := range ask {
 		if slices.ContainsFunc(all, refuses) {
 			all = append(all, Guard{Name: a.name, Says: "not asked: the run is refused already"})

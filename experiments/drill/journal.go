@@ -144,15 +144,6 @@ func targets(ctx context.Context, e *experiments.Experiment, cluster *kube.Clust
 	return all
 }
 
-// Targets names the same without asking anybody, for whoever must not start two runs at one target.
-func Targets(e *experiments.Experiment) []string {
-	all := targets(context.Background(), e, nil)
-	if k := e.InCluster(); k != nil {
-		all = append(all, k.Target())
-	}
-	return all
-}
-
 // guardTargets refuses a run whose target another run has not given back, and names the runs in runs/ that were killed and left
 // something. own are the run's targets, parent is where its own folder will be.
 func guardTargets(notify func(string), e *experiments.Experiment, own []string, parent string) error {

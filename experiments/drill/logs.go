@@ -128,6 +128,11 @@ func (d *Drill) redact() func(string) string {
 	if a := d.e.Probes.Alerts; a != nil {
 		names = append(names, a.Variables()...)
 	}
+	for i := range d.e.BlockedBy {
+		if q := d.e.BlockedBy[i].PromQL; q != nil {
+			names = append(names, q.Variables()...)
+		}
+	}
 	var pairs []string
 	for _, name := range names {
 		if secret := os.Getenv(name); name != "" && secret != "" {

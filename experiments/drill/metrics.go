@@ -80,15 +80,6 @@ func openQuery(q *experiments.Query, clock func() int64) (*probes.PromQL, error)
 	})
 }
 
-// Query is what a condition's query gives now.
-func Query(ctx context.Context, q *experiments.QueryCondition) ([]float64, error) {
-	server, err := askedAt("blocked_by", &q.PromServer, func(o probes.PromServer) (probes.PromServer, error) { return o, nil })
-	if err != nil {
-		return nil, err
-	}
-	return probes.Instant(ctx, q.Query, server)
-}
-
 // askedAt makes a probe of a server, with the secrets that say who asks.
 func askedAt[P any](where string, s *experiments.PromServer, make func(probes.PromServer) (P, error)) (none P, err error) {
 	by, err := askerOf(where, &s.Asker)

@@ -56,6 +56,13 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 			return nil, err
 		}
 	}
+	if len(e.BlockedBy) > 0 {
+		g, err := blockGuard(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		plan.Guards = append(plan.Guards, g)
+	}
 	return plan, nil
 }
 

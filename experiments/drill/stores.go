@@ -259,9 +259,9 @@ func (s *stores) configure(name, incarnation string) protocol.Configure {
 	}
 	for i := range s.e.System.Locks {
 		l := &s.e.System.Locks[i]
-		p := protocol.Lock{Name: l.Name, Profile: l.Profile, Key: l.Key, Policy: l.Policy}
+		p := protocol.Lock{Name: l.Name, Profile: l.Profile, Key: l.Key, Policy: l.Policy, Unfenced: !s.e.Fenced(l.Name)}
 		if w := s.e.WorkUnder(l.Name); w != nil {
-			p.Unfenced, p.Strict, p.NoLook = !w.Fenced, w.Strict, !w.Look
+			p.Strict, p.NoLook = w.Strict, !w.Look
 		}
 		c.Locks = append(c.Locks, p)
 	}

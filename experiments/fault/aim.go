@@ -1,13 +1,15 @@
 package fault
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
 
-// Aim says whom a fault strikes: at most one of HolderOf, Replica, All and Pods is set. The zero Aim is the locks' store itself, or,
-// of a fault of the network, every replica.
+// Aim says whom a fault strikes: at most one of HolderOf, Replica, All, Some and Pods is set, but pods may be some as well. The zero Aim
+// is the locks' store itself, or, of a fault of the network, every replica.
 type Aim struct {
 	HolderOf string // a lock: who holds it when the fault is fired
 	Replica  string `rule:"ident"` // one by its name, such as r2, whatever it holds
@@ -15,7 +17,33 @@ type Aim struct {
 
 	Pods string `file:"-"` // labels of the pods of which one is struck, as Labels spells them
 	Pick Pick   `file:"-"` // with Pods: which of them
+
+	Some Some `file:"-"` // any so many of the replicas, or of those pods
 }
+
+// Some is how many replicas are struck at once: Count of them, or Percent; neither = as the rest of the Aim says.
+type Some struct {
+	Count   int
+	Percent float64
+}
+
+// Of is how many of n that is: a share is rounded up, and is at least one.
+func (s Some) Of(n int) int {
+	if s.Percent > 0 {
+		return max(1, int(math.Ceil(s.Percent*float64(n)/100-1e-9)))
+	}
+	return s.Count
+}
+
+func (s Some) String() string {
+	if s.Percent > 0 {
+		return fmt.Sprintf("%g%%", s.Percent)
+	}
+	return fmt.Sprint(s.Count)
+}
+
+// Several reports whether a fault may strike more than one replica at once, each by itself.
+func (a Aim) Several() bool { return a.All || a.Some != (Some{}) }
 
 // Pick says which of several pods is struck.
 type Pick string
@@ -43,20 +71,21 @@ const (
 	anybody = "holder_of, replica or all: true"
 	ways    = "?" + anybody
 	one     = "holder_of or replica"
+	group   = "holder_of, replica, all: true, count or percent"
 	nobody  = "?holder_of, replica or neither"
 )
 
 func (a *Aim) check(c Checker, whom string) {
 	words, open := strings.CutPrefix(whom, "?")
 	var given []string
-	for word, set := range map[string]bool{"holder_of": a.HolderOf != "", "replica": a.Replica != "", "all": a.All} {
-		if set {
-			given = append(given, word)
+	for _, w := range []struct {
+		word string
+		set  bool
+	}{{"holder_of", a.HolderOf != ""}, {"replica", a.Replica != ""}, {"all", a.All}, {"count", a.Some.Count > 0}, {"percent", a.Some.Percent > 0}} {
+		if w.set {
+			given = append(given, w.word)
 		}
 	}
-	slices.SortFunc(given, func(x, y string) int {
-		return strings.Index("holder_of replica all", x) - strings.Index("holder_of replica all", y)
-	})
 	switch {
 	case len(given) > 1:
 		c.Check("", "has %s: a fault strikes one of %s", strings.Join(given, " and "), words)
@@ -79,6 +108,18 @@ func only[F any](says, words string, aim func(*F) *Aim) Constraint {
 	})
 }
 
+// whom are the words of a form for one replica, or for several.
+func (a Aim) whom() map[string]string {
+	v := map[string]string{"whom": "the replica", "they_hold": "it holds", "their": "its"}
+	if a.Several() {
+		v = map[string]string{"whom": "every replica at once", "they_hold": "they hold", "their": "their"}
+	}
+	if a.Some != (Some{}) {
+		v["whom"] = a.Some.String() + " of the replicas at once"
+	}
+	return v
+}
+
 // InWords is whom the fault strikes, in a person's words.
 func (a Aim) InWords() string {
 	switch {
@@ -86,6 +127,14 @@ func (a Aim) InWords() string {
 		return "whoever holds " + a.HolderOf + " then"
 	case a.Replica != "":
 		return "replica " + a.Replica
+	case a.Pods != "" && a.All:
+		return "all pods with " + a.Pods
+	case a.Pods != "" && a.Some != (Some{}) && a.Pick != PickRandom:
+		return "the " + a.Some.String() + " " + string(a.Pick) + " of the pods with " + a.Pods
+	case a.Pods != "" && a.Some != (Some{}):
+		return "any " + a.Some.String() + " of the pods with " + a.Pods
+	case a.Some != (Some{}):
+		return "any " + a.Some.String() + " of the replicas"
 	case a.Pods != "" && (a.Pick == PickOldest || a.Pick == PickNewest):
 		return "the " + string(a.Pick) + " of the pods with " + a.Pods
 	case a.Pods != "":

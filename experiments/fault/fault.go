@@ -40,6 +40,7 @@ type Traits struct {
 	Instant string // what it is called where it can have no `for`; "" = it can
 
 	Kills    bool // ends its victim: nothing is undone, and a replica replaces it
+	Apart    bool // of several victims, each is struck by itself, and has a record of its own in the journal
 	InVictim bool // lives in its victims, and ends with them at the latest
 	OnTheWay bool // lies on the ways to the store, which belong to replicas' names, whichever life they are in
 	Cuts     bool // nothing gets through on those ways

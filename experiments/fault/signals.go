@@ -13,11 +13,14 @@ import (
 
 // Faults by a signal to a process; some of a pod are a call to the API server.
 
-// Kill ends the replica that holds a key of the lock at the moment of firing: a process by SIGKILL, a pod in one of three forms. A pod
-// can also be chosen by its labels, whatever it holds.
+// Kill ends the replica that holds a key of the lock at the moment of firing: a process by SIGKILL, a pod in one of three forms. Pods can
+// also be chosen by their labels, and replicas by their number, whatever they hold.
 type Kill struct {
 	HolderOf string            // a lock: who holds it when the kill is fired
-	Pods     map[string]string // labels: one pod that has them, whatever it holds
+	All      bool              `rule:"omit"`             // every replica at once; with pods: every one of them
+	Count    int               `rule:"min=1,max=1000"`   // so many replicas at once, whatever they hold; with pods: of these
+	Percent  float64           `rule:"positive,max=100"` // so many in a hundred of those that live, rounded up, as far as limits allow
+	Pods     map[string]string // labels: one pod that has them, whatever it holds; with all, count or percent as many
 	Pick     Pick              `rule:"words=random|oldest|newest"`                          // with pods: which of them
 	Phase    Phase             `rule:"words=after_grant|after_renew|before_renew|random"`   // moment of the lease
 	On       Phase             `rule:"words=acquired"`                                      // instead of a phase: the next grant, for locks too short to be held by chance
@@ -46,9 +49,11 @@ const (
 
 func (*Kill) Kind() string { return "kill" }
 
-func (k *Kill) Target() Aim { return Aim{HolderOf: k.HolderOf, Pods: Labels(k.Pods), Pick: k.Pick} }
+func (k *Kill) Target() Aim {
+	return Aim{HolderOf: k.HolderOf, All: k.All, Pods: Labels(k.Pods), Pick: k.Pick, Some: Some{k.Count, k.Percent}}
+}
 
-// Moment is when it is fired; there is no lease that it could be a moment of where it is aimed at a pod.
+// Moment is when it is fired; there is no lease that it could be a moment of where it is aimed at replicas, whatever they hold.
 func (k *Kill) Moment() Phase {
 	switch {
 	case k.HolderOf == "":
@@ -123,9 +128,21 @@ func (r *RollingRestart) values() map[string]string {
 }
 
 // Pause is SIGSTOP of a replica, and SIGCONT when its time is up: a long garbage collection.
-type Pause struct{ Aim }
+type Pause struct {
+	Aim
+	Count   int     `rule:"min=1,max=1000"`   // so many replicas at once, whatever they hold
+	Percent float64 `rule:"positive,max=100"` // so many in a hundred of those that live, rounded up, as far as limits allow
+}
+
+func (p *Pause) Target() Aim {
+	a := p.Aim
+	a.Some = Some{p.Count, p.Percent}
+	return a
+}
 
 func (*Pause) Kind() string { return "pause" }
+
+func (p *Pause) values() map[string]string { return p.Target().whom() }
 
 // Starve takes the processor from a replica for Share of each Period, by SIGSTOP and SIGCONT: a quota that is too small, or a host
 // that is too full.
@@ -174,13 +191,13 @@ func standing(a Around, what string) string {
 var signals = []Kind{
 	{Word: "kill", By: Cluster, New: made(Kill{}), Formed: "form",
 		Says: "SIGKILL of the replica that holds a lock, at a chosen moment of the lease: its keys are left to their ttl; of a pod, by one of four forms",
-		Form: Form{Traits: Traits{Class: ClassCrash, Noun: "kill", Instant: "a kill", Kills: true}, Shows: "took",
-			Does: "SIGKILL of the replica: every key that it holds is left to its TTL", Seen: "its end is seen, by SIGKILL, and it still held the lock then",
+		Form: Form{Traits: Traits{Class: ClassCrash, Noun: "kill", Instant: "a kill", Kills: true, Apart: true}, Shows: "took",
+			Does: "SIGKILL of {whom}: every key that {they_hold} is left to its TTL", Seen: "its end is seen, by SIGKILL, and it still held the lock then",
 			Undone: ours, Told: "SIGKILL {victim}{held}"},
 		Forms: []Form{
 			{Word: "crash", Pods: &Form{Does: "{crash}", Seen: died, Undone: restarted, Told: "crashed {victim}{held}"}},
 			{Word: "graceful", Traits: Traits{Class: ClassHandOver, DeletesPods: true},
-				Does: "SIGTERM to the replica, and SIGKILL when its grace is over; a holder that releases hands its lock over", Seen: "its end is seen, after the signal",
+				Does: "SIGTERM to {whom}, and SIGKILL when {their} grace is over; a holder that releases hands its lock over", Seen: "its end is seen, after the signal",
 				Told: "SIGTERM {victim}{held}, and SIGKILL when its grace was over",
 				Pods: &Form{Does: "the pod is deleted with its own grace: SIGTERM, and SIGKILL when that is over; a holder that releases hands its lock over", Seen: died, Undone: replaced,
 					Told: "deleted the pod of {victim}{held}, with its own grace"}},
@@ -250,11 +267,10 @@ var signals = []Kind{
 				a := c.Around()
 				return a.Pods && a.TimeScale != 1 && !a.Observed
 			}))},
-	{Word: "pause", By: Signal, New: made(Pause{}), Aims: one, Says: "SIGSTOP of a replica for a while, then SIGCONT: a long garbage collection; do: pause of the store is CLIENT PAUSE",
-		Form: Form{Traits: Traits{Class: ClassPause, Noun: "pause", GoesOn: "a pause goes on until it is ended", InVictim: true, Stands: 1}, Told: "SIGSTOP {victim}{held}{for}", Shows: "stood still for",
-			Does: "SIGSTOP of the replica, as a long garbage collection", Seen: "all its threads stand still, the whole time", Undone: goesOn},
-		Unsupported: unsupported(func(_ *Pause, a Around) string { return standing(a, "the pause") }),
-		Constraints: []Constraint{only("a pause of every replica leaves nobody to take over", one, func(p *Pause) *Aim { return &p.Aim })}},
+	{Word: "pause", By: Signal, New: made(Pause{}), Aims: group, Says: "SIGSTOP of a replica, or of several, for a while, then SIGCONT: a long garbage collection; do: pause of the store is CLIENT PAUSE",
+		Form: Form{Traits: Traits{Class: ClassPause, Noun: "pause", GoesOn: "a pause goes on until it is ended", Apart: true, InVictim: true, Stands: 1}, Told: "SIGSTOP {victim}{held}{for}", Shows: "stood still for",
+			Does: "SIGSTOP of {whom}, as a long garbage collection", Seen: "all its threads stand still, the whole time", Undone: goesOn},
+		Unsupported: unsupported(func(_ *Pause, a Around) string { return standing(a, "the pause") })},
 	{Word: "starve", By: Signal, New: made(Starve{Period: 100 * time.Millisecond}), Aims: one,
 		Says: "a replica stands still for a share of each period: the processor is taken from it by SIGSTOP and SIGCONT",
 		Form: Form{Traits: Traits{Class: ClassPause, Noun: "starvation", GoesOn: "a replica is starved until it is ended", InVictim: true}, Size: "{share|%} of each {period}",
@@ -297,21 +313,40 @@ var leads = []Constraint{breaks("lock", "lock {lock} is taken per job: it has no
 // whom says what is wrong with whom a kill strikes, and with the moment.
 func (k *Kill) whom(c Checker) string {
 	around, said := c.Around(), func(field, text string) string { c.Check(field, "%s", text); return "" }
+	var many []string
+	for _, w := range []struct {
+		word string
+		set  bool
+	}{{"all", k.All}, {"count", k.Count > 0}, {"percent", k.Percent > 0}} {
+		if w.set {
+			many = append(many, w.word)
+		}
+	}
+	whatever := "pods are struck whatever they hold"
+	if len(k.Pods) == 0 {
+		whatever = "these replicas are struck whatever they hold"
+	}
 	switch {
+	case len(many) > 1:
+		return "has " + strings.Join(many, " and ") + ": how many it strikes is one of them"
+	case k.HolderOf != "" && len(many) > 0:
+		return "has holder_of and " + many[0] + ": a kill strikes the holder of a lock, or replicas whatever they hold"
 	case k.HolderOf != "" && len(k.Pods) > 0:
 		return "has holder_of and pods: a kill strikes the holder of a lock, or one pod with these labels"
-	case k.HolderOf == "" && len(k.Pods) == 0 && around.Pods:
-		return "does not say whom it strikes: holder_of a lock, or pods by their labels"
-	case k.HolderOf == "" && len(k.Pods) == 0:
-		return "does not say whom it strikes: holder_of a lock"
+	case k.HolderOf == "" && len(k.Pods) == 0 && len(many) == 0 && around.Pods:
+		return "does not say whom it strikes: holder_of a lock, pods by their labels, all: true, count or percent"
+	case k.HolderOf == "" && len(k.Pods) == 0 && len(many) == 0:
+		return "does not say whom it strikes: holder_of a lock, all: true, count or percent"
 	case len(k.Pods) > 0 && !around.Pods:
-		return said("pods", "is for replicas in pods, "+noPods+": holder_of a lock")
+		return said("pods", "is for replicas in pods, "+noPods+": holder_of a lock, or count")
 	case k.Pick != "" && len(k.Pods) == 0:
-		return said("pick", "chooses among pods: a lock has one holder")
-	case len(k.Pods) > 0:
+		return said("pick", "chooses among pods: say which, pods by their labels; a lock has one holder")
+	case k.Pick != "" && k.All && c.Given("pick"):
+		return said("pick", "chooses among pods, and all: true strikes every one of them")
+	case k.HolderOf == "":
 		for _, word := range []string{"phase", "on"} {
 			if c.Given(word) {
-				said(word, "is a moment of a holder's lease: pods are struck whatever they hold; leave it out, or say holder_of")
+				said(word, "is a moment of a holder's lease: "+whatever+"; leave it out, or say holder_of")
 			}
 		}
 		return ""
@@ -344,5 +379,7 @@ func (k *Kill) values() map[string]string {
 	if len(k.Exec) > 0 {
 		how = "a command in the pod's container ends the process: " + strings.Join(k.Exec, " ")
 	}
-	return map[string]string{"crash": how}
+	v := k.Target().whom()
+	v["crash"] = how
+	return v
 }

@@ -82,26 +82,30 @@ func (s *shot) unable() {
 }
 
 func (s *shot) kill() {
-	victim := s.e.Fault.Victim
+	victims := s.victims()
 	if s.e.Fault.Form == fault.Graceful || s.e.Fault.Form == fault.Evict {
-		s.ask(victim)
+		s.ask(victims)
 		return
 	}
 	s.apply(callTakes, func() string {
-		if !s.w.Kill(victim) {
-			return "kill " + victim + ": it is gone"
+		for _, v := range victims {
+			if !s.w.Kill(v) {
+				return "kill " + v + ": it is gone"
+			}
 		}
 		return ""
 	}, func() {
 		s.w.After(deathTakes, func() {
 			at := history.Span{From: s.applied.From, To: s.w.Now()}
-			s.exited(victim, "signal: killed", at)
+			for _, v := range victims {
+				s.exited(v, "signal: killed", at)
+			}
 			if gave, known := s.gaveUp[s.e.Epoch]; known && gave <= s.applied.To {
-				s.void(history.Moved, victim+" gave the lock up before the kill")
+				s.void(history.Moved, s.e.Fault.Victim+" gave the lock up before the kill")
 				s.revert()
 				return
 			}
-			s.confirm(at, history.Fault{Hits: 1})
+			s.confirm(at, history.Fault{Hits: int64(len(victims))})
 		})
 	})
 }
@@ -109,48 +113,65 @@ func (s *shot) kill() {
 // graceTakes is what a replica has from SIGTERM to SIGKILL, where the fault does not say.
 const graceTakes = 10 * time.Second
 
-// ask tells the victim to end, and kills it when its grace is over.
-func (s *shot) ask(victim string) {
-	var ended func(how string)
-	s.apply(callTakes, func() string {
-		if !s.w.Stop(victim, func() { ended("exit status 0") }) {
-			return "ask " + victim + " to end: it is gone"
-		}
-		return ""
-	}, func() {})
-	ended = func(how string) {
+// ask tells the victims to end, and kills each when its grace is over.
+func (s *shot) ask(victims []string) {
+	all, left := history.Span{}, len(victims) // from the first end to the last
+	ended := func(victim, how string) {
 		at := history.Span{From: s.w.Now()}
 		s.w.After(callTakes+deathTakes, func() {
 			at.To = s.w.Now()
 			s.exited(victim, how, at)
-			d := &history.Death{Call: s.applied, Means: history.MeansSignal, Sign: at.From, End: &at}
-			s.confirm(history.Span{From: s.applied.From, To: at.To}, history.Fault{Hits: 1, Death: d})
+			if all.To = at.To; all.From == 0 {
+				all.From = at.From
+			}
+			if left--; left == 0 {
+				d := &history.Death{Call: s.applied, Means: history.MeansSignal, Sign: all.From, End: &all}
+				s.confirm(history.Span{From: s.applied.From, To: all.To}, history.Fault{Hits: int64(len(victims)), Death: d})
+			}
 		})
 	}
+	s.apply(callTakes, func() string {
+		for _, v := range victims {
+			if !s.w.Stop(v, func() { ended(v, "exit status 0") }) {
+				return "ask " + v + " to end: it is gone"
+			}
+		}
+		return ""
+	}, func() {})
 	s.w.After(cmp.Or(s.f.Traits().Grace, graceTakes), func() {
-		if s.w.Kill(victim) {
-			ended("signal: killed")
+		for _, v := range victims {
+			if s.w.Kill(v) {
+				ended(v, "signal: killed")
+			}
 		}
 	})
 }
 
 func (s *shot) pause() {
-	victim, lasts := s.e.Fault.Victim, s.f.For
+	victims, lasts := s.victims(), s.f.For
 	s.apply(callTakes, func() string {
-		if !s.w.Pause(victim) {
-			return "pause " + victim + ": it is gone"
+		s.undo = func() {
+			for _, v := range victims {
+				s.w.Resume(v)
+			}
 		}
-		s.undo = func() { s.w.Resume(victim) }
+		for _, v := range victims {
+			if !s.w.Pause(v) {
+				return "pause " + v + ": it is gone"
+			}
+		}
 		return ""
 	}, func() {
 		s.w.After(lasts-callTakes, func() {
-			if !s.w.Alive(victim) {
-				s.void(history.Moved, victim+" died during the pause")
-				s.revert()
-				return
+			for _, v := range victims {
+				if !s.w.Alive(v) {
+					s.void(history.Moved, v+" died during the pause")
+					s.revert()
+					return
+				}
 			}
 			s.confirm(history.Span{From: s.applied.To, To: s.w.Now()},
-				history.Fault{Hits: 1, Expected: int64(lasts), Observed: s.w.Now() - s.applied.To})
+				history.Fault{Hits: int64(len(victims)), Expected: int64(lasts), Observed: s.w.Now() - s.applied.To})
 		})
 	})
 }

@@ -109,9 +109,9 @@ func locksOf(e *experiments.Experiment) []sim.Lock {
 	var out []sim.Lock
 	for i := range e.System.Locks {
 		l := &e.System.Locks[i]
-		s := sim.Lock{Name: l.Name, Key: l.Key, Policy: l.Policy}
+		s := sim.Lock{Name: l.Name, Key: l.Key, Policy: l.Policy, Unfenced: !e.Fenced(l.Name)}
 		if w := e.WorkUnder(l.Name); w != nil {
-			s.Unfenced, s.Strict, s.NoLook = !w.Fenced, w.Strict, !w.Look
+			s.Strict, s.NoLook = w.Strict, !w.Look
 		}
 		out = append(out, s)
 	}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -22,19 +23,12 @@ type shots struct {
 	ended chan struct{} // closed when the next of them is; nil = nobody waits for that
 }
 
-// flown is a fault that may be in effect.
-type flown struct {
-	id   int // in the journal
-	rec  undo.Record
-	shot history.Event
-}
-
 // atStore reports whether a fault may keep the store away.
 func (s *shots) atStore(store string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return store == LocksStore && slices.ContainsFunc(s.live, func(f flown) bool {
-		return f.shot.Fault.Victim == history.VictimStore || f.shot.Fault.Victim == "" && fault.Seen(f.rec.Kind, "", "").Traits().Elsewhere
+		return f.shot.Fault.Victim == history.VictimStore || f.shot.Fault.Victim == "" && fault.Seen(f.shot.Fault.Kind, "", "").Traits().Elsewhere
 	})
 }
 
@@ -80,10 +74,12 @@ func (s *shots) fly(ctx context.Context, r *run, shot history.Event, lasts time.
 	f, err := s.writeDown(ctx, r, inj, intent)
 	if err != nil {
 		void(r, shot, voidWord(err), voidDetail(err))
-		return
+		if len(f.parts) == 0 {
+			return
+		}
 	}
 	began := time.Now()
-	if s.strike(ctx, r, inj, f) && lasts > 0 {
+	if err == nil && s.strike(ctx, r, inj, f) && lasts > 0 {
 		left := time.NewTimer(time.Until(began.Add(lasts)))
 		defer left.Stop()
 		select {
@@ -113,7 +109,7 @@ func (s *shots) fly(ctx context.Context, r *run, shot history.Event, lasts time.
 func (s *shots) nextEnd(f flown) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !slices.ContainsFunc(s.live, func(o flown) bool { return o.id != f.id }) {
+	if !slices.ContainsFunc(s.live, func(o flown) bool { return o.shot.Op != f.shot.Op }) {
 		return nil
 	}
 	if s.ended == nil {
@@ -126,32 +122,40 @@ func (s *shots) nextEnd(f flown) <-chan struct{} {
 func (s *shots) drop(f flown) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.live = slices.DeleteFunc(s.live, func(o flown) bool { return o.id == f.id })
+	s.live = slices.DeleteFunc(s.live, func(o flown) bool { return o.shot.Op == f.shot.Op })
 	if s.ended != nil {
 		close(s.ended)
 		s.ended = nil
 	}
 }
 
-// writeDown prepares the fault and puts it into the journal: what cannot be written down is not done.
-func (s *shots) writeDown(ctx context.Context, r *run, inj Injector, intent history.Event) (flown, error) {
+// writeDown prepares the fault and puts it into the journal: what cannot be written down is not done. With an error it returns what was
+// written down before.
+func (s *shots) writeDown(ctx context.Context, r *run, inj Injector, intent history.Event) (f flown, err error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmWithin)
 	defer cancel()
-	rec, err := inj.Prepare(ctx, intent)
-	if err != nil {
-		return flown{}, err
+	f.shot = intent
+	for _, one := range apart(intent) {
+		var rec undo.Record
+		if rec, err = inj.Prepare(ctx, one); err != nil {
+			break
+		}
+		rec.Kind, rec.Shot = one.Fault.Kind, one
+		rec.Ends = time.Now().UTC().Add(time.Duration(one.Fault.Declared))
+		rec.Until = rec.Ends.Add(confirmWithin + within(inj, one) + cleanupWithin + rec.Takes())
+		p := &part{rec: rec}
+		if p.id, err = r.Journal.Intend(rec); err != nil {
+			err = fmt.Errorf("not injected: %w", err)
+			break
+		}
+		f.parts = append(f.parts, p)
 	}
-	rec.Kind, rec.Shot = intent.Fault.Kind, intent
-	rec.Ends = time.Now().UTC().Add(time.Duration(intent.Fault.Declared))
-	rec.Until = rec.Ends.Add(confirmWithin + within(inj, intent) + cleanupWithin + rec.Takes())
-	f := flown{rec: rec, shot: intent}
-	if f.id, err = r.Journal.Intend(rec); err != nil {
-		return flown{}, fmt.Errorf("not injected: %w", err)
+	if len(f.parts) > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.live = append(s.live, f)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.live = append(s.live, f)
-	return f, nil
+	return f, err
 }
 
 // strike injects and confirms; false = the fault is void.
@@ -165,21 +169,23 @@ func (s *shots) strike(ctx context.Context, r *run, inj Injector, f flown) bool 
 			return false
 		}
 	}
-	applied, err := inj.Inject(ctx, f.rec)
+	applied, err := inject(ctx, inj, f.parts)
 	if err != nil {
 		void(r, shot, voidWord(err), voidDetail(err))
 		return false
 	}
-	if err := r.Journal.Mark(f.id, undo.Injected, ""); err != nil {
-		void(r, shot, history.FaultFailed, err.Error())
-		return false
+	for _, p := range f.parts {
+		if err := r.Journal.Mark(p.id, undo.Injected, ""); err != nil {
+			void(r, shot, history.FaultFailed, err.Error())
+			return false
+		}
 	}
 	done := shot
 	done.Kind, done.Span = history.FaultApplied, applied
 	if _, err := r.Recorder.Record(done); err != nil {
 		return false
 	}
-	window, seen, err := inj.Confirm(ctx, f.rec, applied)
+	window, seen, err := confirm(ctx, inj, f.parts, applied)
 	saw := func(b *history.Fault) {
 		b.Hits, b.Baseline, b.Expected, b.Observed, b.Detail = seen.Hits, seen.Baseline, seen.Expected, seen.Observed, seen.Detail
 		b.Death = seen.Death
@@ -197,12 +203,16 @@ func (s *shots) strike(ctx context.Context, r *run, inj Injector, f flown) bool 
 // revert ends one fault and reads back that it has ended, on a fresh context: whatever happened to the shot's. It may be called again
 // after an error.
 func (s *shots) revert(ctx context.Context, r *run, f flown) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupWithin+f.rec.Takes())
-	defer cancel()
-	_ = r.Journal.Mark(f.id, undo.UndoIntent, "") // a journal that is lost ends the run, and keeps no fault alive
-	span, err := r.Injectors[f.shot.Fault.Kind].Revert(ctx, f.rec)
-	if err != nil {
-		return err
+	var span history.Span
+	var failed error
+	for _, p := range f.parts {
+		at, err := p.revert(ctx, r)
+		if failed = errors.Join(failed, err); err == nil {
+			span = hull(span, at)
+		}
+	}
+	if failed != nil {
+		return failed
 	}
 	s.drop(f)
 	ended := f.shot
@@ -212,8 +222,11 @@ func (s *shots) revert(ctx context.Context, r *run, f flown) error {
 	}
 	ended.Kind = history.FaultVerified
 	r.record(ended)
-	if err := r.Journal.Mark(f.id, undo.Undone, ""); err != nil {
-		r.note("fault "+f.shot.Op, err)
+	for _, p := range f.parts {
+		if err := r.Journal.Mark(p.id, undo.Undone, ""); err != nil {
+			r.note("fault "+f.shot.Op, err)
+			break
+		}
 	}
 	return nil
 }
@@ -221,7 +234,13 @@ func (s *shots) revert(ctx context.Context, r *run, f flown) error {
 // giveUp leaves a fault that cannot be ended: the run is dirty.
 func (s *shots) giveUp(r *run, f flown, err error) {
 	s.drop(f)
-	_ = r.Journal.Mark(f.id, undo.Dirty, err.Error())
+	for _, p := range f.parts {
+		if p.err != nil {
+			_ = r.Journal.Mark(p.id, undo.Dirty, p.err.Error())
+		} else {
+			_ = r.Journal.Mark(p.id, undo.Undone, "")
+		}
+	}
 	r.note("fault "+f.shot.Op, err)
 }
 
@@ -239,17 +258,17 @@ func (s *shots) revertAll(ctx context.Context, r *run) {
 	s.wg.Wait()
 	for {
 		live := s.inOrder()
-		failed := map[int]error{}
+		failed := map[string]error{}
 		for _, f := range live {
 			if err := s.revert(ctx, r, f); err != nil {
-				failed[f.id] = err
+				failed[f.shot.Op] = err
 			}
 		}
 		if len(failed) < len(live) {
 			continue
 		}
 		for _, f := range live {
-			s.giveUp(r, f, failed[f.id])
+			s.giveUp(r, f, failed[f.shot.Op])
 		}
 		return
 	}
@@ -261,7 +280,7 @@ func (s *shots) inOrder() []flown {
 	defer s.mu.Unlock()
 	var halts, others []flown
 	for _, f := range slices.Backward(s.live) {
-		if f.rec.Halts() {
+		if f.parts[0].rec.Halts() {
 			halts = append(halts, f)
 		} else {
 			others = append(others, f)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // The lock is the runner's while it lives, and nobody else's afterwards.
@@ -221,5 +223,24 @@ func TestAProcessIsMoreThanItsNumber(t *testing.T) {
 	_ = child.Wait()
 	if alive(p) {
 		t.Error("a process that was collected is taken for alive")
+	}
+}
+
+// A shot at several victims has a record for each: one that lacks was lost.
+func TestARecordForEachVictim(t *testing.T) {
+	shot := history.Event{Op: "p#1", Fault: &history.Fault{Victims: []string{"r1.1", "r2.1"}}}
+	for _, x := range []struct {
+		ops  string
+		want bool
+	}{
+		{"", false}, {"p#1", true}, {"p#1 r1.1", false}, {"p#1 r1.1,p#1 r2.1", true}, {"p#1 r1.1,p#1 r3.1", false}, {"p#11 r1.1,p#11 r2.1", false},
+	} {
+		var c Content
+		for op := range strings.SplitSeq(x.ops, ",") {
+			c.Entries = append(c.Entries, Entry{Record: Record{Kind: "pause", Shot: history.Event{Op: op}}})
+		}
+		if c.Has(shot) != x.want {
+			t.Errorf("%q: %v", x.ops, c.Has(shot))
+		}
 	}
 }

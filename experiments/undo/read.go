@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // Entry is a record with how far it has come.
@@ -123,6 +125,24 @@ func (c *Content) add(l line) error {
 	}
 	c.Entries[i].advance(l)
 	return nil
+}
+
+// Has reports that the shot of an event was written down: as a whole, or for each of its victims by itself.
+func (c *Content) Has(shot history.Event) bool {
+	ops := []string{shot.Op}
+	for _, v := range shot.Fault.Victims {
+		ops = append(ops, shot.Op+" "+v)
+	}
+	had := 0
+	for _, e := range c.Entries {
+		switch i := slices.Index(ops, e.Record.Shot.Op); {
+		case i == 0:
+			return true
+		case i > 0:
+			had++
+		}
+	}
+	return had > 0 && had == len(shot.Fault.Victims)
 }
 
 // holds reports that c is o, or o and more.

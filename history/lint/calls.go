@@ -11,6 +11,16 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
+// write is an operation on the ledger.
+func (l *Linter) write(source, op string) *wrote {
+	w := l.wrote[[2]string{source, op}]
+	if w == nil {
+		w = &wrote{}
+		l.wrote[[2]string{source, op}] = w
+	}
+	return w
+}
+
 // what is the verb of an invoke or a return.
 func what(e *history.Event) string {
 	verb, _, _ := strings.Cut(string(e.Kind), ".")
@@ -23,13 +33,14 @@ func (l *Linter) invoke(e *history.Event) {
 		l.find("op_reused", e.Source, "op "+e.Op+" is used for two calls", e.N)
 	}
 	l.used[id] = true
-	l.open[id] = &open{n: e.N, from: e.From, lock: e.Lock}
+	l.open[id] = &open{n: e.N, from: e.From, at: e.At, lock: e.Lock}
 	if e.Write != nil {
-		op, effect := [2]string{e.Source, e.Op}, e.Write.Subject+" "+e.Write.State
-		if first := l.wrote[op]; first != "" && first != effect {
-			l.find("op_of_two_effects", e.Source, "operation "+e.Op+" is "+first+" and then "+effect+": the second has no effect", e.N)
+		w, effect := l.write(e.Source, e.Op), e.Write.Subject+" "+e.Write.State
+		if w.effect != "" && w.effect != effect {
+			l.find("op_of_two_effects", e.Source, "operation "+e.Op+" is "+w.effect+" and then "+effect+": the second has no effect", e.N)
 		}
-		l.wrote[op] = effect
+		w.effect = effect
+		w.asked++
 		return
 	}
 	x := l.epoch(e)
@@ -38,8 +49,8 @@ func (l *Linter) invoke(e *history.Event) {
 		if x.invoked != 0 {
 			l.find("token_reused", e.Source, "epoch "+e.Epoch+" is asked for twice", x.invoked, e.N)
 		}
-		if at, known := l.seen[e.Epoch]; known && x.invoked == 0 && e.At-at > int64(mostUnderWay) && !l.wasLate(at, e.At) {
-			l.find("announced_late", e.Source, "the key carried epoch "+e.Epoch+" "+time.Duration(e.At-at).Round(time.Millisecond).String()+" before its acquire was announced", e.N)
+		if at, known := l.seen[e.Epoch]; known && x.invoked == 0 && l.life(e.Source).early == nil && e.At-at > int64(mostUnderWay) && !l.wasLate(at, e.At) {
+			l.life(e.Source).early = &Finding{"announced_late", e.Source, "the key carried epoch " + e.Epoch + " " + time.Duration(e.At-at).Round(time.Millisecond).String() + " before its acquire was announced", []int64{e.N}}
 		}
 		x.invoked, x.source = e.N, e.Source
 		if l.policy(e.Lock).Loop != nil {
@@ -74,6 +85,12 @@ func (l *Linter) returned(e *history.Event) {
 		l.find("return_from", e.Source, "from of a return is not the stamp of its invoke", o.n, e.N)
 	}
 	l.took(e, verb)
+	l.life(e.Source).slow.take(o, e)
+	if e.Write != nil && e.Write.Reason == history.ReasonReplay {
+		if w := l.write(e.Source, e.Op); w.asked == 1 {
+			w.replayed = e.N
+		}
+	}
 	switch {
 	case e.Kind == history.AcquireReturn:
 		l.answered(e)
@@ -89,9 +106,30 @@ func (l *Linter) returned(e *history.Event) {
 		}
 	case e.Kind == history.ReleaseReturn && e.Outcome == history.OK:
 		l.epoch(e).freed = e.At
+	case e.Kind == history.WriteReturn && e.Write.State == history.StateBegin:
+		l.epoch(e).begun = l.epoch(e).begun || e.Outcome == history.OK
 	case e.Kind == history.WriteReturn && e.Write.Accepted && e.Write.Terminal && l.finished[e.Write.Subject] == "":
 		l.finished[e.Write.Subject] = e.Epoch
 		l.life(e.Source).unanswered[e.Write.Subject] = e.N
+	}
+}
+
+func (s *slowCalls) take(o *open, e *history.Event) {
+	took := time.Duration(e.To - e.From)
+	if s.all++; took >= leastDelay {
+		s.long++
+	}
+	if took < slowCall || e.Clock != history.ClockShared {
+		return
+	}
+	s.n++
+	if e.At-e.To >= int64(slowCall) {
+		s.ended++
+	}
+	if o.at >= e.To {
+		if s.announced++; s.announced == 1 {
+			s.first = o.n
+		}
 	}
 }
 
@@ -106,7 +144,9 @@ func (l *Linter) took(e *history.Event, verb string) {
 	case e.Outcome == history.Fail && e.Call.Result == history.ResultError && e.Call.Fault == "" && took >= limit*9/10 && heldBack:
 		l.find("timeout_is_fail", e.Source, fmt.Sprintf("a call of %s that had %s says fail, where nobody can know", took.Round(time.Millisecond), limit), e.N)
 	case took > limit+p.TTL/4 && l.life(e.Source).ran(e.From+int64(limit), e.To-int64(p.TTL)/4):
-		l.find("limit_ignored", e.Source, fmt.Sprintf("a call took %s, its limit is %s", took.Round(time.Millisecond), limit), e.N)
+		if x := l.life(e.Source); x.overran == nil {
+			x.overran = &Finding{"limit_ignored", e.Source, fmt.Sprintf("a call took %s, its limit is %s", took.Round(time.Millisecond), limit), []int64{e.N}}
+		}
 	}
 }
 
@@ -128,6 +168,7 @@ func (l *Linter) entry(e *history.Event) {
 	if e.Entry.Foreign || e.Epoch == "" {
 		return
 	}
+	l.write(e.Entry.Writer, e.Op).entered = true
 	x := l.epochs[e.Epoch]
 	if x == nil || x.invoked == 0 { // its line may be under way
 		l.pending = append(l.pending, pendingEffect{e.Epoch, e.Entry.Writer, e.N})
@@ -142,8 +183,23 @@ func (l *Linter) entry(e *history.Event) {
 		w := l.life(e.Entry.Writer)
 		w.ticks[e.Lock] = append(w.ticks[e.Lock], e.From)
 	}
+	l.again(e, x)
 	if x.exited != 0 && e.From > x.exitTo+int64(l.policy(e.Lock).TTL) {
 		l.find("effect_after_exit", e.Entry.Writer, "an effect was not there yet long after the work's exit", x.exited, e.N)
+	}
+}
+
+// again takes what an epoch writes of a job that was finished when it began.
+func (l *Linter) again(e *history.Event, x *epoch) {
+	job := e.Entry.Subject
+	switch {
+	case e.Entry.Loop || !e.Entry.Accepted || e.Entry.Reason != "":
+	case e.Entry.State == history.StateBegin && l.done[job]:
+		x.again = e.N
+	case e.Entry.Terminal && x.again != 0 && x.begun && !l.locks[e.Lock].NoLook:
+		l.find("done_again", e.Entry.Writer, "job "+job+" was finished when its begin was written, and it did it again", x.again, e.N)
+	case e.Entry.Terminal:
+		l.done[job] = true
 	}
 }
 

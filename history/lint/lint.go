@@ -25,6 +25,7 @@ type Finding struct {
 type Lock struct {
 	Policy   lockcore.Policy // durations as they were run
 	Unfenced bool
+	NoLook   bool // finished jobs are done again
 }
 
 // Linter reads one history, in its order. It is not safe for concurrent use.
@@ -34,7 +35,7 @@ type Linter struct {
 	said   map[[2]string]bool
 	open   map[opID]*open
 	used   map[opID]bool
-	wrote  map[[2]string]string // source and operation of an effect: what it was for
+	wrote  map[[2]string]*wrote // by source and operation of an effect
 	epochs map[string]*epoch
 	lives  map[string]*life
 	keys   map[string]*key
@@ -43,6 +44,7 @@ type Linter struct {
 	pending  []pendingEffect   // their epochs had not been asked for when they were read
 	silent   map[string]int64  // epochs whose lease was extended before any renewal was announced: the look
 	finished map[string]string // job: epoch that finished it
+	done     map[string]bool   // jobs whose terminal state the ledger has
 	asked    map[string]int64  // incarnations that a fault has sent SIGTERM: its line
 	final    int64             // line of the phase in which the replicas are told to end; 0 = not yet
 	withheld map[string]int64  // shots under which replies may be kept back: line of each
@@ -54,11 +56,19 @@ type Linter struct {
 	stepped  bool              // see Stepped
 }
 
+// wrote is an effect as its writer announced it.
+type wrote struct {
+	effect   string
+	asked    int
+	replayed int64 // the answer to a single asking says that it was there; 0 = none does
+	entered  bool  // the ledger has the operation
+}
+
 type opID struct{ source, op, what string }
 
 type open struct {
-	n, from int64
-	lock    string
+	n, from, at int64
+	lock        string
 }
 
 type epoch struct {
@@ -73,6 +83,8 @@ type epoch struct {
 	lost, lostAt      int64 // the line that told its holder that the lock was gone
 	freed             int64 // when its release was over
 	begins            int
+	begun             bool  // the answer to its begin came
+	again             int64 // the begin that it wrote for a job that was finished
 }
 
 // life is one incarnation.
@@ -80,12 +92,23 @@ type life struct {
 	started     history.Span
 	ready       int64 // line; 0 = not yet
 	disarmed    bool
-	unanswered  map[string]int64   // jobs whose terminal state it wrote, and no answer yet
-	delays      []history.Span     // of its lines: from the stamp to the recording
+	unanswered  map[string]int64 // jobs whose terminal state it wrote, and no answer yet
+	delays      []history.Span   // of its lines: from the stamp to the recording
+	slow        slowCalls
+	early       *Finding           // its first key that was seen before its announcement
+	overran     *Finding           // its first call beyond its limit
 	asks, ticks map[string][]int64 // by loop: instants
 	wrote       int64              // newest stamp of a line that was written at its stamp
 	stamps      [64]int64          // the newest of them
 	n           int
+}
+
+// slowCalls are the calls of a life that took at least slowCall: on a machine that reads lines late, as many of their ends as of their
+// announcements come late.
+type slowCalls struct {
+	all, long           int   // calls; those of at least leastDelay
+	n, announced, ended int   // of at least slowCall: all; those whose announcement came when they were over; those whose end came as late
+	first               int64 // line of the first announcement that came so late
 }
 
 type key struct {
@@ -114,9 +137,9 @@ func (l *Linter) Stepped() *Linter {
 
 // New returns a linter of histories in which these locks are drilled, by name.
 func New(locks map[string]Lock) *Linter {
-	return &Linter{locks: locks, said: map[[2]string]bool{}, open: map[opID]*open{}, used: map[opID]bool{}, wrote: map[[2]string]string{},
+	return &Linter{locks: locks, said: map[[2]string]bool{}, open: map[opID]*open{}, used: map[opID]bool{}, wrote: map[[2]string]*wrote{},
 		epochs: map[string]*epoch{}, lives: map[string]*life{}, keys: map[string]*key{}, seen: map[string]int64{}, silent: map[string]int64{},
-		finished: map[string]string{}, asked: map[string]int64{}, withheld: map[string]int64{}}
+		finished: map[string]string{}, done: map[string]bool{}, asked: map[string]int64{}, withheld: map[string]int64{}}
 }
 
 // find says it once for each replica.
@@ -281,6 +304,11 @@ func (l *Linter) End() []Finding {
 			l.find("lost_in_silence", x.source, "the lock was lost, and nothing says that epoch "+name+" is relied on no more", x.lost)
 		}
 	}
+	for op, w := range l.wrote {
+		if w.replayed != 0 && !w.entered {
+			l.find("op_of_two_effects", op[0], "the ledger answers replay to operation "+op[1]+", which is asked for once, and does not have it", w.replayed)
+		}
+	}
 	for _, source := range slices.Sorted(maps.Keys(l.lives)) {
 		l.endOf(source, l.lives[source])
 	}
@@ -288,11 +316,13 @@ func (l *Linter) End() []Finding {
 	return l.found
 }
 
-// leastLines is from how many lines of a replica on their delay says something, and leastDelay what nine in ten of them must
-// have: a busy machine delays some.
+// leastLines is from how many lines of a replica on their delay says something, and leastDelay what three in four of them must
+// have: a busy machine delays some. leastSlow is the same for calls of at least slowCall that were announced too late.
 const (
 	leastLines = 50
 	leastDelay = 25 * time.Millisecond
+	leastSlow  = 10
+	slowCall   = 5 * time.Millisecond
 )
 
 func (l *Linter) endOf(source string, x *life) {
@@ -301,6 +331,12 @@ func (l *Linter) endOf(source string, x *life) {
 			l.find("unanswered_offer", source, "it has finished "+job+" and never answers the offer", x.unanswered[job])
 		}
 	}
+	if 2*x.slow.long > x.slow.all {
+		return // it is starved: what comes late says nothing of it
+	}
+	if x.overran != nil {
+		l.find(x.overran.Code, source, x.overran.What, x.overran.Evidence...)
+	}
 	var delays []time.Duration
 	for _, d := range x.delays {
 		if !l.wasLate(d.From, d.To) {
@@ -308,8 +344,14 @@ func (l *Linter) endOf(source string, x *life) {
 		}
 	}
 	slices.Sort(delays)
-	if n := len(delays); n >= leastLines && delays[n/10] > leastDelay {
-		l.find("late_lines", source, fmt.Sprintf("nine in ten of its lines came %s or more after their stamp", delays[n/10].Round(time.Millisecond)))
+	if n := len(delays); n >= leastLines && delays[n/4] > leastDelay {
+		l.find("late_lines", source, fmt.Sprintf("three in four of its lines came %s or more after their stamp", delays[n/4].Round(time.Millisecond)))
+	}
+	switch s := &x.slow; {
+	case x.early != nil && s.ended <= s.announced: // else its lines are read late, whatever they say
+		l.find(x.early.Code, source, x.early.What, x.early.Evidence...)
+	case s.announced >= leastSlow && s.announced >= 3*s.ended:
+		l.find("announced_late", source, fmt.Sprintf("of %d calls that took %s or more %d were announced when they were over", s.n, slowCall, s.announced), s.first)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.locks)) {
 		if p := l.policy(name); p.Loop != nil && x.ready != 0 {

@@ -32,7 +32,7 @@ func rehearsed(t *testing.T, name string, seed int64) ([]history.Event, map[stri
 	locks, scaled := map[string]lint.Lock{}, experiments.Scale(e)
 	for _, l := range scaled.System.Locks {
 		w := scaled.WorkUnder(l.Name)
-		locks[l.Name] = lint.Lock{Policy: l.Policy, Unfenced: w != nil && !w.Fenced}
+		locks[l.Name] = lint.Lock{Policy: l.Policy, Unfenced: w != nil && !w.Fenced, NoLook: w != nil && !w.Look}
 	}
 	return d.History.Events, locks
 }
@@ -271,6 +271,18 @@ func TestEachRuleIsTold(t *testing.T) {
 			}
 			return true
 		}),
+		"done_again": func(all []history.Event) (out []history.Event) { // each epoch begins and ends its job once more
+			for _, e := range all {
+				if out = append(out, e); e.Kind == history.LedgerEntry && e.Entry.Terminal {
+					begin := *e.Entry
+					begin.State, begin.Terminal = history.StateBegin, false
+					again := e
+					again.Entry = &begin
+					out = append(out, again, e)
+				}
+			}
+			return out
+		},
 		"op_of_two_effects": each(func(e *history.Event) bool {
 			if e.Write != nil {
 				e.Op = e.Epoch
@@ -301,6 +313,75 @@ func TestEachRuleIsTold(t *testing.T) {
 	}
 }
 
+// A replay of an operation that was asked for once is told where the ledger has no such operation: the writer used another id than it says.
+func TestReplayOfWhatWasNeverEntered(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		asked    int
+		entered  string
+		answered string
+		told     bool
+	}{
+		{"another id", 1, "x", history.ReasonReplay, true},
+		{"a client that asks again by itself", 1, "w1", history.ReasonReplay, false},
+		{"asked again", 2, "x", history.ReasonReplay, false},
+		{"new", 1, "x", "", false},
+	} {
+		l := lint.New(map[string]lint.Lock{"job": {}})
+		body := func() *history.Write { return &history.Write{Subject: "j", State: "done"} }
+		for range c.asked {
+			l.See(&history.Event{Kind: history.WriteInvoke, Source: "r1.1", Op: "w1", Write: body()})
+		}
+		answer := body()
+		answer.Accepted, answer.Reason = true, c.answered
+		l.See(&history.Event{N: 3, Kind: history.WriteReturn, Source: "r1.1", Op: "w1", Outcome: history.OK, Write: answer})
+		l.See(&history.Event{Kind: history.LedgerEntry, Source: "ledger", Op: c.entered, Epoch: "e", Entry: &history.Entry{Writer: "r1.1", Subject: "j"}})
+		if told := slices.Contains(codes(l.End()), "op_of_two_effects"); told != c.told {
+			t.Errorf("%s: told %t, want %t", c.name, told, c.told)
+		}
+	}
+}
+
+// Announcements that come when the calls are over are told, unless the ends of the calls come as late: then this machine reads late.
+func TestLateAnnouncements(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name             string
+		calls            int
+		took, said, read time.Duration // of a call; when its announcement and its end are recorded, from its end on
+		starved          int           // calls beside these that take long
+		told             bool
+	}{
+		{"with the end", 10, 6 * time.Millisecond, 0, 0, 10, true},
+		{"too few", 9, 6 * time.Millisecond, 0, 0, 0, false},
+		{"before the end", 10, 6 * time.Millisecond, -time.Millisecond, 0, 0, false},
+		{"calls that take no time", 10, 4 * time.Millisecond, 0, 0, 0, false},
+		{"all is read late", 10, 6 * time.Millisecond, 0, 5 * time.Millisecond, 0, false},
+		{"most of its calls take long: it is starved", 10, 6 * time.Millisecond, 0, 0, 11, false},
+	} {
+		l, n := lint.New(map[string]lint.Lock{"job": {}}), int64(0)
+		see := func(e history.Event) {
+			n++
+			e.N, e.Source, e.Lock, e.Epoch, e.Op, e.Clock = n, "r1.1", "job", "e", fmt.Sprint("n", (n+1)/2), history.ClockShared
+			l.See(&e)
+		}
+		for i := range c.calls {
+			from := int64(time.Duration(i) * time.Second)
+			to := from + int64(c.took)
+			see(history.Event{Kind: history.RenewInvoke, Span: history.At(from), At: to + int64(c.said), Call: &history.Call{}})
+			see(history.Event{Kind: history.RenewReturn, Span: history.Span{From: from, To: to}, At: to + int64(c.read), Outcome: history.OK, Call: &history.Call{}})
+		}
+		for range c.starved { // calls that take long
+			see(history.Event{Kind: history.RenewInvoke, Call: &history.Call{}})
+			see(history.Event{Kind: history.RenewReturn, Span: history.Span{To: int64(25 * time.Millisecond)}, At: int64(25 * time.Millisecond), Outcome: history.OK, Call: &history.Call{}})
+		}
+		if told := slices.Contains(codes(l.End()), "announced_late"); told != c.told {
+			t.Errorf("%s: told %t, want %t", c.name, told, c.told)
+		}
+	}
+}
+
 // Each rule says where the document has it, once, and in whole.
 func TestRulesNameSectionsOfTheDocument(t *testing.T) {
 	t.Parallel()
@@ -309,7 +390,7 @@ func TestRulesNameSectionsOfTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, r := range lint.Rules() {
+	for _, r := range slices.Concat(lint.Rules(), lint.Judged()) {
 		if !strings.Contains("\n"+string(doc), "# "+r.Section+"\n") {
 			t.Errorf("rule %s: docs/worker-protocol.md has no section %q", r.Code, r.Section)
 		}

@@ -64,7 +64,7 @@ func skipped(rel, path string) bool {
 	switch {
 	case rel == ".":
 		return false
-	case rel == "bin", filepath.Base(rel) == "runs":
+	case rel == "bin", filepath.Base(rel) == "runs" && rel != "internal/runs":
 		return true
 	case strings.HasPrefix(rel, ".") && rel != ".ci":
 		return true

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -25,23 +24,20 @@ const (
 	Anybody Role = ""
 	Read    Role = "read"
 	Upload  Role = "upload"
-	Launch  Role = "run" // start drills, ask for a start
-	Approve Role = "approve"
 )
 
 // Roles are those that a token may have.
-func Roles() []Role { return []Role{Read, Upload, Launch, Approve} }
+func Roles() []Role { return []Role{Read, Upload} }
 
-// Access says who may do what. On a loopback address everybody may read, unless a proxy says who reads; everything else needs a name.
+// Access says who may do what. On a loopback address everybody may read; everything else needs a token.
 type Access struct {
 	Tokens string   // file of tokens; "" = none
-	Header string   // in which a proxy that authenticates says the name; "" = none
 	Hosts  []string // by which the server may be called besides its address
 }
 
 // Caller is whom a request comes from.
 type Caller struct {
-	Name  string // of a token, or as the proxy said it; "" = somebody on this machine
+	Name  string // of a token; "" = somebody on this machine
 	Roles []Role
 }
 
@@ -50,20 +46,17 @@ func (c Caller) May(r Role) bool { return slices.Contains(c.Roles, r) }
 
 type callerKey struct{}
 
-// By is whom a request comes from.
-func By(r *http.Request) Caller {
+// by is whom a request comes from.
+func by(r *http.Request) Caller {
 	c, _ := r.Context().Value(callerKey{}).(Caller)
 	return c
 }
 
-// token is a line of the file of tokens: a name, its roles, and the token's sum, or the word proxy for a name that a proxy vouches for.
+// token is a line of the file of tokens: a name, its roles, and the token's sum.
 type token struct {
 	Caller
-	sum   []byte
-	proxy bool
+	sum []byte
 }
-
-const byProxy = "proxy"
 
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 
@@ -112,17 +105,17 @@ func parseToken(line string) (t token, err error) {
 		return t, fmt.Errorf("name %q: want letters, digits and ._@-", t.Name)
 	}
 	for _, word := range strings.Split(fields[1], ",") {
+		if word == "run" || word == "approve" {
+			return t, fmt.Errorf("role %q went with the drills that the server started (docs/schedules.md): roles are %s", word, roleWords())
+		}
 		if !slices.Contains(Roles(), Role(word)) {
 			return t, fmt.Errorf("role %q: roles are %s", word, roleWords())
 		}
 		t.Roles = append(t.Roles, Role(word))
 	}
-	if t.proxy = fields[2] == byProxy; t.proxy {
-		return t, nil
-	}
 	hexed, ok := strings.CutPrefix(fields[2], "sha256:")
 	if t.sum, err = hex.DecodeString(hexed); err != nil || !ok || len(t.sum) != sha256.Size {
-		return t, errors.New("the third word is no sum of a token: want sha256: and 64 hexadecimal digits, or the word proxy")
+		return t, errors.New("the third word is no sum of a token: want sha256: and 64 hexadecimal digits")
 	}
 	return t, nil
 }
@@ -159,8 +152,8 @@ func AddToken(path, name string, roles []string) (string, error) {
 
 // check refuses what would let strangers read.
 func (a *Access) check(listen string) error {
-	if !isLoopback(listen) && a.Tokens == "" && a.Header == "" {
-		return fmt.Errorf("%s is not a loopback address, so others can reach it: give --tokens FILE (lockdrill serve token makes one), or --trust-header NAME behind a proxy that authenticates", listen)
+	if !isLoopback(listen) && a.Tokens == "" {
+		return fmt.Errorf("%s is not a loopback address, so others can reach it: give --tokens FILE (lockdrill serve token makes one)", listen)
 	}
 	if a.Tokens != "" {
 		all, err := readTokens(a.Tokens)
@@ -185,7 +178,7 @@ func isLoopback(listen string) bool {
 }
 
 // openToRead reports whether whoever reaches the server may read.
-func (s *Server) openToRead() bool { return isLoopback(s.o.Listen) && s.o.Access.Header == "" }
+func (s *Server) openToRead() bool { return isLoopback(s.o.Listen) }
 
 // caller finds out whom a request comes from. An empty one has said nothing of itself; an error is what was said and is not true.
 func (s *Server) caller(r *http.Request) (c Caller, err error) {
@@ -193,7 +186,7 @@ func (s *Server) caller(r *http.Request) (c Caller, err error) {
 	var tokens []token
 	if a.Tokens != "" {
 		if tokens, err = readTokens(a.Tokens); err != nil { // at each request: a line that is removed counts at once
-			s.Say("tokens: %v", err)
+			s.say("tokens: %v", err)
 			return c, errors.New("the server cannot read its tokens")
 		}
 	}
@@ -201,24 +194,17 @@ func (s *Server) caller(r *http.Request) (c Caller, err error) {
 	if name, password, ok := r.BasicAuth(); ok { // a browser, or curl -u
 		_, secret, given = name, password, true
 	}
-	if given {
-		sum := sha256.Sum256([]byte(secret))
-		found := -1
-		for i, t := range tokens {
-			if !t.proxy && subtle.ConstantTimeCompare(t.sum, sum[:]) == 1 {
-				found = i
-			}
-		}
-		if found < 0 {
-			return c, errors.New("the token is not known here")
-		}
-		return tokens[found].Caller, nil
+	if !given {
+		return c, nil
 	}
-	if name := r.Header.Get(cmp.Or(a.Header, "-")); a.Header != "" && name != "" {
-		c = Caller{Name: name, Roles: []Role{Read}}
-		if i := slices.IndexFunc(tokens, func(t token) bool { return t.proxy && t.Name == name }); i >= 0 {
-			c.Roles = tokens[i].Roles
+	sum := sha256.Sum256([]byte(secret))
+	for i := range tokens {
+		if subtle.ConstantTimeCompare(tokens[i].sum, sum[:]) == 1 {
+			c = tokens[i].Caller
 		}
+	}
+	if c.Name == "" {
+		return c, errors.New("the token is not known here")
 	}
 	return c, nil
 }

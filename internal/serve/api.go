@@ -1,8 +1,7 @@
 package serve
 
 import (
-	"context"
-	"database/sql"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/serve/store"
+	"github.com/lockdrill/lockdrill/internal/runs"
 )
 
 const (
@@ -25,7 +24,7 @@ const (
 // runDoc is a run as the API has it.
 type runDoc struct {
 	Folder     string         `json:"folder"`
-	State      store.State    `json:"state"`
+	State      runs.State     `json:"state"`
 	ID         string         `json:"id,omitempty"`
 	Experiment string         `json:"experiment,omitempty"`
 	Started    string         `json:"started,omitempty"`
@@ -38,27 +37,23 @@ type runDoc struct {
 	Contested  string         `json:"contested,omitempty"` // the run that has its id and other bytes: neither passes
 }
 
-func docOf(r *store.Run) runDoc {
+func docOf(r *runs.Run) runDoc {
 	return runDoc{r.Folder, r.State, r.ID, r.Experiment, r.Started, r.Verdict, r.Exit, r.Rehearsal, r.Labels, r.Why, r.Uploader, r.Contested}
 }
 
 // api are the answers for programs. They change nothing, but for uploads (ingest.go).
 func (s *Server) api() {
-	s.Handle("GET /api/v1/runs", Read, s.listRuns)
-	s.Handle("GET /api/v1/runs/{folder}", Read, s.oneRun)
-	s.Handle("GET /api/v1/history", Read, s.archive)
-	s.Handle("GET /api/v1/gate", Read, s.gate)
-	s.Handle("GET /metrics", Read, s.metrics.handler().ServeHTTP)
-	s.Handle("GET /healthz", Anybody, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	s.Handle("GET /readyz", Anybody, func(w http.ResponseWriter, r *http.Request) {
+	s.handle("GET /api/v1/runs", Read, s.listRuns)
+	s.handle("GET /api/v1/runs/{folder}", Read, s.oneRun)
+	s.handle("GET /api/v1/history", Read, s.archive)
+	s.handle("GET /api/v1/gate", Read, s.gate)
+	s.handle("GET /metrics", Read, s.metrics.handler().ServeHTTP)
+	s.handle("GET /healthz", Anybody, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	s.handle("GET /readyz", Anybody, func(w http.ResponseWriter, _ *http.Request) {
 		select {
 		case <-s.looked:
 		default:
 			http.Error(w, "the folder is being looked over", http.StatusServiceUnavailable)
-			return
-		}
-		if err := s.store.Ping(r.Context()); err != nil {
-			http.Error(w, "the index does not answer", http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
@@ -66,9 +61,9 @@ func (s *Server) api() {
 }
 
 // queryOf reads which runs a request is about.
-func queryOf(r *http.Request) (store.Query, error) {
+func queryOf(r *http.Request) (runs.Query, error) {
 	v := r.URL.Query()
-	q := store.Query{Experiment: v.Get("experiment"), Before: v.Get("before"), Labels: history.Labels{}}
+	q := runs.Query{Experiment: v.Get("experiment"), Before: v.Get("before"), Labels: history.Labels{}}
 	for _, label := range v["label"] {
 		if err := q.Labels.Add(label); err != nil {
 			return q, fmt.Errorf("label %q: %w", label, err)
@@ -93,31 +88,23 @@ func (s *Server) listRuns(w http.ResponseWriter, r *http.Request) {
 	if q.Limit == 0 {
 		q.Limit = runsOfPage
 	}
-	runs, err := s.store.Runs(r.Context(), q)
-	if err != nil {
-		s.broken(w, r, err)
-		return
-	}
 	doc := struct {
 		SchemaVersion int      `json:"schemaVersion"`
 		Runs          []runDoc `json:"runs"` // the latest first; earlier ones: before=STARTED of the last
 	}{1, []runDoc{}}
-	for i := range runs {
-		doc.Runs = append(doc.Runs, docOf(&runs[i]))
+	for _, run := range s.index.Runs(q) {
+		doc.Runs = append(doc.Runs, docOf(run))
 	}
 	s.json(w, http.StatusOK, doc)
 }
 
 func (s *Server) oneRun(w http.ResponseWriter, r *http.Request) {
-	run, err := s.store.Run(r.Context(), r.PathValue("folder"))
-	if err != nil {
-		s.broken(w, r, err)
-		return
+	if run := s.asked(w, r); run != nil {
+		s.json(w, http.StatusOK, struct {
+			SchemaVersion int `json:"schemaVersion"`
+			runDoc
+		}{1, docOf(run)})
 	}
-	s.json(w, http.StatusOK, struct {
-		SchemaVersion int `json:"schemaVersion"`
-		runDoc
-	}{1, docOf(&run)})
 }
 
 // archive is the document of `lockdrill history`.
@@ -127,7 +114,7 @@ func (s *Server) archive(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	a, err := s.archived(r.Context(), q)
+	a, err := s.archived(q)
 	if err != nil {
 		s.broken(w, r, err)
 		return
@@ -136,47 +123,44 @@ func (s *Server) archive(w http.ResponseWriter, r *http.Request) {
 }
 
 // archived compares the runs that are meant.
-func (s *Server) archived(ctx context.Context, q store.Query) (*compare.Archive, error) {
-	q.States, q.Seen = []store.State{store.Judged}, true
-	runs, err := s.store.Runs(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	var seen []*compare.Observed
-	for i := range runs {
-		if r := &runs[i]; r.Contested == "" {
-			seen = append(seen, r.Seen)
-		} else {
-			seen = append(seen, r.Seen.Withdrawn(contestedBy(r)))
+func (s *Server) archived(q runs.Query) (*compare.Archive, error) {
+	q.States = []runs.State{runs.Judged}
+	var all []*compare.Observed
+	for _, r := range s.index.Runs(q) {
+		seen, err := s.index.Observed(r)
+		if err != nil {
+			return nil, err
 		}
+		if r.Contested != "" {
+			seen = seen.Withdrawn(contestedBy(r))
+		}
+		all = append(all, seen)
 	}
-	return compare.ArchiveOf(seen, s.o.Reader.Compare), nil
+	return compare.ArchiveOf(all, s.o.Reader.Compare), nil
 }
 
-func contestedBy(r *store.Run) string {
+func contestedBy(r *runs.Run) string {
 	return "run " + r.Contested + " has the same id and other bytes: neither passes"
 }
 
 // latest is the latest run that ended, and that is no rehearsal; nil = there is none. One that cannot be read counts: an earlier one does not
 // answer for it.
-func (s *Server) latest(ctx context.Context, q store.Query) (*store.Run, error) {
-	q.States, q.Live, q.Limit = []store.State{store.Judged, store.Unread}, true, 1
-	runs, err := s.store.Runs(ctx, q)
-	if err != nil || len(runs) == 0 {
-		return nil, err
+func (s *Server) latest(q runs.Query) *runs.Run {
+	q.States, q.Live, q.Limit = []runs.State{runs.Judged, runs.Unread}, true, 1
+	for _, r := range s.index.Runs(q) {
+		return r
 	}
-	return &runs[0], nil
+	return nil
 }
 
 // nameless is the latest run that does not even say of which experiment it is; nil = there is none since then.
-func (s *Server) nameless(ctx context.Context, since *store.Run) (*store.Run, error) {
-	runs, err := s.store.Runs(ctx, store.Query{States: []store.State{store.Unread}})
-	for i := range runs {
-		if runs[i].Experiment == "" && runs[i].Started >= since.Started {
-			return &runs[i], nil
+func (s *Server) nameless(since *runs.Run) *runs.Run {
+	for _, r := range s.index.Runs(runs.Query{States: []runs.State{runs.Unread}}) {
+		if r.Experiment == "" && r.Started >= since.Started {
+			return r
 		}
 	}
-	return nil, err
+	return nil
 }
 
 // gateDoc answers whether a release may go on.
@@ -210,23 +194,12 @@ func (s *Server) gate(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusServiceUnavailable, "the folder is being looked over: ask again in a moment")
 		return
 	}
-	run, err := s.latest(r.Context(), q)
-	if err != nil {
-		s.broken(w, r, err)
-		return
-	}
+	run := s.latest(q)
 	open := func(why string) gateDoc {
 		return gateDoc{SchemaVersion: 1, Verdict: verdict.ExitName(verdict.ExitInconclusive), Exit: verdict.ExitInconclusive, Why: why}
 	}
 	if run != nil {
-		unknown, err := s.nameless(r.Context(), run)
-		if err != nil {
-			s.broken(w, r, err)
-			return
-		}
-		if unknown != nil {
-			run = unknown
-		}
+		run = cmp.Or(s.nameless(run), run)
 	}
 	var doc gateDoc
 	switch {
@@ -234,7 +207,7 @@ func (s *Server) gate(w http.ResponseWriter, r *http.Request) {
 		doc = open("no run of " + strings.TrimSpace(q.Experiment+" "+q.Labels.String()) + " has ended here")
 	case run.Contested != "":
 		doc = open(contestedBy(run))
-	case run.State == store.Unread:
+	case run.State == runs.Unread:
 		doc = open("the latest run, in the folder " + run.Folder + ", cannot be read: " + run.Why)
 	default:
 		doc = gateDoc{SchemaVersion: 1, Verdict: run.Verdict, Exit: run.Exit, Why: run.Why}
@@ -263,24 +236,20 @@ func (s *Server) json(w http.ResponseWriter, code int, doc any) {
 	_ = e.Encode(doc) // the reader has gone
 }
 
-// broken answers a request that failed: there is no such run, or the server cannot say.
-func (s *Server) broken(w http.ResponseWriter, r *http.Request, err error) {
-	switch {
-	case errors.Is(err, sql.ErrNoRows) || errors.Is(err, errNoRun):
-		s.refuse(w, r, http.StatusNotFound, errNoRun.Error())
-	case r.Context().Err() != nil: // whoever asked has gone
-	default:
-		s.Say("%s %s: %v", r.Method, r.URL.Path, err)
-		s.refuse(w, r, http.StatusInternalServerError, "the server could not read what this needs: its log says why")
+// asked is the run that a request is about; nil = there is none, and that was answered.
+func (s *Server) asked(w http.ResponseWriter, r *http.Request) *runs.Run {
+	run := s.index.Run(r.PathValue("folder"))
+	if run == nil {
+		s.refuse(w, r, http.StatusNotFound, "there is no such run")
 	}
+	return run
 }
 
-// exitOf is the status that a verdict stands for.
-func exitOf(name string) int {
-	for _, e := range verdict.Exits() {
-		if e.Name == name {
-			return e.Code
-		}
+// broken answers a request that failed.
+func (s *Server) broken(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil { // whoever asked has gone
+		return
 	}
-	return verdict.ExitError
+	s.say("%s %s: %v", r.Method, r.URL.Path, err)
+	s.refuse(w, r, http.StatusInternalServerError, "the server could not read what this needs: its log says why")
 }

@@ -3,7 +3,6 @@ package serve
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/runs"
 )
 
 // Limits of uploads, in bytes.
@@ -47,7 +48,7 @@ type ingest struct {
 }
 
 // openIngest removes what uploads have left that were cut off.
-func (s *Server) openIngest(ctx context.Context) error {
+func (s *Server) openIngest() error {
 	s.ingest.places = make(chan struct{}, mostAtOnce)
 	left, err := filepath.Glob(filepath.Join(s.o.Dir, arriving+"*"))
 	if err != nil {
@@ -58,8 +59,8 @@ func (s *Server) openIngest(ctx context.Context) error {
 			return fmt.Errorf("remove what is left of an upload: %w", err)
 		}
 	}
-	s.Handle("PUT /api/v1/runs/{id}", Upload, s.put)
-	return ctx.Err()
+	s.handle("PUT /api/v1/runs/{id}", Upload, s.put)
+	return nil
 }
 
 // refusal is an answer to an upload that is not taken.
@@ -76,17 +77,17 @@ func refuse(code int, format string, args ...any) error {
 
 // put takes the folder of a run, as a tar.
 func (s *Server) put(w http.ResponseWriter, r *http.Request) {
-	id, by := r.PathValue("id"), By(r).Name
+	id, by := r.PathValue("id"), by(r).Name
 	folder, fresh, err := s.take(w, r, id, by)
 	var no *refusal
 	switch {
 	case errors.As(err, &no):
-		s.Say("upload of %s by %s refused: %v", id, by, err)
+		s.say("upload of %s by %s refused: %v", id, by, err)
 		s.metrics.uploads.WithLabelValues("refused").Inc()
 		s.refuse(w, r, no.code, no.why)
 		return
 	case err != nil:
-		s.Say("upload of %s by %s: %v", id, by, err)
+		s.say("upload of %s by %s: %v", id, by, err)
 		s.metrics.uploads.WithLabelValues("failed").Inc()
 		s.refuse(w, r, http.StatusInternalServerError, "the server could not keep the run: its log says why")
 		return
@@ -94,10 +95,13 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request) {
 	code, word := http.StatusOK, "known"
 	if fresh {
 		code, word = http.StatusCreated, "taken"
-		s.Looked()
+		select {
+		case s.look <- struct{}{}:
+		default:
+		}
 	}
 	s.metrics.uploads.WithLabelValues(word).Inc()
-	s.Say("upload of %s by %s: %s as %s", id, by, word, folder)
+	s.say("upload of %s by %s: %s as %s", id, by, word, folder)
 	w.Header().Set("Location", "/runs/"+folder)
 	s.json(w, code, struct {
 		SchemaVersion int    `json:"schemaVersion"`
@@ -117,7 +121,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, id, by string) (fo
 	default:
 		return "", false, refuse(http.StatusServiceUnavailable, "%d uploads are under way: try again in a minute", mostAtOnce)
 	}
-	release, err := s.reserve(r.Context())
+	release, err := s.reserve()
 	if err != nil {
 		return "", false, err
 	}
@@ -142,7 +146,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, id, by string) (fo
 	if err != nil || known {
 		return folder, false, err
 	}
-	u := uploaded{By: by, At: time.Now().UTC()}
+	u := runs.Uploaded{By: by, At: time.Now().UTC()}
 	if folder != id {
 		u.Beside = id
 	}
@@ -150,7 +154,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, id, by string) (fo
 	if err != nil {
 		return "", false, err
 	}
-	if err := writeSynced(filepath.Join(dir, uploadFile), bytes.NewReader(note)); err != nil {
+	if err := writeSynced(filepath.Join(dir, runs.UploadFile), bytes.NewReader(note)); err != nil {
 		return "", false, err
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -163,11 +167,8 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, id, by string) (fo
 }
 
 // reserve holds the place that an upload may take on the disk.
-func (s *Server) reserve(ctx context.Context) (release func(), err error) {
-	size, err := s.store.Size(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) reserve() (release func(), err error) {
+	size := s.index.Size()
 	s.ingest.mu.Lock()
 	defer s.ingest.mu.Unlock()
 	if size+s.ingest.used+s.o.Limits.Upload > s.o.Limits.Disk {
@@ -244,7 +245,7 @@ func (s *Server) fits(dir string) error {
 			return refuse(http.StatusBadRequest, "%s is missing: want the folder of a run", name)
 		}
 	}
-	if _, err := headerOf(filepath.Join(dir, s.o.Reader.History)); err != nil {
+	if _, err := runs.Header(filepath.Join(dir, s.o.Reader.History)); err != nil {
 		return refuse(http.StatusBadRequest, "%s: %v", s.o.Reader.History, err)
 	}
 	return nil

@@ -1,5 +1,3 @@
-//go:build full
-
 package serve
 
 import (
@@ -22,7 +20,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/serve/store"
+	"github.com/lockdrill/lockdrill/internal/runs"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
@@ -55,7 +53,7 @@ func start(t testing.TB, dir string, change func(*Options)) *site {
 	if change != nil {
 		change(&o)
 	}
-	if site.Server, err = Open(t.Context(), o); err != nil {
+	if site.Server, err = Open(o); err != nil {
 		t.Fatal(errors.Join(err, l.Close()))
 	}
 	site.url = "http://" + l.Addr().String()
@@ -80,9 +78,8 @@ func start(t testing.TB, dir string, change func(*Options)) *site {
 
 func plainReader() Reader {
 	return Reader{
-		Experiment: "experiment.yaml", History: "history.jsonl", Tool: "test",
-		Observe: func(_ context.Context, dir string) (*compare.Observed, error) {
-			h, err := headerOf(filepath.Join(dir, "history.jsonl"))
+		Reader: runs.Reader{Experiment: "experiment.yaml", History: "history.jsonl", Tool: "test", Observe: func(_ context.Context, dir string) (*compare.Observed, error) {
+			h, err := runs.Header(filepath.Join(dir, "history.jsonl"))
 			if err != nil {
 				return nil, err
 			}
@@ -90,7 +87,7 @@ func plainReader() Reader {
 			data, err2 := os.ReadFile(filepath.Join(dir, "history.jsonl"))
 			return &compare.Observed{Bytes: fmt.Sprintf("%x", data), Experiment: h.Experiment, Labels: h.Labels,
 				Run: compare.ComparedRun{ID: h.Run, Started: h.Started, Verdict: strings.TrimSpace(string(said))}}, errors.Join(err, err2)
-		},
+		}},
 		Page: func(_ context.Context, w io.Writer, dir string, _ []reports.Link) error {
 			_, err := io.WriteString(w, "made anew of "+filepath.Base(dir))
 			return err
@@ -194,7 +191,7 @@ func entries(t *testing.T, dir string) (names []string) {
 		t.Fatal(err)
 	}
 	for _, e := range all {
-		if name := e.Name(); !strings.HasPrefix(name, store.File) && name != ".lockdrill-serve.lock" {
+		if name := e.Name(); !strings.HasPrefix(name, runs.File) && name != ".lockdrill-serve.lock" {
 			names = append(names, name)
 		}
 	}
@@ -224,7 +221,7 @@ func TestAnUploadedRunAnswersTheGate(t *testing.T) {
 	if code, body := s.ask(t, "GET", "/runs/one", Anybody, nil); code != http.StatusOK || body != "made anew of one" {
 		t.Errorf("%d %s", code, body)
 	}
-	for _, path := range []string{"/", "/live", "/experiments/nightly", "/api/v1/runs", "/api/v1/history", "/metrics", "/healthz", "/readyz", "/live.js"} {
+	for _, path := range []string{"/", "/live", "/experiments/nightly", "/api/v1/runs", "/api/v1/history", "/metrics", "/healthz", "/readyz"} {
 		if code, body := s.ask(t, "GET", path, Anybody, nil); code != http.StatusOK {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
@@ -250,7 +247,7 @@ func TestARunThatCannotBeReadClosesTheGate(t *testing.T) {
 					if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 						t.Fatal(err)
 					}
-					if err := os.Chtimes(path, now, now.Add(-2*quietAfter)); err != nil {
+					if err := os.Chtimes(path, now, now.Add(-2*runs.QuietAfter)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -362,7 +359,7 @@ func TestWhatIsNoRunIsNotTaken(t *testing.T) {
 	if code, body := full.put(t, "x", good); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, body)
 	}
-	until(t, "the index", func() bool { size, err := full.Store().Size(t.Context()); return err == nil && size > 0 })
+	until(t, "the index", func() bool { return full.index.Size() > 0 })
 	if code, body := full.put(t, "y", files(t, "y", "pass", time.Now())); code != http.StatusInsufficientStorage {
 		t.Errorf("on a full disk: %d %s", code, body)
 	}
@@ -375,12 +372,13 @@ func TestAServerThatWasKilledLeavesNoHalfRun(t *testing.T) {
 	if code, body := s.put(t, "whole", files(t, "whole", "pass", time.Now())); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, body)
 	}
+	until(t, "the index", func() bool { return s.index.Run("whole") != nil })
 	s.stop()
 	half := filepath.Join(dir, arriving+"1")
 	if err := errors.Join(os.Mkdir(half, 0o700), os.WriteFile(filepath.Join(half, "history.jsonl"), []byte("{"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(filepath.Join(dir, store.File), 0); err != nil { // an index that was never written
+	if err := os.Truncate(filepath.Join(dir, runs.File), 0); err != nil { // an index that was never written
 		t.Fatal(err)
 	}
 	s = start(t, dir, nil)
@@ -393,46 +391,8 @@ func TestAServerThatWasKilledLeavesNoHalfRun(t *testing.T) {
 func TestASecondServerOnAFolderRefuses(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir, nil)
-	_, err := Open(t.Context(), s.o)
-	if !errors.Is(err, store.ErrServed) {
+	_, err := Open(s.o)
+	if !errors.Is(err, runs.ErrServed) {
 		t.Errorf("the second says %v", err)
 	}
-}
-
-// Who wants to know hears once of each run that was brought, with what the one before it came to.
-func TestUploadsAreHeardOf(t *testing.T) {
-	heard := make(chan string, 10)
-	dir := t.TempDir()
-	with := func(o *Options) {
-		o.Parts = append(o.Parts, func(_ context.Context, s *Server) error {
-			s.Uploads(func(run store.Run, before string) { heard <- run.Folder + ": " + before + " -> " + run.Verdict })
-			return nil
-		})
-	}
-	s := start(t, dir, with)
-	next := func(want string) {
-		t.Helper()
-		select {
-		case got := <-heard:
-			if got != want {
-				t.Errorf("heard %q, want %q", got, want)
-			}
-		case <-time.After(time.Minute):
-			t.Fatalf("%q is not heard of", want)
-		}
-	}
-	now := time.Now()
-	for i, says := range []string{"pass", "slo-failed"} {
-		id := fmt.Sprint("run-", i)
-		if code, body := s.put(t, id, files(t, id, says, now.Add(time.Duration(i)*time.Minute))); code != http.StatusCreated {
-			t.Fatalf("%d %s", code, body)
-		}
-		next([]string{"run-0:  -> pass", "run-1: pass -> slo-failed"}[i])
-	}
-	s.stop()
-	s = start(t, dir, with) // it has told of them
-	if code, body := s.put(t, "run-2", files(t, "run-2", "pass", now.Add(time.Hour))); code != http.StatusCreated {
-		t.Fatalf("%d %s", code, body)
-	}
-	next("run-2: slo-failed -> pass")
 }

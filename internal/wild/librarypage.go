@@ -30,19 +30,19 @@ func (l library) page() string {
 func (t table) libraryPage(l library) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s under faults\n\n", l.title)
-	fmt.Fprintf(&b, "After this page you know what %s %s does in each drill. [Locks in the wild](../wild.md) has the same drills for other libraries, side by side, and says how [the columns](../wild.md#%s) are read.\n\n", l.title, t.Versions[l.name], map[bool]string{false: "read-the-tables", true: "queues"}[l.queue != nil])
+	fmt.Fprintf(&b, "After this page you know what %s %s does in each drill. [Locks in the wild](../wild.md) has other libraries beside it, and says how [the columns](../wild.md#%s) are read.\n\n", l.title, t.Versions[l.name], map[bool]string{false: "read-a-librarys-page", true: "queues"}[l.queue != nil])
 	fmt.Fprintf(&b, "```\nmake build\nmake wild ONLY=%s      # this page again\n```\n\n", l.name)
 	fmt.Fprintf(&b, "| | |\n|---|---|\n| library | [%s](%s) |\n| store | %s |\n| what it says of itself | %s |\n| how it was adapted | %s |\n\n", l.title, l.link, storeNames[l.kind()], upOne(l.promise), upOne(l.adapted))
 	these, first, row := drills, "| drill"+columns, t.row
 	if l.queue != nil {
-		these, first, row = ofQueues, "| drill"+columnsOfQueues, t.rowOfQueue
+		these, first, row = ofQueues, "| drill"+columnsOfQueues+ruleOfQueues, t.rowOfQueue
 	}
 	b.WriteString(first)
 	var left strings.Builder
 	for _, d := range these {
 		title := d.title
 		if l.queue == nil {
-			title = fmt.Sprintf("[%s](../wild.md#%s)", d.title, anchor(d.title))
+			title = fmt.Sprintf("[%s](../wild.md#the-drills)", d.title)
 		}
 		line := row(title, l, d)
 		b.WriteString(line)
@@ -52,6 +52,9 @@ func (t table) libraryPage(l library) string {
 	}
 	if left.Len() > 0 {
 		b.WriteString("\n| not drilled | why |\n|---|---|\n" + left.String())
+	}
+	if behind := behind(l); behind != "" {
+		b.WriteString("\n## What stands behind the figures\n\n" + upOne(behind))
 	}
 	if threads := t.threads(func(x thread) bool { return x.of(l) }); threads != "" {
 		b.WriteString("\n## Threads\n\nProblems that others have reported, [reproduced](../wild.md#threads):\n\n" + threads)
@@ -71,9 +74,14 @@ var relative = regexp.MustCompile(`\]\(([^h#][^)]*)\)`)
 // upOne lets the links of a text in docs lead to the same places from a folder in it.
 func upOne(text string) string { return relative.ReplaceAllString(text, "](../$1)") }
 
-var punctuation = regexp.MustCompile(`[^a-z0-9 -]`)
-
-// anchor is what GitHub makes of a heading.
-func anchor(title string) string {
-	return strings.ReplaceAll(punctuation.ReplaceAllString(strings.ToLower(title), ""), " ", "-")
+// behind are the paragraphs of notes.md that are about the library.
+func behind(l library) string {
+	var b strings.Builder
+	for line := range strings.Lines(notes) {
+		who, text, _ := strings.Cut(line, ": ")
+		if slices.Contains(strings.Fields(who), l.name) {
+			b.WriteString("* " + text)
+		}
+	}
+	return b.String()
 }

@@ -12,12 +12,15 @@ import (
 //go:embed page.md
 var frame string
 
+//go:embed notes.md
+var notes string // of what stands behind figures: the libraries that it is about, and a paragraph
+
 // page is docs/wild.md: page.md with the tables in the places of its {{words}}.
 func (t table) page() string {
 	return strings.NewReplacer(
-		"{{libraries}}", t.libraries(libraries),
+		"{{libraries}}", t.libraries(),
 		"{{drills}}", t.drills(),
-		"{{threads}}", t.threads(func(thread) bool { return true }),
+		"{{threads}}", t.threads(func(x thread) bool { return !slices.ContainsFunc(slices.Concat(libraries, queues), x.of) }),
 		"{{queues}}", t.queues(),
 		"{{versions}}", fmt.Sprintf("redis-server %s, etcd %s, Kubernetes %s, PostgreSQL %s, ZooKeeper %s, go-redis %s, ioredis %s, node %s",
 			t.Versions["redis-server"], t.Versions["etcd"], t.Versions["kubernetes"], t.Versions["postgres"], t.Versions["zookeeper"], t.Versions["go-redis"], t.Versions["ioredis"], t.Versions["node"]),
@@ -26,33 +29,47 @@ func (t table) page() string {
 
 var storeNames = map[string]string{"redis": "Redis", "etcd": "etcd", "lease": "Lease objects", "postgres": "PostgreSQL", "zookeeper": "ZooKeeper"}
 
-func (t table) libraries(which []library) string {
+// libraries is the table of all locks: what each missed, and in which drill.
+func (t table) libraries() string {
 	var b strings.Builder
-	b.WriteString("| library | store | version | what it says of itself | how it was adapted |\n|---|---|---|---|---|\n")
-	for _, l := range which {
+	b.WriteString("| library | store | version | takeover after a kill | limits missed | not answered |\n|---|---|---|---|---|---|\n")
+	for _, l := range libraries {
 		version := t.Versions[l.name]
 		if l.control {
 			version = "this repository"
 		}
-		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s |\n", l.title, cmp.Or(l.page(), l.link), storeNames[l.kind()], version, l.promise, l.adapted)
+		var missed []string
+		open := 0
+		for _, d := range drills {
+			runs := t.Cells[l.name+"/"+d.name]
+			if len(runs) == 0 {
+				continue
+			}
+			if words := broken(runs); len(words) > 0 {
+				missed = append(missed, d.title+": "+strings.Join(words, ", "))
+			}
+			if mostOpen(runs) > 0 {
+				open++
+			}
+		}
+		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s | %d |\n", l.title, cmp.Or(l.page(), l.link), storeNames[l.kind()], version,
+			row(t.Cells[l.name+"/"+drills[0].name])[0], cmp.Or(strings.Join(missed, "; "), "none"), open)
 	}
 	return b.String()
 }
 
+// drills says what each drill does, and where it is not done.
 func (t table) drills() string {
 	var b strings.Builder
+	b.WriteString("| drill | what is done |\n|---|---|\n")
 	for _, d := range drills {
-		fmt.Fprintf(&b, "### %s\n\n%s\n\n", strings.ToUpper(d.title[:1])+d.title[1:], d.about)
-		b.WriteString("| library" + columns)
-		for _, l := range libraries {
-			b.WriteString(t.row(l.title, l, d))
-		}
-		b.WriteString("\n")
+		about := d.about
 		for _, kind := range slices.Sorted(maps.Keys(d.not)) {
-			fmt.Fprintf(&b, "Not drilled in %s: %s.\n\n", storeNames[kind], d.not[kind])
+			about += fmt.Sprintf(" Not drilled in %s: %s.", storeNames[kind], d.not[kind])
 		}
+		fmt.Fprintf(&b, "| %s | %s |\n", d.title, about)
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return b.String()
 }
 
 const columns = " | takeover | both believe | both work | effects: stale, unowned, kept out | orphaned | no tick for | loser knows after | limits missed | repeat |\n|---|---|---|---|---|---|---|---|---|---|\n"
@@ -74,8 +91,6 @@ func (t table) row(first string, l library, d drill) string {
 func row(runs []figures) []string {
 	var takeovers, notices, belief, work, orphaned, gaps []span
 	var stale, unowned, refused, ended []int
-	missed := map[string]int{}
-	most := 0 // of limits that a run left open
 	for _, f := range runs {
 		if f.Error != "" {
 			return []string{"", "", "", "", "", "", "", "no run: " + f.Error}
@@ -91,7 +106,25 @@ func row(runs []figures) []string {
 		}
 		stale, unowned, refused = append(stale, f.Stale), append(unowned, f.Unowned), append(refused, f.Refused)
 		ended = append(ended, f.Ended)
-		most = max(most, len(f.Open))
+	}
+	words := broken(runs)
+	if slices.Max(ended) > 0 {
+		words = append(words, "replicas that ended by themselves: "+counts(ended))
+	}
+	if most := mostOpen(runs); most > 0 {
+		words = append(words, figure(most)+" not answered")
+	}
+	effects := ""
+	if slices.Max(stale)+slices.Max(unowned)+slices.Max(refused) > 0 {
+		effects = fmt.Sprintf("%s, %s, %s", counts(stale), counts(unowned), counts(refused))
+	}
+	return []string{ranges(takeovers), quiet(belief), quiet(work), effects, quiet(orphaned), quiet(gaps), ranges(notices), strings.Join(words, ", ")}
+}
+
+// broken are the limits that runs of a cell missed.
+func broken(runs []figures) []string {
+	missed := map[string]int{}
+	for _, f := range runs {
 		for _, m := range f.Broken {
 			missed[m]++
 		}
@@ -105,17 +138,16 @@ func row(runs []figures) []string {
 		words = append(words, word)
 	}
 	slices.Sort(words)
-	if slices.Max(ended) > 0 {
-		words = append(words, "replicas that ended by themselves: "+counts(ended))
+	return words
+}
+
+// mostOpen is how many limits a run of a cell left open, at most.
+func mostOpen(runs []figures) int {
+	most := 0
+	for _, f := range runs {
+		most = max(most, len(f.Open))
 	}
-	if most > 0 {
-		words = append(words, figure(most)+" not answered")
-	}
-	effects := ""
-	if slices.Max(stale)+slices.Max(unowned)+slices.Max(refused) > 0 {
-		effects = fmt.Sprintf("%s, %s, %s", counts(stale), counts(unowned), counts(refused))
-	}
-	return []string{ranges(takeovers), quiet(belief), quiet(work), effects, quiet(orphaned), quiet(gaps), ranges(notices), strings.Join(words, ", ")}
+	return most
 }
 
 // quiet is ranges, with nothing where there was nothing.

@@ -92,21 +92,25 @@ func (f *figures) job(jobs map[string]*jobOf, e event) {
 	j.done = true
 }
 
-// queues are the queues, and what became of their jobs.
+// queues is the table of all queues: what became of their jobs in each drill.
 func (t table) queues() string {
 	var b strings.Builder
-	b.WriteString(t.libraries(queues))
-	for _, d := range ofQueues {
-		fmt.Fprintf(&b, "\n**%s.** %s\n\n", strings.ToUpper(d.title[:1])+d.title[1:], d.about)
-		b.WriteString("| queue" + columnsOfQueues)
-		for _, l := range queues {
-			b.WriteString(t.rowOfQueue(l.title, l, d))
+	b.WriteString("| queue | drill" + columnsOfQueues + "|---" + ruleOfQueues)
+	for _, l := range queues {
+		for _, d := range ofQueues {
+			b.WriteString(t.rowOfQueue(fmt.Sprintf("[%s %s](%s) | %s", l.title, t.Versions[l.name], l.page(), d.title), l, d))
 		}
+	}
+	b.WriteString("\n| drill | what is done |\n|---|---|\n")
+	for _, d := range ofQueues {
+		fmt.Fprintf(&b, "| %s | %s |\n", d.title, d.about)
 	}
 	return b.String()
 }
 
-const columnsOfQueues = " | struck jobs | of these not done | done after | jobs begun again | finished twice | repeat |\n|---|---|---|---|---|---|---|\n"
+const columnsOfQueues = " | struck jobs | of these not done | done after | jobs begun again | finished twice | repeat |\n"
+
+const ruleOfQueues = "|---|---|---|---|---|---|---|\n"
 
 // rowOfQueue is the line of a cell below the columns, "" of one that was not run.
 func (t table) rowOfQueue(first string, l library, d drill) string {

@@ -8,6 +8,7 @@ package witnesstest
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -163,24 +164,20 @@ func (w *Witness) Await(t testing.TB, what string, so func() bool) {
 	}
 }
 
-// FreePorts is a port whose n next ones are free.
+// FreePorts is a port whose n next ones are free. It is below those that a kernel gives to connections: among them there may be no gap,
+// where many tests connect.
 func FreePorts(t testing.TB, n int) int {
 	t.Helper()
 	for range 100 {
-		first, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port, free := first.Addr().(*net.TCPAddr).Port, true
-		for i := range n {
-			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+i+1))
+		port, free := 10000+rand.IntN(20000), true
+		for i := range n + 1 {
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+i))
 			if err != nil {
 				free = false
 				break
 			}
 			l.Close()
 		}
-		first.Close()
 		if free {
 			return port
 		}

@@ -180,7 +180,7 @@ func (m *meter) acted(now lockcore.Instant, a lockcore.Action, h *Handle, left t
 			m.sent = now.Mono
 		}
 	case lockcore.ActGrant:
-		m.granted, m.holds = now.Mono, true
+		m.granted, m.holds, m.call = now.Mono, true, lockcore.Call{}
 		m.to.Sought(Seeking{Key: h.key, Class: m.class, Mode: m.policy.Acquire.Mode, Result: lockcore.OK, Fence: h.fence, Took: now.Mono - m.began})
 		m.to.Holding(1)
 	case lockcore.ActRefuse:
@@ -232,9 +232,9 @@ func (m *meter) done(now lockcore.Instant, r lockcore.Result) {
 	}
 }
 
-// strand tells of an acquire whose undo did not get through: its key stays locked until the TTL.
+// strand tells of an acquire whose undo did not get through, or that has none: its key stays locked until the TTL.
 func (m *meter) strand() {
-	if m.call.Op == lockcore.OpUndo && m.lease > 0 {
+	if (m.call.Op == lockcore.OpUndo || m.call.Op == lockcore.OpAcquire) && m.lease > 0 {
 		m.to.Indebted(DebtOrphan, max(0, m.lease-m.replied))
 		m.lease = 0
 	}

@@ -73,6 +73,7 @@ func TestNoInterleavingBreaksAPromise(t *testing.T) {
 		{"critical, in time", 15, World{Policy: policy(lockcore.Critical), Refused: true}},
 		{"critical, in time, with a stop budget", 14, World{Policy: stopping, Refused: true, GiveUps: true}},
 		{"standard, waiting for the key", 14, World{Policy: waiting()}},
+		{"standard, waiting with a whole last try, until a try fails", 12, World{Policy: impatient()}},
 		{"standard, pauses", 14, World{Policy: policy(lockcore.Standard), Pauses: true}},
 		{"critical, messages twice", 12, World{Policy: policy(lockcore.Critical), Twice: true, Refused: true}},
 		{"standard, clocks apart", 13, World{Policy: policy(lockcore.Standard), Drift: true}},
@@ -88,6 +89,20 @@ func TestNoInterleavingBreaksAPromise(t *testing.T) {
 			report(t, c.w, c.depth+deeper(t), "")
 		})
 	}
+}
+
+// impatient is a policy whose callers wait for the key as published code does, but give back what they may have got.
+func impatient() lockcore.Policy {
+	return adjusted(waiting(), func(p *lockcore.Policy) {
+		p.Acquire.OnError, p.Acquire.LastTry = lockcore.OnErrorFail, lockcore.LastTryWhole
+	})
+}
+
+// An acquire that the policy does not undo is the one promise that published code breaks while it waits.
+func TestAnAcquireThatIsNotUndone(t *testing.T) {
+	p := impatient()
+	p.Acquire.Undo = lockcore.UndoNone
+	report(t, World{Contenders: 2, Policy: p}, 4, Undone)
 }
 
 // report explores a world and holds what it finds to what it should find.

@@ -33,7 +33,11 @@ func (w *World) waits() bool { return w.Policy.Acquire.Mode == lockcore.AcquireW
 
 // patience is how many steps of time are left of a caller's budget.
 func (w *World) patience(s *state, c *contender) int {
-	return c.asked + int(w.Policy.Acquire.Budget/w.step()) - (s.now - c.lag)
+	budget := w.Policy.Acquire.Budget
+	if w.Policy.Acquire.LastTry == lockcore.LastTryWhole {
+		budget += w.Policy.Acquire.Timeout
+	}
+	return c.asked + int(budget/w.step()) - (s.now - c.lag)
 }
 
 // check is the promise that a state breaks by itself.

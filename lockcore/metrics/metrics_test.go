@@ -197,6 +197,13 @@ func class(c lockcore.Class, failures int) lockcore.Policy {
 	return p
 }
 
+// unundone is a policy that leaves what an acquire may have got.
+func unundone() lockcore.Policy {
+	p := policy()
+	p.Acquire.Undo = lockcore.UndoNone
+	return p
+}
+
 func TestInstruments(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -276,6 +283,18 @@ func TestInstruments(t *testing.T) {
 			_, _ = b.Acquire(b.t.Context(), "k")
 			pass(time.Minute)
 			b.want("orphan_acquire_total", 1, "debt_seconds_sum{cause=orphan_acquire}", 10)
+		}},
+		{"an orphan that nobody gives back, as published", unundone(), func(b *bench) {
+			b.store.set(lockcore.OpAcquire, lostReply)
+			_, _ = b.Acquire(b.t.Context(), "k")
+			pass(time.Minute)
+			b.want("acquire_total{mode=try,result=unknown}", 1, "orphan_acquire_total", 1, "debt_seconds_sum{cause=orphan_acquire}", 10)
+		}},
+		{"a lock that was granted is no orphan", unundone(), func(b *bench) {
+			h := b.acquire()
+			h.Leave()
+			pass(time.Minute)
+			b.want("orphan_acquire_total", 0)
 		}},
 		{"no orphan after all", policy(), func(b *bench) {
 			b.store.set(lockcore.OpAcquire, failing)

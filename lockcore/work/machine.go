@@ -97,10 +97,12 @@ func (m *Machine) Step(now time.Duration, in Input) Todo {
 	case labouring:
 		switch {
 		case in.Kind != Timer:
-		case m.Loop():
-			return m.finish(Done, in.Over)
-		default:
+		case !m.Loop():
 			return m.write(Effect{StateDone, true}, in)
+		case m.after():
+			return m.write(Effect{State: history.StateTick}, in)
+		default:
+			return m.finish(Done, in.Over)
 		}
 	case noticing:
 		if in.Kind == Timer {
@@ -151,7 +153,7 @@ func (m *Machine) rest() Todo {
 func (m *Machine) enter(in Input) (t Todo) {
 	switch none := m.spec.NoBegin; {
 	case m.Loop() && (m.begun || none):
-		t = m.write(Effect{State: history.StateTick}, in)
+		t = m.tick(in)
 	case none:
 		t = m.labour(m.spec.Hold)
 	default:
@@ -160,6 +162,17 @@ func (m *Machine) enter(in Input) (t Todo) {
 	t.Enter = true
 	return t
 }
+
+// tick is a loop's work, with its effect before it or after it.
+func (m *Machine) tick(in Input) Todo {
+	if m.after() {
+		return m.labour(m.spec.Policy.Loop.Tick)
+	}
+	return m.write(Effect{State: history.StateTick}, in)
+}
+
+// after reports a loop whose ticks write their effect when their work is done.
+func (m *Machine) after() bool { return m.Loop() && m.spec.Policy.Loop.Effect == lockcore.EffectAfter }
 
 // write asks for an effect.
 func (m *Machine) write(e Effect, in Input) Todo {
@@ -202,12 +215,12 @@ func (m *Machine) written(in Input) Todo {
 		return m.finish(Refused, in.Over)
 	case m.effect.State == history.StateBegin && m.Loop():
 		m.begun = true
-		return m.write(Effect{State: history.StateTick}, in)
+		return m.tick(in)
 	case m.effect.State == history.StateBegin && in.Receipt.Before.Terminal && !m.spec.NoLook:
 		return m.finish(Skipped, in.Over)
 	case m.effect.State == history.StateBegin:
 		return m.labour(m.spec.Hold)
-	case m.effect.State == history.StateTick:
+	case m.effect.State == history.StateTick && !m.after():
 		return m.labour(m.spec.Policy.Loop.Tick)
 	}
 	return m.finish(Done, in.Over)

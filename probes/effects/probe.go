@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -24,6 +25,9 @@ type Map struct {
 	Replica  string
 	Token    string
 	Key      string
+
+	Due       string
+	NotBefore string
 }
 
 // Options say what the entries of a source are about.
@@ -74,12 +78,13 @@ func (p *Probe) Look(ctx context.Context, final bool) (func(history.Span) []hist
 	if err != nil {
 		return nil, fmt.Errorf("read effects %s: %w", p.Name, err)
 	}
+	now := time.Now()
 	return func(at history.Span) []history.Event {
 		p.reads++
 		if !p.begun {
 			p.begun, p.first, p.absent = true, at.From, at.From
 		}
-		events, why := p.entries(batch.Entries, at)
+		events, why := p.entries(batch.Entries, at, now)
 		for _, u := range batch.Unread {
 			u.Source = p.Name
 			events = append(events, history.Event{Kind: history.UnreadKind, Span: u.At, Source: p.source(), Unread: &u.Unread})
@@ -98,8 +103,9 @@ func (p *Probe) Look(ctx context.Context, final bool) (func(history.Span) []hist
 
 func (p *Probe) source() string { return "probe:" + p.Name }
 
-// entries makes events of entries up to the first that is none by the map; why says so.
-func (p *Probe) entries(all []Entry, at history.Span) (events []history.Event, why string) {
+// entries makes events of entries up to the first that is none by the map; why says so. now is what the wall clock says at the end of at.
+func (p *Probe) entries(all []Entry, at history.Span, now time.Time) (events []history.Event, why string) {
+	var undated history.Unread
 	for _, x := range all {
 		e, missing := p.entry(x.Row)
 		if missing != "" && p.Sparse {
@@ -129,7 +135,16 @@ func (p *Probe) entries(all []Entry, at history.Span) (events []history.Event, w
 			p.told[e.Key] = true
 			p.Expect(p.Lock, e.Key)
 		}
+		var wrong string
+		if e.Entry.Due, wrong = p.Map.due(x.Row, at.To, now); wrong != "" {
+			if undated.Count++; undated.Count == 1 {
+				undated.Source, undated.Reason, undated.Detail = p.Name, history.Unparsable, wrong
+			}
+		}
 		events = append(events, e)
+	}
+	if undated.Count > 0 {
+		events = append(events, history.Event{Kind: history.UnreadKind, Span: at, Source: p.source(), Unread: &undated})
 	}
 	return events, ""
 }
@@ -188,7 +203,7 @@ func (p *Probe) Check(rows []Row) error {
 	return nil
 }
 
-// Last says of the last n entries what the map makes of them, the newest last.
+// Last says of the last n entries what the map makes of them, the newest last. When a job is due is there in Unix time.
 func (p *Probe) Last(ctx context.Context, n int) ([]history.Event, error) {
 	wanted := n
 	if p.Sparse {
@@ -210,8 +225,13 @@ func (p *Probe) Last(ctx context.Context, n int) ([]history.Event, error) {
 		return nil, err
 	}
 	var all []history.Event
+	now := time.Now()
 	for _, r := range rows {
 		if e, missing := p.entry(r); missing == "" {
+			var wrong string
+			if e.Entry.Due, wrong = p.Map.due(r, now.UnixNano(), now); wrong != "" {
+				return nil, declared("%s", wrong)
+			}
 			if named, ok := r.Get(p.Map.Replica); ok {
 				e.Entry.Writer = cut(named)
 			}

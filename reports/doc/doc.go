@@ -71,7 +71,6 @@ type Block struct {
 	Items   []Item
 	List    []string
 	Table   *Table
-	Form    *Form
 	Figure  *Figure
 	Code    string
 	Blocks  []Block // of a fold
@@ -140,30 +139,13 @@ type Figure struct {
 // Site is what a page of a server has besides.
 type Site struct {
 	Links   []Link
-	Script  string // address of its script, of the same origin; "" = none
-	Refresh int    // seconds after which a reader without script gets it anew; 0 = never
+	Refresh int // seconds after which a browser gets it anew; 0 = never
 }
 
 // Link is a link at the top of a page.
 type Link struct {
 	Text, Address string
 	Here          bool // it is this page
-}
-
-// Form changes something at the server.
-type Form struct {
-	Action string // address that it is posted to
-	Button string
-	Fields []Field
-}
-
-// Field of a form.
-type Field struct {
-	Name, Label, Value string
-	Hidden             bool
-	Long               bool
-	Required           bool
-	Options            []string // to choose from
 }
 
 // Columns are columns that all reports have.
@@ -256,7 +238,7 @@ func sections(all []Section, l Level) (out []Section) {
 func silent(s Section) bool {
 	for _, b := range s.Blocks {
 		if b.Heading != "" || b.Text != "" || b.Blank != "" || len(items(b.Items, Page)) > 0 || len(b.List) > 0 || b.Table != nil && len(b.Table.Rows) > 0 ||
-			b.Form != nil || b.Figure != nil || b.Code != "" || len(b.Blocks) > 0 {
+			b.Figure != nil || b.Code != "" || len(b.Blocks) > 0 {
 			return false
 		}
 	}

@@ -73,13 +73,9 @@ func digest(rules string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Policy is the policy for browsers of the pages that a server gives, with script or without. pictures are the rules of their pictures.
-func Policy(pictures string, script bool) string {
-	scripts := ""
-	if script {
-		scripts = "script-src 'self'; connect-src 'self'; "
-	}
-	return fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; %sform-action 'self'; frame-ancestors 'none'", digest(styles+pictures), scripts)
+// Policy is the policy for browsers of the pages that a server gives. pictures are the rules of their pictures.
+func Policy(pictures string) string {
+	return fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", digest(styles+pictures))
 }
 
 // Name is the section's in the list of sections.

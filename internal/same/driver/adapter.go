@@ -29,7 +29,7 @@ func adapter() api {
 func schemas() (docs, error) {
 	all := docs{}
 	for name, schema := range map[string]func() ([]byte, error){
-		"experiment": experiments.Schema, "gameday": experiments.GameDaySchema, "schedule": experiments.ScheduleSchema,
+		"experiment": experiments.Schema, "gameday": experiments.GameDaySchema,
 	} {
 		doc, err := schema()
 		if err != nil {
@@ -50,8 +50,6 @@ func file(kind, name string) (docs, error) {
 	switch kind {
 	case kindGameDay:
 		_, err = experiments.ParseGameDay(name, data)
-	case kindSchedule:
-		_, err = experiments.ParseSchedule(name, data)
 	default:
 		e, err = experiments.Load(name)
 	}

@@ -23,7 +23,7 @@ import (
 // oracle, add a field here and set it in the adapter.
 type api struct {
 	schemas  func() (docs, error)
-	file     func(kind, path string) (docs, error) // an experiment, a gameday or a schedule: its problems, or its forms
+	file     func(kind, path string) (docs, error) // an experiment or a gameday: its problems, or its forms
 	recorded func(dir string) (docs, error)        // of a run's folder
 	rehearse func(path string, seed int64) (docs, error)
 	drill    func(seed uint64) (docs, error) // a random one
@@ -157,21 +157,17 @@ func when(known bool, do func() (docs, error)) func() (docs, error) {
 const (
 	kindExperiment = "experiment"
 	kindGameDay    = "gameday"
-	kindSchedule   = "schedule"
 )
 
 // kindOf is what a file is meant to be, by its folder.
 func kindOf(file string) string {
-	switch {
-	case strings.Contains(file, "gamedays/"):
+	if strings.Contains(file, "gamedays/") {
 		return kindGameDay
-	case strings.Contains(file, "schedules/"):
-		return kindSchedule
 	}
 	return kindExperiment
 }
 
-// inputs are the files of experiments, game days and schedules in the working directory, and the folders of recorded runs.
+// inputs are the files of experiments and game days in the working directory, and the folders of recorded runs.
 func inputs() (files, recorded []string, err error) {
 	for _, top := range []string{"cmd", "docs", "experiments", "reports", "scenarios", "analysis"} {
 		err := filepath.WalkDir(top, func(name string, d fs.DirEntry, err error) error {

@@ -2,7 +2,7 @@
 // under locks on Redis. Linux.
 //
 // Copy it, and put your own lock in place of type Hold. docs/worker-protocol.md describes every line that it reads and writes;
-// `lockdrill worker-check -- ./worker` says whether it still does what it must. It gives a lock up as class "standard" does.
+// `lockdrill run worker-check -- ./worker` says whether it still does what it must. It gives a lock up as class "standard" does.
 package main
 
 import (
@@ -68,6 +68,7 @@ type Policy struct {
 		Poll, Tick time.Duration
 		Jitter     float64
 		Mode       string
+		Effect     string // after: a tick is written when its work is done
 	}
 }
 
@@ -304,11 +305,15 @@ func (w *Worker) loop(ctx context.Context, l Lock) {
 			if !h.begun {
 				why, _ = w.write(h, l, l.Name, "begin", false)
 			}
-			if h.begun = h.begun || why == ""; why == "" {
+			h.begun = h.begun || why == ""
+			if why == "" && p.Effect != "after" {
 				why, _ = w.write(h, l, l.Name, "tick", false)
 			}
 			if why == "" {
 				why = labour(ctx, h, p.Tick)
+			}
+			if why == "" && p.Effect == "after" {
+				why, _ = w.write(h, l, l.Name, "tick", false)
 			}
 			return why
 		})

@@ -2,7 +2,7 @@
 """A healthy lockdrill worker with the standard library only: jobs and leader loops under locks on Redis. Linux, Python 3.8 or later.
 
 Copy it, and put your own lock in place of class Hold. docs/worker-protocol.md describes every line that it reads and writes;
-`lockdrill worker-check -- python3 worker.py` says whether it still does what it must. It gives a lock up as class `standard` does,
+`lockdrill run worker-check -- python3 worker.py` says whether it still does what it must. It gives a lock up as class `standard` does,
 asks for a key once for each offer (acquire.mode try), keeps a loop's key or releases it (mode renewed, explicit), and speaks to a Redis without TLS.
 """
 import hashlib, json, os, random, secrets, signal, socket, sys, threading, time
@@ -262,6 +262,8 @@ class Worker:
                 if why:
                     return why
                 hold.begun = True
+            if p.get("effect") == "after":
+                return self.labour(hold, p["tick"]) or self.write(hold, lock, name, "tick", loop=True)[0] or "done"
             return self.write(hold, lock, name, "tick", loop=True)[0] or self.labour(hold, p["tick"]) or "done"
 
         while not stopping.is_set():

@@ -1,5 +1,0 @@
-//go:build !full
-
-package store
-
-const driver = ""

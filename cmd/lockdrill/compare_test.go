@@ -41,7 +41,7 @@ func TestCompareAnswersWithItsStatus(t *testing.T) {
 		{"base head --allow-different tool", verdict.ExitRefused, []string{"REFUSED"}},
 		{"runs/base/1 runs/base/2,runs/base/3", verdict.ExitInconclusive, []string{"CANNOT SAY", "busy.count: 1 beside 2 runs: too few", "one run on a side"}},
 		{"runs/base/1 runs/base/2,runs/base/3 --slo leader/takeover,tick_gap", verdict.ExitPass, []string{"NO REGRESSION", "same"}},
-		{"head base --slo takeover --allow-different all", verdict.ExitPass, []string{"BETTER  leader  takeover"}},
+		{"head base --slo takeover --allow-different all", verdict.ExitPass, []string{"BETTER   leader  takeover"}},
 		{"base head --slo takeover --tolerance 90% " + slowerPoll, verdict.ExitPass, []string{"significant, but within the tolerance of 90%"}},
 		{"base head --slo takeover --alpha 0.0001 " + slowerPoll, verdict.ExitPass, []string{"not significant"}},
 		{"base head -o md " + slowerPoll, verdict.ExitSLOFailed, []string{"## REGRESSED", "| **WORSE** | leader | takeover |"}},

@@ -2,48 +2,64 @@ package reports
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
-// Archive lists what runs have said over time. Of o only Width and Color count.
-func Archive(w io.Writer, a *compare.Archive, o Options) error {
-	p := newPage(o)
+// Archive is what runs have said over time, the latest first: a picture of each row, and the runs. link gives the address of a run's
+// report as the page sees it; nil = there is none.
+func Archive(a *compare.Archive, link func(folder string) string) *doc.Document {
+	runs := 0
+	d := &doc.Document{Word: doc.Word{Text: "HISTORY"}, Title: figures.Plural(len(a.Experiments), "experiment"), Lead: []string{"Each run keeps its own verdict. There is no score over them."},
+		Foot: "This page needs no network. lockdrill history -f json gives the same as data.", Styles: timeline.Styles()}
 	for i := range a.Experiments {
 		e := &a.Experiments[i]
-		p.title(clean(e.Name) + ": " + figures.Plural(len(e.Runs), "run"))
-		t := table{indent: 2}
-		early := max(0, len(e.Runs)-mostArchived)
-		if early > 0 {
-			p.flow(2, 2, figures.Plural(early, "earlier run")+": see -f html or -f json")
-		}
-		for k := early; k < len(e.Runs); k++ {
-			run := &e.Runs[k]
-			word, ink := runWord(run.Verdict)
-			t.row(cell{startOf(run.Started), plain}, cell{word, ink}, cell{clean(run.Labels.String()), plain}, cell{clean(tightestOf(e, k)), plain})
-			if k == early || run.Why != e.Runs[k-1].Why { // said once for all that follow
-				t.note("why", clean(run.Why))
-			}
-			if k > early || early == 0 {
-				t.note("new", clean(strings.Join(run.Changed, "; ")))
-			}
-		}
-		p.table(t)
+		runs += len(e.Runs)
+		id := fmt.Sprintf("experiment-%d", i+1)
+		var changes []doc.Item
 		for _, c := range e.Changes {
-			p.item(clean(c.From)+" -> "+clean(c.To), strings.Join(append([]string{strings.ReplaceAll(string(c.Answer), "-", " ")}, first(c.Reasons, 3)...), "; "))
+			word, _ := answerWord(c.Answer)
+			changes = append(changes, doc.Of(c.From+" -> "+c.To, strings.Join(append([]string{word}, first(c.Reasons, 3)...), "; ")))
 		}
-		p.blank()
+		blocks := []doc.Block{{Items: changes}, {Table: archivedTable(e, link)}}
+		pictures, level := timeline.Archive(e, id)
+		for _, p := range pictures {
+			blocks = append(blocks, doc.Block{Figure: pictureOf(p)})
+		}
+		if len(level) > 0 {
+			blocks = append(blocks, doc.Block{Text: "Kept at 0 in every run: " + strings.Join(level, ", ") + "."})
+		}
+		d.Sections = append(d.Sections, doc.Section{ID: id, Title: e.Name + ": " + figures.Plural(len(e.Runs), "run"), Short: e.Name, Blocks: blocks})
 	}
-	p.section("Not read", unread(a))
-	if len(a.Experiments)+len(a.Unread) == 0 {
-		p.line("No runs.")
+	d.Sections = append(d.Sections, doc.Section{ID: "unread", Title: "Runs that cannot be read", Blocks: []doc.Block{{Items: unread(a)}}})
+	if d.Tally = figures.Plural(runs, "run"); runs+len(a.Unread) == 0 {
+		d.Lead = []string{"No runs."}
 	}
-	return p.to(w, "history")
+	if len(a.Unread) == 0 {
+		d.Sections = d.Sections[:len(d.Sections)-1]
+	}
+	return d
+}
+
+func archivedTable(e *compare.ArchivedExperiment, link func(string) string) *doc.Table {
+	g := &doc.Table{Label: "The runs of " + e.Name, Most: map[doc.Level]int{doc.Brief: mostArchived, doc.Short: mostArchived, doc.Full: rowsOfTable}, Where: "earlier runs, see lockdrill history -f json",
+		Columns: []doc.Column{{Name: "started"}, {Name: "verdict"}, {Name: "labels"}, {Name: "nearest to its limit"}, {Name: "run", Least: doc.Full}}}
+	for k := len(e.Runs) - 1; k >= 0; k-- { // the latest first: it is what people come for
+		run := &e.Runs[k]
+		word, tone := runWord(run.Verdict)
+		id := doc.Cell{Text: run.ID, Code: true}
+		if link != nil {
+			id.Link = link(run.Folder)
+		}
+		g.Rows = append(g.Rows, doc.Row{Cells: []doc.Cell{{Text: startOf(run.Started), Figure: true}, {Text: word, Tone: tone}, {Text: run.Labels.String()}, {Text: tightestOf(e, k)}, id},
+			Notes: []doc.Item{doc.Of("why", run.Why), doc.Of("new", strings.Join(run.Changed, "; "))}})
+	}
+	return g
 }
 
 // mostArchived bounds the runs of an experiment on the terminal: the latest.
@@ -54,9 +70,9 @@ func startOf(started string) string {
 	return strings.Replace(started[:min(len(started), len("2006-01-02T15:04"))], "T", " ", 1)
 }
 
-func unread(a *compare.Archive) (list []item) {
+func unread(a *compare.Archive) (list []doc.Item) {
 	for _, u := range a.Unread {
-		list = append(list, item{"", clean(u.Folder + ": " + u.Why)})
+		list = append(list, doc.Of(u.Folder, u.Why))
 	}
 	return list
 }
@@ -72,56 +88,4 @@ func tightestOf(e *compare.ArchivedExperiment, run int) string {
 		}
 	}
 	return n.text
-}
-
-// ArchivePage writes the same as a page: a picture of each row, and the runs with links to their reports. link gives the address of a file
-// of a run's folder as the page sees it.
-func ArchivePage(w io.Writer, a *compare.Archive, link func(folder string) string) error {
-	return archivePage(a, link).Write(w)
-}
-
-func archivePage(a *compare.Archive, link func(folder string) string) *Page {
-	runs := 0
-	var sections []Section
-	for i := range a.Experiments {
-		e := &a.Experiments[i]
-		runs += len(e.Runs)
-		id := fmt.Sprintf("experiment-%d", i+1)
-		var blocks []Block
-		for _, c := range e.Changes {
-			word, _ := answerWord(c.Answer)
-			blocks = append(blocks, itemBlock("", []item{{c.From + " → " + c.To, strings.Join(append([]string{word}, first(c.Reasons, mostReasonsOfPage)...), "; ")}}))
-		}
-		blocks = append(blocks, Block{Table: archivedTable(e, link)})
-		pictures, level := timeline.Archive(e, id)
-		for _, p := range pictures {
-			blocks = append(blocks, Block{Figure: figureOf(p)})
-		}
-		if len(level) > 0 {
-			blocks = append(blocks, Block{Text: "Kept at 0 in every run: " + strings.Join(level, ", ") + "."})
-		}
-		sections = append(sections, Section{id, e.Name, "", blocks})
-	}
-	if len(a.Unread) > 0 {
-		sections = append(sections, Section{"unread", "Runs that cannot be read", "", []Block{itemBlock("", unread(a))}})
-	}
-	return &Page{Word: "HISTORY", Title: figures.Plural(len(a.Experiments), "experiment"), Tally: figures.Plural(runs, "run"),
-		Sentences: []string{"Each run keeps its own verdict. There is no score over them."}, Sections: sections,
-		Note: "This page needs no network. lockdrill history -f json gives the same as data."}
-}
-
-func archivedTable(e *compare.ArchivedExperiment, link func(string) string) *Table {
-	g := &Table{Label: "The runs of " + e.Name, Columns: []string{"started", "verdict", "labels", "nearest to its limit", "why", "changed", "run"}}
-	early := max(0, len(e.Runs)-rowsOfTable)
-	for k := len(e.Runs) - 1; k >= early; k-- { // the latest first: it is what people come for
-		run := &e.Runs[k]
-		word, ink := runWord(run.Verdict)
-		id := codeCell(run.ID)
-		id.Link = link(run.Folder)
-		g.row(figureCell(startOf(run.Started)), Cell{Text: word, Class: classOf(ink)}, plainCell(run.Labels.String()), plainCell(tightestOf(e, k)), plainCell(run.Why), plainCell(strings.Join(run.Changed, "; ")), id)
-	}
-	if early > 0 {
-		g.More = "and " + figures.Plural(early, "earlier run") + ": lockdrill history -f json has them all"
-	}
-	return g
 }

@@ -3,82 +3,96 @@ package reports
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
+	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
-// Comparison writes what a comparison says. Of o only Width and Color count.
-func Comparison(w io.Writer, c *compare.Comparison, o Options) error {
-	p := newPage(o)
-	word, ink := answerWord(c.Answer)
-	p.flow(0, 2, strings.Join(headOf(p.paint(ink, word), clean(c.Experiment), beside(c), c.Rehearsal), "  "))
-	p.flow(2, 2, answerSentence(c.Answer))
-	p.items(reasonItems(c.Reasons, mostRows, ": see -f json"))
-	p.blank()
-	p.comparedRows(c)
-	p.section("Correctness", correctnessOf(c))
-	p.section("Runs", comparedRuns(c))
-	p.section("How", comparedHow(c))
-	return p.to(w, "comparison")
+// Comparison is what a comparison says.
+func Comparison(c *compare.Comparison) *doc.Document {
+	word, tone := answerWord(c.Answer)
+	d := &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: c.Experiment, Tally: beside(c), Lead: []string{answerSentence(c.Answer)},
+		Foot: "This page needs no network. lockdrill compare -f json gives the same as data.", Styles: timeline.Styles()}
+	if c.Rehearsal {
+		d.Word.Before = "REHEARSAL"
+	}
+	d.Sections = []doc.Section{
+		{ID: "why", Title: "Why", Bare: true, Blocks: []doc.Block{{Items: reasonsAs(c.Reasons, mostRows)}}},
+		{ID: "rows", Title: "Rows (less is better)", Blocks: comparedBlocks(c)},
+		{ID: "correctness", Title: "Correctness", Blocks: []doc.Block{{Items: correctnessOf(c)}}},
+		{ID: "runs", Title: "Runs", Blocks: []doc.Block{{Items: comparedRuns(c)}}},
+		{ID: "how", Title: "How it was compared", Blocks: []doc.Block{{Items: comparedHow(c)}}},
+	}
+	return d
 }
 
-func (p *page) comparedRows(c *compare.Comparison) {
-	if len(c.Rows) == 0 {
-		return
+// comparedBlocks are the rows with what they came from, and a picture of each that has a trend.
+func comparedBlocks(c *compare.Comparison) []doc.Block {
+	blocks := []doc.Block{{Table: comparedTable(c)}}
+	for _, p := range timeline.Trends(c) {
+		blocks = append(blocks, doc.Block{Figure: pictureOf(p)})
 	}
-	p.title("Rows (less is better)")
-	t := table{indent: 2}
+	return blocks
+}
+
+// comparedTable has the medians and the change in each row, and how sure they are below it.
+func comparedTable(c *compare.Comparison) *doc.Table {
+	t := &doc.Table{Label: "Each row beside the baseline, the medians", Most: map[doc.Level]int{doc.Short: mostRows, doc.Full: rowsOfTable}, Where: "lockdrill compare -f json has them all",
+		Columns: []doc.Column{{Name: "verdict"}, {Name: "lock", Head: true}, {Name: "measure", Head: true}, {Name: "base"}, {Name: "head"}, {Name: "change"}, {Name: "p"}}}
 	for _, r := range worstRows(c.Rows) {
-		word, ink := rowWord(r.Word)
-		cells := []cell{{word, ink}, {clean(r.Lock), plain}, {clean(verdict.MeasureWords(r.Measure)), plain}}
-		if r.Word == compare.TooFew {
-			t.row(cells...)
-			t.note("why", clean(r.Why))
-		} else {
-			t.row(append(cells, cell{clean(r.Why), plain})...)
+		word, tone := rowWord(r.Word)
+		row := doc.Row{Cells: []doc.Cell{{Text: word, Tone: tone}, {Text: r.Lock, Code: true}, {Text: verdict.MeasureWords(r.Measure)}, medianCell(&r, r.Base), medianCell(&r, r.Head), {Text: r.Why}, {Text: "–"}}}
+		if parted(&r) && r.Shift != nil {
+			row.Cells[5], row.Cells[6] = doc.Cell{Text: changeText(&r), Figure: true}, doc.Cell{Text: oddsOf(&r), Figure: true}
 		}
 		if parted(&r) {
-			t.note("base", sideText(&r, r.Base))
-			t.note("head", sideText(&r, r.Head))
-			t.note("diff", spaced(changeText(&r), withinText(&r), chanceText(&r), oddsText(&r, c)))
+			row.Notes = []doc.Item{{Label: "why", Texts: []string{map[bool]string{true: r.Why}[r.Shift != nil]}, Least: doc.Full}, {Label: "within", Texts: []string{sureness(&r, c)}, Least: doc.Full}}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// medianCell is one side of a row.
+func medianCell(r *compare.ComparedRow, s compare.ComparedSide) doc.Cell {
+	if s.N == 0 {
+		return doc.Cell{Text: "–"}
+	}
+	return doc.Cell{Text: intervalText(s.Median, r.Unit) + " (" + sizeText(r, s) + ")"}
+}
+
+// sureness is how sure the medians and the change of a row are.
+func sureness(r *compare.ComparedRow, c *compare.Comparison) string {
+	var within []string
+	for _, side := range []struct {
+		name string
+		of   compare.ComparedSide
+	}{{"base ", r.Base}, {"head ", r.Head}} {
+		if side.of.Within != nil {
+			within = append(within, side.name+intervalText(side.of.Within, r.Unit))
 		}
 	}
-	p.table(t)
-	p.blank()
-}
-
-// spaced joins what there is.
-func spaced(texts ...string) string {
-	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "  ")
-}
-
-// reasonItems are the first reasons, and how many more there are; where says where.
-func reasonItems(reasons []string, most int, where string) []item {
-	var list []item
-	for _, r := range first(reasons, most) {
-		list = append(list, item{"why", oneLine(r)})
+	if text := withinText(r); text != "" {
+		within = append(within, "change "+text)
 	}
-	if more := len(reasons) - most; more > 0 {
-		list = append(list, item{"", "and " + figures.Plural(more, "more reason") + where})
-	}
-	return list
+	return list("; ", list(", ", within...), chanceText(r), oddsText(r, c))
 }
 
 // answerWord is the word of a comparison, and its ink.
-func answerWord(a compare.Answer) (string, ink) {
+func answerWord(a compare.Answer) (string, doc.Tone) {
 	word := strings.ToUpper(strings.ReplaceAll(string(a), "-", " "))
 	switch a {
 	case compare.NoRegression:
-		return word, green
+		return word, doc.Good
 	case compare.Regressed:
-		return word, red
+		return word, doc.Bad
 	}
-	return word, yellow
+	return word, doc.Open
 }
 
 func answerSentence(a compare.Answer) string {
@@ -93,16 +107,18 @@ func answerSentence(a compare.Answer) string {
 	return "The runs show nothing worse, but they do not answer the whole question. This is not a pass."
 }
 
-func rowWord(w compare.Word) (string, ink) {
+func rowWord(w compare.Word) (string, doc.Tone) {
 	switch w {
 	case compare.Worse:
-		return "WORSE", red
+		return "WORSE", doc.Bad
 	case compare.Better:
-		return "BETTER", green
+		return "BETTER", doc.Good
 	case compare.TooFew, compare.NoData:
-		return strings.ToUpper(string(w)), yellow
+		return strings.ToUpper(string(w)), doc.Open
+	case compare.Unchanged:
+		return "same", doc.Plain
 	}
-	return string(w), plain
+	return string(w), doc.Plain
 }
 
 // worstRows has what needs a reader first: worse, then what was not answered, better, and the rest.
@@ -128,26 +144,24 @@ func beside(c *compare.Comparison) string {
 }
 
 // correctnessOf lists what went wrong on either side.
-func correctnessOf(c *compare.Comparison) []item {
-	var list []item
+func correctnessOf(c *compare.Comparison) (list []doc.Item) {
 	for _, f := range c.Correctness {
 		if f.Base+f.Head > 0 {
 			text := fmt.Sprintf("%s: base %s, head %s", f.What, figures.Count(f.Base), figures.Count(f.Head))
 			if f.Regressed {
 				text += ", first in " + f.Run
 			}
-			list = append(list, item{map[bool]string{true: "broke", false: "seen"}[f.Regressed], text})
+			list = append(list, doc.Of(map[bool]string{true: "broke", false: "seen"}[f.Regressed], text))
 		}
 	}
 	if len(list) == 0 && len(c.Correctness) > 0 {
-		list = append(list, item{"none", fmt.Sprintf("no failure on either side (%d kinds checked)", len(c.Correctness))})
+		list = append(list, doc.Of("none", fmt.Sprintf("no failure on either side (%d kinds checked)", len(c.Correctness))))
 	}
 	return list
 }
 
 // comparedRuns lists the runs of both sides.
-func comparedRuns(c *compare.Comparison) []item {
-	var list []item
+func comparedRuns(c *compare.Comparison) (list []doc.Item) {
 	for _, side := range []struct {
 		name string
 		runs []compare.ComparedRun
@@ -158,10 +172,10 @@ func comparedRuns(c *compare.Comparison) []item {
 			if r.Folder != "" && !strings.HasSuffix(r.Folder, r.ID) {
 				text += "  " + r.Folder
 			}
-			list = append(list, item{side.name, text})
+			list = append(list, doc.Of(side.name, text))
 		}
 		if more := len(side.runs) - mostRows; more > 0 {
-			list = append(list, item{side.name, "and " + figures.Plural(more, "more run")})
+			list = append(list, doc.Of(side.name, "and "+figures.Plural(more, "more run")))
 		}
 	}
 	return list
@@ -171,15 +185,14 @@ func comparedRuns(c *compare.Comparison) []item {
 const mostAllowed = 8
 
 // comparedHow says by what rule the words were given.
-func comparedHow(c *compare.Comparison) []item {
-	var list []item
+func comparedHow(c *compare.Comparison) (list []doc.Item) {
 	if len(c.Rows) > 0 {
 		rule := "no row has enough values to show a significant difference"
 		if c.Tested > 0 {
 			rule = fmt.Sprintf("a row is worse or better if its change is significant (%s over the %s tested; Mann-Whitney, Holm) and larger than the tolerance (%s of the base's median)",
 				share(c.Alpha), figures.Plural(c.Tested, "row"), share(c.Tolerance))
 		}
-		list = []item{{"rule", rule}, {"figures", fmt.Sprintf("[a, b] is the range that the measurement allows; \"within\" is the %s confidence interval", share(c.Confidence))}}
+		list = []doc.Item{doc.Of("rule", rule), doc.Of("figures", fmt.Sprintf("[a, b] is the range that the measurement allows; \"within\" is the %s confidence interval", share(c.Confidence)))}
 	}
 	allowed := 0
 	for _, n := range c.Notes {
@@ -188,10 +201,10 @@ func comparedHow(c *compare.Comparison) []item {
 				continue
 			}
 		}
-		list = append(list, item{"note", n.Text})
+		list = append(list, doc.Of("note", n.Text))
 	}
 	if more := allowed - mostAllowed; more > 0 {
-		list = append(list, item{"note", "allowed to differ: " + figures.Plural(more, "more setting") + ", see -f json"})
+		list = append(list, doc.Of("note", "allowed to differ: "+figures.Plural(more, "more setting")+", see -f json"))
 	}
 	return list
 }

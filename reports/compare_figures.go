@@ -10,18 +10,6 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// sideText is one side of a row: its median, the interval of that, and from how much.
-func sideText(r *compare.ComparedRow, s compare.ComparedSide) string {
-	if s.N == 0 {
-		return "no value"
-	}
-	text := "median " + intervalText(s.Median, r.Unit)
-	if s.Within != nil {
-		text += "  within " + intervalText(s.Within, r.Unit)
-	}
-	return text + "  " + sizeText(r, s)
-}
-
 // sizeText is how many values there are, of how many runs.
 func sizeText(r *compare.ComparedRow, s compare.ComparedSide) string {
 	text := figures.Plural(s.N, r.Of)
@@ -49,9 +37,9 @@ func changeText(r *compare.ComparedRow) string {
 func withinText(r *compare.ComparedRow) string {
 	switch {
 	case r.RelativeWithin != nil:
-		return "within " + relativeText(r.RelativeWithin)
+		return relativeText(r.RelativeWithin)
 	case r.ShiftWithin != nil:
-		return "within " + signed(intervalText(r.ShiftWithin, r.Unit), r.ShiftWithin)
+		return signed(intervalText(r.ShiftWithin, r.Unit), r.ShiftWithin)
 	}
 	return ""
 }

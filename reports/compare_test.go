@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/golden"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // comparedSide is of live runs of testdata/compared, which were recorded in turn: those of the head poll every 400 ms, those of the base every 120.
@@ -51,28 +52,22 @@ func TestComparisons(t *testing.T) {
 		if c.made.Answer != c.answer {
 			t.Errorf("%s: %s, want %s: %q", c.name, c.made.Answer, c.answer, c.made.Reasons)
 		}
-		var text, md strings.Builder
-		if err := Comparison(&text, c.made, Options{Width: 100}); err != nil {
-			t.Fatal(err)
-		}
-		if err := ComparisonMarkdown(&md, c.made); err != nil {
-			t.Fatal(err)
-		}
-		texts.Add(c.name, text.String())
-		mds.Add(c.name, md.String())
+		text := doc.Text(Comparison(c.made), doc.Full, doc.Look{})
+		texts.Add(c.name, text)
+		mds.Add(c.name, doc.Markdown(Comparison(c.made), doc.Short))
 		if c.name == "regressed" {
-			doc, err := json.Marshal(c.made)
+			data, err := json.Marshal(c.made)
 			if err != nil {
 				t.Fatal(err)
 			}
-			figures, err := golden.Verdict(doc, func(string, string) {}) // its sentences are those of the text
+			figures, err := golden.Verdict(data, func(string, string) {}) // its sentences are those of the text
 			if err != nil {
 				t.Fatal(err)
 			}
 			isGolden(t, "compare-"+c.name+".figures.txt", figures)
 		}
-		for _, line := range strings.Split(text.String(), "\n") {
-			if columns(line) > 100 {
+		for _, line := range strings.Split(text, "\n") {
+			if doc.Width(line) > 100 {
 				t.Errorf("%s: over 100 columns: %s", c.name, line)
 			}
 		}
@@ -85,18 +80,12 @@ func TestComparisons(t *testing.T) {
 func TestComparisonEscapesNames(t *testing.T) {
 	c := comparison(t, comparedSide(t, "base/1"), comparedSide(t, "base/2"))
 	c.Rows[0].Lock, c.Experiment, c.Base[0].Folder = "<b>|a|", "![x](http://y)\x1b[31m", "a|b"
-	var text, md strings.Builder
-	if err := Comparison(&text, c, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := ComparisonMarkdown(&md, c); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(text.String(), "\x1b") {
+	text, md := doc.Text(Comparison(c), doc.Full, doc.Look{}), doc.Markdown(Comparison(c), doc.Short)
+	if strings.Contains(text, "\x1b") {
 		t.Error("a name can speak to the terminal")
 	}
 	for _, bad := range []string{"<b>", "](http", " a|b"} {
-		if strings.Contains(md.String(), bad) {
+		if strings.Contains(md, bad) {
 			t.Errorf("%q is not escaped", bad)
 		}
 	}
@@ -163,7 +152,7 @@ func TestAllowedDifferencesAreBounded(t *testing.T) {
 	}
 	c.Notes = append(c.Notes, compare.Note{Text: "one run on a side"})
 	list := comparedHow(c)
-	if n := len(list); n != mostAllowed+2 || list[n-2].Text != "one run on a side" || list[n-1].Text != "allowed to differ: 3 more settings, see -f json" {
+	if n := len(list); n != mostAllowed+2 || list[n-2].Texts[0] != "one run on a side" || list[n-1].Texts[0] != "allowed to differ: 3 more settings, see -f json" {
 		t.Errorf("%+v", list)
 	}
 }

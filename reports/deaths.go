@@ -8,6 +8,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // Kills that take their time: of pods, the call, the end of the object and the end of the process are three instants; of processes that
@@ -122,14 +123,17 @@ func deathItems(j *verdict.Judgement) []item {
 	return list
 }
 
-// deathBlocks are these kills as a table, and what each leaves open.
-func deathBlocks(j *verdict.Judgement) []Block {
+// deathBlocks are these kills: in one line each, and on a page as a table with what each leaves open.
+func deathBlocks(j *verdict.Judgement, level doc.Level) []doc.Block {
+	if level < doc.Page {
+		return []doc.Block{itemsBlock("", deathItems(j))}
+	}
 	kills, title := slowKills(j), deathTitle(j)
-	g := tableOf(title, []string{"fault", "victim", "form", "means", "call", "object gone", "last sign of life", "process ended"}, kills,
-		func(f verdict.FaultResult) []Cell {
+	g := tableOf(title, "fault,victim,form,means,call,object gone,last sign of life,process ended", kills,
+		func(f verdict.FaultResult) ([]doc.Cell, []int64) {
 			w := deathOf(f)
-			return []Cell{figureCell(clipped(shotName(f), longName)), plainCell(f.Victim), plainCell(fault.Words(f.Form, "")), plainCell(meansWords(f)), figureCell(w.call),
-				figureCell(w.object), figureCell(w.sign), plainCell(w.end)}
+			return []doc.Cell{figureCell(shotName(f)), plainCell(f.Victim), plainCell(fault.Words(f.Form, "")), plainCell(meansWords(f)), figureCell(w.call),
+				figureCell(w.object), figureCell(w.sign), plainCell(w.end)}, nil
 		})
 	if g == nil {
 		return nil
@@ -138,7 +142,7 @@ func deathBlocks(j *verdict.Judgement) []Block {
 	for _, f := range first(kills, rowsOfTable) {
 		open = append(open, item{shotName(f), leavesOpen(f)})
 	}
-	return []Block{{Heading: title, Table: g},
-		{Muted: "A pod's object is an entry in a list: it judges nothing. The clock of a takeover starts between the last sign of life and the seen end of the process; of a hand-over, at the call."},
-		{Items: labelledOf(open)}}
+	return []doc.Block{{Table: g},
+		{Text: "A pod's object is an entry in a list: it judges nothing. The clock of a takeover starts between the last sign of life and the seen end of the process; of a hand-over, at the call.", Quiet: true},
+		{Items: itemsIn(open)}}
 }

@@ -2,16 +2,15 @@ package reports
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"path"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/gameday"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // Titles of the parts of a game day's report: page and text have the same ones.
@@ -24,51 +23,52 @@ const (
 	reportOfRun = "report.html"
 )
 
-// dayTables are the steps, the figures and the observations: the terminal, the text and the page draw the same ones.
-func dayTables(g *gameday.Document) []Table {
-	steps := Table{ID: "steps", Label: daySteps, Columns: []string{"step", "what", "outcome", "verdict", "when", "by"}}
+// dayTables are the steps, the figures and the observations.
+func dayTables(g *gameday.Document) []*doc.Table {
+	steps := &doc.Table{ID: "steps", Label: daySteps, Columns: []doc.Column{{Name: "step"}, {Name: "what", Head: true}, {Name: "outcome"}, {Name: "verdict"}, {Name: "when"}, {Name: "by"}}}
 	for i := range g.Steps {
 		s := &g.Steps[i]
-		what := Cell{Text: s.Name + ": " + s.Drill + s.Manual}
+		what := doc.Cell{Text: s.Name + ": " + s.Drill + s.Manual}
 		if s.Judged != nil {
 			what.Link = path.Join(s.Folder, reportOfRun)
 		}
-		word := Cell{}
+		word := doc.Cell{}
 		if s.Verdict != "" {
-			word = VerdictCell(s.Verdict)
+			text, tone := runWord(s.Verdict)
+			word = doc.Cell{Text: text, Tone: tone}
 		}
-		outcome := Cell{Text: s.Outcome}
+		outcome := doc.Cell{Text: s.Outcome}
 		if s.Note != "" {
 			outcome.Text += ": " + s.Note
 		}
 		if s.Outcome != gameday.StepDone {
-			outcome.Class = "open"
+			outcome.Tone = doc.Open
 		}
 		if n := len(s.Aborted); n > 0 {
 			outcome.Text += fmt.Sprintf(", %s cut off before", figures.Plural(n, "attempt"))
 		}
-		steps.row(figureCell(fmt.Sprint(s.N)), what, outcome, word, TimeCell(s.Started), plainCell(s.Who))
+		steps.Row(doc.Cell{Text: fmt.Sprint(s.N), Figure: true}, what, outcome, word, doc.Cell{Text: startOf(s.Started), Figure: true}, doc.Cell{Text: s.Who})
 	}
-	columns := []string{"step", "lock", "promise", "measured", "from", "verdict"}
-	windows, others := Table{ID: "windows", Label: dayWindows, Columns: columns}, Table{ID: "figures", Label: dayFigures, Columns: columns}
+	columns := doc.Columns("step", "lock", "promise", "measured", "from", "verdict")
+	windows, others := &doc.Table{ID: "windows", Label: dayWindows, Columns: columns}, &doc.Table{ID: "figures", Label: dayFigures, Columns: columns}
 	for _, f := range g.Figures {
 		r := rowOf(f.SLOResult, &verdict.Judgement{Run: verdict.RunInfo{TimeScale: f.TimeScale}})
-		row := []Cell{figureCell(fmt.Sprint(f.Step)), plainCell(r.Lock), plainCell(r.promise), plainCell(r.observed), plainCell(r.sample), {Text: r.word, Class: classOf(r.ink)}}
+		to := others
 		if f.Fault == "" && strings.HasPrefix(f.Measure, "takeover") {
-			windows.row(row...)
-		} else {
-			others.row(row...)
+			to = windows
 		}
+		to.Row(doc.Cell{Text: fmt.Sprint(f.Step), Figure: true}, doc.Cell{Text: r.Lock}, doc.Cell{Text: r.promise}, doc.Cell{Text: r.observed, Figure: true}, doc.Cell{Text: r.sample},
+			doc.Cell{Text: r.word, Tone: r.tone})
 	}
-	notes := Table{ID: "observations", Label: dayNotes, Columns: []string{"when", "who", "step", "observation"}}
+	notes := &doc.Table{ID: "observations", Label: dayNotes, Columns: doc.Columns("when", "who", "step", "observation")}
 	for _, o := range g.Observations {
 		step := ""
 		if o.Step > 0 {
 			step = fmt.Sprint(o.Step)
 		}
-		notes.row(TimeCell(o.At), plainCell(o.Who), plainCell(step), plainCell(o.Text))
+		notes.Row(doc.Cell{Text: startOf(o.At), Figure: true}, doc.Cell{Text: o.Who}, doc.Cell{Text: step}, doc.Cell{Text: o.Text})
 	}
-	return slices.DeleteFunc([]Table{steps, windows, others, notes}, func(t Table) bool { return len(t.Rows) == 0 })
+	return []*doc.Table{steps, windows, others, notes}
 }
 
 // dayTally counts the steps by how they ended.
@@ -87,18 +87,18 @@ func dayTally(g *gameday.Document) string {
 }
 
 // dayFacts are what the sheet says, and how the day ended.
-func dayFacts(g *gameday.Document) []item {
-	list := []item{{"hypothesis", g.Hypothesis}, {"owner", g.Owner}}
+func dayFacts(g *gameday.Document) []doc.Item {
+	list := []doc.Item{doc.Of("hypothesis", g.Hypothesis), doc.Of("owner", g.Owner)}
 	for _, role := range slices.Sorted(maps.Keys(g.Roles)) {
-		list = append(list, item{role, g.Roles[role]})
+		list = append(list, doc.Of(role, g.Roles[role]))
 	}
 	when := startOf(g.Started)
 	if g.Ended != "" {
 		when += " to " + startOf(g.Ended)
 	}
-	list = append(list, item{"stop criterion", g.StopCriterion}, item{"when", when + " UTC"})
+	list = append(list, doc.Of("stop criterion", g.StopCriterion), doc.Of("when", when+" UTC"))
 	if g.Stopped != "" {
-		list = append(list, item{"ended early", g.Stopped})
+		list = append(list, doc.Of("ended early", g.Stopped))
 	}
 	return list
 }
@@ -137,103 +137,32 @@ func dayMoments(g *gameday.Document) (list []string) {
 	return list
 }
 
-// afterwards are the headings of the day's post-mortem, with what was measured.
-func afterwards(g *gameday.Document) []struct {
-	forPeople
-	measured []string
-} {
-	word, _ := runWord(g.Verdict)
-	return []struct {
-		forPeople
-		measured []string
-	}{
-		{pmSummary, []string{g.Name + ": " + word + "; " + dayTally(g)}},
-		{pmImpact, dayTold(g, impactTexts)},
-		{forPeople{"Timeline", "what people saw and did besides"}, dayMoments(g)},
-		{pmDetection, nil},
-		{pmCauses, dayTold(g, reasonsOf)},
-		{pmLuck, dayTold(g, heldTexts)},
-		{pmActions, dayTold(g, nextsOf)},
+// GameDay is a game day: the sheet, the steps, the figures of all drills, what people saw, and the headings of its post-mortem.
+func GameDay(g *gameday.Document) *doc.Document {
+	word, tone := runWord(g.Verdict)
+	d := &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: g.Name, Tally: dayTally(g), Foot: "This page needs no network. gameday.json has the same as data."}
+	if g.Stopped != "" {
+		d.Lead = []string{"The day ended early: " + g.Stopped}
 	}
-}
-
-// GameDayPage writes the page of a game day; it needs no network.
-func GameDayPage(w io.Writer, g *gameday.Document) error {
-	word, ink := runWord(g.Verdict)
-	p := &Page{Word: word, Class: classOf(ink), Title: g.Name, Tally: dayTally(g), Sentences: []string{g.Hypothesis}, Note: "This page needs no network. gameday.json has the same as data.",
-		Site: []Link{}} // the style of a server's pages is for narrow screens, too
-	p.Sections = append(p.Sections, Section{ID: "day", Title: "The day", Blocks: []Block{itemBlock("", dayFacts(g))}})
+	d.Sections = []doc.Section{{ID: "day", Title: "The day", Least: doc.Full, Blocks: []doc.Block{{Items: append(dayFacts(g), doc.Of("exit status", fmt.Sprint(g.ExitCode)))}}}}
 	for _, t := range dayTables(g) {
-		p.Sections = append(p.Sections, Section{ID: t.ID, Title: t.Label, Blocks: []Block{{Table: &t}}})
+		d.Sections = append(d.Sections, doc.Section{ID: t.ID, Title: t.Label, Blocks: []doc.Block{{Table: t}}})
 		t.ID += "-table" // apart from its section
 	}
-	after := Section{ID: "postmortem", Title: dayAfter}
-	for _, a := range afterwards(g) {
-		after.Blocks = append(after.Blocks, blank(a.forPeople, a.measured...)...)
-	}
-	p.Sections = append(p.Sections, after)
-	return p.Write(w)
+	after := doc.Section{ID: "postmortem", Title: dayAfter, Least: doc.Full, Blocks: slices.Concat(
+		forPeopleToSay(pmSummary, g.Name+": "+word+"; "+dayTally(g)),
+		forPeopleToSay(pmImpact, dayTold(g, impactTexts)...),
+		forPeopleToSay(forPeople{"Timeline", "what people saw and did besides"}, dayMoments(g)...),
+		forPeopleToSay(pmDetection),
+		forPeopleToSay(pmCauses, dayTold(g, reasonsOf)...),
+		forPeopleToSay(pmLuck, dayTold(g, heldTexts)...),
+		forPeopleToSay(pmActions, dayTold(g, nextsOf)...),
+	)}
+	d.Sections = append(d.Sections, after)
+	return d
 }
 
-// GameDayText writes the same as Markdown.
-func GameDayText(w io.Writer, g *gameday.Document) error {
-	word, _ := runWord(g.Verdict)
-	m := &md{}
-	m.line("# Game day: %s\n", markdown(g.Name))
-	m.line("**%s** %s (exit status %d)\n", word, markdown(dayTally(g)), g.ExitCode)
-	for _, i := range dayFacts(g) {
-		m.line("- %s: %s", markdown(i.Label), markdown(i.Text))
-	}
-	for _, t := range dayTables(g) {
-		m.line("\n## %s\n", t.Label)
-		m.table(t.Columns...)
-		for _, row := range t.Rows {
-			var cells []string
-			for _, c := range row {
-				text := markdown(c.Text)
-				if c.Link != "" {
-					text = "[" + text + "](" + c.Link + ")"
-				}
-				cells = append(cells, text)
-			}
-			m.row(cells...)
-		}
-	}
-	m.line("\n# %s", dayAfter)
-	for _, a := range afterwards(g) {
-		m.line("\n## %s\n", a.title)
-		for _, line := range a.measured {
-			m.line("- %s", markdown(line))
-		}
-		m.line("\n_(%s)_", a.hint)
-	}
-	return m.to(w, "report of the game day")
-}
-
-// GameDay writes the tables of a game day for a terminal.
-func GameDay(w io.Writer, g *gameday.Document) error {
-	word, _ := runWord(g.Verdict)
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s  %s\n", word, g.Name, dayTally(g))
-	if g.Stopped != "" {
-		fmt.Fprintf(&b, "ended early: %s\n", g.Stopped)
-	}
-	for _, t := range dayTables(g) {
-		fmt.Fprintf(&b, "\n%s\n", t.Label)
-		tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		for _, row := range t.Rows {
-			var cells []string
-			for _, c := range row {
-				cells = append(cells, c.Text)
-			}
-			fmt.Fprintln(tw, "  "+strings.Join(cells, "\t"))
-		}
-		if err := tw.Flush(); err != nil {
-			return err
-		}
-	}
-	if _, err := io.WriteString(w, Harmless(b.String())); err != nil {
-		return fmt.Errorf("write report of the game day: %w", err)
-	}
-	return nil
+// forPeopleToSay is a heading with what was measured, and room for people.
+func forPeopleToSay(p forPeople, measured ...string) []doc.Block {
+	return []doc.Block{{Heading: p.title, List: first(measured, rowsOfTable), Blank: p.hint}}
 }

@@ -1,171 +1,93 @@
 package reports
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"embed"
-	"encoding/base64"
 	"fmt"
-	"html/template"
 	"io"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
-
-//go:embed html
-var htmlFiles embed.FS
 
 // HTML writes report.html: one file that needs no network and no script. The same run gives the same bytes.
 func HTML(w io.Writer, r Run) error { return writePage(w, r, mostEvents) }
 
 // writePage is HTML with a bound of its own on the event log, in lines; those that evidence points at are not counted.
 func writePage(w io.Writer, r Run, mostEvents int) error {
-	p, err := pageOf(r, mostEvents)
+	d, err := pageOf(r, mostEvents)
 	if err != nil {
 		return err
 	}
-	return p.Write(w)
+	return Write(w, d)
 }
 
-// Page is a page: a report, or one of a server.
-type Page struct {
-	Word      string // what it says first: PASS, RUNS
-	Class     string // pass, fail, open, or nothing
-	Title     string
-	Tally     string
-	Labels    []string // rehearsal, time scale
-	Facts     []item
-	Sentences []string
-	Sections  []Section
-	Note      string // below all
-	Site      []Link // of a page that a server gives, which never has nil: its other pages
-	Refresh   int    // seconds after which a browser gets it anew; 0 = never
-
-	verdict template.HTML // verdict.json, in a script element that no browser runs
-}
-
-// Section answers one question.
-type Section struct {
-	ID, Title string
-	Short     string // of the title, for the list of sections; "" = the title
-	Blocks    []Block
-}
-
-// Block is one thing of a section: one field is set, besides the heading.
-type Block struct {
-	Heading string
-	Text    string
-	Muted   string // text of lesser weight
-	Items   []labelled
-	SLOs    []sloView
-	Table   *Table
-	Figure  *drawing
-	Code    string
-	List    []string
-	Fold    *fold
-	Blank   string // what people are to write here
-}
-
-// fold is what a reader may open.
-type fold struct {
-	Summary string
-	Blocks  []Block
-}
-
-// Write writes the page. It cuts names and texts that are too long to be read.
-func (p *Page) Write(w io.Writer) error {
-	t, err := template.New("").Funcs(template.FuncMap{
-		"name":  func(s string) string { return clipped(s, longName) },
-		"text":  func(s string) string { return clipped(s, longText) },
-		"short": func(s string) bool { return utf8.RuneCountInString(s) <= 30 }, // a table has room for it on one line
-	}).ParseFS(htmlFiles, "html/*.tmpl")
+// Write writes d as a page.
+func Write(w io.Writer, d *doc.Document) error {
+	text, err := doc.HTML(d)
 	if err != nil {
-		return fmt.Errorf("read the template of the page: %w", err)
+		return err
 	}
-	style, sum := styleOf(p.Site != nil)
-	var b strings.Builder
-	if err := t.ExecuteTemplate(&b, "page", struct {
-		*Page
-		Style, JSON template.HTML
-		StyleSum    string
-	}{p, style, p.verdict, sum}); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	if _, err := io.WriteString(w, presentable(b.String())); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	return nil
+	return put(w, "the page", text)
 }
 
-// labelled are the texts under one label.
-type labelled struct {
-	Label string
-	Texts []string
+// Caps of a summary: it has to fit a chat message. The full report has everything.
+const (
+	mostRows    = 20 // SLOs, violations first
+	mostReasons = 3  // rows of which why and next are said
+)
+
+// Markdown writes report.md: the verdict, the promises, why and what next, and where the rest lies.
+func Markdown(w io.Writer, r Run, o Options) error {
+	return put(w, "report.md", doc.Markdown(document(r, o, doc.Short), doc.Short))
 }
 
-// labelledOf joins items that share a label, or that have none.
-func labelledOf(items []item) []labelled {
-	var list []labelled
-	for _, i := range items {
-		i.Label = clipped(i.Label, longName)
-		switch last := len(list) - 1; {
-		case i.Text == "":
-		case last >= 0 && (i.Label == "" || i.Label == list[last].Label):
-			list[last].Texts = append(list[last].Texts, i.Text)
-		default:
-			list = append(list, labelled{i.Label, []string{i.Text}})
-		}
-	}
-	return list
+// MarkdownUnjudged writes the summary of a drill that has no verdict: refused, or broken before there was one.
+func MarkdownUnjudged(w io.Writer, experiment, word, why string) error {
+	return put(w, "summary", doc.Markdown(&doc.Document{Word: doc.Word{Text: strings.ToUpper(word)}, Title: experiment, Tally: "no verdict", Lead: []string{"Why: " + why}}, doc.Short))
 }
 
-func itemBlock(heading string, items []item) Block {
-	return Block{Heading: heading, Items: labelledOf(items)}
-}
-
-// pageOf puts the page of a run together, in the order in which it is read.
-func pageOf(r Run, mostEvents int) (*Page, error) {
-	ev := newEvidence(r.Record)
-	p := headOfPage(r)
+// pageOf is the document of a run with all that only a page has room for.
+func pageOf(r Run, mostEvents int) (*doc.Document, error) {
+	d := document(r, Options{}, doc.Page)
 	var err error
-	if p.verdict, p.Note, err = embedded(r.Judgement); err != nil {
+	if d.Data, d.Foot, err = embedded(r.Judgement); err != nil {
 		return nil, err
 	}
+	ev := newEvidence(r.Record)
 	done, err := doneBlocks(r, ev)
 	if err != nil {
 		return nil, err
 	}
-	p.Sections = []Section{
-		{"slos", sloTitle(r.Judgement), "SLOs", sloBlocks(r, ev)},
-		{"valid", validTitle, "", validityBlocks(r)},
-		{"timeline", "Timeline", "", timelineBlocks(r.Lanes)},
-		{"takeovers", takeoverTitle, "Takeovers", takeoverBlocks(r, ev)},
-		{"correctness", "Correctness", "", correctnessBlocks(r, ev)},
-		{"debt", "Lock debt and waiters", "", debtBlocks(r, ev)},
-		{"signals", "Signals before, during and after", "Signals", signalBlocks(r.Lanes)},
-		{"baseline", "Baseline and trend", "", baselineBlocks(r.Baseline)},
-		{"done", "What was done", "", done},
-		{"cleanup", "Clean-up", "", cleanUpBlocks(r, ev)},
-		{"reproduce", "How to reproduce it", "Reproduce", reproduceBlocks(r)},
-		{"postmortem", "Post-mortem", "", postmortemBlocks(r)},
+	d.Styles = timeline.Styles()
+	add := func(id, title, short string, blocks []doc.Block) {
+		d.Sections = append(d.Sections, doc.Section{ID: id, Title: title, Short: short, Blocks: blocks})
 	}
-	log, err := ev.blocks(mostEvents) // last: by now it knows what was cited
+	add("signals", "Signals before, during and after", "Signals", signalBlocks(r.Lanes))
+	add("baseline", "Baseline and trend", "", baselineBlocks(r.Baseline))
+	add("done", "What was done", "", done)
+	add("cleanup", "Clean-up", "", cleanUpBlocks(r, ev))
+	add("reproduce", "How to reproduce it", "Reproduce", reproduceBlocks(r))
+	add("postmortem", "Post-mortem", "", postmortemBlocks(r))
+	ev.cited = doc.Cited(d)
+	log, err := ev.blocks(mostEvents) // last: by now it is known what was cited
 	if err != nil {
 		return nil, err
 	}
-	p.Sections = append(gathered(p.Sections), Section{"log", "Event log", "", log})
-	return p, nil
+	d.Sections = gathered(d.Sections)
+	add("log", "Event log", "", log)
+	return d, nil
 }
 
 // gathered puts the sections that have nothing to say into one, behind the others.
-func gathered(all []Section) []Section {
-	var kept []Section
-	var nothing []labelled
+func gathered(all []doc.Section) []doc.Section {
+	var kept []doc.Section
+	var nothing []doc.Item
 	for _, s := range all {
-		if text, silent := s.silent(); silent {
-			nothing = append(nothing, labelled{s.name(), []string{text}})
+		if len(s.Blocks) == 1 && s.Blocks[0].Quiet && s.Blocks[0].Fold == "" {
+			nothing = append(nothing, doc.Of(s.Name(), s.Blocks[0].Text))
 		} else {
 			kept = append(kept, s)
 		}
@@ -173,32 +95,147 @@ func gathered(all []Section) []Section {
 	if len(nothing) == 0 {
 		return kept
 	}
-	return append(kept, Section{"nothing", "Nothing to report", "", []Block{{Items: nothing}}})
+	return append(kept, doc.Section{ID: "nothing", Title: "Nothing to report", Unlisted: true, Blocks: []doc.Block{{Items: nothing}}})
 }
 
-// silent reports a section of one sentence of lesser weight.
-func (s Section) silent() (text string, silent bool) {
-	if len(s.Blocks) != 1 {
-		return "", false
+// document is what a run came to, in the order in which it is read. Of a summary for a terminal there is no record and nothing drawn.
+func document(r Run, o Options, level doc.Level) *doc.Document {
+	j := r.Judgement
+	ev := newEvidence(r.Record)
+	word, tone := runWord(j.Verdict)
+	answer, says := validOf(j)
+	d := &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: j.Run.Experiment, Tally: tally(j),
+		Lead: append(sentences(j), validTitle+" "+answer+". "+says)}
+	if r.Experiment != nil && level == doc.Page {
+		d.Facts = append(d.Facts, doc.Of("drill", doc.Shorten(r.Experiment.Description, 3*doc.LongName)))
 	}
-	b := s.Blocks[0]
-	return b.Muted, b.Muted != "" && b.Heading == "" && b.Fold == nil
+	if level >= doc.Full {
+		d.Facts = append(d.Facts, doc.Of("run", runText(j.Run)), doc.Of("exit status", fmt.Sprintf("%d (%s)", j.ExitCode, j.Verdict)), doc.Of("clean-up", cleanUpText(j)))
+	}
+	if !j.Run.Live {
+		d.Word.Before = "REHEARSAL"
+	}
+	if s := scale(j); s != "" {
+		d.Labels = append(d.Labels, s)
+	}
+	d.Sections = append(d.Sections, doc.Section{ID: "early", Title: "Ended early", Bare: true, Blocks: []doc.Block{{Items: abortItems(j, o)}}})
+	if r.Record != nil {
+		d.Sections = append(d.Sections, doc.Section{ID: "left", Title: "Not cleaned up", Blocks: []doc.Block{{Items: itemsIn(leftItems(r.Record, o.Folder))}}})
+	}
+	d.Sections = append(d.Sections, doc.Section{ID: "slos", Title: sloTitle(j), Short: "SLOs", Bare: true, Blocks: sloBlocks(j, ev)})
+	if level >= doc.Short {
+		d.Sections = append(d.Sections, doc.Section{ID: "findings", Title: "Findings: two ways to know the same thing disagree", Short: "Findings", Blocks: []doc.Block{{Table: findingTable(j, ev)}}})
+	}
+	d.Sections = append(d.Sections, doc.Section{ID: "protocol", Title: lintTitle, Blocks: []doc.Block{{Table: lintTable(j, ev)}}})
+	if r.Lanes != nil {
+		d.Sections = append(d.Sections, doc.Section{ID: "timeline", Title: "Timeline", Blocks: timelineBlocks(r.Lanes)})
+	}
+	d.Sections = append(d.Sections,
+		doc.Section{ID: "takeovers", Title: takeoverTitle, Short: "Takeovers", Least: doc.Short, Blocks: takeoverBlocks(r, ev)},
+		doc.Section{ID: "rolling", Title: rollingTitle, Short: "Rolling restarts", Blocks: []doc.Block{{Items: itemsIn(rollingItems(j))}}},
+		doc.Section{ID: "deaths", Title: deathTitle(j), Short: "Kills", Least: doc.Short, Blocks: deathBlocks(j, level)},
+		doc.Section{ID: "correctness", Title: "Correctness", Least: doc.Short, Blocks: correctnessBlocks(r, ev)},
+		doc.Section{ID: "debt", Title: "Lock debt and waiters", Least: doc.Full, Blocks: debtBlocks(r, ev)},
+		doc.Section{ID: "valid", Title: drillTitle, Least: doc.Short, Blocks: validityBlocks(r)},
+	)
+	d.Tail = tailOf(j, o, level)
+	return d
 }
 
-// name is the section's in the list of sections.
-func (s Section) name() string { return cmp.Or(s.Short, s.Title) }
+// abortItems tell of a run that was ended early: why, what was undone, what was seen until then, and how to run it again.
+func abortItems(j *verdict.Judgement, o Options) []doc.Item {
+	if j.Verdict != "aborted" {
+		return nil
+	}
+	why := j.Run.Status
+	if len(j.Missing) > 0 {
+		why = j.Missing[0].Why
+	}
+	return []doc.Item{doc.Of("aborted", why), doc.Of("undone", "clean-up "+cleanUpText(j)), doc.Of("seen so far", heldSentence(j)), doc.Of("run again", o.Reproduce)}
+}
 
-// styleOf is one element with all rules, and its digest: the only style that the page's own policy lets a browser apply. onSite adds
-// those of a server's pages.
-func styleOf(onSite bool) (element template.HTML, digest string) {
-	own, err := htmlFiles.ReadFile("html/style.css")
-	if err != nil {
-		panic(err) // it is part of the binary
+// tailOf is where everything lies, what to do next, and how to get it again.
+func tailOf(j *verdict.Judgement, o Options, level doc.Level) (tail []doc.Item) {
+	if level >= doc.Page {
+		return nil
 	}
-	rules := string(own) + timeline.Styles()
-	if onSite {
-		rules += siteStyle
+	if j.Verdict == "dirty" && o.Folder != "" {
+		tail = append(tail, doc.Of("next", "lockdrill recover "+o.Folder))
 	}
-	sum := sha256.Sum256([]byte(rules))
-	return template.HTML("<style>" + rules + "</style>"), base64.StdEncoding.EncodeToString(sum[:])
+	tail = append(tail, doc.Of("report", o.Report))
+	if level > doc.Brief {
+		tail = append(tail, doc.Of("folder", o.Folder))
+	} else {
+		if len(j.Findings)+len(j.Warnings) > 0 {
+			tail = append(tail, doc.Of("remarks", remarksText(j)))
+		}
+		if o.Folder != "" {
+			tail = append(tail, doc.Of("all figures", "lockdrill judge --verbose "+o.Folder))
+		}
+	}
+	if j.Verdict != "aborted" && (level > doc.Brief || j.Verdict != "pass") { // a screen holds no more
+		tail = append(tail, doc.Of("run again", o.Reproduce))
+	}
+	return tail
+}
+
+// remarksText counts what the full report says besides.
+func remarksText(j *verdict.Judgement) string {
+	var parts []string
+	if n := len(j.Findings); n > 0 {
+		parts = append(parts, figures.Plural(n, "finding"))
+	}
+	if n := len(j.Warnings); n > 0 {
+		parts = append(parts, figures.Plural(n, "warning"))
+	}
+	return strings.Join(parts, " and ") + " in the full report"
+}
+
+// itemsIn are labelled texts as blocks have them.
+func itemsIn(all []item) (list []doc.Item) {
+	for _, i := range all {
+		if last := len(list) - 1; last >= 0 && i.Text != "" && (i.Label == "" || i.Label == list[last].Label) {
+			list[last].Texts = append(list[last].Texts, i.Text)
+		} else if i.Text != "" {
+			list = append(list, doc.Of(i.Label, i.Text))
+		}
+	}
+	return list
+}
+
+func itemsBlock(heading string, items []item) doc.Block {
+	return doc.Block{Heading: heading, Items: itemsIn(items)}
+}
+
+// item is a labelled text; without a label it goes on with the one before.
+type item struct{ Label, Text string }
+
+// leftItems are the parts of the clean-up that did not succeed, and who undoes them.
+func leftItems(r *Record, folder string) []item {
+	var list []item
+	for _, e := range r.done {
+		if e.Kind == history.RunCleanup && !e.Note.OK {
+			why := e.Note.Why
+			if why == "" {
+				why = "not verified"
+			}
+			list = append(list, item{e.Note.What, why})
+		}
+	}
+	if len(list) > 0 {
+		if folder == "" {
+			folder = "DIR (this folder)"
+		}
+		list = append(list, item{"next", "lockdrill recover " + folder + " undoes what it can, and names what is left"})
+	}
+	return list
+}
+
+// findingTable has what contradicts itself.
+func findingTable(j *verdict.Judgement, ev *evidence) *doc.Table {
+	t := &doc.Table{Label: "Findings", Columns: doc.Columns("what disagrees"), Most: map[doc.Level]int{doc.Short: mostReasons, doc.Full: mostRemarks}, Where: "verdict.json has all findings"}
+	for _, f := range j.Findings {
+		t.Rows = append(t.Rows, doc.Row{Cells: []doc.Cell{plainCell(f.What)}, Refs: ev.cite(f.Evidence)})
+	}
+	return t
 }

@@ -152,7 +152,7 @@ func worksByKeyboard(t *testing.T, b *browser.Browser) {
 		t.Errorf("a box scrolls and cannot be reached: %s", s)
 	}
 	target := browser.Eval[string](t, p, `(() => {
-		const a = document.querySelector("table.slos a"), row = document.getElementById(a.hash.slice(1));
+		const a = document.querySelector("table.cards a"), row = document.getElementById(a.hash.slice(1));
 		location.hash = a.hash;
 		return row.closest("details").open && row.getClientRects().length > 0 ? "" : a.hash + " stays folded";
 	})()`)

@@ -2,57 +2,66 @@ package reports
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // mostOfLabel bounds the texts below one label: a fault that never finds its target tries many times.
 const mostOfLabel = 6
 
-// validityBlocks answer whether the drill itself can be believed.
-func validityBlocks(r Run) []Block {
+// validityBlocks answer whether the drill itself can be believed. A chat has no room for single shots, and what is void stands above.
+func validityBlocks(r Run) []doc.Block {
 	j := r.Judgement
-	items := labelledOf(validityItems(j))
-	for i := range items {
-		if more := len(items[i].Texts) - mostOfLabel; more > 0 {
-			items[i].Texts = append(items[i].Texts[:mostOfLabel:mostOfLabel], fmt.Sprintf("and %s more: see What was done", figures.Count(more)))
+	list := itemsIn(validityItems(j))
+	for i := range list {
+		if slices.Contains([]string{"void", "confirmed"}, list[i].Label) {
+			list[i].Least = doc.Full
+		}
+		if more := len(list[i].Texts) - mostOfLabel; more > 0 {
+			list[i].Texts = append(list[i].Texts[:mostOfLabel:mostOfLabel], fmt.Sprintf("and %s more: see What was done", figures.Count(more)))
 		}
 	}
-	blocks := []Block{{Items: items}}
-	if len(j.Findings) > 0 {
-		blocks = append(blocks, Block{Heading: "Findings", List: findingTexts(j)})
+	if r.Lanes != nil {
+		list = append(list, itemsIn(calledItems(r.Lanes))...)
 	}
-	if len(j.Warnings) > 0 {
-		blocks = append(blocks, Block{Heading: "Warnings", List: first(j.Warnings, rowsOfTable)})
-	}
-	return blocks
+	return []doc.Block{{Items: list}, {Heading: heading("Warnings", len(j.Warnings)), List: firstWarnings(j.Warnings), Least: doc.Full}}
 }
 
-func findingTexts(j *verdict.Judgement) []string {
-	var list []string
-	for _, f := range first(j.Findings, rowsOfTable) {
-		list = append(list, findingText(f))
+// firstWarnings are the first warnings, and how many more there are.
+func firstWarnings(warnings []string) []string {
+	if more := len(warnings) - mostRemarks; more > 0 {
+		return append(warnings[:mostRemarks:mostRemarks], "and "+figures.Plural(more, "more warning")+" in verdict.json")
 	}
-	return list
+	return warnings
+}
+
+// heading is text where there are n things below it.
+func heading(text string, n int) string {
+	if n == 0 {
+		return ""
+	}
+	return text
 }
 
 // doneBlocks are what the run did, and on what.
-func doneBlocks(r Run, ev *evidence) ([]Block, error) {
+func doneBlocks(r Run, ev *evidence) ([]doc.Block, error) {
 	file, err := experiments.Marshal(r.Experiment)
 	if err != nil {
 		return nil, fmt.Errorf("show the experiment: %w", err)
 	}
-	blocks := []Block{itemBlock("", append(stoodOn(r.Record), calledItems(r.Lanes)...))}
+	blocks := []doc.Block{itemsBlock("", stoodOn(r.Record))}
 	if g := shotTable(r, ev); g != nil {
-		blocks = append(blocks, Block{Heading: "Faults and their victims", Table: g})
+		blocks = append(blocks, doc.Block{Heading: "Faults and their victims", Table: g})
 	} else {
-		blocks = append(blocks, Block{Text: "No fault was fired."})
+		blocks = append(blocks, doc.Block{Text: "No fault was fired."})
 	}
-	return append(blocks, Block{Heading: "The experiment", Fold: &fold{"Show the file as it was resolved: defaults filled in, secrets out", []Block{{Code: string(file)}}}}), nil
+	return append(blocks, doc.Block{Heading: "The experiment", Fold: "Show the file as it was resolved: defaults filled in, secrets out", Code: string(file)}), nil
 }
 
 // stoodOn is what the run stood on.
@@ -69,22 +78,22 @@ func stoodOn(r *Record) []item {
 	return list
 }
 
-func shotTable(r Run, ev *evidence) *Table {
+func shotTable(r Run, ev *evidence) *doc.Table {
 	events := map[string][]int64{}
 	for _, e := range r.Record.done {
 		if e.Fault != nil {
 			events[e.Op] = append(events[e.Op], e.N)
 		}
 	}
-	return tableOf("Each shot of each fault", []string{"shot", "what", "victim", "key", "declared", "in effect", "result", "events"}, r.Judgement.Faults,
-		func(f verdict.FaultResult) []Cell {
+	return tableOf("Each shot of each fault", "shot,what,victim,key,declared,in effect,result", r.Judgement.Faults,
+		func(f verdict.FaultResult) ([]doc.Cell, []int64) {
 			name := shotName(f)
-			result := Cell{Text: "confirmed", Class: "pass"}
+			result := doc.Cell{Text: "confirmed", Tone: doc.Good}
 			switch {
 			case f.Void:
-				result = Cell{Text: "VOID: " + f.Why, Class: "open"}
+				result = doc.Cell{Text: "VOID: " + f.Why, Tone: doc.Open}
 			case !f.Confirmed:
-				result = Cell{Text: "NOT confirmed: " + f.Why, Class: "open"}
+				result = doc.Cell{Text: "NOT confirmed: " + f.Why, Tone: doc.Open}
 			}
 			if seen := measuredIn(f); seen != "" && f.Confirmed {
 				result.Text += ": " + seen
@@ -97,14 +106,14 @@ func shotTable(r Run, ev *evidence) *Table {
 			if f.Effective != nil {
 				effect = window(f.Effective)
 			}
-			return []Cell{figureCell(clipped(name, longName)), plainCell(faultName(f)), plainCell(targets(specOf(f).Traits(), f.Victim, f.Victims)), codeCell(f.Key),
-				figureCell(declared), figureCell(effect), result, ev.cell(events[name])}
+			return []doc.Cell{figureCell(name), plainCell(faultName(f)), plainCell(targets(specOf(f).Traits(), f.Victim, f.Victims)), codeCell(f.Key),
+				figureCell(declared), figureCell(effect), result}, ev.cite(events[name])
 		})
 }
 
 // cleanUpBlocks are the record of what was undone and of what ended.
-func cleanUpBlocks(r Run, ev *evidence) []Block {
-	g := &Table{Label: "Clean-up record", Columns: []string{"time", "what", "result", "events"}}
+func cleanUpBlocks(r Run, ev *evidence) []doc.Block {
+	g := &doc.Table{Label: "Clean-up record", Columns: doc.Columns("time", "what", "result")}
 	undone, more := 0, 0
 	for _, e := range r.Record.done {
 		what, ok := ended(e)
@@ -117,18 +126,18 @@ func cleanUpBlocks(r Run, ev *evidence) []Block {
 				continue
 			}
 		}
-		result := Cell{Text: "verified", Class: "pass"}
+		result := doc.Cell{Text: "verified", Tone: doc.Good}
 		if !ok {
-			result = Cell{Text: strings.TrimSuffix("NOT verified: "+e.Note.Why, ": "), Class: "fail"}
+			result = doc.Cell{Text: strings.TrimSuffix("NOT verified: "+e.Note.Why, ": "), Tone: doc.Bad}
 		}
-		g.row(figureCell(figures.Clock(e.To)), plainCell(what), result, ev.cell([]int64{e.N}))
+		g.Rows = append(g.Rows, doc.Row{Cells: []doc.Cell{figureCell(figures.Clock(e.To)), plainCell(what), result}, Refs: ev.cite([]int64{e.N})})
 	}
 	if more > 0 {
-		g.More = fmt.Sprintf("and %s more faults of which nothing is left: undo.jsonl has them all", figures.Count(more))
+		g.Left, g.Where = more, "faults of which nothing is left; undo.jsonl has them all"
 	}
-	blocks := []Block{itemBlock("", []item{{"clean-up", cleanUpText(r.Judgement)}})}
+	blocks := []doc.Block{itemsBlock("", []item{{"clean-up", cleanUpText(r.Judgement)}})}
 	if len(g.Rows) > 0 {
-		blocks = append(blocks, Block{Table: g})
+		blocks = append(blocks, doc.Block{Table: g})
 	}
 	return blocks
 }
@@ -161,16 +170,16 @@ func Again(r Run, file string) string {
 }
 
 // reproduceBlocks are how to get the run, and this page, again.
-func reproduceBlocks(r Run) []Block {
+func reproduceBlocks(r Run) []doc.Block {
 	h := r.Record.Header
 	note := "The seed fixes every choice of the run. Real time brings its own: figures of another run differ, its verdict should not."
 	if h.Mode == history.Rehearsal {
 		note = "A rehearsal with the same seed is the same, byte for byte."
 	}
-	return []Block{
+	return []doc.Block{
 		{Text: "In the folder of the run:"},
 		{Code: Again(r, "experiment.yaml") + "\nlockdrill judge .\n"},
-		itemBlock("", []item{
+		itemsBlock("", []item{
 			{"run", h.Run},
 			{"tool", h.Tool},
 			{"seed", fmt.Sprint(h.Seed)},
@@ -179,6 +188,6 @@ func reproduceBlocks(r Run) []Block {
 			{"formats", fmt.Sprintf("history %d, verdict %d", h.Schema, r.Judgement.SchemaVersion)},
 			{"recorded", h.Recorded},
 		}),
-		{Muted: note},
+		{Text: note, Quiet: true},
 	}
 }

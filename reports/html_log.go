@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // evidence collects which events the page points at, so that each of them has a line in the event log to land on.
@@ -19,34 +20,18 @@ type evidence struct {
 
 func newEvidence(of *Record) *evidence { return &evidence{of, map[int64]bool{}} }
 
-// refs are links into the event log.
-type refs struct {
-	Events []int64
-	More   int
-}
-
-// cite points at the most telling of these events, in their order.
-func (ev *evidence) cite(numbers []int64, most int) refs {
-	var r refs
+// cite keeps of these what the history has.
+func (ev *evidence) cite(numbers []int64) []int64 {
+	kept := []int64{}
 	for _, n := range numbers {
-		switch {
-		case n < 1 || n > ev.of.count || slices.Contains(r.Events, n):
-		case len(r.Events) == most:
-			r.More++
-		default:
-			r.Events = append(r.Events, n)
-			ev.cited[n] = true
+		if n >= 1 && (ev.of == nil || n <= ev.of.count) {
+			kept = append(kept, n)
 		}
 	}
-	slices.Sort(r.Events)
-	return r
+	return kept
 }
 
-const (
-	citedOfSLO = 8
-	citedOfRow = 4
-	mostEvents = 1000 // lines of the event log
-)
+const mostEvents = 1000 // lines of the event log
 
 // logged is one line of the event log.
 type logged struct {
@@ -57,7 +42,7 @@ type logged struct {
 }
 
 // blocks is the event log: all that the page points at, and as much of the story as fits.
-func (ev *evidence) blocks(most int) ([]Block, error) {
+func (ev *evidence) blocks(most int) ([]doc.Block, error) {
 	lines, all, err := ev.lines()
 	if err != nil {
 		return nil, err
@@ -67,11 +52,11 @@ func (ev *evidence) blocks(most int) ([]Block, error) {
 	if len(kept) < all {
 		text += fmt.Sprintf(", capped: %s left out, those of replicas first", figures.Plural(all-len(kept), "line"))
 	}
-	g := &Table{Label: "Event log", Columns: []string{"event", "time", "who", "what"}, Log: true}
+	g := &doc.Table{Label: "Event log", Columns: doc.Columns("event", "time", "who", "what"), Log: true}
 	for _, l := range kept {
-		g.row(figureCell(strconv.FormatInt(l.n, 10)), figureCell(fmt.Sprintf("T+%.3fs", float64(l.at)/1e9)), codeCell(l.who), plainCell(l.what))
+		g.Rows = append(g.Rows, doc.Row{ID: fmt.Sprintf("e%d", l.n), Cells: []doc.Cell{figureCell(strconv.FormatInt(l.n, 10)), figureCell(fmt.Sprintf("T+%.3fs", float64(l.at)/1e9)), codeCell(l.who), plainCell(l.what)}})
 	}
-	return []Block{{Muted: text + "."}, {Fold: &fold{"Show the " + figures.Plural(len(kept), "line"), []Block{{Table: g}}}}}, nil
+	return []doc.Block{{Text: text + ".", Quiet: true}, {Fold: "Show the " + figures.Plural(len(kept), "line"), Table: g}}, nil
 }
 
 // lines are those of the story that are kept, and of the evidence. all counts those that are not kept, too.
@@ -122,7 +107,7 @@ func eventText(e *history.Event) string {
 		parts = append(parts, strings.TrimSpace(fmt.Sprintf(format, args...)))
 	}
 	if e.Key != "" {
-		add("%s", clipped(e.Key, longName))
+		add("%s", doc.Shorten(e.Key, doc.LongName))
 	}
 	if e.Outcome != "" {
 		add("%s", e.Outcome)
@@ -138,15 +123,15 @@ func eventText(e *history.Event) string {
 		if !e.Entry.Accepted {
 			answer = "refused"
 		}
-		add("state %q of %s, position %d, %s %s", e.Entry.State, clipped(e.Entry.Subject, longName), e.Entry.Pos, answer, e.Entry.Reason)
+		add("state %q of %s, position %d, %s %s", e.Entry.State, doc.Shorten(e.Entry.Subject, doc.LongName), e.Entry.Pos, answer, e.Entry.Reason)
 	case e.Write != nil:
-		add("state %q of %s %s", e.Write.State, clipped(e.Write.Subject, longName), e.Write.Reason)
+		add("state %q of %s %s", e.Write.State, doc.Shorten(e.Write.Subject, doc.LongName), e.Write.Reason)
 	case e.Work != nil:
-		add("%s %s", clipped(e.Work.Subject, longName), e.Work.Why)
+		add("%s %s", doc.Shorten(e.Work.Subject, doc.LongName), e.Work.Why)
 	case e.Abandon != nil:
 		add("%s", e.Abandon.Reason)
 	case e.Job != nil:
-		add("job %s %s%s", clipped(e.Job.ID, longName), e.Job.Ack, e.Job.To)
+		add("job %s %s%s", doc.Shorten(e.Job.ID, doc.LongName), e.Job.Ack, e.Job.To)
 	case e.Look != nil && e.Look.Present:
 		add("present, %s left", figures.Short(e.Look.PTTL))
 	case e.Look != nil:
@@ -156,7 +141,7 @@ func eventText(e *history.Event) string {
 	case e.Sample != nil:
 		add("metric %s of %s: %d series %s", e.Sample.Metric, e.Sample.Target, len(e.Sample.Values), because(cmp.Or(e.Sample.Gone, e.Sample.Partial), e.Sample.Why))
 	case e.Unread != nil:
-		add("%s of %s, %s", figures.Plural(e.Unread.Count, "record"), e.Unread.Source, because(string(e.Unread.Reason), clipped(e.Unread.Detail, longName)))
+		add("%s of %s, %s", figures.Plural(e.Unread.Count, "record"), e.Unread.Source, because(string(e.Unread.Reason), doc.Shorten(e.Unread.Detail, doc.LongName)))
 	case e.Belief != nil:
 		add("%s %s", cmp.Or(e.Belief.Incarnation, e.Belief.Named), cmp.Or(e.Belief.Gone, map[bool]string{true: "leads", false: "does not lead"}[e.Belief.Holds]))
 	case e.Fault != nil:
@@ -177,7 +162,7 @@ func callText(c *history.Call, add func(string, ...any)) {
 		add("the holder has %s left", figures.Short(c.PTTL))
 	}
 	if c.Err != "" {
-		add("%s", clipped(c.Err, longText))
+		add("%s", doc.Shorten(c.Err, doc.LongText))
 	}
 	if c.Fault != "" {
 		add("made to fail by %s", c.Fault)

@@ -5,40 +5,32 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // postmortemBlocks are the headings of a post-mortem: what was measured is filled in, what only people know is left to them.
 // `lockdrill judge DIR -f postmortem-md` writes the same as a text to edit.
-func postmortemBlocks(r Run) []Block {
+func postmortemBlocks(r Run) []doc.Block {
 	j := r.Judgement
 	word, _ := runWord(j.Verdict)
 	return slices.Concat(
-		[]Block{{Muted: "What was measured stands here; what is left blank is for people. lockdrill judge DIR -f postmortem-md writes it as a text to edit."}},
-		blank(pmSummary, fmt.Sprintf("%s: %s; %s.", word, tally(j), runText(j.Run))),
-		blank(pmImpact, impactTexts(j)...),
-		blank(pmDetection),
-		blank(pmCauses, reasonsOf(j)...),
-		blank(pmLuck, heldTexts(j)...),
-		blank(pmActions, nextsOf(j)...),
+		[]doc.Block{{Text: "What was measured stands here; what is left blank is for people. lockdrill judge DIR -f postmortem-md writes it as a text to edit.", Quiet: true}},
+		forPeopleToSay(pmSummary, fmt.Sprintf("%s: %s; %s.", word, tally(j), runText(j.Run))),
+		forPeopleToSay(pmImpact, impactTexts(j)...),
+		forPeopleToSay(pmDetection),
+		forPeopleToSay(pmCauses, reasonsOf(j)...),
+		forPeopleToSay(pmLuck, heldTexts(j)...),
+		forPeopleToSay(pmActions, nextsOf(j)...),
 	)
-}
-
-// blank is a heading with what was measured, and room for people.
-func blank(p forPeople, measured ...string) []Block {
-	blocks := []Block{{Heading: p.title}}
-	if len(measured) > 0 {
-		blocks = append(blocks, Block{List: first(measured, rowsOfTable)})
-	}
-	return append(blocks, Block{Blank: p.hint})
 }
 
 func impactTexts(j *verdict.Judgement) []string {
 	var list []string
 	for _, s := range unmet(j) {
-		list = append(list, fmt.Sprintf("%s: %s, %s: %s, %s", s.word, clipped(s.Lock, longName), s.promise, s.observed, s.sample))
+		list = append(list, fmt.Sprintf("%s: %s, %s: %s, %s", s.word, doc.Shorten(s.Lock, doc.LongName), s.promise, s.observed, s.sample))
 	}
 	for _, s := range seriesOf(j.Takeovers, j.Faults) {
-		list = append(list, fmt.Sprintf("takeover of %s: %s: %s", clipped(s.lock, longName), s.head(), listed(s.extent())))
+		list = append(list, fmt.Sprintf("takeover of %s: %s: %s", doc.Shorten(s.lock, doc.LongName), s.head(), listed(s.extent())))
 	}
 	for _, i := range slices.Concat(workItems(j), debtItems(j.Debts), unknownItems(j, ofBoth)) {
 		if i.Text != "" {
@@ -51,7 +43,7 @@ func impactTexts(j *verdict.Judgement) []string {
 func reasonsOf(j *verdict.Judgement) []string {
 	var list []string
 	for _, s := range unmet(j) {
-		list = append(list, fmt.Sprintf("%s %s: %s", clipped(s.Lock, longName), s.promise, s.Why))
+		list = append(list, fmt.Sprintf("%s %s: %s", doc.Shorten(s.Lock, doc.LongName), s.promise, s.Why))
 	}
 	return list
 }
@@ -59,7 +51,7 @@ func reasonsOf(j *verdict.Judgement) []string {
 func heldTexts(j *verdict.Judgement) []string {
 	var list []string
 	for _, s := range held(j) {
-		list = append(list, clipped(s.Lock, longName)+" "+s.heldText())
+		list = append(list, doc.Shorten(s.Lock, doc.LongName)+" "+s.heldText())
 	}
 	return list
 }

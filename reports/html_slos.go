@@ -1,76 +1,59 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
-// headOfPage is what a reader of a run's page sees first.
-func headOfPage(r Run) *Page {
-	j := r.Judgement
-	word, ink := runWord(j.Verdict)
-	p := &Page{Word: word, Class: classOf(ink), Title: j.Run.Experiment, Tally: tally(j), Sentences: sentences(j)}
-	if d := r.Experiment.Description; d != "" {
-		p.Facts = append(p.Facts, item{"drill", clipped(d, 3*longName)})
+func sloBlocks(j *verdict.Judgement, ev *evidence) []doc.Block {
+	missing := missingItems(j)
+	if j.Verdict == "aborted" && len(missing) > 0 { // its first reason stands above
+		missing = missing[1:]
 	}
-	if !j.Run.Live {
-		p.Labels = append(p.Labels, "REHEARSAL")
-	}
-	if s := scale(j); s != "" {
-		p.Labels = append(p.Labels, s)
-	}
-	answer, says := validOf(j)
-	p.Facts = append(p.Facts, item{"valid", answer + ". " + says},
-		item{"run", runText(j.Run)},
-		item{"exit status", fmt.Sprintf("%d (%s)", j.ExitCode, j.Verdict)},
-		item{"clean-up", cleanUpText(j)},
-	)
-	return p
-}
-
-// classOf names an ink for the style sheet.
-func classOf(i ink) string {
-	return map[ink]string{green: "pass", red: "fail", yellow: "open"}[i]
-}
-
-// sloView is one promise.
-type sloView struct {
-	ID, Word, Class, Lock                   string
-	Promise, Observed, Margin, Sample, Risk string
-	Meter                                   *meter
-	Why, Next, Rests                        string
-	Refs                                    refs
-}
-
-func sloBlocks(r Run, ev *evidence) []Block {
-	j := r.Judgement
+	blocks := []doc.Block{itemsBlock("", missing)}
 	if len(j.SLOs) == 0 {
-		return []Block{{Text: "No SLO was judged."}}
+		return append(blocks, doc.Block{Text: "No SLO was judged."})
 	}
-	var blocks []Block
-	if lacks := missingItems(j); len(lacks) > 0 {
-		blocks = append(blocks, itemBlock("", lacks))
-	}
-	var rows []sloView
-	for i, s := range rowsOf(j) {
-		v := sloView{ID: fmt.Sprintf("slo-%d", i+1), Word: s.word, Class: classOf(s.ink), Lock: clipped(s.Lock, longName), Promise: s.promise,
-			Observed: s.observed, Margin: marginText(s.SLOResult), Meter: meterOf(s.SLOResult), Sample: sampleSize(s.SLOResult), Risk: "–", Refs: ev.cite(s.Evidence, citedOfSLO)}
-		if bounded(s.SLOResult) {
-			v.Risk = riskText(s.SLOResult)
-		}
-		v.Why, v.Next = beyond(s.SLOResult, j.Missing)
-		v.Rests = s.Rests
-		rows = append(rows, v)
-	}
-	blocks = append(blocks, Block{SLOs: rows})
+	blocks = append(blocks, doc.Block{Table: sloTable(j, ev)})
 	if slices.ContainsFunc(j.SLOs, bounded) {
-		blocks = append(blocks, Block{Muted: boundNote})
+		blocks = append(blocks, doc.Block{Least: doc.Short, Text: boundNote, Quiet: true})
 	}
 	return blocks
+}
+
+// sloTable is a row for each promise, violations first, each that was not met with its why and next.
+func sloTable(j *verdict.Judgement, ev *evidence) *doc.Table {
+	t := &doc.Table{Label: "SLOs, violations first", Cards: true, Most: map[doc.Level]int{doc.Short: mostRows}, Told: map[doc.Level]int{doc.Short: mostReasons}, Where: "see the full report",
+		Columns: []doc.Column{{Name: "verdict"}, {Name: "lock"}, {Name: "promise", Head: true}, {Name: "observed"}, {Name: "margin", Least: doc.Full}, {Name: "from"}}}
+	risky := slices.ContainsFunc(j.SLOs, bounded)
+	if risky {
+		t.Columns = append(t.Columns, doc.Column{Name: "could break", Least: doc.Short})
+	}
+	for i, s := range rowsOf(j) {
+		why, next := beyond(s.SLOResult, j.Missing)
+		row := doc.Row{ID: fmt.Sprintf("slo-%d", i+1), Tone: s.tone, Refs: ev.cite(s.Evidence)}
+		if s.Verdict != verdict.Pass {
+			row.Notes = []doc.Item{doc.Of("why", why), doc.Of("next", next)}
+		}
+		row.Notes = append(row.Notes, doc.Item{Label: "based on", Texts: []string{s.Rests}, Least: doc.Full})
+		row.Cells = []doc.Cell{{Text: s.word, Tone: s.tone}, {Text: s.Lock, Code: true}, {Text: s.promise}, {Text: s.observed, Brief: s.glance, Figure: true},
+			{Text: marginText(s.inFile), Figure: true, Meter: meterOf(s.inFile)}, {Text: sampleSize(s.SLOResult), Brief: figures.Plural(s.N, cmp.Or(s.Of, "trial"))}}
+		if risky {
+			risk := doc.Cell{Text: "–"}
+			if bounded(s.SLOResult) {
+				risk = doc.Cell{Text: "up to " + percent(*s.Bound), Figure: true}
+			}
+			row.Cells = append(row.Cells, risk)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
 }
 
 // marginText is how far what was seen stays from the limit, or is beyond it: never more than was measured.
@@ -113,26 +96,15 @@ func atLeast(v float64, unit string) string {
 	return figures.Floor(figures.Nanoseconds(v))
 }
 
-// meter draws a measured range beside its limit, in units of its width; the row says the same in figures.
-type meter struct {
-	Lo, Range string // what was surely measured, and the width of the rest
-	Limit     string // place of the limit's mark
-}
-
-const meterWidth = 96.0
-
 // meterOf is nil where there is no scale to draw on.
-func meterOf(s verdict.SLOResult) *meter {
+func meterOf(s verdict.SLOResult) *doc.Meter {
 	if s.N == 0 || s.Limit <= 0 || s.Lo < 0 || infinite(s.Lo) {
 		return nil
 	}
-	most := math.Max(s.Limit*1.25, s.Lo*1.25)
-	hi := most // open
-	if s.Hi != nil {
-		hi = *s.Hi
-		most = math.Max(most, hi*1.05)
+	m := &doc.Meter{Lo: s.Lo, Limit: s.Limit, Most: math.Max(s.Limit*1.25, s.Lo*1.25)}
+	if m.Hi = m.Most; s.Hi != nil { // else open
+		m.Hi = *s.Hi
+		m.Most = math.Max(m.Most, m.Hi*1.05)
 	}
-	x := func(v float64) float64 { return math.Round(10*meterWidth*v/most) / 10 }
-	text := func(v float64) string { return fmt.Sprintf("%.1f", v) }
-	return &meter{Lo: text(x(s.Lo)), Range: text(math.Max(x(hi)-x(s.Lo), 1.5)), Limit: text(x(s.Limit))}
+	return m
 }

@@ -9,73 +9,76 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
-func takeoverBlocks(r Run, ev *evidence) []Block {
+func takeoverBlocks(r Run, ev *evidence) []doc.Block {
 	j := r.Judgement
 	all := seriesOf(j.Takeovers, j.Faults)
-	var blocks []Block
+	var blocks []doc.Block
 	if len(all) == 0 {
-		blocks = append(blocks, Block{Text: "None: " + noTakeover + "."})
+		blocks = append(blocks, doc.Block{Text: "None: " + noTakeover + "."})
 	}
-	for _, p := range timeline.Takeovers(r.Experiment, j) {
-		blocks = append(blocks, Block{Figure: figureOf(p)})
+	if r.Experiment != nil {
+		for _, p := range timeline.Takeovers(r.Experiment, j) {
+			blocks = append(blocks, doc.Block{Figure: pictureOf(p)})
+		}
 	}
 	if len(all) > 0 {
-		blocks = append(blocks, Block{Heading: "Measured", Items: seriesItems(all)})
+		blocks = append(blocks, doc.Block{Items: append(seriesItems(all), predictedItems(j)...)})
 	}
-	if g := declaredTable(r.Experiment, j.Bands, all); g != nil {
-		blocks = append(blocks, Block{Heading: "Declared against measured", Table: g},
-			Block{Muted: "Residual is bounded by the TTL, pickup by the poll or the redelivery: medians, of what faults of the run brought about. The worst takeover stands beside what is possible by the sum below."})
-		var sums []item
-		for _, b := range j.Bands {
-			sums = append(sums, item{b.Lock, bandText(b)})
-		}
-		blocks = append(blocks, Block{Items: labelledOf(sums)})
+	if r.Experiment != nil && len(j.Bands) > 0 {
+		blocks = append(blocks, doc.Block{Least: doc.Full, Heading: "Declared against measured", Table: declaredTable(r.Experiment, j.Bands, all)},
+			doc.Block{Least: doc.Full, Text: "What is left of the lease is bounded by the TTL, pickup by the poll or the redelivery: medians, of what faults of the run brought about. The worst takeover stands beside what is possible by the sum below.", Quiet: true})
 	}
-	if items := rollingItems(j); len(items) > 0 {
-		blocks = append(blocks, itemBlock(rollingTitle, items))
+	var sums []item
+	for _, b := range j.Bands {
+		sums = append(sums, item{"possible", b.Lock + ": " + bandText(b)})
 	}
-	blocks = append(blocks, deathBlocks(j)...)
+	blocks = append(blocks, doc.Block{Least: doc.Full, Items: itemsIn(sums)})
 	if g := trialTable(j.Takeovers, ev); g != nil {
-		blocks = append(blocks, Block{Fold: &fold{"Each of the " + figures.Plural(len(j.Takeovers), "value") + ", with its evidence", []Block{{Table: g}}}})
+		blocks = append(blocks, doc.Block{Fold: "Each of the " + figures.Plural(len(j.Takeovers), "value") + ", with its evidence", Table: g})
 	}
 	return blocks
 }
 
-// seriesItems are the figures of each series, as the terminal says them.
-func seriesItems(all []series) []labelled {
-	var list []labelled
-	for _, s := range all {
-		l := labelled{clipped(s.lock, longName), []string{s.head(), listed(s.extent())}}
-		if parts := s.parts(); parts != "" {
-			l.Texts = append(l.Texts, listed(parts))
-		}
-		list = append(list, l)
+// predictedItems are what rehearsals predicted.
+func predictedItems(j *verdict.Judgement) (list []doc.Item) {
+	for _, b := range j.Predicted {
+		list = append(list, doc.Of("predicted", predicted(b)))
 	}
 	return list
 }
 
-func measuredCell(text string) Cell {
+// seriesItems are the figures of each series, as the terminal says them.
+func seriesItems(all []series) []doc.Item {
+	var list []doc.Item
+	for _, s := range all {
+		list = append(list, doc.Of(s.lock, s.head()+": "+listed(s.extent())), doc.Item{Texts: []string{listed(s.parts())}, Least: doc.Full})
+	}
+	return list
+}
+
+func measuredCell(text string) doc.Cell {
 	return figureCell(cmp.Or(text, "–"))
 }
 
 // declaredTable holds what the settings of each lock add up to against what was measured.
-func declaredTable(e *experiments.Experiment, bands []verdict.Band, all []series) *Table {
+func declaredTable(e *experiments.Experiment, bands []verdict.Band, all []series) *doc.Table {
 	scaled := experiments.Scale(e)
 	return tableOf("Declared settings against measured takeovers",
-		[]string{"lock", "TTL", "residual", "poll", "pickup", "possible", "worst"}, bands,
-		func(b verdict.Band) []Cell {
+		"lock,TTL,left of the lease,poll,pickup,possible,worst", bands,
+		func(b verdict.Band) ([]doc.Cell, []int64) {
 			ttl, poll := declaredOf(e, scaled, b.Lock)
 			s := struckSeries(all, b.Lock)
 			if s == nil {
 				none := figureCell("–")
-				return []Cell{codeCell(b.Lock), figureCell(ttl), none, figureCell(poll), none, figureCell(possible(b)), none}
+				return []doc.Cell{codeCell(b.Lock), figureCell(ttl), none, figureCell(poll), none, figureCell(possible(b)), none}, nil
 			}
 			residual, pickup := partOf(0), partOf(1)
-			return []Cell{codeCell(b.Lock), figureCell(ttl), measuredCell(s.rank(residual, 0.5)), figureCell(poll), measuredCell(s.rank(pickup, 0.5)),
-				figureCell(possible(b)), plainCell(s.rank(total, 1) + " " + s.class)}
+			return []doc.Cell{codeCell(b.Lock), figureCell(ttl), measuredCell(s.rank(residual, 0.5)), figureCell(poll), measuredCell(s.rank(pickup, 0.5)),
+				figureCell(possible(b)), plainCell(s.rank(total, 1) + " " + s.class)}, nil
 		})
 }
 
@@ -118,9 +121,9 @@ func declaredText(declared, run time.Duration, scale float64) string {
 	return fmt.Sprintf("%s (%s at %s)", exact(declared.Seconds(), verdict.UnitSeconds), exact(run.Seconds(), verdict.UnitSeconds), factor(scale))
 }
 
-func trialTable(takeovers []verdict.Takeover, ev *evidence) *Table {
-	return tableOf("Each takeover", []string{"fault", "key", "victim, successor", "takeover", "residual", "pickup", "warm-up", "ended by", "events"}, takeovers,
-		func(t verdict.Takeover) []Cell {
+func trialTable(takeovers []verdict.Takeover, ev *evidence) *doc.Table {
+	return tableOf("Each takeover", "fault,key,victim and successor,takeover,left of the lease,pickup,warm-up,ended by", takeovers,
+		func(t verdict.Takeover) ([]doc.Cell, []int64) {
 			end := t.End
 			if t.Censored {
 				end = "not seen to end"
@@ -128,7 +131,7 @@ func trialTable(takeovers []verdict.Takeover, ev *evidence) *Table {
 			if late := lateText(t.Lateness); late != "" {
 				end += ", " + late
 			}
-			return []Cell{figureCell(clipped(cmp.Or(t.Fault, "no fault of the run"), longName)), codeCell(t.Key), plainCell(t.Victim + ", " + cmp.Or(t.Successor, "nobody")), figureCell(span(t.Lo, t.Hi, verdict.UnitSeconds)),
-				rangeCell(t.Residual), rangeCell(t.Pickup), rangeCell(t.Warmup), plainCell(end), ev.cell(t.Evidence)}
+			return []doc.Cell{figureCell(cmp.Or(t.Fault, "no fault of the run")), codeCell(t.Key), plainCell(t.Victim + ", " + cmp.Or(t.Successor, "nobody")), figureCell(span(t.Lo, t.Hi, verdict.UnitSeconds)),
+				rangeCell(t.Residual), rangeCell(t.Pickup), rangeCell(t.Warmup), plainCell(end)}, ev.cite(t.Evidence)
 		})
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
@@ -237,7 +238,7 @@ func TestHTMLDisarmsWhatOthersWrote(t *testing.T) {
 			t.Errorf("the page says %q: ... %q", secret, doc[max(0, i-80):i+40])
 		}
 	}
-	if i := strings.IndexFunc(doc, deceives); i >= 0 {
+	if i := strings.IndexFunc(doc, unseen); i >= 0 {
 		t.Errorf("the page holds %q", doc[max(0, i-20):i+20])
 	}
 	scripts := 0
@@ -276,7 +277,7 @@ func TestHTMLSaysWhatItLeftOut(t *testing.T) {
 		t.Error("a cut event log does not say so")
 	}
 	for i := range r.Judgement.SLOs {
-		for _, n := range r.Judgement.SLOs[i].Evidence[:min(citedOfSLO, len(r.Judgement.SLOs[i].Evidence))] {
+		for _, n := range r.Judgement.SLOs[i].Evidence[:min(8, len(r.Judgement.SLOs[i].Evidence))] {
 			if !strings.Contains(doc, fmt.Sprintf(`id="e%d"`, n)) {
 				t.Errorf("event %d is evidence and not in the cut event log", n)
 			}
@@ -305,4 +306,9 @@ func TestMargin(t *testing.T) {
 			t.Errorf("margin of %+v: %q, want %q", c.s, got, c.want)
 		}
 	}
+}
+
+// unseen reports a character that has no picture of its own, or turns the order of others round.
+func unseen(r rune) bool {
+	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029')
 }

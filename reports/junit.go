@@ -10,9 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jstemmer/go-junit-report/v2/junit"
-
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/reports/doc"
+
+	"github.com/jstemmer/go-junit-report/v2/junit"
 )
 
 // JUnit writes junit.xml of one run.
@@ -52,7 +53,7 @@ func (s *Suites) Add(r Run) {
 		{"run", j.Run.ID}, {"verdict", j.Verdict}, {"exitStatus", strconv.Itoa(j.ExitCode)}, {"seed", strconv.FormatInt(j.Run.Seed, 10)},
 		{"timeScale", factor(j.Run.TimeScale)}, {"tool", r.Record.Header.Tool}, {"experimentDigest", r.Record.Header.Digest},
 	} {
-		suite.AddProperty(p.Label, clean(p.Text))
+		suite.AddProperty(p.Label, doc.Clean(p.Text))
 	}
 	for _, row := range numbered(j) {
 		suite.AddTestcase(row)
@@ -72,7 +73,7 @@ func (s *Suites) AddUnjudged(experiment, word, why string) {
 }
 
 func (s *Suites) suite(name string) junit.Testsuite {
-	return junit.Testsuite{ID: len(s.all.Suites), Name: clean(name)}
+	return junit.Testsuite{ID: len(s.all.Suites), Name: doc.Clean(name)}
 }
 
 // Write writes the collected suites as one document.
@@ -93,7 +94,7 @@ func boundText(s verdict.SLOResult) string {
 	if !bounded(s) {
 		return ""
 	}
-	return "\n" + boundNote
+	return "\nwith 95% confidence; more faults lower it"
 }
 
 // numbered are the testcases of the SLOs, in the order of the file. CI systems follow a case by class and name, so names are of what
@@ -103,7 +104,7 @@ func numbered(j *verdict.Judgement) []junit.Testcase {
 	n := map[string]int{}
 	for _, s := range j.Rows() {
 		row := rowOf(s, j)
-		class, name := j.Run.Experiment+"."+cmp.Or(row.Lock, "run"), row.promise
+		class, name := j.Run.Experiment+"."+cmp.Or(row.Lock, "run"), caseName(row, j.Run.TimeScale)
 		if n[class+"\x00"+name]++; n[class+"\x00"+name] > 1 {
 			name += fmt.Sprintf(" (%d)", n[class+"\x00"+name])
 		}
@@ -117,7 +118,7 @@ func numbered(j *verdict.Judgement) []junit.Testcase {
 		}
 		c := outcome(class, name, err, failure)
 		if row.Verdict == verdict.Pass {
-			c.SystemOut = &junit.Output{Data: clean("observed " + row.observed + ", " + row.sample + boundText(row.SLOResult))}
+			c.SystemOut = &junit.Output{Data: doc.Clean("observed " + row.observed + ", " + row.sample + boundText(row.SLOResult))}
 		}
 		if row.Unit == verdict.UnitSeconds { // so a CI system's chart of durations is one of takeovers
 			c.Time = seconds3(*cmp.Or(row.Hi, &row.Lo))
@@ -125,6 +126,18 @@ func numbered(j *verdict.Judgement) []junit.Testcase {
 		cases = append(cases, c)
 	}
 	return cases
+}
+
+// caseName is the promise, of a scaled run with the limit as it was run: a CI system knows the case by it.
+func caseName(row sloRow, scale float64) string {
+	if row.Declared == row.Limit || row.Unit == verdict.UnitCount || row.Against != nil {
+		return row.promise
+	}
+	words, sign := verdict.MeasureWords(row.Measure), asks(row.Ask)
+	if row.Fault != "" {
+		words = row.Fault + " provokes " + words
+	}
+	return fmt.Sprintf("%s %s %s (%s at %s)", words, sign, exact(row.Declared, row.Unit), exact(row.Limit, row.Unit), factor(scale))
 }
 
 // told is why a row is not met: the figure in the message, why and what to do in the text.
@@ -207,16 +220,16 @@ func cutShort(j *verdict.Judgement) *junit.Result {
 
 // outcome is a testcase that passed, or has an error or a failure. Readers show its message, its text or both: neither repeats the other.
 func outcome(class, name string, err, failure *junit.Result) junit.Testcase {
-	c := junit.Testcase{Classname: clean(class), Name: clean(name), Time: seconds3(0), Error: err, Failure: failure}
+	c := junit.Testcase{Classname: doc.Clean(class), Name: doc.Clean(name), Time: seconds3(0), Error: err, Failure: failure}
 	for _, r := range []*junit.Result{err, failure} {
 		if r == nil {
 			continue
 		}
 		var lines []string
 		for line := range strings.Lines(r.Data) {
-			lines = append(lines, clean(line))
+			lines = append(lines, doc.Clean(line))
 		}
-		r.Message, r.Data = clean(r.Message), strings.Join(lines, "\n")
+		r.Message, r.Data = doc.Clean(r.Message), strings.Join(lines, "\n")
 	}
 	return c
 }

@@ -11,12 +11,11 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-
-	parser "github.com/joshdk/go-junit"
-
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
+
+	parser "github.com/joshdk/go-junit"
 )
 
 // everyRun is a run of every kind: recorded ones, made ones, and one without a question.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 const lintTitle = "Worker protocol"
@@ -47,27 +48,10 @@ func someOf(names []string, most int) string {
 	return text
 }
 
-// lintItems are the broken rules with what to change, and where the protocol has them.
-func lintItems(j *verdict.Judgement) (list []item) {
-	for _, r := range rulesBroken(j) {
-		f := &r.first
-		seen := events(f.Evidence)
-		if seen != "" {
-			seen = " (" + seen + ")"
-		}
-		who := r.who()
-		if who != "" {
-			who += ": "
-		}
-		list = append(list, item{f.Code, fmt.Sprintf("%s%s%s. Expected: %s. Change: %s. Read: %s.", who, f.What, seen, f.Expected, f.Change, readIn(f.Section))})
-	}
-	return list
-}
-
 // brokenText is what a run that failed has broken.
 func brokenText(j *verdict.Judgement) string {
 	if slices.ContainsFunc(j.Rows(), func(s verdict.SLOResult) bool { return s.Verdict == verdict.Fail }) {
-		return "At least one promise was broken."
+		return heldSentence(j)
 	}
 	if len(j.Lints) == 0 {
 		return "Every answered promise was kept, but what the worker said does not hold: see the findings."
@@ -82,9 +66,13 @@ func brokenText(j *verdict.Judgement) string {
 // readIn says where a section of the protocol is.
 func readIn(section string) string { return fmt.Sprintf("docs/worker-protocol.md, %q", section) }
 
-func lintTable(list []verdict.Lint, ev *evidence) *Table {
-	return tableOf("Lines that break the worker protocol", []string{"kind", "replica", "what", "expected", "change", "where", "events"}, list,
-		func(l verdict.Lint) []Cell {
-			return []Cell{codeCell(l.Code), plainCell(l.Replica), plainCell(l.What), plainCell(l.Expected), plainCell(l.Change), plainCell(readIn(l.Section)), ev.cell(l.Evidence)}
-		})
+// lintTable is a row for each rule that was broken, with what to change below it.
+func lintTable(j *verdict.Judgement, ev *evidence) *doc.Table {
+	t := &doc.Table{Label: "Lines that break the worker protocol", Columns: []doc.Column{{Name: "rule", Head: true}, {Name: "replicas"}, {Name: "what"}}}
+	for _, r := range rulesBroken(j) {
+		f := &r.first
+		t.Rows = append(t.Rows, doc.Row{Refs: ev.cite(f.Evidence), Cells: []doc.Cell{codeCell(f.Code), plainCell(r.who()), plainCell(f.What)},
+			Notes: []doc.Item{doc.Of("expected", f.Expected), doc.Of("change", f.Change), doc.Of("read", readIn(f.Section))}})
+	}
+	return t
 }

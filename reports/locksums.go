@@ -7,29 +7,32 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
-// lockSums writes what each lock's policy comes to, and what simulated runs of it gave, where there were any.
-func (p *page) lockSums(all []forecast.LockSums, rehearsed int64) {
-	title := "WHAT THE TIMINGS ALLOW, lock by lock"
+// lockSums are what each lock's policy comes to, and what simulated runs of it gave, where there were any.
+func lockSums(all []forecast.LockSums, rehearsed int64) doc.Section {
+	s := doc.Section{ID: "sums", Title: "What the timings allow, lock by lock"}
 	if rehearsed > 0 {
-		title = "WHAT THE TIMINGS ALLOW, AND WHAT " + strings.ToUpper(figures.Plural(rehearsed, "simulated run")) + " GAVE"
+		s.Title = "What the timings allow, and what " + figures.Plural(rehearsed, "simulated run") + " gave"
 	}
-	parts(p, title, all, func(s forecast.LockSums) { p.ofLock(&s, cmp.Or(s.Seeds, &forecast.SeedSums{})) })
+	for _, l := range all {
+		s.Blocks = append(s.Blocks, doc.Block{Heading: l.Lock, Items: sumsOf(&l, cmp.Or(l.Seeds, &forecast.SeedSums{}))})
+	}
+	return s
 }
 
-// ofLock writes one lock's sums. seen is what simulated runs gave beside them.
-func (p *page) ofLock(s *forecast.LockSums, seen *forecast.SeedSums) {
-	p.flow(2, 4, p.paint(bold, s.Lock))
-	p.item("  takeover", takeoverRange(s))
+// sumsOf are one lock's sums. seen is what simulated runs gave beside them.
+func sumsOf(s *forecast.LockSums, seen *forecast.SeedSums) []doc.Item {
+	list := []doc.Item{doc.Of("takeover", takeoverRange(s))}
 	if seen.Mean != nil {
-		p.item("  mean", fmt.Sprintf("simulated: %s, give or take %s", roughly(*seen.Mean), roughly(*seen.Error)))
+		list = append(list, doc.Of("mean", fmt.Sprintf("simulated: %s, give or take %s", roughly(*seen.Mean), roughly(*seen.Error))))
 	}
 	for i, pr := range s.Promises {
-		p.item("  "+pr.Limit+" "+secs(pr.Value), promiseOf(s, i))
+		list = append(list, doc.Of(pr.Limit+" "+secs(pr.Value), promiseOf(s, i)))
 	}
 	if f := s.Failures; f != nil {
-		p.item("  failures", failuresOf(f, seen))
+		list = append(list, doc.Of("failures", failuresOf(f, seen)))
 	}
 	if w := s.Wait; w != nil {
 		text := fmt.Sprintf("%s, no less than the ttl %s: a waiter that comes when the fault strikes is still there when the lease ends", secs(w.Budget), secs(w.TTL))
@@ -39,7 +42,7 @@ func (p *page) ofLock(s *forecast.LockSums, seen *forecast.SeedSums) {
 		if seen.Waits > 0 {
 			text += fmt.Sprintf("; simulated: %s of %s after a fault gave up", figures.Count(seen.Refused), figures.Plural(seen.Waits, "wait"))
 		}
-		p.item("  wait", text)
+		list = append(list, doc.Of("wait", text))
 	}
 	if c := s.Cadence; c != nil {
 		text := fmt.Sprintf("one replica runs every %s, several between every %s and that, and not every poll %s", secs(c.Alone), secs(c.Least), secs(c.Poll))
@@ -49,8 +52,9 @@ func (p *page) ofLock(s *forecast.LockSums, seen *forecast.SeedSums) {
 		if seen.TickEvery != nil {
 			text += "; simulated: every " + roughly(*seen.TickEvery) + " on average"
 		}
-		p.item("  cadence", text)
+		list = append(list, doc.Of("cadence", text))
 	}
+	return list
 }
 
 func takeoverRange(s *forecast.LockSums) string {

@@ -1,11 +1,11 @@
 package reports
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // What the timings allow stands beside what the simulated runs gave of it.
@@ -31,7 +31,7 @@ func TestSumsBesideTheSeeds(t *testing.T) {
 		not  string
 	}{
 		"rehearsed": {lock(forecast.PromiseSum{Limit: "max", Value: 70, Luck: true}), []string{
-			"WHAT THE TIMINGS ALLOW, AND WHAT 200 SIMULATED RUNS GAVE",
+			"What the timings allow, and what 200 simulated runs gave",
 			"38s to 94s by the timings (L3); simulated: 41.2s to 88.9s in 400 takeovers, of which 1 did not end",
 			"mean simulated: 59.1s, give or take 600ms\n",
 			"max 70s Your timings do not guarantee it. 88% of the simulated takeovers met it.",
@@ -44,18 +44,15 @@ func TestSumsBesideTheSeeds(t *testing.T) {
 		"the limit is below the band":   {lock(forecast.PromiseSum{Limit: "max", Value: 30, Luck: true}), []string{"max 30s Your timings cannot meet it. 88%"}, "guarantee it"},
 		"a part is not known":           {foreign, []string{"38s to 94s by the timings (L3), plus the retry;", "max 95.5s Your timings leave 1.5s of it for the retry."}, "guarantee it"},
 	} {
-		var got bytes.Buffer
-		if err := Rehearsal(&got, &forecast.Rehearsal{Seeds: 200, Locks: []forecast.LockSums{c.lock}}, "again", Options{Width: 1000}); err != nil {
-			t.Fatal(err)
-		}
-		text := strings.Join(strings.FieldsFunc(got.String(), func(r rune) bool { return r == ' ' }), " ")
+		got := doc.Text(Rehearsal(&forecast.Rehearsal{Seeds: 200, Locks: []forecast.LockSums{c.lock}}, "again"), doc.Full, doc.Look{Width: 1000})
+		text := strings.Join(strings.FieldsFunc(got, func(r rune) bool { return r == ' ' }), " ")
 		for _, w := range c.want {
 			if !strings.Contains(text, w) {
-				t.Errorf("%s: no %q in\n%s", name, w, got.String())
+				t.Errorf("%s: no %q in\n%s", name, w, got)
 			}
 		}
 		if strings.Contains(text, c.not) {
-			t.Errorf("%s: %q in\n%s", name, c.not, got.String())
+			t.Errorf("%s: %q in\n%s", name, c.not, got)
 		}
 	}
 }

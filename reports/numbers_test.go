@@ -1,6 +1,8 @@
 package reports
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestSpan(t *testing.T) {
 	for _, c := range []struct {

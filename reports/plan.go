@@ -3,7 +3,6 @@ package reports
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -12,55 +11,90 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
-// Plan writes what a run would do. It never says how it would come out. Of o only Width and Color count.
-func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
-	p := newPage(o)
-	p.line(p.paint(bold, "PLAN") + "  " + pl.Experiment + scaleNote(pl.TimeScale))
-	p.flow(2, 2, "This is what a run would do. Nothing was touched, and the result is not predicted.")
-	p.part("TIMELINE, from the steady state on, in the times of the file")
-	for i := range pl.Timeline {
-		p.planned(&pl.Timeline[i])
+// Plan is what a run would do. It never says how it would come out.
+func Plan(pl *forecast.Plan) *doc.Document {
+	d := &doc.Document{Word: doc.Word{Text: "PLAN"}, Title: pl.Experiment, Lead: []string{"This is what a run would do. Nothing was touched, and the result is not predicted."},
+		Foot: "This page needs no network. lockdrill plan -f json gives the same as data."}
+	if pl.TimeScale != 1 {
+		d.Labels = []string{fmt.Sprintf("time scale %g: 1s of the file takes %s", pl.TimeScale, secs(pl.TimeScale))}
 	}
-	if len(pl.Timeline) == 0 {
-		p.flow(2, 2, "The file has no fault: the promises are watched.")
+	add := func(id, title string, blocks ...doc.Block) {
+		d.Sections = append(d.Sections, doc.Section{ID: id, Title: title, Blocks: blocks})
 	}
-	parts(p, "MAY BE IN EFFECT TOGETHER", pl.Overlaps, func(pair [2]string) { p.flow(2, 4, pair[0]+" and "+pair[1]) })
+	timeline := blocksFor(pl.Timeline, planned)
+	if len(timeline) == 0 {
+		timeline = []doc.Block{{Text: "The file has no fault: the promises are watched."}}
+	}
+	add("timeline", "Timeline, from the steady state on, in the times of the file", timeline...)
+	add("together", "May be in effect together", doc.Block{List: textsOf(pl.Overlaps, func(pair [2]string) string { return pair[0] + " and " + pair[1] })})
 	if pl.LockCalls == history.CallsSingle {
-		p.part("LOCK OPERATIONS")
-		p.flow(2, 2, "Each operation is sent by itself: a proxy makes single ones fail, or the store takes no batches. Other drills on Redis send them in batches. "+
-			"Waiters with backoff wake do not stand in line here.")
+		add("operations", "Lock operations", doc.Block{Text: "Each operation is sent by itself: a proxy makes single ones fail, or the store takes no batches. Other drills on Redis send them in batches. " +
+			"Waiters with backoff wake do not stand in line here."})
 	}
-	p.guards(pl)
-	parts(p, "PODS, as they stand now", pl.Pods, p.plannedPod) // whom a fault strikes among them is resolved when it is fired
-	parts(p, "REPLICAS, as they stand now", pl.Replicas, func(r forecast.PlannedReplica) {
-		p.flow(2, 4, fmt.Sprintf("%s  process %d  since %s", p.paint(bold, cmp.Or(r.Name, "(no name)")), r.PID, r.Since))
-	})
-	parts(p, "HOLDERS, as their sources say now", pl.Holders, p.plannedHolder)
-	parts(p, "EFFECTS, the last ones that are there now", pl.Effects, func(x forecast.PlannedEffects) {
-		p.flow(2, 4, fmt.Sprintf("%s  under lock %s, from the %s", p.paint(bold, x.Name), x.Lock, x.Source))
-		p.below(append(x.Last, x.Why)...)
-	})
-	parts(p, "SIGNALS, as they stand now", pl.Signals, func(s forecast.PlannedSignal) {
-		p.flow(2, 4, fmt.Sprintf("%s  %s", p.paint(bold, s.Name), s.Source))
-		p.below(append(s.First, s.Why)...)
-	})
-	parts(p, "CHECKS, in the numbers of the file (lockdrill explain L1 ... L12)", pl.Sums, p.sum)
-	p.lockSums(pl.LockSums, pl.Rehearsed)
-	parts(p, "NOT AS THE REAL LOCK, which these policies cannot say", pl.Beyond, func(b forecast.PlannedBeyond) { p.flow(2, 4, strings.Join(b.Locks, ", ")+": "+b.What) })
-	parts(p, "TRIALS that a promised percentile needs", pl.Quantiles, p.quantile)
-	parts(p, fmt.Sprintf("EXPECTED of the faults, in %s", figures.Plural(pl.Rehearsed, "simulated run")), pl.Expected,
-		func(x forecast.RehearsedExpectation) { p.expectation(&x, pl.Rehearsed) })
-	p.duration(pl)
-	return p.to(w, "plan")
+	add("guards", "Guards", plannedGuards(pl)...)
+	add("pods", "Pods, as they stand now", doc.Block{Table: plannedPods(pl)}) // whom a fault strikes among them is resolved when it is fired
+	add("replicas", "Replicas, as they stand now", doc.Block{Table: tableFor("Replicas", "name,process,since", pl.Replicas, func(r forecast.PlannedReplica) []string {
+		return []string{cmp.Or(r.Name, "(no name)"), fmt.Sprint(r.PID), r.Since}
+	})})
+	add("holders", "Holders, as their sources say now", blocksFor(pl.Holders, plannedHolder)...)
+	add("effects", "Effects, the last ones that are there now", blocksFor(pl.Effects, func(x forecast.PlannedEffects) doc.Block {
+		return doc.Block{Heading: fmt.Sprintf("%s, under lock %s, from the %s", x.Name, x.Lock, x.Source), List: spoken(append(x.Last, x.Why)...)}
+	})...)
+	add("signals", "Signals, as they stand now", blocksFor(pl.Signals, func(s forecast.PlannedSignal) doc.Block {
+		return doc.Block{Heading: s.Name + ", " + s.Source, List: spoken(append(s.First, s.Why)...)}
+	})...)
+	add("checks", "Checks, in the numbers of the file (lockdrill explain L1 ... L12)", doc.Block{Table: plannedChecks(pl)})
+	d.Sections = append(d.Sections, lockSums(pl.LockSums, pl.Rehearsed))
+	add("beyond", "Not as the real lock, which these policies cannot say", doc.Block{List: textsOf(pl.Beyond, func(b forecast.PlannedBeyond) string { return strings.Join(b.Locks, ", ") + ": " + b.What })})
+	add("trials", "Trials that a promised percentile needs", doc.Block{Items: itemsOf(pl.Quantiles, plannedQuantile)})
+	add("expected", fmt.Sprintf("Expected of the faults, in %s", figures.Plural(pl.Rehearsed, "simulated run")), doc.Block{Items: itemsOf(pl.Expected, func(x forecast.RehearsedExpectation) doc.Item {
+		return plannedExpectation(&x, pl.Rehearsed)
+	})})
+	add("duration", "Duration, in real time", doc.Block{Items: plannedDuration(pl)})
+	return d
 }
 
-func scaleNote(scale float64) string {
-	if scale == 1 {
-		return ""
+// blocksFor makes a block of each of list.
+func blocksFor[T any](list []T, block func(T) doc.Block) (all []doc.Block) {
+	for _, x := range list {
+		all = append(all, block(x))
 	}
-	return fmt.Sprintf("  time scale %g: 1s of the file takes %s", scale, secs(scale))
+	return all
+}
+
+func itemsOf[T any](list []T, item func(T) doc.Item) (all []doc.Item) {
+	for _, x := range list {
+		all = append(all, item(x))
+	}
+	return all
+}
+
+func textsOf[T any](list []T, text func(T) string) (all []string) {
+	for _, x := range list {
+		all = append(all, text(x))
+	}
+	return all
+}
+
+// spoken are the texts that say something.
+func spoken(texts ...string) []string {
+	return slices.DeleteFunc(texts, func(s string) bool { return s == "" })
+}
+
+// tableFor makes a row of each of list.
+func tableFor[T any](label, columns string, list []T, row func(T) []string) *doc.Table {
+	g := &doc.Table{Label: label, Columns: doc.Columns(strings.Split(columns, ",")...)}
+	for _, x := range list {
+		var cells []doc.Cell
+		for _, text := range row(x) {
+			cells = append(cells, doc.Cell{Text: text})
+		}
+		g.Row(cells...)
+	}
+	return g
 }
 
 // secs is a number of seconds as a person writes it.
@@ -75,7 +109,7 @@ func about(s float64) string {
 }
 
 // planned is one fault of the timeline.
-func (p *page) planned(f *forecast.PlannedFault) {
+func planned(f forecast.PlannedFault) doc.Block {
 	what := []string{f.Kind}
 	for _, s := range []string{f.Form, f.Timing, f.Configured} {
 		if s != "" && !strings.Contains(f.Configured, s) || s == f.Configured && s != "" {
@@ -100,31 +134,18 @@ func (p *page) planned(f *forecast.PlannedFault) {
 			begins += " and " + secs(f.Delay)
 		}
 	}
-	p.flow(2, 4, fmt.Sprintf("%s  %s  %s", begins, p.paint(bold, f.ID), strings.Join(what, ", ")))
-	p.item("  strikes", f.Whom)
-	for i, now := range f.Now {
-		label := "  now"
-		if i > 0 {
-			label = ""
-		}
-		p.item(label, now)
-	}
-	p.item("  does", f.Does)
-	p.item("  confirmed", f.Confirmed)
-	p.item("  undone", f.Undone)
+	return doc.Block{Heading: fmt.Sprintf("%s  %s  %s", begins, f.ID, strings.Join(what, ", ")),
+		Items: []doc.Item{doc.Of("strikes", f.Whom), {Label: "now", Texts: f.Now}, doc.Of("does", f.Does), doc.Of("confirmed", f.Confirmed), doc.Of("undone", f.Undone)}}
 }
 
-func (p *page) guards(pl *forecast.Plan) {
-	p.part("GUARDS")
-	for _, g := range pl.Guards {
-		says := g.Says
-		if g.Refuses {
-			says = p.paint(red, "REFUSES") + "  " + says
+func plannedGuards(pl *forecast.Plan) (blocks []doc.Block) {
+	g := &doc.Table{Label: "Guards", Columns: doc.Columns("guard", "", "says")}
+	for _, x := range pl.Guards {
+		word := doc.Cell{Text: "ok", Tone: doc.Good}
+		if x.Refuses {
+			word = doc.Cell{Text: "REFUSES", Tone: doc.Bad}
 		}
-		p.item(g.Name, says)
-		for line := range strings.Lines(g.Paste) {
-			p.line("    " + strings.TrimRight(line, "\n"))
-		}
+		g.Row(doc.Cell{Text: x.Name}, word, doc.Cell{Text: x.Says})
 	}
 	c := pl.Caps
 	caps := []string{"no kills"}
@@ -134,66 +155,51 @@ func (p *page) guards(pl *forecast.Plan) {
 	if c.MaxTargets > 0 {
 		caps = append(caps, "at most "+figures.Plural(c.MaxTargets, "replica")+" by other faults")
 	}
-	p.item("caps", strings.Join(append(caps, "at most "+secs(pl.Duration.MaxRun)+" in all"), ", "))
-}
-
-// parts begins a part of a document with its title, and writes each of list below it; without any there is none.
-func parts[T any](p *page, title string, list []T, write func(T)) {
-	if len(list) == 0 {
-		return
-	}
-	p.part(title)
-	for _, x := range list {
-		write(x)
-	}
-}
-
-// below writes texts below what they belong to. Empty texts are left out.
-func (p *page) below(texts ...string) {
-	for _, text := range texts {
-		if text != "" {
-			p.flow(4, 6, text)
+	g.Row(doc.Cell{Text: "caps"}, doc.Cell{}, doc.Cell{Text: strings.Join(append(caps, "at most "+secs(pl.Duration.MaxRun)+" in all"), ", ")})
+	blocks = []doc.Block{{Table: g}}
+	for _, x := range pl.Guards {
+		if x.Paste != "" {
+			blocks = append(blocks, doc.Block{Heading: x.Name, Code: x.Paste})
 		}
 	}
+	return blocks
 }
 
-func (p *page) plannedPod(pod forecast.PlannedPod) {
-	state := pod.Phase
-	if pod.Ready {
-		state += ", ready"
-	}
-	node := "on no node yet"
-	if pod.Node != "" {
-		node = "on node " + pod.Node
-	}
-	p.flow(2, 4, fmt.Sprintf("%s  uid %s  %s  %s", p.paint(bold, pod.Name), pod.UID, state, node))
+func plannedPods(pl *forecast.Plan) *doc.Table {
+	return tableFor("Pods", "name,uid,phase,node", pl.Pods, func(pod forecast.PlannedPod) []string {
+		state := pod.Phase
+		if pod.Ready {
+			state += ", ready"
+		}
+		return []string{pod.Name, pod.UID, state, cmp.Or(pod.Node, "none yet")}
+	})
 }
 
 // plannedHolder is who holds a key.
-func (p *page) plannedHolder(h forecast.PlannedHolder) {
-	who := p.paint(yellow, "not known")
+func plannedHolder(h forecast.PlannedHolder) doc.Block {
+	who := "not known"
 	if h.By != "" {
-		who = p.paint(bold, h.Name)
+		who = h.Name
 		if h.PID != 0 {
 			who += fmt.Sprintf(" (process %d)", h.PID)
 		}
 	}
-	p.flow(2, 4, fmt.Sprintf("%s  key %s: %s", h.Lock, h.Key, who))
-	p.below(append([]string{h.Why}, h.Says...)...)
+	return doc.Block{Heading: fmt.Sprintf("%s  key %s: %s", h.Lock, h.Key, who), List: spoken(append([]string{h.Why}, h.Says...)...)}
 }
 
-func (p *page) sum(l forecast.Lint) {
-	word := "ok  "
-	if !l.OK {
-		word = p.paint(yellow, "WARN")
+func plannedChecks(pl *forecast.Plan) *doc.Table {
+	g := &doc.Table{Label: "Checks", Columns: doc.Columns("rule", "", "lock", "what it comes to")}
+	for _, l := range pl.Sums {
+		word := doc.Cell{Text: "ok", Tone: doc.Good}
+		if !l.OK {
+			word = doc.Cell{Text: "WARN", Tone: doc.Open}
+		}
+		g.Rows = append(g.Rows, doc.Row{Cells: []doc.Cell{{Text: l.Rule}, word, {Text: cmp.Or(l.Lock, "the run")}, {Text: l.Text}}, Notes: []doc.Item{doc.Of("means", l.Means)}})
 	}
-	p.flow(2, 12, fmt.Sprintf("%s  %s  %s: %s", l.Rule, word, cmp.Or(l.Lock, "the run"), l.Text))
-	if l.Means != "" {
-		p.flow(12, 12, l.Means)
-	}
+	return g
 }
 
-func (p *page) quantile(q forecast.PlannedQuantile) {
+func plannedQuantile(q forecast.PlannedQuantile) doc.Item {
 	text := fmt.Sprintf("%s %s %s needs %d independent trials if none misses; the file declares %d", q.Measure, q.Quantile, secs(q.Limit), q.Need, q.Declared)
 	if q.NeedOne > 0 {
 		text = fmt.Sprintf("%s %s %s is looked at after each trial: it needs %d if none misses, %d if one does; the file allows %d", q.Measure, q.Quantile, secs(q.Limit), q.Need, q.NeedOne, q.Declared)
@@ -201,38 +207,37 @@ func (p *page) quantile(q forecast.PlannedQuantile) {
 	if q.Declared < q.Need {
 		text += ", so it stays inconclusive whatever is measured"
 	}
-	p.item(q.Lock, text)
+	return doc.Of(q.Lock, text)
 }
 
-// expectation says whether a few rehearsals provoked what the fault is for.
-func (p *page) expectation(x *forecast.RehearsedExpectation, rehearsed int64) {
+// plannedExpectation says whether a few rehearsals provoked what the fault is for.
+func plannedExpectation(x *forecast.RehearsedExpectation, rehearsed int64) doc.Item {
 	text := fmt.Sprintf("%s provokes %s: ", x.Fault, rehearsedAsk(x))
 	switch x.Missed {
 	case 0:
 		text += "in all of them"
 	case rehearsed:
-		text += p.paint(yellow, "in none of them") + ". " + x.Why
+		text += "in none of them. " + x.Why
 	default:
 		text += fmt.Sprintf("not in %d of them. Seed %d: %s", x.Missed, x.Seed, x.Why)
 	}
-	p.item(x.Lock, text)
+	return doc.Of(x.Lock, text)
 }
 
-func (p *page) duration(pl *forecast.Plan) {
+func plannedDuration(pl *forecast.Plan) []doc.Item {
 	d := pl.Duration
-	p.part("DURATION, in real time")
 	parts := []string{"steady state " + secs(d.SteadyState), "faults about " + about(d.Faults), "then " + about(d.Horizon) + " of waiting for late violations"}
 	text := "about " + about(d.Expected) + ": " + strings.Join(parts, ", ")
 	if d.Jobs > 0 {
 		text += "; at least the " + about(d.Jobs) + " that the jobs take"
 	}
-	p.item("expected", text)
 	over := ""
 	if d.Expected > d.MaxRun {
 		over = ": the run would probably be aborted before its end (L10)"
 	}
-	p.item("max_run", secs(d.MaxRun)+over)
+	list := []doc.Item{doc.Of("expected", text), doc.Of("max_run", secs(d.MaxRun)+over)}
 	if slices.ContainsFunc(pl.Timeline, func(f forecast.PlannedFault) bool { return f.Shots > 1 }) {
-		p.item("", "void shots are repeated, up to twice the declared count")
+		list = append(list, doc.Of("", "void shots are repeated, up to twice the declared count"))
 	}
+	return list
 }

@@ -1,13 +1,13 @@
 package reports
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/golden"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // TestPlan holds the plans of two experiments against what they should say.
@@ -21,12 +21,9 @@ func TestPlan(t *testing.T) {
 		plan := forecast.PlanOf(e)
 		plan.Guards = []forecast.PlannedGuard{{Name: "calendar", Says: "always open"}, {Name: "confirm", Refuses: true, Says: "it needs --confirm"}}
 		plan.Timeline[0].Now = []string{"nobody holds the key"}
-		var got bytes.Buffer
-		if err := Plan(&got, plan, Options{}); err != nil {
-			t.Fatal(err)
-		}
-		book.Add(file, got.String())
-		if strings.Contains(got.String(), "PASS") {
+		got := doc.Text(Plan(plan), doc.Full, doc.Look{})
+		book.Add(file, got)
+		if strings.Contains(got, "PASS") {
 			t.Errorf("the plan of %s says PASS", file)
 		}
 	}

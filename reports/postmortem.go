@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // mostMoments bounds the timeline of a post-mortem: sixty kills with their takeovers fit.
@@ -18,25 +19,67 @@ const mostMoments = 200
 
 // Postmortem writes the skeleton of a post-mortem: what was measured is filled in, what only people know is left to them and says so.
 func Postmortem(w io.Writer, r Run, o Options) error {
-	j := r.Judgement
-	m := &md{}
-	m.line("# Post-mortem: %s\n", markdown(j.Run.Experiment))
-	m.line("Measured by lockdrill; whatever stands in _(brackets)_ is for people.\n")
-	m.facts(r, o)
-	m.human(pmSummary)
-	m.impact(j)
-	m.shown(j)
-	if err := m.timeline(r); err != nil {
+	d, err := postmortem(r, o)
+	if err != nil {
 		return err
 	}
-	m.section("Not cleaned up", leftItems(r.Record, o.Folder))
-	m.section(drillTitle, validityItems(j))
-	m.remarks(j)
-	m.human(pmDetection)
-	m.human(pmCauses)
-	m.human(pmLuck)
-	m.actions(j)
-	return m.to(w, "post-mortem")
+	return put(w, "post-mortem", doc.Markdown(d, doc.Full))
+}
+
+func postmortem(r Run, o Options) (*doc.Document, error) {
+	j := r.Judgement
+	ev := newEvidence(r.Record)
+	word, tone := runWord(j.Verdict)
+	d := &doc.Document{Word: doc.Word{Text: "Post-mortem", Tone: tone}, Title: j.Run.Experiment, Lead: []string{"Measured by lockdrill; whatever stands in (brackets) is for people."}}
+	told := fmt.Sprintf("%s, %s (exit status %d)", word, tally(j), j.ExitCode)
+	if s := scale(j); s != "" {
+		told += ", " + s
+	}
+	if !j.Run.Live {
+		told = "REHEARSAL: " + told
+	}
+	d.Facts = []doc.Item{doc.Of("verdict", told), doc.Of("run", j.Run.ID), doc.Of("when", runText(j.Run)), doc.Of("recorded by", r.Record.Header.Tool),
+		doc.Of("full report", o.Report), doc.Of("folder", o.Folder), doc.Of("run again", o.Reproduce), doc.Of("authors", "(names)"), doc.Of("status", "(draft)")}
+	unmet := sloTable(j, ev)
+	unmet.Rows = slices.DeleteFunc(unmet.Rows, func(r doc.Row) bool { return r.Tone == doc.Good })
+	violated := doc.Block{Table: unmet}
+	if len(unmet.Rows) == 0 {
+		violated = doc.Block{Text: "No SLO was violated."}
+	}
+	work := workItems(j)
+	for _, i := range keyItems(j) {
+		work = append(work, item{i.Label, listed(i.Text)})
+	}
+	var kept []doc.Item
+	for _, s := range held(j) {
+		kept = append(kept, doc.Of(s.Lock, s.heldText()))
+	}
+	moments, err := momentTable(r)
+	if err != nil {
+		return nil, err
+	}
+	human := func(p forPeople) doc.Section {
+		return doc.Section{ID: p.title, Title: p.title, Blocks: []doc.Block{{Blank: p.hint}}}
+	}
+	actions := human(pmActions)
+	table := &doc.Table{Label: "Actions", Columns: doc.Columns("action", "proposed by", "owner", "due")}
+	for _, next := range nextsOf(j) { // for people to take or leave
+		table.Row(plainCell(next), plainCell("lockdrill"), doc.Cell{}, doc.Cell{})
+	}
+	table.Row(plainCell("(action)"), doc.Cell{}, doc.Cell{}, doc.Cell{})
+	actions.Blocks = append([]doc.Block{{Table: table}}, actions.Blocks...)
+	d.Sections = []doc.Section{
+		human(pmSummary),
+		{ID: "impact", Title: pmImpact.title + ", as measured", Blocks: []doc.Block{violated, {Heading: heading("Takeovers", len(j.Takeovers)), Items: seriesItems(seriesOf(j.Takeovers, j.Faults))}, {Items: predictedItems(j)},
+			{Heading: "Work", Items: itemsIn(append(work, unknownItems(j, ofBoth)...))}, {Heading: heading("Duplicates", len(j.Duplicates)), Table: duplicateTable(j.Duplicates, ev)}, {Blank: pmImpact.hint}}},
+		{ID: "held", Title: "What held", Blocks: []doc.Block{{Items: kept}}},
+		{ID: "timeline", Title: "Timeline", Blocks: []doc.Block{{Table: moments}}},
+		{ID: "left", Title: "Not cleaned up", Blocks: []doc.Block{{Items: itemsIn(leftItems(r.Record, o.Folder))}}},
+		{ID: "valid", Title: drillTitle, Blocks: validityBlocks(Run{Judgement: j})},
+		{ID: "findings", Title: "Findings: two ways to know the same thing disagree", Blocks: []doc.Block{{Table: findingTable(j, ev)}}},
+		human(pmDetection), human(pmCauses), human(pmLuck), actions,
+	}
+	return d, nil
 }
 
 // forPeople is a heading of a post-mortem, and what people are to write below it. The page has the same ones.
@@ -51,95 +94,9 @@ var (
 	pmActions   = forPeople{"Actions", "what is done about it, by whom, until when"}
 )
 
-// human is a heading with nothing below it but its hint.
-func (m *md) human(p forPeople) {
-	m.line("\n## %s\n", p.title)
-	m.line("_(%s)_", p.hint)
-}
-
-func (m *md) facts(r Run, o Options) {
-	j := r.Judgement
-	word, _ := runWord(j.Verdict)
-	verdict := fmt.Sprintf("%s, %s (exit status %d)", word, tally(j), j.ExitCode)
-	if s := scale(j); s != "" {
-		verdict += ", " + s
-	}
-	if !j.Run.Live {
-		verdict = "REHEARSAL: " + verdict
-	}
-	m.table("", "")
-	for _, i := range []item{
-		{"verdict", markdown(verdict)},
-		{"run", markdown(j.Run.ID)},
-		{"when", markdown(runText(j.Run))},
-		{"recorded by", markdown(r.Record.Header.Tool)},
-		{"full report", inRow(code(o.Report))},
-		{"folder", inRow(code(o.Folder))},
-		{"run again", inRow(code(o.Reproduce))},
-		{"authors", "_(names)_"},
-		{"status", "_(draft)_"},
-	} {
-		if i.Text != "" {
-			m.row(i.Label, i.Text)
-		}
-	}
-}
-
-// inRow keeps the bars of a code span from ending the cell of a table that it stands in.
-func inRow(span string) string { return strings.ReplaceAll(span, "|", "\\|") }
-
-// impact is what failed, and what the faults cost besides, as far as it was measured.
-func (m *md) impact(j *verdict.Judgement) {
-	m.line("\n## %s, as measured\n", pmImpact.title)
-	m.violated(j)
-	m.section("Takeovers", takeoverItems(j))
-	work := workItems(j)
-	for _, i := range keyItems(j) {
-		work = append(work, item{i.Label, listed(i.Text)})
-	}
-	m.section("Work", append(work, unknownItems(j, ofBoth)...))
-	var list []item
-	for _, d := range j.Duplicates {
-		list = append(list, item{"duplicate", fmt.Sprintf("job %s of lock %s: %s too many (%s), by %s",
-			d.Job, d.Lock, figures.Plural(d.Extra, "terminal state"), strings.Join(d.Kinds, ", "), strings.Join(d.Writers(), ", "))})
-	}
-	m.section("Duplicates", cut(list))
-	m.line("\n_(%s)_", pmImpact.hint)
-}
-
-// cut bounds a list, and says so.
-func cut(list []item) []item {
-	const most = 20
-	if more := len(list) - most; more > 0 {
-		list = append(list[:most:most], item{"besides", fmt.Sprintf("%s more, see verdict.json", figures.Count(more))})
-	}
-	return list
-}
-
-func (m *md) violated(j *verdict.Judgement) {
-	rows := unmet(j)
-	if len(rows) == 0 {
-		m.line("No SLO was violated.")
-	}
-	for _, s := range rows {
-		m.line("- **%s** %s, %s: %s, %s", s.word, markdown(s.Lock), markdown(s.promise), markdown(s.observed), markdown(s.sample))
-		for _, i := range s.explained() {
-			m.line("  - %s: %s", i.Label, markdown(i.Text))
-		}
-	}
-}
-
 // unmet are the rows that did not pass, the worst first.
 func unmet(j *verdict.Judgement) []sloRow {
 	return slices.DeleteFunc(rowsOf(j), func(s sloRow) bool { return s.Verdict == verdict.Pass })
-}
-
-func (m *md) shown(j *verdict.Judgement) {
-	var list []item
-	for _, s := range held(j) {
-		list = append(list, item{s.Lock, s.heldText()})
-	}
-	m.section("What held", list)
 }
 
 // held are the rows that passed.
@@ -156,26 +113,22 @@ type moment struct {
 	text string
 }
 
-// timeline is the run as a person would retell it: faults, what they led to, and the end.
-func (m *md) timeline(r Run) error {
+// momentTable is the run as a person would retell it: faults, what they led to, and the end.
+func momentTable(r Run) (*doc.Table, error) {
 	all, err := moments(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m.line("\n## Timeline\n")
-	m.table("T+", "UTC", "what")
+	t := &doc.Table{Label: "What happened when", Columns: doc.Columns("T+", "UTC", "what"), Most: map[doc.Level]int{doc.Full: mostMoments}, Where: "more moments, see the full report and history.jsonl"}
 	started, unknown := time.Parse(time.RFC3339Nano, r.Judgement.Run.Started)
-	for _, at := range all[:min(len(all), mostMoments)] {
+	for _, at := range all {
 		wall := ""
 		if unknown == nil {
 			wall = started.Add(time.Duration(at.ns)).UTC().Format("15:04:05.0")
 		}
-		m.row(strings.TrimPrefix(figures.Clock(at.ns), "T+"), wall, markdown(at.text))
+		t.Row(figureCell(strings.TrimPrefix(figures.Clock(at.ns), "T+")), figureCell(wall), plainCell(at.text))
 	}
-	if more := len(all) - mostMoments; more > 0 {
-		m.line("\nand %s: see the full report and history.jsonl", figures.Plural(more, "more moment"))
-	}
-	return nil
+	return t, nil
 }
 
 // moments are the lines of the story that matter afterwards, with the takeovers and duplicates that were concluded from them.
@@ -218,16 +171,6 @@ func matters(e *history.Event) bool {
 		return true
 	}
 	return false
-}
-
-// actions are what the verdict proposes, for people to take or leave.
-func (m *md) actions(j *verdict.Judgement) {
-	m.line("\n## %s\n", pmActions.title)
-	m.table("action", "proposed by", "owner", "due")
-	for _, next := range nextsOf(j) {
-		m.row(markdown(next), "lockdrill", "", "")
-	}
-	m.row("_(action)_", "", "", "")
 }
 
 // nextsOf are the steps that the verdict proposes, each once.

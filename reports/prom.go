@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/reports/doc"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-
-	"github.com/lockdrill/lockdrill/history"
 )
 
 // Metrics is what a run left, as gauges: it is over, so nothing of it counts on. A histogram of its takeovers would invite rate(), which
@@ -92,7 +92,7 @@ func (m *Metrics) slos(j *verdict.Judgement) {
 	seen := map[string]bool{}
 	for _, row := range rowsOf(j) {
 		labels := []string{"experiment", j.Run.Experiment, "lock", row.Lock, "slo", row.Name()}
-		if id := clean(row.Lock) + "\x00" + clean(row.Name()); !seen[id] {
+		if id := doc.Clean(row.Lock) + "\x00" + doc.Clean(row.Name()); !seen[id] {
 			seen[id] = true
 			m.gauge("lockdrill_slo_met", "Whether the last run showed that the SLO is met; 0 also where it was not answered.", truth(row.Verdict == verdict.Pass), labels...)
 			m.gauge("lockdrill_slo_violated", "Whether the last run showed that the SLO is violated.", truth(row.Verdict == verdict.Fail), labels...)
@@ -192,7 +192,7 @@ func (m *Metrics) gauge(name, help string, v float64, labels ...string) {
 	}
 	sample := &dto.Metric{Gauge: &dto.Gauge{Value: &v}}
 	for i := 0; i < len(labels); i += 2 {
-		value := clean(labels[i+1])
+		value := doc.Clean(labels[i+1])
 		sample.Label = append(sample.Label, &dto.LabelPair{Name: &labels[i], Value: &value})
 	}
 	(*m)[at].Metric = append((*m)[at].Metric, sample)
@@ -239,7 +239,7 @@ func (m Metrics) After(earlier io.Reader, experiment string) (Metrics, error) {
 			return nil, fmt.Errorf("%s is no metric of lockdrill: it would be lost", name)
 		}
 		for _, s := range f.Metric {
-			if label(s, "experiment") == clean(experiment) && (name != lastPass || passed) {
+			if label(s, "experiment") == doc.Clean(experiment) && (name != lastPass || passed) {
 				continue
 			}
 			var labels []string

@@ -10,6 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // Status is the state of a run at a glance, for a block that is drawn again and again. Who holds a lock is what its key says
@@ -156,7 +157,7 @@ func (s *Status) Render(width int, now time.Duration) []string {
 	lines = append(lines, atMost(mostFaults, s.faults(), "fault")...)
 	lines = append(lines, atMost(mostActive, active, "active fault")...)
 	for i, l := range lines {
-		lines[i] = Clip(harmless(l, false), width)
+		lines[i] = doc.Clip(doc.Painted(l, false), width)
 	}
 	return lines
 }
@@ -180,7 +181,7 @@ func (s *Status) Heartbeat(now time.Duration) string {
 	if jobs := s.jobs(); jobs > 0 {
 		parts = append(parts, fmt.Sprintf("%s of %s done", figures.Count(len(s.done)), figures.Plural(jobs, "job")))
 	}
-	return harmless(strings.Join(parts, ", "), false)
+	return doc.Painted(strings.Join(parts, ", "), false)
 }
 
 func (s *Status) jobs() int {

@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
@@ -49,7 +50,7 @@ var room = map[StoryLevel]int{TellMain: 38, TellBad: 11}
 
 // NewStory returns the story of one run of e.
 func NewStory(e *experiments.Experiment) *Story {
-	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, pods: map[string]string{}, waited: map[string]string{}, told: map[StoryLevel]int{}, repeats: map[string]int{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: labelWidth}
+	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, pods: map[string]string{}, waited: map[string]string{}, told: map[StoryLevel]int{}, repeats: map[string]int{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: doc.LabelWidth}
 	for i := range e.Faults { // void shots are repeated, at most as often again
 		f := &e.Faults[i]
 		s.faults[f.ID] = f
@@ -72,7 +73,7 @@ func (s *Story) Line(e history.Event) string {
 	if e.Kind == history.RunEnd && s.dropped > 0 {
 		what += fmt.Sprintf("; %s left out (--log-level debug tells all)", figures.Plural(s.dropped, "line"))
 	}
-	return harmless(pad(figures.Clock(e.To), 9)+" "+pad(who, s.width)+"  "+what, false)
+	return doc.Painted(doc.Pad(figures.Clock(e.To), 9)+" "+doc.Pad(who, s.width)+"  "+what, false)
 }
 
 // tells decides whether the line of an event is told at the story's level.

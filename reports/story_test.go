@@ -10,6 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // drill is an experiment with a loop, a job lock and two faults.
@@ -143,8 +144,8 @@ func TestRenderKeepsTheWidth(t *testing.T) {
 	}
 	for width := 1; width < 120; width++ {
 		for _, line := range status.Render(width, time.Minute) {
-			if columns(line) > width {
-				t.Fatalf("width %d: %q has %d columns", width, line, columns(line))
+			if doc.Width(line) > width {
+				t.Fatalf("width %d: %q has %d columns", width, line, doc.Width(line))
 			}
 		}
 	}

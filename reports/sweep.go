@@ -2,47 +2,41 @@ package reports
 
 import (
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/sweep"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
-// Sweep writes what a sweep found. value writes a value of its dial. Of o only Width and Color count.
-func Sweep(w io.Writer, s *sweep.Document, value func(float64) string, o Options) error {
-	p := newPage(o)
-	p.flow(0, 2, strings.Join(sweptHead(p.paint(bold, "SWEEP"), s, value), "  "))
-	p.flow(2, 2, ceilingOf(s, value))
-	p.blank()
-	t := table{indent: 2}
-	for i := range s.Steps {
-		step := &s.Steps[i]
-		word, ink := outcomeWord(step.Outcome)
-		near := tightest(step)
-		if near != "" {
-			near = "nearest to its limit: " + clean(near)
-		}
-		t.row(cell{value(step.Value), plain}, cell{word, ink}, cell{near, plain})
-		t.note("why", clean(step.Why))
-		t.note("run", clean(step.Run))
-	}
-	p.table(t)
-	return p.to(w, "sweep")
-}
-
-func sweptHead(word string, s *sweep.Document, value func(float64) string) []string {
+// Sweep is what a sweep found: the steps, and a picture of each row. value writes a value of its dial.
+func Sweep(s *sweep.Document, value func(float64) string) *doc.Document {
 	what := s.Dial
 	if s.Lock != "" {
-		what += " of lock " + clean(s.Lock)
+		what += " of lock " + s.Lock
 	}
-	how := "live"
-	if !s.Live {
-		how = fmt.Sprintf("REHEARSED with %s a step: it says nothing about a live system", figures.Plural(s.Seeds, "seed"))
+	d := &doc.Document{Word: doc.Word{Text: "SWEEP", Tone: sweptTone(s)}, Title: s.Experiment, Tally: what + " from " + value(s.From) + " to " + value(s.To), Lead: []string{ceilingOf(s, value)},
+		Foot: "This page needs no network. lockdrill rehearse --sweep -f json gives the same as data.", Styles: timeline.Styles()}
+	if s.Live {
+		d.Labels = []string{"live"}
+	} else {
+		d.Labels = []string{"REHEARSAL"}
+		d.Lead = append(d.Lead, fmt.Sprintf("Each step is %s in virtual time: it says nothing about a live system.", figures.Plural(s.Seeds, "seed")))
 	}
-	return []string{word, clean(s.Experiment), what + " from " + value(s.From) + " to " + value(s.To), how}
+	g := &doc.Table{Label: "The steps", Columns: doc.Columns(s.Dial, "outcome", "nearest to its limit")}
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		word, tone := outcomeWord(step.Outcome)
+		g.Rows = append(g.Rows, doc.Row{Cells: []doc.Cell{{Text: value(step.Value), Figure: true}, {Text: word, Tone: tone}, {Text: tightest(step)}},
+			Notes: []doc.Item{doc.Of("why", step.Why), doc.Of("run", step.Run)}})
+	}
+	var pictures []doc.Block
+	for _, p := range timeline.Sweep(s, value) {
+		pictures = append(pictures, doc.Block{Figure: pictureOf(p)})
+	}
+	d.Sections = []doc.Section{{ID: "steps", Title: "The steps", Bare: true, Blocks: []doc.Block{{Table: g}}}, {ID: "rows", Title: "Each promise by " + s.Dial, Blocks: pictures}}
+	return d
 }
 
 // ceilingOf says how far the dial can be turned.
@@ -61,16 +55,16 @@ func ceilingOf(s *sweep.Document, value func(float64) string) string {
 	return "All promises held at " + value(*s.Holds) + "; at " + value(*s.Breaks) + " " + limit + ". The ceiling lies between."
 }
 
-func outcomeWord(o sweep.Outcome) (string, ink) {
+func outcomeWord(o sweep.Outcome) (string, doc.Tone) {
 	switch o {
 	case sweep.Held:
-		return "held", green
+		return "held", doc.Good
 	case sweep.Broken:
-		return "BROKEN", red
+		return "BROKEN", doc.Bad
 	case sweep.Machine:
-		return "machine", yellow
+		return "machine", doc.Open
 	}
-	return "undecided", yellow
+	return "undecided", doc.Open
 }
 
 // tightest is the row that came nearest to its upper limit, of a step at which all held: of the others is said what broke.
@@ -103,40 +97,12 @@ func (n *nearest) note(row, unit string, measured verdict.Range, limit float64) 
 	}
 }
 
-// SweepPage writes the page of a sweep: what was found, a picture of each row, and the steps.
-func SweepPage(w io.Writer, s *sweep.Document, value func(float64) string) error {
-	head := sweptHead("SWEEP", s, value)
-	page := &Page{Word: head[0], Class: sweptClass(s), Title: s.Experiment, Tally: head[2], Sentences: []string{ceilingOf(s, value)},
-		Note: "This page needs no network. lockdrill rehearse --sweep -f json gives the same as data."}
-	if !s.Live {
-		page.Labels = []string{"REHEARSAL"}
-	}
-	var pictures []Block
-	for _, p := range timeline.Sweep(s, value) {
-		pictures = append(pictures, Block{Figure: figureOf(p)})
-	}
-	columns := []string{s.Dial, "outcome", "nearest to its limit", "why"}
-	if s.Live {
-		columns = append(columns, "run")
-	}
-	steps := tableOf("The steps", columns, s.Steps, func(step sweep.Step) []Cell {
-		word, ink := outcomeWord(step.Outcome)
-		cells := []Cell{figureCell(value(step.Value)), {Text: word, Class: classOf(ink)}, plainCell(tightest(&step)), plainCell(step.Why)}
-		if s.Live {
-			cells = append(cells, codeCell(step.Run))
-		}
-		return cells
-	})
-	page.Sections = []Section{{"steps", "The steps", "", []Block{{Table: steps}}}, {"rows", "Each promise by " + s.Dial, "", pictures}}
-	return page.Write(w)
-}
-
-func sweptClass(s *sweep.Document) string {
+func sweptTone(s *sweep.Document) doc.Tone {
 	switch {
 	case s.Holds == nil && s.By == sweep.Broken:
-		return classOf(red)
+		return doc.Bad
 	case s.Holds == nil:
-		return classOf(yellow)
+		return doc.Open
 	}
-	return classOf(green)
+	return doc.Good
 }

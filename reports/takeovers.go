@@ -45,33 +45,9 @@ func seriesOf(takeovers []verdict.Takeover, shots []verdict.FaultResult) []serie
 }
 
 const (
-	takeoverTitle = "Takeovers, from the fault to the successor's first accepted effect"
+	takeoverTitle = "Takeovers, until the next holder's first accepted effect"
 	noTakeover    = "no confirmed fault hit a lock holder"
 )
-
-// takeovers sums up every series, and says what the declared settings allow.
-func (p *page) takeovers(j *verdict.Judgement) {
-	all := seriesOf(j.Takeovers, j.Faults)
-	if len(all) == 0 && len(j.Bands) == 0 {
-		return
-	}
-	p.title(takeoverTitle)
-	if len(all) == 0 {
-		p.item("none", noTakeover)
-	}
-	for _, s := range all {
-		p.flow(2, 2+labelWidth+1, pad(s.lock, labelWidth)+" "+s.head())
-		p.item("", s.extent())
-		p.item("", s.parts())
-	}
-	for _, b := range j.Bands {
-		p.item("possible", b.Lock+": "+bandText(b))
-	}
-	for _, b := range j.Predicted {
-		p.item("predicted", predicted(b))
-	}
-	p.blank()
-}
 
 // predicted is the band of one series of rehearsed takeovers.
 func predicted(b verdict.Predicted) string {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // Options is where and how a report is read; reports that are files of their own know no width and no colour.
@@ -29,69 +30,42 @@ type Options struct {
 
 // Terminal writes the closing summary of a run. Of a run that passed it fits a screen of 24 rows.
 func Terminal(w io.Writer, j *verdict.Judgement, o Options) error {
-	p := newPage(o)
-	p.headline(j)
-	p.slos(j, o.Verbose)
-	p.section(rollingTitle, rollingItems(j))
-	p.section(lintTitle, lintItems(j))
+	level := doc.Brief
 	if o.Verbose {
-		p.takeovers(j)
-		p.section(deathTitle(j), deathItems(j))
-		p.section("Work", slices.Concat(workItems(j), keyItems(j), unknownItems(j, ofBoth)))
-		p.section(drillTitle, validityItems(j))
-		p.remarks(j)
+		level = doc.Full
 	}
-	p.folder(j, o)
-	return p.to(w, "summary")
+	return put(w, "summary", doc.Text(document(Run{Judgement: j}, o, level), level, doc.Look{Width: o.Width, Color: o.Color}))
 }
 
-// headline is the run's word, its label and scale, and whether the drill can be believed.
-func (p *page) headline(j *verdict.Judgement) {
-	word, ink := runWord(j.Verdict)
-	parts := headOf(p.paint(ink, word), j.Run.Experiment, tally(j), !j.Run.Live)
-	if s := scale(j); s != "" {
-		parts = append(parts, s)
+// put writes text at once: a reader sees all of it or an error that names what was written.
+func put(w io.Writer, what, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("write %s: %w", what, err)
 	}
-	p.flow(0, 2, strings.Join(parts, "  "))
-	for _, s := range sentences(j) {
-		p.flow(2, 2, s)
-	}
-	answer, says := validOf(j)
-	p.flow(0, 4, p.paint(bold, validTitle)+" "+answer+". "+says)
-	p.items(missingItems(j))
-	p.blank()
+	return nil
 }
 
-// headOf are the parts of a report's first line.
-func headOf(word, experiment, tally string, rehearsal bool) []string {
-	parts := []string{word, experiment, tally}
-	if rehearsal {
-		return append([]string{"REHEARSAL"}, parts...)
-	}
-	return parts
-}
-
-// runWord is the word of a run's verdict, and its ink.
-func runWord(verdict string) (string, ink) {
+// runWord is the word of a run's verdict, and its tone.
+func runWord(verdict string) (string, doc.Tone) {
 	switch verdict {
 	case "pass":
-		return "PASS", green
+		return "PASS", doc.Good
 	case "slo-failed":
-		return "FAIL", red
+		return "FAIL", doc.Bad
 	case "inconclusive", "aborted":
-		return strings.ToUpper(verdict), yellow
+		return strings.ToUpper(verdict), doc.Open
 	}
-	return strings.ToUpper(verdict), red
+	return strings.ToUpper(verdict), doc.Bad
 }
 
-func sloWord(v verdict.Verdict) (string, ink) {
+func sloWord(v verdict.Verdict) (string, doc.Tone) {
 	switch v {
 	case verdict.Pass:
-		return "PASS", green
+		return "PASS", doc.Good
 	case verdict.Fail:
-		return "FAIL", red
+		return "FAIL", doc.Bad
 	}
-	return strings.ToUpper(string(v)), yellow
+	return strings.ToUpper(string(v)), doc.Open
 }
 
 // scale is said wherever the word is said.
@@ -135,28 +109,28 @@ func tally(j *verdict.Judgement) string {
 	return text
 }
 
-// sentences say what the word means where it is not plain.
+// sentences say what happened to the locks, and then how sure that is.
 func sentences(j *verdict.Judgement) []string {
 	var s []string
-	beside := unasked(j)
-	switch quiet := len(beside) == 0; j.Verdict {
+	if beside := unasked(j); len(beside) > 0 && j.Verdict != "slo-failed" {
+		s = append(s, "No promise asks about it, but the run saw "+strings.Join(beside, ", ")+".")
+	}
+	switch j.Verdict {
 	case "pass":
-		s = append(s, pick(quiet, "Every promise was kept. There is nothing to do.", "Every promise was kept."))
+		s = append(s, heldSentence(j))
 	case "slo-failed":
 		s = append(s, brokenText(j)+" A gate stops here.")
+		if beside := unasked(j); len(beside) > 0 {
+			s = append(s, "No promise asks about it, but the run saw "+strings.Join(beside, ", ")+".")
+		}
 	case "inconclusive":
-		s = append(s, pick(quiet, "Nothing wrong was seen, but there is not enough evidence to say that all is well.",
-			"There is not enough evidence to answer every promise.")+" A gate stops here, unless it says --on-inconclusive pass.")
+		s = append(s, heldSentence(j)+" That is not enough evidence for an answer. A gate stops here, unless it says --on-inconclusive pass.")
 	case "aborted":
-		s = append(s, "The run was ended early. "+pick(quiet, "Nothing wrong was seen until then, but there is not enough evidence to say that all is well.",
-			"There is not enough evidence to answer every promise."))
+		s = append(s, "The run was ended early: it answers nothing.")
 	case "dirty":
 		s = append(s, "The clean-up was not verified: a fault or a process may still be active. This outranks every other verdict. Before anything else, run lockdrill recover on this run's folder: it undoes what it can and names what is left.")
 	case "error":
 		s = append(s, "lockdrill itself failed, so there is no verdict about the locks.")
-	}
-	if len(beside) > 0 {
-		s = append(s, "No promise asks about it, but the run saw "+strings.Join(beside, ", ")+".")
 	}
 	if !j.Run.Live {
 		s = append(s, "This is a rehearsal in virtual time. It answers no SLO of a live system.")
@@ -164,14 +138,54 @@ func sentences(j *verdict.Judgement) []string {
 	return s
 }
 
-func pick(first bool, a, b string) string {
-	if first {
-		return a
+// heldSentence counts what held, under how many faults, and what those faults cannot exclude.
+func heldSentence(j *verdict.Judgement) string {
+	held, broken, rate := 0, 0, 0.0
+	for _, s := range j.Rows() {
+		switch {
+		case s.Verdict == verdict.Pass:
+			held++
+		case s.Verdict == verdict.Fail:
+			broken++
+		}
+		if bounded(s) {
+			rate = max(rate, *s.Bound)
+		}
 	}
-	return b
+	all := len(j.Rows())
+	text := fmt.Sprintf("%s of %s held", figures.Count(held), figures.Plural(all, "promise"))
+	switch {
+	case all == 0:
+		text = "No promise was judged"
+	case broken > 0:
+		text, rate = fmt.Sprintf("%s of %s broke", figures.Count(broken), figures.Plural(all, "promise")), 0
+	}
+	if len(j.Faults) > 0 {
+		text += " under " + figures.Plural(confirmed(j), "fault")
+	}
+	if open := all - held - broken; open > 0 {
+		text += "; " + figures.Count(open) + " not answered"
+	}
+	if len(j.Faults) == 0 {
+		text += ". No fault was fired"
+	}
+	if text += "."; rate > 0 {
+		text += " Up to " + percent(rate) + " of such faults could still break one."
+	}
+	return text
 }
 
-// unasked are signs of two holders at once that the run surely saw and that no promise of the file is about.
+// confirmed counts the faults that counted.
+func confirmed(j *verdict.Judgement) (n int) {
+	for _, f := range j.Faults {
+		if f.Confirmed && !f.Void {
+			n++
+		}
+	}
+	return n
+}
+
+// unasked are signs of two holders at once that the run surely saw and that no promise of the file is about, and what contradicts itself.
 func unasked(j *verdict.Judgement) []string {
 	asked := func(measure string) bool {
 		return slices.ContainsFunc(j.Rows(), func(s verdict.SLOResult) bool { return s.Measure == measure })
@@ -189,51 +203,18 @@ func unasked(j *verdict.Judgement) []string {
 			saw = append(saw, figures.Plural(x.n, x.what))
 		}
 	}
+	if n := len(j.Findings); n > 0 {
+		saw = append(saw, figures.Plural(n, "finding")+" (two ways to know the same thing disagree)")
+	}
 	return saw
 }
 
-// slos is the table of promises, violations first, each that was not met with its why and next.
-func (p *page) slos(j *verdict.Judgement, verbose bool) {
-	if len(j.SLOs) == 0 {
-		return
-	}
-	t := table{indent: 2}
-	var above verdict.SLOResult
-	for _, s := range rowsOf(j) {
-		if verbose {
-			t.row(cell{s.word, s.ink}, cell{text: s.Lock}, cell{text: s.promise}, cell{text: s.observed}, cell{text: s.sample})
-			t.note("rests on", s.Rests)
-		} else {
-			t.row(cell{s.word, s.ink}, cell{text: s.Lock}, cell{text: s.promise}, cell{text: s.glance()}, cell{text: s.from()})
-		}
-		if s.Verdict == verdict.Pass {
-			continue
-		}
-		s.Why, s.Next = beyond(s.SLOResult, j.Missing)
-		if s.Why != above.Why || s.Next != above.Next {
-			t.note("why", s.Why)
-			t.note("next", s.Next)
-		} else if s.Why != "" {
-			t.note("why", "The same as above.")
-		}
-		if verbose {
-			t.note("see", events(s.Evidence))
-		}
-		above = s.SLOResult
-	}
-	p.table(t)
-	if slices.ContainsFunc(j.SLOs, bounded) {
-		p.flow(2, 4, boundNote)
-	}
-	p.blank()
-}
-
-// boundNote explains what the sample of a promise says that nothing broke.
-const boundNote = "rate <= x%: no fault broke this promise. How often one would is at most x%, with 95% confidence; more faults make that surer."
+// boundNote explains the column of what could still break.
+const boundNote = "could break: no fault of this run broke the promise. With 95% confidence at most this share of such faults would; more faults lower it."
 
 func sloTitle(j *verdict.Judgement) string {
 	if s := scale(j); s != "" {
-		return "SLOs, " + s + ": real seconds against scaled limits"
+		return "SLOs, " + s + ": times are scaled back to those of the file"
 	}
 	return "SLOs"
 }
@@ -267,8 +248,10 @@ func beyond(s verdict.SLOResult, ofRun []verdict.Missing) (why, next string) {
 type sloRow struct {
 	verdict.SLOResult
 	word                      string
-	ink                       ink
+	tone                      doc.Tone
 	promise, observed, sample string
+	glance                    string
+	inFile                    verdict.SLOResult // with times as the file has them
 }
 
 // rowsOf are the promises, violations first.
@@ -285,25 +268,31 @@ func rowsOf(j *verdict.Judgement) []sloRow {
 }
 
 func rowOf(s verdict.SLOResult, j *verdict.Judgement) sloRow {
-	word, ink := sloWord(s.Verdict)
+	word, tone := sloWord(s.Verdict)
 	s.Lock = cmp.Or(s.Lock, "alerts") // all else is of a lock
-	return sloRow{s, word, ink, promise(s, j.Run.TimeScale), observed(s), sample(s)}
+	r := sloRow{SLOResult: s, word: word, tone: tone, promise: promise(s), observed: observed(s), sample: sample(s), glance: glance(s), inFile: s}
+	if scale := j.Run.TimeScale; s.Unit == verdict.UnitSeconds && s.Declared != s.Limit && scale > 0 && scale != 1 {
+		r.inFile.Lo, r.inFile.Limit = s.Lo/scale, s.Declared
+		if s.Hi != nil {
+			hi := *s.Hi / scale
+			r.inFile.Hi = &hi
+		}
+		if s.N > 0 || s.Hi != nil {
+			real := " real x " + strconv.FormatFloat(1/scale, 'g', 4, 64) + ")"
+			r.observed = observed(r.inFile) + " (" + r.observed + real
+			r.glance = glance(r.inFile) + " (" + r.glance + real
+		}
+	}
+	return r
 }
 
 // explained is why a row is as it is, what to do next, and what shows it.
 func (s sloRow) explained() []item {
-	var list []item
-	for _, i := range []item{{"rests on", s.Rests}, {"why", s.Why}, {"next", s.Next}, {"see", events(s.Evidence)}} {
-		if i.Text != "" {
-			list = append(list, i)
-		}
-	}
-	return list
+	return slices.DeleteFunc([]item{{"based on", s.Rests}, {"why", s.Why}, {"next", s.Next}, {"see", doc.Events(s.Evidence)}}, func(i item) bool { return i.Text == "" })
 }
 
-// promise is the SLO in words, with the limit as the file has it: "takeover max <= 30s", "takeover max <= 30s (1.5s at 0.05)",
-// "duplicate terminal states 0".
-func promise(s verdict.SLOResult, scale float64) string {
+// promise is the SLO in words, with the limit as the file has it: "takeover max <= 30s", "duplicate terminal states 0".
+func promise(s verdict.SLOResult) string {
 	words, sign := verdict.MeasureWords(s.Measure), asks(s.Ask)
 	if s.Fault != "" {
 		words = s.Fault + " provokes " + words
@@ -314,10 +303,11 @@ func promise(s verdict.SLOResult, scale float64) string {
 	if s.Unit == verdict.UnitCount && s.Limit == 0 {
 		return words + " 0"
 	}
-	if s.Declared == s.Limit || s.Unit == verdict.UnitCount {
-		return words + " " + sign + " " + exact(s.Limit, s.Unit)
+	limit := s.Limit
+	if s.Unit == verdict.UnitSeconds {
+		limit = s.Declared
 	}
-	return fmt.Sprintf("%s %s %s (%s at %s)", words, sign, exact(s.Declared, s.Unit), exact(s.Limit, s.Unit), factor(scale))
+	return words + " " + sign + " " + exact(limit, s.Unit)
 }
 
 // asks is the sign between a figure and its limit.
@@ -333,33 +323,24 @@ func observed(s verdict.SLOResult) string {
 }
 
 // glance is the end of what was measured that the verdict hangs on, to three digits; both ends where both matter.
-func (s sloRow) glance() string {
+func glance(s verdict.SLOResult) string {
 	if s.Unit != verdict.UnitSeconds || s.Ask == verdict.Exactly || s.N == 0 && s.Hi == nil || s.Verdict == verdict.Inconclusive {
-		return s.observed
+		return observed(s)
 	}
 	limit, lo := figures.Nanoseconds(s.Limit), figures.Down(figures.Nanoseconds(s.Lo))
 	if (s.Ask == verdict.AtLeast) == (s.Verdict == verdict.Pass) { // the lower end is held against the limit
 		if (lo < limit) == (s.Lo < s.Limit) && (lo > limit) == (s.Lo > s.Limit) {
 			return figures.Exact(lo)
 		}
-		return s.observed
+		return observed(s)
 	}
 	if s.Hi == nil {
-		return s.observed
+		return observed(s)
 	}
 	if hi := figures.Up(figures.Nanoseconds(*s.Hi)); (hi > limit) == (*s.Hi > s.Limit) && (hi < limit) == (*s.Hi < s.Limit) {
 		return figures.Exact(hi)
 	}
-	return s.observed
-}
-
-// from is what the figure stands on, in short.
-func (s sloRow) from() string {
-	text := figures.Plural(s.N, cmp.Or(s.Of, "trial"))
-	if bounded(s.SLOResult) {
-		text += ", rate <= " + percent(*s.Bound)
-	}
-	return text
+	return observed(s)
 }
 
 // sample is what the figure stands on, and what it cannot exclude where nothing was seen.
@@ -367,7 +348,7 @@ func sample(s verdict.SLOResult) string {
 	if !bounded(s) {
 		return sampleSize(s)
 	}
-	return sampleSize(s) + ", rate " + riskText(s)
+	return sampleSize(s) + "; " + riskText(s)
 }
 
 // sampleSize is how much there is of it, and what a late machine may have made of the figure.
@@ -381,29 +362,8 @@ func sampleSize(s verdict.SLOResult) string {
 
 // riskText is the bound of a row that is bounded.
 func riskText(s verdict.SLOResult) string {
-	return fmt.Sprintf("<= %s (0 of %s)", percent(*s.Bound), figures.Plural(s.BoundN, "fault"))
+	return fmt.Sprintf("up to %s of such faults could still break it (0 of %s did)", percent(*s.Bound), figures.Plural(s.BoundN, "fault"))
 }
 
 // bounded reports whether a row says what it cannot exclude.
 func bounded(s verdict.SLOResult) bool { return s.Verdict == verdict.Pass && s.Bound != nil }
-
-// events names evidence by its numbers in the history.
-func events(numbers []int64) string {
-	if len(numbers) == 0 {
-		return ""
-	}
-	const most = 8
-	var names []string
-	for _, n := range slices.Sorted(slices.Values(numbers[:min(len(numbers), most)])) { // the most telling ones, in their order
-		names = append(names, strconv.FormatInt(n, 10))
-	}
-	text := "event"
-	if len(numbers) > 1 {
-		text += "s"
-	}
-	text += " " + strings.Join(names, ", ")
-	if more := len(numbers) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text + " of history.jsonl"
-}

@@ -3,99 +3,99 @@ package reports
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/stats"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
-// Tuning writes the policy that measured work asks for, how it comes about, and what it changes; or why there is none. written is the
-// file that the drill was written to, "" = none. Of o only Width and Color count.
-func Tuning(w io.Writer, t *forecast.Tuning, written string, o Options) error {
-	p := newPage(o)
-	p.measured(t)
+// Tuning is the policy that measured work asks for, how it comes about, and what it changes; or why there is none. written is the file
+// that the drill was written to, "" = none.
+func Tuning(t *forecast.Tuning, written string) *doc.Document {
+	d := &doc.Document{Word: doc.Word{Text: "RECOMMENDED", Tone: doc.Good}, Title: "the timings of a lock",
+		Tally: "by the rule ttl = p99 + jitter + guard, renew = ttl / 3, takeover = ttl + jitter + poll"}
 	if !t.Possible {
-		p.impossible(t)
-	} else {
-		p.possible(t, written)
+		d.Word, d.Title, d.Tally = doc.Word{Text: "NO SUCH POLICY", Tone: doc.Bad}, "", ""
+		broken := &doc.Table{Label: "The rules that it breaks", Columns: doc.Columns("rule", "what it comes to")}
+		for _, s := range t.Broken {
+			broken.Rows = append(broken.Rows, doc.Row{Cells: []doc.Cell{{Text: s.Rule}, {Text: s.Text}}, Notes: []doc.Item{doc.Of("means", s.Means)}})
+		}
+		d.Sections = []doc.Section{{ID: "broken", Title: "Why there is none", Blocks: []doc.Block{{Table: broken}}}}
 	}
-	return p.to(w, "tuning")
+	if len(t.Measured) > 0 {
+		d.Sections = append(d.Sections, doc.Section{ID: "measured", Title: "Measured, from " + t.Measured[0].Source, Blocks: []doc.Block{
+			{Table: measuredWork(t)}, {Text: "The truth lies within each range. The upper end of the p99 counts.", Quiet: true}}})
+	}
+	if t.Possible {
+		d.Sections = append(d.Sections, tuned(t, written)...)
+	}
+	return d
 }
 
-// measured is what the hold times were, by class.
-func (p *page) measured(t *forecast.Tuning) {
-	if len(t.Measured) == 0 {
-		return
-	}
-	p.title("MEASURED, from " + t.Measured[0].Source)
+// measuredWork is what the hold times were, by class.
+func measuredWork(t *forecast.Tuning) *doc.Table {
+	g := &doc.Table{Label: "Hold times by class", Columns: doc.Columns("class", "p50", "p95", "p99", "n")}
 	for _, m := range t.Measured {
-		name := cmp.Or(m.Class, "all")
-		text := fmt.Sprintf("p50 %s  p95 %s  p99 %s  n %s", bracket(m.P50), bracket(m.P95), bracket(m.P99), number(float64(m.N)))
+		row := doc.Row{Cells: []doc.Cell{{Text: cmp.Or(m.Class, "all")}, {Text: bracket(m.P50), Figure: true}, {Text: bracket(m.P95), Figure: true}, {Text: bracket(m.P99), Figure: true},
+			{Text: number(float64(m.N)), Figure: true}}}
+		note := func(format string, args ...any) {
+			row.Notes = append(row.Notes, doc.Of("note", fmt.Sprintf(format, args...)))
+		}
 		if m.Cut > 0 {
-			text += fmt.Sprintf("; %d cut off by the holder's death are not counted", m.Cut)
+			note("%d cut off by the holder's death are not counted", m.Cut)
 		}
 		if need := int64(stats.TrialsNeeded(0.99, 0)); m.N < need {
-			text += fmt.Sprintf("; fewer than %d cannot show a p99 at 95%% confidence", need)
+			note("fewer than %d cannot show a p99 at 95%% confidence", need)
 		}
 		if m.Class == t.Chosen && len(t.Measured) > 1 {
-			text += "; the longest p99: it decides"
+			note("the longest p99: it decides")
 		}
 		if m.TTL99 > 0 && len(t.Measured) > 1 {
-			text += fmt.Sprintf("; without renewals this class asks for ttl %s by its p99, %s by its p95", figures.Seconds(m.TTL99, &m.TTL99), figures.Seconds(m.TTL95, &m.TTL95))
+			note("without renewals this class asks for ttl %s by its p99, %s by its p95", figures.Seconds(m.TTL99, &m.TTL99), figures.Seconds(m.TTL95, &m.TTL95))
 		}
-		p.item(name, text)
+		g.Rows = append(g.Rows, row)
 	}
-	p.flow(2, 2, "The truth lies within each range. The upper end of the p99 counts.")
-	p.blank()
+	return g
 }
 
 // bracket is a range as measured, or as wide as its bucket.
 func bracket(r verdict.Range) string { return span(r.Lo, r.Hi, verdict.UnitSeconds) }
 
-func (p *page) impossible(t *forecast.Tuning) {
-	p.line(p.paint(red, "NO SUCH POLICY"))
-	for _, s := range t.Broken {
-		p.flow(2, 6, s.Rule+"  "+s.Text)
-		p.flow(6, 6, s.Means)
-	}
-}
-
-func (p *page) possible(t *forecast.Tuning, written string) {
-	p.title("RECOMMENDED, by the rule ttl = p99 + jitter + guard, renew = ttl / 3, takeover = ttl + jitter + poll")
+func tuned(t *forecast.Tuning, written string) []doc.Section {
+	var steps []doc.Item
 	for _, s := range t.Steps {
-		p.item(s.Field, s.Text)
+		steps = append(steps, doc.Of(s.Field, s.Text))
 	}
-	p.trade(t)
-	p.beforeAndAfter(t)
-	p.part("FOR AN EXPERIMENT FILE, below system")
-	for line := range strings.Lines(t.YAML) {
-		p.line("  " + strings.TrimRight(line, "\n"))
-	}
+	file := []doc.Block{{Code: t.YAML}}
 	if t.Policy.Loop == nil {
-		p.flow(2, 2, "and in its work: redeliver "+secs(t.Pickup))
+		file = append(file, doc.Block{Text: "and in its work: redeliver " + secs(t.Pickup)})
 	}
 	if written != "" {
-		p.flow(0, 2, "The rehearsed drill is in "+written+": lockdrill run "+written)
+		file = append(file, doc.Block{Text: "The rehearsed drill is in " + written + ": lockdrill run " + written})
+	}
+	return []doc.Section{
+		{ID: "policy", Title: "The policy", Blocks: []doc.Block{{Items: steps}}},
+		{ID: "trade", Title: fmt.Sprintf("The trade, with %s locks held at once", number(float64(t.Locks))), Blocks: []doc.Block{{Table: tradeTable(t)}}},
+		{ID: "rehearsal", Title: fmt.Sprintf("Rehearsal in virtual time, %s of each. It proves nothing about a live system", figures.Plural(t.Seeds, "seed")), Blocks: beforeAndAfter(t)},
+		{ID: "file", Title: "For an experiment file, below system", Blocks: file},
 	}
 }
 
-// trade is what a renewal interval buys and costs.
-func (p *page) trade(t *forecast.Tuning) {
-	p.part(fmt.Sprintf("THE TRADE, with %s locks held at once", number(float64(t.Locks))))
-	table := [][]string{{"TTL /", "RENEW EVERY", "MAY FAIL IN A ROW", "WRITES A SECOND", ""}}
+// tradeTable is what a renewal interval buys and costs.
+func tradeTable(t *forecast.Tuning) *doc.Table {
+	g := &doc.Table{Label: "Renewal intervals", Columns: []doc.Column{{Name: "ttl /", Right: true}, {Name: "renew every", Right: true}, {Name: "may fail in a row", Right: true}, {Name: "writes a second", Right: true}, {}}}
 	for _, r := range t.Trade {
-		mark := ""
+		mark := doc.Cell{}
 		if r.Recommends {
-			mark = "<- recommended"
+			mark = doc.Cell{Text: "<- recommended"}
 		}
-		table = append(table, []string{strconv.Itoa(r.Parts), roughly(r.RenewEvery), strconv.Itoa(r.Failures), perSecond(r.Writes), mark})
+		g.Row(doc.Cell{Text: strconv.Itoa(r.Parts)}, doc.Cell{Text: roughly(r.RenewEvery)}, doc.Cell{Text: strconv.Itoa(r.Failures)}, doc.Cell{Text: perSecond(r.Writes)}, mark)
 	}
-	p.aligned(table)
+	return g
 }
 
 // perSecond is a rate to three digits.
@@ -107,40 +107,41 @@ func perSecond(f float64) string {
 }
 
 // beforeAndAfter holds the policies' sums and rehearsals beside one another.
-func (p *page) beforeAndAfter(t *forecast.Tuning) {
-	p.blank()
-	p.line(p.paint(bold, "REHEARSAL") + fmt.Sprintf("  in virtual time, %s of each. It proves nothing about a live system", figures.Plural(t.Seeds, "seed")))
+func beforeAndAfter(t *forecast.Tuning) (blocks []doc.Block) {
 	policies := []*forecast.TunedPolicy{t.After}
 	if t.Before != nil {
 		policies = []*forecast.TunedPolicy{t.Before, t.After}
 	}
 	for _, q := range policies {
-		p.flow(2, 4, p.paint(bold, q.Name))
+		g := &doc.Table{Label: "Promises of " + q.Name, Columns: doc.Columns("promise", "breached in", "median", "longest")}
 		for _, b := range q.Breaches {
-			text := "breached in " + shareOfSeeds(b.Breach, t.Seeds)
+			breached := shareOfSeeds(b.Breach, t.Seeds)
 			if b.Seeds == 0 { // no data is no "never"
-				text = "not reached by any seed"
+				breached = "not reached by any seed"
 			}
+			median, longest := "-", "-"
 			if b.Median != nil {
-				text += fmt.Sprintf("; median %s, longest %s", roughly(*b.Median), roughly(*b.Max))
+				median, longest = roughly(*b.Median), roughly(*b.Max)
 			}
-			p.flow(4, 6, b.Promise+": "+text)
+			g.Row(doc.Cell{Text: b.Promise}, doc.Cell{Text: breached}, doc.Cell{Text: median, Figure: true}, doc.Cell{Text: longest, Figure: true})
 		}
-		if g := q.Sums.Seeds; g.Mean != nil {
-			p.flow(4, 6, fmt.Sprintf("takeovers: %s to %s, on average %s", roughly(*g.Min), roughly(*g.Max), roughly(*g.Mean)))
+		var sums []doc.Item
+		if s := q.Sums.Seeds; s.Mean != nil {
+			sums = append(sums, doc.Of("takeovers", fmt.Sprintf("%s to %s, on average %s", roughly(*s.Min), roughly(*s.Max), roughly(*s.Mean))))
 		}
-		text := fmt.Sprintf("sums: takeover %s to %s", secs(q.Sums.Takeover.Lo), secs(q.Sums.Takeover.Hi))
+		text := fmt.Sprintf("takeover %s to %s", secs(q.Sums.Takeover.Lo), secs(q.Sums.Takeover.Hi))
 		if f := q.Sums.Failures; f != nil {
 			text += "; " + failuresOf(f, &forecast.SeedSums{}) + "; " + perSecond(q.Writes) + " writes a second"
 		} else {
 			text += "; never renewed"
 		}
-		p.flow(4, 6, text)
+		blocks = append(blocks, doc.Block{Heading: q.Name, Table: g}, doc.Block{Items: append(sums, doc.Of("sums", text))})
 	}
 	if t.P50Assumed {
-		p.flow(2, 2, "You gave no median of the work (--p50). The rehearsals assume p99 / 3 = "+roughly(t.P50)+".")
+		blocks = append(blocks, doc.Block{Text: "You gave no median of the work (--p50). The rehearsals assume p99 / 3 = " + roughly(t.P50) + "."})
 	}
 	if t.Before == nil {
-		p.flow(2, 2, "Before: name the policy that you have now with --profile, or give a run of it with --from.")
+		blocks = append(blocks, doc.Block{Text: "Before: name the policy that you have now with --profile, or give a run of it with --from."})
 	}
+	return blocks
 }

@@ -9,11 +9,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
+
+	"github.com/spf13/cobra"
 )
 
 type compareFlags struct {
@@ -96,9 +97,10 @@ func (f *compareFlags) print(io streams, c *compare.Comparison) error {
 	case outputJSON:
 		return writeJSON(io.Out, c)
 	case outputMD:
-		return reports.ComparisonMarkdown(io.Out, c)
+		_, err := fmt.Fprint(io.Out, doc.Markdown(reports.Comparison(c), doc.Short))
+		return err
 	}
-	return reports.Comparison(io.Out, c, lookOf(io.Out))
+	return show(io.Out, reports.Comparison(c), doc.Full)
 }
 
 // besideBaseline compares the run in dir with earlier ones for a report.

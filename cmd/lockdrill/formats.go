@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // format is one form that a run can be reported in.
@@ -37,6 +38,15 @@ func formats() []format {
 		{"csv", "", "a row a takeover trial", file(reports.TakeoversCSV)},
 		{"slos-csv", "", "a row an SLO", file(reports.SLOsCSV)},
 	}
+}
+
+// show writes d as text for where it is read.
+func show(w io.Writer, d *doc.Document, l doc.Level) error {
+	look := lookOf(w)
+	if _, err := io.WriteString(w, doc.Text(d, l, doc.Look{Width: look.Width, Color: look.Color})); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
 }
 
 func formatNames() []string {

@@ -21,6 +21,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/internal/gameday"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
@@ -61,13 +62,14 @@ func judgeGameDay(io streams, dir string, format output) (int, error) {
 func printGameDay(io streams, g *gameday.Document, format output) error {
 	switch format {
 	case outputText:
-		return reports.GameDay(io.Out, g)
+		return show(io.Out, reports.GameDay(g), doc.Short)
 	case outputJSON:
 		return writeJSON(io.Out, g)
 	case outputMD:
-		return reports.GameDayText(io.Out, g)
+		_, err := fmt.Fprint(io.Out, doc.Markdown(reports.GameDay(g), doc.Full))
+		return err
 	case outputHTML:
-		return reports.GameDayPage(io.Out, g)
+		return reports.Write(io.Out, reports.GameDay(g))
 	}
 	return usagef("-f %s: a game day has the forms text, md, html and json", format)
 }
@@ -270,8 +272,11 @@ func writeGameDay(d *gameday.Day, dir string) (*gameday.Document, error) {
 	}
 	for name, write := range map[string]func(stdio.Writer) error{
 		gameday.JSONFile: func(w stdio.Writer) error { return writeJSON(w, g) },
-		gameday.PageFile: func(w stdio.Writer) error { return reports.GameDayPage(w, g) },
-		gameday.TextFile: func(w stdio.Writer) error { return reports.GameDayText(w, g) },
+		gameday.PageFile: func(w stdio.Writer) error { return reports.Write(w, reports.GameDay(g)) },
+		gameday.TextFile: func(w stdio.Writer) error {
+			_, err := stdio.WriteString(w, doc.Markdown(reports.GameDay(g), doc.Full))
+			return err
+		},
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {

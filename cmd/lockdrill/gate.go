@@ -15,13 +15,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/push"
-	"github.com/spf13/pflag"
-
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
+
+	"github.com/prometheus/client_golang/prometheus/push"
+	"github.com/spf13/pflag"
 )
 
 // gateFlags are where a command leaves its end for those who read files and not exit statuses.
@@ -181,7 +182,7 @@ func (g *gate) count(experiment string, m reports.Metrics) {
 		err := push.New(g.pushgateway, g.job).Grouping("experiment", experiment).Gatherer(m.Without("experiment")).
 			Client(&http.Client{Timeout: pushWithin}).AddContext(context.Background())
 		if err != nil {
-			g.say("--pushgateway", errors.New(reports.Clip(experiments.Redact(err.Error()), 300))) // cut first, a password would lose the @ that tells it
+			g.say("--pushgateway", errors.New(doc.Clip(experiments.Redact(err.Error()), 300))) // cut first, a password would lose the @ that tells it
 		}
 	}
 	if g.metrics == "" {

@@ -299,7 +299,7 @@ func TestAPlanShowsThePods(t *testing.T) {
 	if got.code != verdict.ExitPass {
 		t.Fatalf("%+v", got)
 	}
-	for _, want := range []string{"PODS", "web-a  uid uid-0  Running, ready  on node node-1", "web-b  uid uid-1", "permissions", "namespace locks", "its keys are not there yet"} {
+	for _, want := range []string{"Pods, as they stand now", "web-a  uid-0  Running, ready  node-1", "web-b  uid-1", "permissions", "namespace locks", "its keys are not there yet"} {
 		if !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("the plan does not say %q:\n%s", want, got.stdout)
 		}

@@ -10,15 +10,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/runs"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // labels are those of --label, one or more.
@@ -190,15 +191,15 @@ func writeArchive(ctx context.Context, io streams, dirs []string, of selection, 
 		if to, ok := io.Out.(*sink); ok {
 			base = filepath.Dir(to.path)
 		}
-		return reports.ArchivePage(io.Out, a, func(folder string) string {
+		return reports.Write(io.Out, reports.Archive(a, func(folder string) string {
 			path := filepath.Join(folder, fullReport())
 			if rel, err := filepath.Rel(absolute(base), absolute(path)); err == nil {
 				path = rel
 			}
 			return filepath.ToSlash(path)
-		})
+		}))
 	}
-	return reports.Archive(io.Out, a, lookOf(io.Out))
+	return show(io.Out, reports.Archive(a, nil), doc.Brief)
 }
 
 func absolute(path string) string {
@@ -269,7 +270,7 @@ func judgePool(io streams, args []string, of selection, format output) (int, err
 	if format == outputJSON {
 		err = writeJSON(io.Out, p)
 	} else {
-		err = reports.Pool(io.Out, p, lookOf(io.Out))
+		err = show(io.Out, reports.Pool(p), doc.Full)
 	}
 	return p.ExitCode, unlessUnread(err)
 }

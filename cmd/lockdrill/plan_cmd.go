@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -15,6 +13,9 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
+
+	"github.com/spf13/cobra"
 )
 
 // planDoc is the document of `plan -f json`.
@@ -64,7 +65,7 @@ func newPlanCmd(io streams) *cobra.Command {
 		}
 		if *format == outputJSON {
 			err = writeJSON(io.Out, planDoc{1, args[0], hash, plan})
-		} else if err = reports.Plan(io.Out, plan, lookOf(io.Out)); err == nil && *hashed {
+		} else if err = show(io.Out, reports.Plan(plan), doc.Full); err == nil && *hashed {
 			_, err = fmt.Fprintf(io.Out, "\nhash  %s\n", hash)
 		}
 		for i := range e.System.Locks {

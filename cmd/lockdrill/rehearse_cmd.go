@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -24,6 +22,9 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
+
+	"github.com/spf13/cobra"
 )
 
 type rehearseFlags struct {
@@ -149,19 +150,19 @@ func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Exp
 	if err != nil {
 		return err
 	}
-	doc := all.Document()
-	doc.FailAbove = f.failAbove
+	made := all.Document()
+	made.FailAbove = f.failAbove
 	if *f.output == outputJSON {
-		err = writeJSON(io.Out, doc)
+		err = writeJSON(io.Out, made)
 	} else {
-		err = reports.Rehearsal(io.Out, doc, "lockdrill rehearse "+name+" --replay", lookOf(io.Out))
+		err = show(io.Out, reports.Rehearsal(made, "lockdrill rehearse "+name+" --replay"), doc.Full)
 	}
 	switch {
 	case err != nil:
 		return err
-	case doc.Breach > f.failAbove:
+	case made.Breach > f.failAbove:
 		return status(verdict.ExitSLOFailed)
-	case !doc.Provoked(), !doc.Measured():
+	case !made.Provoked(), !made.Measured():
 		return status(verdict.ExitInconclusive)
 	}
 	return nil

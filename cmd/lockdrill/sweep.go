@@ -20,6 +20,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/sweep"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // sweepFlag is the flag by which run and rehearse sweep.
@@ -179,9 +180,9 @@ func (f *sweeping) print(io streams, s *sweep.Document) error {
 	case outputJSON:
 		err = writeJSON(io.Out, s)
 	case outputHTML:
-		err = reports.SweepPage(io.Out, s, value)
+		err = reports.Write(io.Out, reports.Sweep(s, value))
 	default:
-		err = reports.Sweep(io.Out, s, value, lookOf(io.Out))
+		err = show(io.Out, reports.Sweep(s, value), doc.Full)
 	}
 	switch err = unlessUnread(err); {
 	case err != nil:

@@ -10,13 +10,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
+
+	"github.com/spf13/cobra"
 )
 
 // tuneFlags are what the user has measured, and wants.
@@ -271,25 +272,25 @@ func (f *tuneFlags) rehearse(ctx context.Context, io streams, doc *forecast.Tuni
 }
 
 // conclude prints the document, writes the drill, and gives the exit status.
-func (f *tuneFlags) conclude(io streams, doc *forecast.Tuning) error {
-	if f.write != "" && doc.Possible {
-		if err := writeNew(f.write, []byte(doc.Drill)); err != nil {
+func (f *tuneFlags) conclude(io streams, t *forecast.Tuning) error {
+	if f.write != "" && t.Possible {
+		if err := writeNew(f.write, []byte(t.Drill)); err != nil {
 			return err
 		}
 	}
 	var err error
 	if *f.output == outputJSON {
-		err = writeJSON(io.Out, doc)
+		err = writeJSON(io.Out, t)
 	} else {
-		err = reports.Tuning(io.Out, doc, f.write, lookOf(io.Out))
+		err = show(io.Out, reports.Tuning(t, f.write), doc.Full)
 	}
 	switch {
 	case err != nil:
 		return err
-	case !doc.Possible:
+	case !t.Possible:
 		return status(verdict.ExitImpossible)
 	}
-	for _, b := range doc.After.Breaches {
+	for _, b := range t.After.Breaches {
 		switch {
 		case b.Breach > 0:
 			return status(verdict.ExitSLOFailed)

@@ -96,7 +96,7 @@ func words() []word {
 		{"expect", term, "what each confirmed fault must provoke for the drill to mean anything; if it does not, the run is inconclusive"},
 		{"inconclusive", term, "nothing wrong was seen, and the question was not reached; never a pass"},
 
-		{"rate", term, "rate <= x%: none of n faults broke the promise, so with 95% confidence at most x% of such faults do: 1 - 0.05^(1/n). More faults lower it"},
+		{"could break", term, "up to x%: none of n faults broke the promise, so with 95% confidence at most x% of such faults do: 1 - 0.05^(1/n). More faults lower it"},
 		{"possible", term, "the band of takeovers that TTL, renewal, pickup and timeouts allow (L3); a limit inside it can be met by luck alone"},
 		{"predicted", term, "the least and the greatest takeover in the rehearsals that a live run begins with; one outside of it is a finding"},
 		{"margin", term, "what the worst observed value leaves to the limit, and its share of the limit"},

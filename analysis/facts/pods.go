@@ -87,7 +87,10 @@ func (ix *Facts) UnseenEnd(lock string) string {
 	for _, s := range ix.Shots {
 		for _, v := range s.killed() {
 			_, seen := ix.Deaths[v]
-			if holds := s.Victim != "" || slices.ContainsFunc(s.MayHit(ix), func(e *Epoch) bool { return e.Replica == v && e.Lock == lock }); s.death() != nil && !seen && s.Locks[lock] && holds {
+			if seen || s.death() == nil || !s.Locks[lock] {
+				continue
+			}
+			if s.Victim != "" || slices.ContainsFunc(s.MayHit(ix), func(e *Epoch) bool { return e.Replica == v && e.Lock == lock }) {
 				return v
 			}
 		}

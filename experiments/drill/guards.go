@@ -158,6 +158,9 @@ func storeGuard(e *experiments.Experiment) Guard {
 	g := Guard{Name: "store", Says: "the run starts its own"}
 	if !hasStore(e) {
 		g.Says = "none: the locks are Lease objects"
+		if len(e.System.Locks) == 0 {
+			g.Says = "none: there is no lock"
+		}
 		return g
 	}
 	if !e.InRedis() {

@@ -105,6 +105,10 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 		root.AddCommand(cmd)
 	}
 	root.AddCommand(newExitCodesTopic())
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		width, _ := terminal(cmd.OutOrStdout())
+		fmt.Fprint(cmd.OutOrStdout(), helpOf(cmd, max(40, min(width, mostColumns))))
+	})
 	root.SetHelpCommand(newHelpCmd())
 	root.SetHelpCommandGroupID("More:")
 	root.SetCompletionCommandGroupID("More:")

@@ -86,6 +86,9 @@ func (f *selftestFlags) cases() ([]selftest.Case, error) {
 	if !(f.scale > 0 && f.scale <= 1) {
 		return nil, usagef("--time-scale %g: want more than 0, at most 1", f.scale)
 	}
+	if f.scale != selftestScale && !f.live {
+		return nil, usagef("--time-scale goes with --live: a rehearsal takes seconds at the durations of its file")
+	}
 	if f.live && f.rehearse {
 		return nil, usagef("--live and --rehearse: want one of them")
 	}

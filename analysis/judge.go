@@ -419,14 +419,6 @@ func (r *Judger) bands(warmup time.Duration) []verdict.Band {
 	return slices.Clone(r.all[warmup])
 }
 
-// lintsWith are the lints whose advice leaves room for a warm-up, as the advice of the rows does.
-func (r *Judger) lintsWith(warmup time.Duration) []forecast.Lint {
-	if r.lints[warmup] == nil {
-		r.lints[warmup] = forecast.Lints(r.file, time.Duration(forecast.Unscaled(int64(warmup), cmp.Or(r.exp.Scaled, 1))))
-	}
-	return r.lints[warmup]
-}
-
 // impossible holds the takeovers of loops after kills against what the sum allows at most. Longer than that and than the machine was late is a
 // finding: nothing in the lock's timings explains it. Jobs are left out: an offer to a replica that still works on the job, or has died,
 // is lost, and no sum knows how often.

@@ -238,5 +238,5 @@ func belatedAny(values []facts.Value, limit int64) (missing []verdict.Missing) {
 
 // lateMachine is what a figure lacks where it is the machine that keeps it from an answer: then nothing is said against the lock, nor for it.
 func lateMachine(v facts.Dur, late, limit int64) []verdict.Missing {
-	return []verdict.Missing{verdict.Lacking(verdict.MissingLateMachine, v, figures.Ceil(late), figures.Exact(limit))}
+	return []verdict.Missing{verdict.Lacking(verdict.MissingLateMachine, v, figures.Exact(figures.Up(late)), figures.Exact(limit))}
 }

@@ -43,7 +43,7 @@ func newExplainCmd(io streams) *cobra.Command {
 		Short: "Explain a word, a code, a field, a profile or a sum",
 		Long: "explain WORD says what a word of lockdrill means: a measure, a lint, a policy's value.\n" +
 			"explain CODE says what a code of verdict.json or an exit status means, and explain ROW what a row measures (lock_debt.max).\n" +
-			"explain FIELD says what a field of an experiment file takes and is for, by its name or its path (system.locks[].poll).\n" +
+			"explain FIELD says what a field of an experiment file takes and is for, by its name or its path (system.locks[].poll).\n\n" +
 			"Words: " + strings.Join(wordNames(), ", "),
 		Example: "  lockdrill explain takeover\n  lockdrill explain L1\n  lockdrill explain redis.mode",
 		Args:    cobra.ArbitraryArgs,

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,12 +37,15 @@ type gateFlags struct {
 	upload      uploadFlags
 }
 
+// defaultJob is the job label of pushed metrics where none is given.
+const defaultJob = "lockdrill"
+
 func (g *gateFlags) flags(flags *pflag.FlagSet) {
 	g.result.flag(flags)
 	flags.StringVar(&g.junit, "junit", "", "JUnit file of all drills of the command, written in every end, also refused and error")
 	flags.StringVar(&g.metrics, "metrics-file", "", "metrics for a textfile collector (name it *.prom); the last pass in it outlives a failed run")
 	flags.StringVar(&g.pushgateway, "pushgateway", "", "URL of a Pushgateway that gets the metrics")
-	flags.StringVar(&g.job, "job", "lockdrill", "job label at the Pushgateway")
+	flags.StringVar(&g.job, "job", defaultJob, "job label at the Pushgateway")
 	flags.StringVar(&g.summary, "summary-configmap", "", "ConfigMap in the namespace of the pods that gets verdict, times and closing summary of the drill")
 	g.upload.flags(flags)
 }
@@ -71,8 +75,8 @@ func openGate(stderr io.Writer, f gateFlags) (*gate, error) {
 	if err := g.upload.check(); err != nil {
 		return nil, err
 	}
-	if f.job == "" {
-		return nil, usagef("--job is empty: the Pushgateway needs a name")
+	if err := f.pushes(); err != nil {
+		return nil, err
 	}
 	if g.junit != "" {
 		var killed reports.Suites
@@ -92,6 +96,20 @@ func openGate(stderr io.Writer, f gateFlags) (*gate, error) {
 		}
 	}
 	return g, nil
+}
+
+// pushes refuses a Pushgateway that cannot be one before hours are spent, and a job without a Pushgateway that gets it.
+func (f *gateFlags) pushes() error {
+	u, err := url.Parse(f.pushgateway)
+	switch {
+	case f.job == "":
+		return usagef("--job is empty: the Pushgateway needs a name")
+	case f.pushgateway == "" && f.job != defaultJob:
+		return usagef("--job goes with --pushgateway: it is the label of the metrics there")
+	case f.pushgateway != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https"):
+		return usagef("--pushgateway %s: want the URL of a Pushgateway, such as http://pushgateway:9091", doc.Clip(experiments.Redact(f.pushgateway), 300))
+	}
+	return nil
 }
 
 // apart refuses one file for two things: a gate would read the other's.

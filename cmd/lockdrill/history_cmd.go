@@ -76,7 +76,7 @@ func newHistoryCmd(io streams) *cobra.Command {
 			"With --pool the runs are judged together: percentiles of takeover and tick gap over all of them. A p95 needs some 72 kills that\n" +
 			"keep it; one night rarely gives so many. A row passes only if it was settled before the runs which of them belong together: by\n" +
 			"their label, or by a start that --start wrote down. DIR may then be the folder of a run as well. Exit status: that of the verdict.",
-		Example: "  lockdrill run first-drill --label release=1.4\n  lockdrill history runs\n  lockdrill history runs -f html -o history.html\n  lockdrill history --pool --label release=1.4",
+		Example: "  lockdrill run p95-until-answered --label release=1.4\n  lockdrill history runs\n  lockdrill history runs -f html -o history.html\n  lockdrill history --pool --label release=1.4",
 	}
 	format := formFlags(cmd, io, outputHTML)
 	of.flags(cmd.Flags())

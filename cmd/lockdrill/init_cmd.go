@@ -66,7 +66,7 @@ func newInitCmd(io streams) *cobra.Command {
 		Long: "init writes an experiment with comments, and beside it the schema that editors read. You say what you know by flags. On a\n" +
 			"terminal it asks for what is missing, and it marks what it had to assume with CHECK. With --from it starts from a shipped\n" +
 			"scenario, under the name of the file. FILE is NAME.lockdrill.yaml by default. lockdrill watch --draft FILE writes such a file from a running service.",
-		Example: `  lockdrill init --redis redis://127.0.0.1:6379 --lock leader=sched:leader --ttl 60s --renew-every 20s --match 'scheduler\.py'
+		Example: `  lockdrill init --redis redis://127.0.0.1:6379 --lock sched:leader --ttl 60s --match 'sched\.py'
   lockdrill init --from first-drill mine.lockdrill.yaml`,
 		Args: cobra.MaximumNArgs(1),
 	}

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -73,7 +75,7 @@ func newRehearseCmd(io streams) *cobra.Command {
 	f.output = formFlags(cmd, io, outputHTML)
 	values := setFlag(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := f.check(); err != nil {
+		if err := f.check(cmd.Flags()); err != nil {
 			return err
 		}
 		if f.sweep != "" {
@@ -105,8 +107,10 @@ func newRehearseCmd(io streams) *cobra.Command {
 	return cmd
 }
 
-func (f *rehearseFlags) check() error {
+func (f *rehearseFlags) check(flags *pflag.FlagSet) error {
 	switch {
+	case f.replay != 0 && (flags.Changed("seeds") || flags.Changed("fail-above")):
+		return usagef("--replay rehearses one seed: --seeds and --fail-above do not go with it")
 	case f.seeds < 1 || f.seeds > mostSeeds:
 		return usagef("--seeds %d: want 1 to %d", f.seeds, mostSeeds)
 	case !(f.failAbove >= 0 && f.failAbove <= 1):
@@ -116,7 +120,7 @@ func (f *rehearseFlags) check() error {
 	case f.sweep != "" && f.replay != 0:
 		return usagef("--sweep rehearses many drills, and --replay one: give one of the two")
 	case *f.output == outputHTML && f.sweep == "":
-		return usagef("-f html is the page of a sweep: it goes with --sweep; the page of one rehearsal is made by --replay SEED")
+		return usagef("-f html is the page of a sweep: it goes with --sweep; --replay SEED writes the page of one rehearsal into its folder")
 	case f.out != "" && f.replay == 0:
 		return usagef("--out is the folder of a seed's history: it goes with --replay SEED")
 	}

@@ -105,11 +105,21 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 		root.AddCommand(cmd)
 	}
 	root.AddCommand(newExitCodesTopic())
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		width, _ := terminal(cmd.OutOrStdout())
+		fmt.Fprint(cmd.OutOrStdout(), helpOf(cmd, max(40, min(width, mostColumns))))
+	})
 	root.SetHelpCommand(newHelpCmd())
 	root.SetHelpCommandGroupID("More:")
 	root.SetCompletionCommandGroupID("More:")
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.Args = cobra.ArbitraryArgs
+		completion.RunE = func(cmd *cobra.Command, args []string) error {
+			return usagef("lockdrill completion: which shell? There are %s", strings.Join(commandNames(cmd), ", "))
+		}
+	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagProblem(cmd, args, err) })
 	markUsage(root)
 	return root
@@ -125,6 +135,9 @@ func markUsage(cmd *cobra.Command) {
 			}
 			if strings.Contains(err.Error(), "arg(s)") { // cobra's words for a wrong number of them
 				return usagef("%s: %s given, usage: %s; see %s --help", c.CommandPath(), argumentCount(len(args)), c.UseLine(), c.CommandPath())
+			}
+			if strings.HasPrefix(err.Error(), "unknown command") { // cobra's word for an argument where none is taken
+				return usagef("%s: takes no argument, and %q is one; see %s --help", c.CommandPath(), args[0], c.CommandPath())
 			}
 			return usagef("%s: %w; see %s --help", c.CommandPath(), err, c.CommandPath())
 		}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/selftest"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 type selftestFlags struct {
@@ -86,6 +86,9 @@ func (f *selftestFlags) cases() ([]selftest.Case, error) {
 	if !(f.scale > 0 && f.scale <= 1) {
 		return nil, usagef("--time-scale %g: want more than 0, at most 1", f.scale)
 	}
+	if f.scale != selftestScale && !f.live {
+		return nil, usagef("--time-scale goes with --live: a rehearsal takes seconds at the durations of its file")
+	}
 	if f.live && f.rehearse {
 		return nil, usagef("--live and --rehearse: want one of them")
 	}
@@ -138,7 +141,7 @@ func (f *selftestFlags) run(ctx context.Context, io streams, cases []selftest.Ca
 	if *f.output == outputJSON {
 		err = writeJSON(io.Out, selftestDoc{SchemaVersion: 1, Mode: mode, Verdict: verdict.ExitName(code), Cases: results})
 	} else {
-		err = writeSelftest(io.Out, results)
+		err = show(io.Out, selftestReport(mode, code, results), doc.Full)
 	}
 	if err != nil {
 		return err
@@ -146,10 +149,9 @@ func (f *selftestFlags) run(ctx context.Context, io streams, cases []selftest.Ca
 	return status(code)
 }
 
-// writeSelftest writes the table, and how many of its rows are as they must be.
-func writeSelftest(out io.Writer, results []selftest.Result) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\tLOCK\tFAULT\tMEASURE\tEXPECTED\tSEEN\tEVIDENCE")
+// selftestReport is the table, and how many of its rows are as they must be.
+func selftestReport(mode string, code int, results []selftest.Result) *doc.Document {
+	table := &doc.Table{Label: "the cases", Columns: doc.Columns("", "lock", "fault", "measure", "seen")}
 	right := 0
 	for _, r := range results {
 		if r.Outcome == selftest.Right {
@@ -159,13 +161,20 @@ func writeSelftest(out io.Writer, results []selftest.Result) error {
 		if r.Control {
 			lock, measure = "("+r.Animal+")", "all"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Outcome, lock, r.Fault, measure, r.Expected, r.Seen, r.Evidence)
+		row := doc.Row{Cells: []doc.Cell{{Text: string(r.Outcome)}, {Text: lock, Code: true}, {Text: r.Fault}, {Text: measure}, {Text: r.Seen}}}
+		if r.Expected != "" {
+			row.Notes = append(row.Notes, doc.Of("want", r.Expected))
+		}
+		if r.Evidence != "" {
+			row.Notes = append(row.Notes, doc.Of("why", r.Evidence))
+		}
+		table.Rows = append(table.Rows, row)
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	return &doc.Document{
+		Word: doc.Word{Text: strings.ToUpper(verdict.ExitName(code)), Before: "SELFTEST"}, Title: mode,
+		Tally:    fmt.Sprintf("%d of %s as expected", right, figures.Plural(len(results), "case")),
+		Sections: []doc.Section{{Bare: true, Blocks: []doc.Block{{Table: table}}}},
 	}
-	_, err := fmt.Fprintf(out, "\n%d of %s as expected.\n", right, figures.Plural(len(results), "case"))
-	return err
 }
 
 // liveSelftest plays cases with real processes. A run's folder stays where its case did not end as it must.

@@ -14,8 +14,13 @@ import (
 func TestSelftestShowsHowAnAnimalWasFoundOut(t *testing.T) {
 	t.Parallel()
 	got := try(t, "selftest", "--only", "late-timers")
-	if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "fence_lag  red       red, 3 of 3 times") {
+	if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "fence_lag  red, 3 of 3 times\n      want  red\n") {
 		t.Errorf("status %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	for line := range strings.Lines(got.stdout) {
+		if len(line) > 101 {
+			t.Errorf("%d columns: %s", len(line)-1, line)
+		}
 	}
 }
 

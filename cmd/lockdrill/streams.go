@@ -98,17 +98,24 @@ func (v formValue) String() string {
 	return string(*v.output)
 }
 
-func (v formValue) Type() string {
-	var names []string
+func (v formValue) names() (names []string) {
 	for _, o := range v.among {
 		names = append(names, string(o))
 	}
-	return strings.Join(names, "|")
+	return names
+}
+
+// Type is what help shows: the forms, or FORM where they are so many that the command lists them itself.
+func (v formValue) Type() string {
+	if len(v.among) > 4 {
+		return "FORM"
+	}
+	return strings.Join(v.names(), "|")
 }
 
 func (v formValue) Set(s string) error {
 	if !slices.Contains(v.among, output(s)) {
-		return fmt.Errorf("must be %s", strings.ReplaceAll(v.Type(), "|", ", "))
+		return fmt.Errorf("must be %s", strings.Join(v.names(), ", "))
 	}
 	*v.output = output(s)
 	return nil
@@ -125,7 +132,7 @@ func formFlags(cmd *cobra.Command, to streams, more ...output) *output {
 	o := outputText
 	v := formValue{&o, append([]output{outputText, outputJSON}, more...)}
 	cmd.Flags().VarP(v, "format", "f", "form of the result")
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(strings.Split(v.Type(), "|"), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(v.names(), cobra.ShellCompDirectiveNoFileComp))
 	fileFlag(cmd, to)
 	return &o
 }

@@ -50,7 +50,7 @@ func newWatchCmd(io streams) *cobra.Command {
 			"Ctrl-C, it says what a crash of each holder would cost, and drafts an experiment. It takes a key for a lock if the key has an\n" +
 			"expiry and holds a text, or a hash in the form of Redisson.\n\n" +
 			"Exit status 11: no lock was seen, or --draft was given and nothing could be drafted.",
-		Example: "  lockdrill watch --redis redis://127.0.0.1:6379 --keys 'sched:*' --for 2m --draft sched.lockdrill.yaml\n" +
+		Example: "  lockdrill watch --redis redis://127.0.0.1:6379 --keys 'sched:*' --draft sched.lockdrill.yaml\n" +
 			"  lockdrill watch --namespace shop --lease billing-leader",
 		Args: cobra.NoArgs,
 	}

@@ -32,7 +32,7 @@ func Parse(dial, text string) (Range, error) {
 	r := Range{Dial: dial}
 	from, to, ok := strings.Cut(text, "..")
 	if !ok {
-		return r, fmt.Errorf("--%s %s: want FROM..TO, such as %s", dial, text, examples[dial])
+		return r, fmt.Errorf("%s=%s: want FROM..TO, such as %s", dial, text, examples[dial])
 	}
 	for _, side := range []struct {
 		text string
@@ -40,12 +40,12 @@ func Parse(dial, text string) (Range, error) {
 	}{{from, &r.From}, {to, &r.To}} {
 		v, err := valueOf(dial, side.text)
 		if err != nil {
-			return r, fmt.Errorf("--%s %s: %w", dial, text, err)
+			return r, fmt.Errorf("%s=%s: %w", dial, text, err)
 		}
 		*side.into = v
 	}
 	if r.From >= r.To {
-		return r, fmt.Errorf("--%s %s: the second value must be above the first", dial, text)
+		return r, fmt.Errorf("%s=%s: the second value must be above the first", dial, text)
 	}
 	return r, nil
 }

@@ -192,7 +192,8 @@ func (q *question) target(s *signals.Target) (r signals.Reading, counts bool) {
 	}
 	// What it counted after its last scrape died with it. Where the history has the same events, they bound it.
 	if q.raisers == nil {
-		if why := s.Lost(); why != "" {
+		_, blind := q.blindAt(s) // of a level the row says that for itself
+		if why := s.Lost(); why != "" && !(q.form == "max" && blind) {
 			q.missing = append(q.missing, verdict.Lacking(verdict.MissingLastScrape, s.Name, why))
 		}
 		r.Hi = math.Inf(1)

@@ -40,6 +40,8 @@ func Rights(ctx context.Context, r experiments.Redis, locks []string, asked bool
 	own := "lockdrill:" + time.Now().UTC().Format("20060102T150405.000Z") + ":rights" // as keys of runs are called; it is not there
 	all := []attempt{
 		{"info", "", []any{"info", "server"}},
+		{"ping", "", []any{"ping"}},
+		{"time", "", []any{"time"}},
 		{"scan", "", []any{"scan", 0, "match", own, "count", 1}},
 		{"del", own, []any{"del", own}},
 		{"unlink", own, []any{"unlink", own}},
@@ -94,7 +96,7 @@ func Rights(ctx context.Context, r experiments.Redis, locks []string, asked bool
 
 // reads reports a command that can be sent as it is.
 func (a *attempt) reads() bool {
-	return slices.Contains([]string{"get", "pttl", "eval_ro", "info"}, a.command)
+	return slices.Contains([]string{"get", "pttl", "eval_ro", "info", "ping", "time"}, a.command)
 }
 
 // noCertificate is said of a server that asks who connects.

@@ -21,9 +21,11 @@ func TestRightsAreKnownBeforeTheFirstWrite(t *testing.T) {
 	r := experiments.Redis{Mode: experiments.RedisExternal, URL: "redis://" + addr + "/0", UsernameEnv: "RIGHTS_USER", PasswordEnv: "RIGHTS_PASSWORD"}
 	for _, c := range []struct{ rules, want string }{
 		{"~f:* ~lockdrill:* +@all", ""},
-		{"~f:* ~lockdrill:* -@all +info +scan +del +unlink +exists +eval +eval_ro +get +set +pttl", ""},
+		{"~f:* ~lockdrill:* -@all +info +ping +time +scan +del +unlink +exists +eval +eval_ro +get +set +pttl", ""},
 		{"%R~f:* ~lockdrill:* +@all", ""},
 		{"~f:* ~lockdrill:* +@all -info", "may not use INFO, which the run needs: let the user have +info (ACL SETUSER)"},
+		{"~f:* ~lockdrill:* +@all -ping", "+ping (ACL"},
+		{"~f:* ~lockdrill:* +@all -time", "+time (ACL"},
 		{"~f:* ~lockdrill:* +@all -scan", "+scan (ACL"},
 		{"~f:* ~lockdrill:* +@all -unlink", "+unlink ~lockdrill:* (ACL"},
 		{"~f:* ~lockdrill:* +@all -del", "+del ~lockdrill:* (ACL"},

@@ -146,31 +146,6 @@ func (r *Judger) judging(ix *facts.Facts) *judging {
 // scale is the time scale that the experiment was run at.
 func (j *judging) scale() float64 { return cmp.Or(j.ix.Exp.Scaled, 1) }
 
-// lockNames lists the locks that were declared, then those that only the history knows.
-func (j *judging) lockNames() []string {
-	if j.ix.Only != nil {
-		return []string{j.ix.Only.Lock}
-	}
-	var names []string
-	seen := map[string]bool{}
-	add := func(name string) {
-		if name != "" && !seen[name] {
-			seen[name] = true
-			names = append(names, name)
-		}
-	}
-	for i := range j.ix.Exp.System.Locks {
-		add(j.ix.Exp.System.Locks[i].Name)
-	}
-	for i := range j.ix.Exp.System.Effects {
-		add(j.ix.Exp.System.Effects[i].Under())
-	}
-	for _, k := range j.ix.KeyOrder {
-		add(k.Lock)
-	}
-	return names
-}
-
 func (j *judging) run() verdict.RunInfo {
 	last := j.ix.Last
 	r := verdict.RunInfo{

@@ -2,7 +2,9 @@ package analysis
 
 import (
 	"testing"
+	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 )
@@ -24,6 +26,9 @@ slos:
 
 // Jobs under no lock are told apart by their operations, and are late by what the file says.
 func TestEffectsAloneAreJudged(t *testing.T) {
+	if e, err := experiments.Parse("mailer.yaml", []byte(mailer)); err != nil || forecast.Horizon(e, "jobs") != 10*time.Second || forecast.Horizon(e, "") != 10*time.Second {
+		t.Fatalf("a run does not wait until a job is late: %v", err)
+	}
 	none := func() *experiments.CountLimit { return &experiments.CountLimit{Bound: *experiments.AtMost(0)} }
 	twice, again, open := experiments.SLO{DuplicateTerminalStates: none()}, experiments.SLO{ReExecuted: none()}, experiments.SLO{Stranded: none()}
 	ended := []said{{job: "1", state: "RUN", op: "a"}, {job: "1", state: "DONE", op: "b"}}

@@ -41,6 +41,31 @@ func (j *judging) unknown() []verdict.Unknown {
 	return all
 }
 
+// lockNames lists the locks that were declared, the effects without one, then those that only the history knows.
+func (j *judging) lockNames() []string {
+	if j.ix.Only != nil {
+		return []string{j.ix.Only.Lock}
+	}
+	var names []string
+	seen := map[string]bool{}
+	add := func(name string) {
+		if name != "" && !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	for i := range j.ix.Exp.System.Locks {
+		add(j.ix.Exp.System.Locks[i].Name)
+	}
+	for i := range j.ix.Exp.System.Effects {
+		add(j.ix.Exp.System.Effects[i].Under())
+	}
+	for _, k := range j.ix.KeyOrder {
+		add(k.Lock)
+	}
+	return names
+}
+
 // unwitnessed is why there may have been more of what l is about than was seen.
 func (j *judging) unwitnessed(l *experiments.Limit) []verdict.Missing {
 	m := j.measureOf(l)

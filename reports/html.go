@@ -24,6 +24,9 @@ func writePage(w io.Writer, r Run, mostEvents int) error {
 	return Write(w, d)
 }
 
+// Page is what HTML writes, for a server that gives it among other pages.
+func Page(r Run) (*doc.Document, error) { return pageOf(r, mostEvents) }
+
 // Write writes d as a page.
 func Write(w io.Writer, d *doc.Document) error {
 	text, err := doc.HTML(d)

@@ -48,7 +48,7 @@ var (
 
 // Marks of takeovers.
 var (
-	residual    = swatch("takeover: residual, until the lease ends", "residual")
+	residual    = swatch("takeover: left of the lease", "residual")
 	pickup      = swatch("pickup, until the next grant", "pickup", "#weave")
 	warmup      = swatch("warm-up, until the first effect", "warmup", "#comb")
 	undivided   = swatch("recovery, hand-over or theft", "whole")

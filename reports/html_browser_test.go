@@ -67,6 +67,9 @@ func looksWell(t *testing.T, b *browser.Browser) {
 		browser.Eval[int](t, p, `document.querySelectorAll("details").forEach(d => d.open = true), 0`)
 		for _, v := range views() {
 			p.Show(t, v)
+			for _, cut := range browser.Eval[[]string](t, p, `[...document.querySelectorAll(".ld-legend li")].filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.textContent)`) {
+				t.Errorf("%s at %s: the legend is cut at %q", name, v, cut)
+			}
 			for _, fault := range browser.Eval[[]string](t, p, fmt.Sprintf("(%s)(%d)", measure, v.Width)) {
 				t.Errorf("%s at %s: %s", name, v, fault)
 			}

@@ -19,7 +19,7 @@ func joined(ds []*facts.Distribution, measure, class string) *facts.Distribution
 		if d.Measure == measure && (class == "" || d.Class == class) {
 			all.Values = append(all.Values, d.Values...)
 			all.Ns = append(all.Ns, d.Ns...)
-			all.Cut += d.Cut
+			all.Cut, all.Least = all.Cut+d.Cut, max(all.Least, d.Least)
 		}
 	}
 	return all
@@ -80,6 +80,9 @@ func least(values []facts.Value) *facts.Value {
 func spread(j *judging, l *experiments.Limit) figure {
 	d := joined(j.at[l.Lock].spread, l.Measure, l.Class)
 	f := figure{Value: quantile(d.Values, 0), each: d.Values, least: least(d.Values), n: len(d.Values), evidence: d.Evidence()}
+	if d.Least > f.Lo { // the longest took that at least, although nobody saw both of its ends
+		f.Lo, f.Hi = d.Least, max(d.Least, f.Hi)
+	}
 	if f.n == 0 {
 		whose := "lock " + l.Lock
 		if l.Class != "" {
@@ -100,6 +103,6 @@ func facingSpread(j *judging, l *experiments.Limit, f *figure) {
 		f.saw = fmt.Sprintf("%s of %s took more than %s; the longest took %s", figures.Count(over(f.each, l.At).Hi), figures.Plural(f.n, f.of), figures.Exact(l.At), figures.Ceil(f.Hi))
 	}
 	if cut := joined(j.at[l.Lock].spread, l.Measure, l.Class).Cut; cut > 0 {
-		f.saw = strings.TrimPrefix(fmt.Sprintf("%s; %s not counted, because the holder died", f.saw, figures.Plural(cut, f.of)), "; ")
+		f.saw = strings.TrimPrefix(fmt.Sprintf("%s; %s not counted, because the holder died or an end was not seen", f.saw, figures.Plural(cut, f.of)), "; ")
 	}
 }

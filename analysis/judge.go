@@ -162,6 +162,9 @@ func (j *judging) lockNames() []string {
 	for i := range j.ix.Exp.System.Locks {
 		add(j.ix.Exp.System.Locks[i].Name)
 	}
+	for i := range j.ix.Exp.System.Effects {
+		add(j.ix.Exp.System.Effects[i].Under())
+	}
 	for _, k := range j.ix.KeyOrder {
 		add(k.Lock)
 	}

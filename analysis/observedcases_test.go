@@ -1,6 +1,11 @@
 package analysis
 
 import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -139,4 +144,55 @@ func kept(until float64) *tape {
 	t.effect(8.05, jobKey("3"), said{job: "3", state: "RUNNING", token: "c1", op: "o1"})
 	t.effect(10.9, jobKey("3"), said{job: "3", state: "DONE", token: "c1", op: "o2"})
 	return t.killedBeside()
+}
+
+// Of a hold whose beginning or end nobody saw it is known how long it was at least. It is no trial, and it breaks a limit that it surely passed.
+func TestHoldsThatWereNotSeenWhole(t *testing.T) {
+	seen := func(before, after bool) func() *tape {
+		return func() *tape {
+			t := watched("a lock is renewed for 6 s, and free half a second later")
+			w, from := jobKey("1"), 8.0
+			w.ttl = 10
+			if !after {
+				from = 113.5 // the run ends first
+			}
+			t.reign(from, from+6, w, "c1", "r2.1")
+			if !before {
+				t.events[len(t.events)-7].Look.Prev = nil
+			}
+			if after {
+				t.look(from+6.5, w, "", 0)
+			}
+			return t.killedBeside()
+		}
+	}
+	for _, c := range []struct {
+		name string
+		tape func() *tape
+		max  time.Duration
+		want verdict.Verdict
+		n    int
+		hi   float64
+		says string
+	}{
+		{"seen whole", seen(true, true), 5 * time.Second, verdict.Fail, 2, 6.506, "1 of 2 holds took more than 5s; the longest took 6.506s; 1 hold not counted"},
+		{"begun before anybody looked", seen(false, true), 7 * time.Second, verdict.Pass, 1, 6.494,
+			"0 of 1 hold took more than 7s; the longest took 6.494s; 2 holds not counted, because the holder died or an end was not seen"},
+		{"begun before anybody looked, and too long all the same", seen(false, true), 5 * time.Second, verdict.Fail, 1, 6.494, "the longest took 6.494s"},
+		{"never seen to end", seen(true, false), 7 * time.Second, verdict.Pass, 1, 6.9, "2 holds not counted"},
+		{"never seen to end, and too long all the same", seen(true, false), 5 * time.Second, verdict.Fail, 1, 6.9, "2 holds not counted"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, _ := load(t, "written-in-time")
+			for i := range e.SLOs {
+				if e.SLOs[i].Held != nil {
+					e.SLOs[i].Held.Max = &c.max
+				}
+			}
+			r := row(t, Judge(e, c.tape().history(t)), "job", "held.max")
+			if r.Verdict != c.want || r.N != c.n || !strings.Contains(r.Why, c.says) || r.Hi == nil || *r.Hi < c.hi-2e-3 || *r.Hi > c.hi+2e-3 {
+				t.Errorf("%s of %d, %g to %v: %s", r.Verdict, r.N, r.Lo, r.Hi, r.Why)
+			}
+		})
+	}
 }

@@ -59,7 +59,13 @@ func TestMetricsThatWereNotRead(t *testing.T) {
 		{"below zero is not zero", told("", stood(0.5, -1), stood(230.01, -1)), "max: {exactly: 0}", verdict.Fail, "was at most -1"},
 
 		{"a counter that was not read in between", told("counter", one, unreadable(25, "HTTP 500"), stood(60, 2), stood(230.01, 2)), "delta: 2", verdict.Pass, ""},
-		{"a counter that was not read at the end", told("counter", one, stood(60, 2), unreadable(200, "HTTP 500"), unreadable(230.01, "HTTP 500")), "delta: 2", verdict.Inconclusive, ""},
+		{"a counter that was not read at the end", told("counter", one, stood(60, 2), unreadable(200, "HTTP 500"), unreadable(230.01, "HTTP 500")), "delta: 2", verdict.Inconclusive,
+			"endpoint did not answer at the end (HTTP 500)."},
+		{"a counter that was not read at the end, for a reason that was new then", told("counter", one, unreadable(100, "HTTP 401"), stood(150, 2), unreadable(200, "HTTP 500")), "delta: 2",
+			verdict.Inconclusive, "endpoint did not answer at the end (HTTP 500)."},
+		{"a counter that was never read, although absent means zero", told("", unreadable(0.5, "HTTP 404"), unreadable(230.01, "HTTP 404")), "delta: 2, absent_means: zero", verdict.Inconclusive,
+			"endpoint did not answer at the end (HTTP 404)."},
+		{"never read", told("", unreadable(0.5, "HTTP 401"), unreadable(230.01, "HTTP 401")), "delta: 2", verdict.Inconclusive, "some_total was never read. At endpoint: HTTP 401."},
 		{"a counter that was not read at the beginning: what it rose by then is not the fault's for sure", told("counter", one, unreadable(2, "HTTP 500"), stood(30, 4), stood(230.01, 4)),
 			"delta: 2", verdict.Inconclusive, "lies within"},
 		{"a counter of NaN", told("counter", one, stood(25, math.NaN()), stood(26, 1), end), "delta: 2", verdict.Inconclusive, "showed NaN"},
@@ -82,6 +88,29 @@ func TestMetricsThatWereNotRead(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// What to do about a metric that answers nothing is said by what kept it from answering.
+func TestAdviceOnAMetricFitsWhatItLacks(t *testing.T) {
+	for _, c := range []struct {
+		kind          string
+		shown         []state
+		promise, next string
+	}{
+		{"", []state{unreadable(0.5, "HTTP 401 Unauthorized"), unreadable(230.01, "HTTP 401 Unauthorized")}, "delta: 2", adviceOnTargets},
+		{"counter", []state{absent(0.5), absent(230.01)}, "delta: 2", adviceOnSeries},
+		{"gauge", []state{stood(0.5, 1), stood(230.01, 1)}, "delta: 2", adviceOnGauges},
+		{"gauge", []state{stood(0.5, 0), stood(230.01, 0)}, "max: 0", adviceOnPeaks},
+		{"gauge", []state{stood(0.5, 1), stood(230.01, 1)}, "max: 0", adviceOnSamples},
+	} {
+		tp := burst(false)
+		tp.schema = 3
+		tp.shows("abandoned", c.kind, c.shown...)
+		tp.add(0.4, 230.1, history.Event{Kind: history.CoverageKind, Source: "probe:metrics", Coverage: &history.Coverage{Probe: "metric:abandoned", Samples: 230, Largest: 1e9, Final: true}})
+		if r, _ := promise(t, tp, func(m *experiments.Metric) { m.Series = "some_total" }, c.promise); r.Verdict == verdict.Pass || r.Next != c.next {
+			t.Errorf("%s (%s): %q, want %q", c.promise, r.Why, r.Next, c.next)
+		}
 	}
 }
 

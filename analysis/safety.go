@@ -147,7 +147,7 @@ func fenced(j *judging, l *experiments.Limit) figure {
 		f.saw += fmt.Sprintf("; the fence refused %d stale ones", x.Refused)
 	}
 	if x.Stale == 0 && x.Unowned > 0 {
-		f.next = "Renew more often, so that a lost lease is noticed sooner: no fence refuses a holder that is not yet superseded."
+		f.next = "Let the resource compare the lock's value in the same step that writes: a write may be on its way when the lease ends, and no fence refuses a holder that is not yet superseded. Renew more often, so that a lost lease is noticed sooner."
 	}
 	f.refusedOwner(x)
 	return f

@@ -34,8 +34,9 @@ func (j *judging) metric(l *experiments.MetricLimit) figure {
 	f.Lo, f.Hi = scaled(f.unit, q.total.Lo), scaled(f.unit, q.total.Hi)
 	zero := func(x *float64) bool { return x != nil && *x == 0 }
 	if form == "max" && q.gauge && (zero(limit.Max) || zero(limit.Exactly)) { // a peak between two scrapes is not seen
-		f.Hi = facts.Open
+		f.Hi, f.unseen, f.unended = facts.Open, unseenPeak, adviceOnPeaks
 	}
+	f.next = q.next
 	what := map[string]string{"delta": "rose by at least", "rate": "rose a second by at least", "max": "was at most"}[form]
 	f.saw = fmt.Sprintf("%s %s %s, at %s", q.metric.What(), what, figures.Decimal(q.total.Lo), figures.Plural(q.n, "target"))
 	return f
@@ -108,6 +109,7 @@ type question struct {
 	disagrees []verdict.Missing
 	missing   []verdict.Missing
 	unfit     string
+	next      string // what to do about that
 }
 
 func (q *question) read() signals.Reading {
@@ -131,11 +133,11 @@ func (q *question) read() signals.Reading {
 	}
 	switch {
 	case !found && !q.zero && unread != "":
-		q.unfit = fmt.Sprintf("%s was never read. At %s.", q.metric.What(), unread)
+		q.unfit, q.next = fmt.Sprintf("%s was never read. At %s.", q.metric.What(), unread), adviceOnTargets
 	case !found && !q.zero:
-		q.unfit = fmt.Sprintf("No target has ever shown a value of %s, and that does not make it 0.", q.metric.What())
+		q.unfit, q.next = fmt.Sprintf("No target has ever shown a value of %s, and that does not make it 0.", q.metric.What()), adviceOnSeries
 	case q.gauge && q.form != "max":
-		q.unfit = fmt.Sprintf("%s is a gauge, and %s needs a counter.", q.metric.What(), q.form)
+		q.unfit, q.next = fmt.Sprintf("%s is a gauge, and %s needs a counter.", q.metric.What(), q.form), adviceOnGauges
 	}
 	var total signals.Reading
 	for i, r := range counted {
@@ -190,6 +192,9 @@ func (q *question) target(s *signals.Target) (r signals.Reading, counts bool) {
 	}
 	// What it counted after its last scrape died with it. Where the history has the same events, they bound it.
 	if q.raisers == nil {
+		if why := s.Lost(); why != "" {
+			q.missing = append(q.missing, verdict.Lacking(verdict.MissingLastScrape, s.Name, why))
+		}
 		r.Hi = math.Inf(1)
 		return r, true
 	}

@@ -48,7 +48,8 @@ type hints struct {
 	next    string // what to do about it
 	few     string // what to do where there was less than a lower bound asks for
 	closer  string // what to do where the limit lies within the range
-	unended string // what to do where the end was not seen
+	unseen  string // what was not seen where there is no upper end
+	unended string // what to do about that
 }
 
 // measureSignalled is the measure of a lock whose owner says by a signal of its own how often it was given up.

@@ -23,7 +23,7 @@ func (j *judging) unknown() []verdict.Unknown {
 	for _, lock := range j.lockNames() {
 		l := j.ix.Exp.Lock(lock)
 		for _, c := range counted {
-			if c.ofJobs && l != nil && l.Loop() {
+			if l != nil && (c.ofJobs && l.Loop() || !c.ofJobs && l.Keyless()) {
 				continue
 			}
 			lacks := ofRun

@@ -21,6 +21,11 @@ const (
 	adviceOnOverlap   = "Stop the work before the lease ends, and fence its effects at the resource."
 	adviceOnRolling   = "Release the lock on SIGTERM, once the work has stopped. A leader that keeps it costs a TTL at each restart."
 	adviceOnSamples   = "See the samples of the metric, and what its owner did then."
+	adviceOnTargets   = "Check the target, the way there, and what it asks of a reader: who it is, a header, a certificate."
+	adviceOnSeries    = "Check the name and the labels of the series. Where it has no such series because there is nothing to tell, declare absent_means: zero."
+	adviceOnGauges    = "Promise max of it, or name a counter."
+	adviceOnPeaks     = "Promise that a counter of such peaks does not rise (delta: 0), or a limit above 0."
+	unseenPeak        = "Nobody sees a peak between two scrapes, so a gauge that must be 0 is never a pass"
 )
 
 // phrase is what a row of a measure says it saw, of a figure (1) and of how many things (2), and what to do where it fails. "" = each figure of
@@ -89,7 +94,7 @@ func (a *answer) says(r *verdict.SLOResult) (why, next string) {
 	case a.word == verdict.Pass:
 		return saw, ""
 	case a.held.Hi == facts.Open:
-		return verdict.Sentences(saw, "The end was not seen, so the figure may be larger"), cmp.Or(a.unended, "Let the run go on to its final reads, and keep the probes within max_gap.")
+		return verdict.Sentences(saw, cmp.Or(a.unseen, "The end was not seen, so the figure may be larger")), cmp.Or(a.unended, "Let the run go on to its final reads, and keep the probes within max_gap.")
 	case a.against != nil:
 		return verdict.Sentences(saw, fmt.Sprintf("%s may be more or less than %g of what lock %s had", a.text(a.held.Dur), a.against.Share, a.against.Lock)),
 			cmp.Or(a.closer, "Measure closer (a shorter probe period, a larger time_scale), or choose another share.")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ type JobOptions struct {
 	Image      string
 	Pod        experiments.PodPatch
 	Account    string   // the ServiceAccount; "" = the one that Role makes for this experiment
-	SecretEnv  []string // variables with the names and passwords of the stores
+	SecretEnv  []string // all variables that the experiment names
 	Secret     string   // the Secret that holds them, each under its variable's name
 	Flags      []string // further flags of run
 	Upload     string   // address of a server that gets each run; its token is in the Secret, as UploadTokenEnv; "" = none
@@ -62,8 +63,14 @@ func JobFor(e *experiments.Experiment) (JobOptions, error) {
 	if k == nil {
 		return JobOptions{}, fmt.Errorf("%w: add a section kubernetes, such as kubernetes: {namespace: staging}; a drill that needs no cluster runs in any CI system: lockdrill export ci", ErrNoPods)
 	}
+	file, err := experiments.Marshal(e)
+	if err != nil {
+		return JobOptions{}, err
+	}
+	secrets := experiments.VariablesIn(file)
+	slices.Sort(secrets)
 	o := JobOptions{
-		Experiment: e.Name, Namespace: k.Namespace, Image: k.Image, Pod: k.Pod, SecretEnv: secretEnv(e), Secret: secretOf(e), Storage: "1Gi",
+		Experiment: e.Name, Namespace: k.Namespace, Image: k.Image, Pod: k.Pod, SecretEnv: slices.Compact(secrets), Secret: secretOf(e), Storage: "1Gi",
 		CleanUp: endWithin + time.Duration(len(e.Faults))*revertWithin, MaxRun: e.Limits.MaxRun,
 	}
 	if k.Pods == experiments.PodsApply {

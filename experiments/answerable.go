@@ -40,6 +40,22 @@ func tellers() []told {
 	}
 }
 
+// lack is why nothing tells the measure of l: effects that come about under no lock tell of their jobs alone.
+func (t *told) lack(e *Experiment, l *Lock) (why, next string) {
+	switch t.measure {
+	case "metric", "logs", "duplicate_terminal_states", "re_executed":
+	case "stranded":
+		if x := e.keyless(l.Name); l.Keyless() && x != nil && x.StrandedAfter == 0 {
+			return "nothing says from when on a job is late, as there is no lock", "say stranded_after: 5m in the effects " + x.Name
+		}
+	default:
+		if l.Keyless() && e.keyless(l.Name) != nil {
+			return "the effects " + l.Name + " come about under no lock, and it is a matter of one", ""
+		}
+	}
+	return t.lacks(e, l)
+}
+
 const saysNothing = "an observed system does not tell lockdrill when it works, asks and gives up"
 
 // Untold is why nothing tells the measure of a lock, whatever a drill shows, and what would; "" where something may. measure is its name
@@ -61,7 +77,7 @@ func (e *Experiment) Untold(lock, measure string) (why, next string) {
 	if why, _ = e.unleased(lock, measure); why != "" {
 		return why, e.canTell(lock)
 	}
-	if why, next = all[at].lacks(e, l); why != "" && next == "" {
+	if why, next = all[at].lack(e, l); why != "" && next == "" {
 		next = e.canTell(lock)
 	}
 	return why, next
@@ -92,7 +108,7 @@ func (e *Experiment) canTell(lock string) string {
 		if l.Loop() && !t.loops || !l.Loop() && !t.jobs {
 			continue
 		}
-		if why, _ := t.lacks(e, l); why == "" {
+		if why, _ := t.lack(e, l); why == "" {
 			can = append(can, t.measure)
 		}
 	}

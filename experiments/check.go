@@ -181,13 +181,19 @@ func (c *checker) lockNames() (names []string, known bool) {
 		names = append(names, l.Name)
 	}
 	lost := slices.Contains(names, "") || c.e.System.PolicySheet.File != "" || c.Invalid("system.policy_sheet") // a sheet that is not right
-	return names, len(names) > 0 && !lost
+	alone := slices.ContainsFunc(c.e.System.Effects, func(x Effects) bool { return x.Lock == "" })              // and no lock is needed
+	return names, (len(names) > 0 || alone && c.Node("system.locks") == nil) && !lost
 }
 
 // lock finds a lock by name, or says at path that there is none.
 func (c *checker) lock(path, name string) *Lock {
 	l := c.e.Lock(name)
 	if names, known := c.lockNames(); l == nil && known {
+		for i := range c.e.System.Effects {
+			if x := &c.e.System.Effects[i]; x.Lock == "" {
+				names = append(names, x.Name)
+			}
+		}
 		c.Check(path, "no lock is called %s", vocab.UnknownWord(name, names))
 	}
 	return l

@@ -13,6 +13,11 @@ func (c *checker) effects() {
 	for i := range c.e.System.Effects {
 		if x, path := &c.e.System.Effects[i], vocab.At("system.effects", i); c.e.Observed() {
 			c.source(path, x)
+			if x.Lock == "" {
+				c.alone(path, x)
+				continue
+			}
+			c.Refuse(vocab.Constraint{At: path + ".stranded_after", Says: "is of effects without a lock: a lock's policy and promises say it of its jobs", Broken: x.StrandedAfter != 0})
 			c.mapped(path, x, c.sound(path+".lock", x.Lock))
 		}
 	}
@@ -79,8 +84,8 @@ func (c *checker) columns(path string, x *Effects) {
 		return
 	}
 	groups := slices.DeleteFunc(re.SubexpNames(), func(s string) bool { return s == "" })
-	l := c.e.Lock(x.Lock)
-	unsure := l != nil && c.sound(path+".lock", x.Lock) == nil
+	l := c.e.Lock(x.Under())
+	unsure := l != nil && !l.Keyless() && c.sound(path+".lock", x.Lock) == nil
 	if len(groups) == 0 && !unsure && !(l != nil && l.Loop()) { // of a loop, that the line is there is all
 		c.Check(path+".pattern", "has no named group, such as (?P<job>\\S+): nothing of a line would be known")
 		return
@@ -90,6 +95,25 @@ func (c *checker) columns(path string, x *Effects) {
 			c.Check(path+".map", "no group of the pattern is called %s", vocab.UnknownWord(column, groups))
 		}
 	}
+}
+
+// alone checks effects that come about under no lock.
+func (c *checker) alone(path string, x *Effects) {
+	if c.Invalid(path + ".lock") {
+		return
+	}
+	m := &x.Map
+	for i := range c.e.System.Locks {
+		if c.e.System.Locks[i].Name == x.Name && x.Name != "" {
+			c.Check(path+".name", "lock %s has this name: rows could not tell the two apart; give the effects another, or say lock: %[1]s", x.Name)
+		}
+	}
+	c.Refuse([]vocab.Constraint{
+		{At: path + ".map.token", Says: "is the value of a lock, and the effects have none: say lock, or leave it out", Broken: m.Token != ""},
+		{At: path + ".map.fence", Says: "is given by a lock, and the effects have none: say lock, or leave it out", Broken: m.Fence != ""},
+		{At: path + ".map.key", Says: "is the key of a lock, and the effects have none: say lock, or leave it out", Broken: m.Key != ""},
+	}...)
+	c.mapped(path, x, c.e.Lock(x.Name))
 }
 
 // mapped checks that the map says what is needed of a lock.

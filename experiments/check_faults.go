@@ -216,6 +216,10 @@ func (s section) Check(field, format string, args ...any) { s.c.Check(s.at(field
 func (s section) CheckLabels(field string, labels map[string]string) { s.c.labels(s.at(field), labels) }
 
 func (s section) Lock(field, name string) *fault.Lock {
+	if s.c.e.keyless(name) != nil && s.c.e.Lock(name).Keyless() {
+		s.Check(field, "the effects %s come about under no lock, so nobody holds it: strike a replica by its name", name)
+		return nil
+	}
 	if l := s.c.sound(s.at(field), name); l != nil {
 		return s.lock(l)
 	}

@@ -1,6 +1,10 @@
 package experiments
 
-import "github.com/lockdrill/lockdrill/internal/vocab"
+import (
+	"slices"
+
+	"github.com/lockdrill/lockdrill/internal/vocab"
+)
 
 // observed checks what can be asked of a system that is somebody's own.
 func (c *checker) observed() {
@@ -63,6 +67,10 @@ func (c *checker) observedLocks() {
 		case l.Lease != "" && !c.inPods():
 			c.Check(path+".lease", "a Lease object is looked at in the cluster of a kubernetes section, and there is none")
 		}
+	}
+	if names, known := c.lockNames(); len(names) == 0 && known && e.Redis.Mode == RedisExternal && c.Node("redis") != nil &&
+		!slices.ContainsFunc(e.System.Effects, func(x Effects) bool { return x.InRedis() && x.Redis.URL == "" }) {
+		c.Check("redis", "there is no lock, and no effects are read there: no Redis is looked at")
 	}
 	if keys == 0 && e.Redis.Mode == RedisExternal && len(e.System.Locks) > 0 {
 		c.Check("redis", "every lock is a Lease object: no Redis is looked at")

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -9,8 +10,8 @@ import (
 // Effects says where the jobs of an observed system, and their ends, or the ticks of its loop, are read. Exactly one source is set.
 type Effects struct {
 	_       struct{}     `rule:"for=@observed,one=stream|list|hash|sql|http|file|command|log"`
-	Name    string       `rule:"required,ident,unique"`    // of the probe
-	Lock    string       `rule:"required,ref=lock,unique"` // under which they come about
+	Name    string       `rule:"required,ident,unique"` // of the probe
+	Lock    string       `rule:"ref=lock,unique"`       // under which they come about; left out: under none, and rows about them give the name of the effects as their lock
 	Stream  string       // key of a Redis stream
 	List    string       // key of a Redis list that is appended to
 	Hash    string       // key of a Redis hash: field by field the last state
@@ -25,6 +26,20 @@ type Effects struct {
 	Overwrites bool      `rule:"omit"`
 	Map        EffectMap // which column of an entry means what
 	ProbeSettings
+	StrandedAfter time.Duration `rule:"omit,positive" scale:"no"` // without a lock: a job that was there before the last fault was over is stranded where it is open so long after that and after it is due
+}
+
+// Under is what rows call the lock that they come about under: without one, their own name.
+func (x *Effects) Under() string { return cmp.Or(x.Lock, x.Name) }
+
+// keyless are the effects that come about under no lock, of that name; nil = there are none.
+func (e *Experiment) keyless(name string) *Effects {
+	for i := range e.System.Effects {
+		if x := &e.System.Effects[i]; x.Lock == "" && x.Name == name && name != "" {
+			return x
+		}
+	}
+	return nil
 }
 
 // SQLEffects are the rows of a query.
@@ -97,7 +112,7 @@ func (e *Experiment) FreshTokens(lock string) bool {
 // EffectsOf is where effects under a lock of an observed system are read; nil = nowhere.
 func (e *Experiment) EffectsOf(lock string) *Effects {
 	for i := range e.System.Effects {
-		if x := &e.System.Effects[i]; x.Lock == lock {
+		if x := &e.System.Effects[i]; x.Under() == lock {
 			return x
 		}
 	}

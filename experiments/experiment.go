@@ -129,13 +129,13 @@ type System struct {
 	Mode        string         `rule:"required,words=embedded|observe"` // embedded: lockdrill starts the replicas; observe: they are somebody's own, only watched and struck
 	Replicas    int            `rule:"required,min=1,max=1000"`         // how many processes or pods; observed: so many are there in the steady state
 	Worker      []string       // command of a worker that speaks the worker protocol, where lockdrill stands for this program; left out: lockdrill's own
-	CheckWorker bool           `rule:"omit,for=@embedded"`                  // what a worker says is held against the worker protocol, and a line that breaks it fails the run
-	Restart     time.Duration  `rule:"default=500ms,least=1ms" scale:"no"`  // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
-	PolicySheet PolicySheet    `rule:"shorthand=File,for=@embedded"`        // a leader_election section, or the file beside the experiment's that has it: its loops become locks, with SLOs
-	Processes   *Processes     `rule:"for=@observed"`                       // observed replicas that are processes of this host
-	Holder      []HolderSource `rule:"for=@observed"`                       // observed: how to find out who holds a key of the Redis; tried in this order
-	Locks       []Lock         `rule:"required,unless=system.policy_sheet"` // the locks that are drilled
-	Work        []Work         `rule:"for=@embedded"`                       // streams of jobs under the job locks
+	CheckWorker bool           `rule:"omit,for=@embedded"`                                 // what a worker says is held against the worker protocol, and a line that breaks it fails the run
+	Restart     time.Duration  `rule:"default=500ms,least=1ms" scale:"no"`                 // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
+	PolicySheet PolicySheet    `rule:"shorthand=File,for=@embedded"`                       // a leader_election section, or the file beside the experiment's that has it: its loops become locks, with SLOs
+	Processes   *Processes     `rule:"for=@observed"`                                      // observed replicas that are processes of this host
+	Holder      []HolderSource `rule:"for=@observed"`                                      // observed: how to find out who holds a key of the Redis; tried in this order
+	Locks       []Lock         `rule:"required,unless=system.policy_sheet|system.effects"` // the locks that are drilled
+	Work        []Work         `rule:"for=@embedded"`                                      // streams of jobs under the job locks
 	Effects     []Effects      // of an observed system: where its jobs, and their ends, are read
 }
 
@@ -148,15 +148,21 @@ const (
 // Observed reports a system that is watched and struck, and not made by the run.
 func (e *Experiment) Observed() bool { return e.System.Mode == ModeObserve }
 
-// Lock is the lock of that name; nil = there is none.
+// Lock is the lock of that name, or one without a key where effects of that name come about under none; nil = there is neither.
 func (e *Experiment) Lock(name string) *Lock {
 	for i := range e.System.Locks {
 		if l := &e.System.Locks[i]; l.Name == name {
 			return l
 		}
 	}
+	if x := e.keyless(name); x != nil {
+		return &Lock{Name: x.Name}
+	}
 	return nil
 }
+
+// Keyless reports that there is no lock, but effects alone.
+func (l *Lock) Keyless() bool { return l.Key == "" && l.KeyPrefix == "" && l.Lease == "" }
 
 // Fenced reports whether the ledger compares fences for a lock: neither the lock nor its stream of jobs says otherwise.
 func (e *Experiment) Fenced(lock string) bool {

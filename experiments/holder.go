@@ -122,6 +122,10 @@ func (c *checker) holders() {
 			c.holderSource(at, h)
 		}
 	}
+	if names, known := c.lockNames(); len(names) == 0 && known && len(e.System.Holder) > 0 {
+		c.Check(path, "says who holds a key, and no lock has one: leave it out")
+		return
+	}
 	if len(e.System.Holder) > 0 && !c.Invalid(path) {
 		c.holderKnown()
 	}
@@ -129,6 +133,9 @@ func (c *checker) holders() {
 
 // nameless checks that something leads from a key to the process that holds it.
 func (c *checker) nameless(p *Processes) {
+	if names, known := c.lockNames(); len(names) == 0 && known { // effects alone: nobody holds anything
+		return
+	}
 	if len(c.e.System.Holder) == 0 && !slices.Contains(p.Known(), KnownName) {
 		c.Check("system.processes", "nothing leads from a key to the process that holds it: say {name} (match: a group called name) where the values of keys begin with that name, else how to find out, under system.holder")
 	}

@@ -288,6 +288,32 @@ func (a *Asker) Variables() []string {
 	return names
 }
 
+// Authorities are the paths of all files of authorities that an experiment names.
+func (e *Experiment) Authorities() (all []*string) {
+	all = []*string{&e.Redis.CA, &e.Ledger.CA}
+	if e.Store != nil {
+		all = append(all, &e.Store.CA)
+	}
+	for i := range e.System.Effects {
+		all = append(all, &e.System.Effects[i].Redis.CA)
+	}
+	for i := range e.Probes.Metrics {
+		all = append(all, &e.Probes.Metrics[i].CA)
+	}
+	for i := range e.Probes.PromQL {
+		all = append(all, &e.Probes.PromQL[i].CA)
+	}
+	if a := e.Probes.Alerts; a != nil {
+		all = append(all, &a.CA)
+	}
+	for i := range e.BlockedBy {
+		if q := e.BlockedBy[i].PromQL; q != nil {
+			all = append(all, &q.CA)
+		}
+	}
+	return slices.DeleteFunc(all, func(path *string) bool { return *path == "" })
+}
+
 // check refuses an authority for a server that is not asked by TLS, and headers that are none or that would show a secret.
 func (a *Asker) check(c *vocab.File, path, address string) {
 	c.Refuse(vocab.Constraint{At: path + ".ca", Says: "is for https", Broken: a.CA != "" && !strings.HasPrefix(address, "https://")})

@@ -41,7 +41,11 @@ func Plan(pl *forecast.Plan) *doc.Document {
 	})})
 	add("holders", "Holders, as their sources say now", blocksFor(pl.Holders, plannedHolder)...)
 	add("effects", "Effects, the last ones that are there now", blocksFor(pl.Effects, func(x forecast.PlannedEffects) doc.Block {
-		return doc.Block{Heading: fmt.Sprintf("%s, under lock %s, from the %s", x.Name, x.Lock, x.Source), List: spoken(append(x.Last, x.Why)...)}
+		under := "no lock"
+		if x.Lock != "" {
+			under = "lock " + x.Lock
+		}
+		return doc.Block{Heading: fmt.Sprintf("%s, under %s, from the %s", x.Name, under, x.Source), List: spoken(append(x.Last, x.Why)...)}
 	})...)
 	add("signals", "Signals, as they stand now", blocksFor(pl.Signals, func(s forecast.PlannedSignal) doc.Block {
 		return doc.Block{Heading: s.Name + ", " + s.Source, List: spoken(append(s.First, s.Why)...)}

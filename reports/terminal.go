@@ -300,7 +300,8 @@ func promise(s verdict.SLOResult) string {
 	if s.Against != nil {
 		return fmt.Sprintf("%s %s %s of that of %s", words, sign, factor(s.Against.Share), s.Against.Lock)
 	}
-	if s.Unit == verdict.UnitCount && s.Limit == 0 {
+	level := strings.HasPrefix(s.Measure, "metric.") && strings.HasSuffix(s.Measure, ".max") // which may be below 0
+	if s.Unit == verdict.UnitCount && s.Limit == 0 && !level {
 		return words + " 0"
 	}
 	limit := s.Limit

@@ -264,3 +264,21 @@ func TestTheSummaryIsBounded(t *testing.T) {
 		t.Errorf("%d lines:\n%.3000s", n, b.String())
 	}
 }
+
+// A count cannot be below 0, so at most 0 and exactly 0 are one promise. A level can, and which of the two was asked is told.
+func TestAPromiseOfZeroTellsWhatIsAsked(t *testing.T) {
+	for _, c := range []struct {
+		measure string
+		ask     verdict.Ask
+		want    string
+	}{
+		{"duplicate_terminal_states", verdict.AtMost, "duplicate terminal states 0"},
+		{"metric.errors.delta", verdict.AtMost, "metric errors delta 0"},
+		{"metric.lag.max", verdict.AtMost, "metric lag max <= 0"},
+		{"metric.lag.max", verdict.Exactly, "metric lag max = 0"},
+	} {
+		if got := promise(verdict.SLOResult{Measure: c.measure, Ask: c.ask, Unit: verdict.UnitCount}); got != c.want {
+			t.Errorf("%s %s: %q, want %q", c.measure, c.ask, got, c.want)
+		}
+	}
+}

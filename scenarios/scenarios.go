@@ -35,7 +35,7 @@ var groups = []group{
 	{"A holder dies, stops or is slow", []string{"leader-kill-at-peak", "rolling-restart", "p95-until-answered", "gc-pause-and-latency", "pause-and-delay-beyond-ttl", "handler-outlives-ttl", "unfenced-duplicates"}},
 	{"Renewals and releases fail", []string{"renewal-burst", "sustained-failures", "release-failure-debt", "release-failures-published", "stale-release-drill", "black-hole-published-policy"}},
 	{"Redis fails", []string{"redis-restart", "redis-failover", "key-vanishes", "fence-counter-lost"}},
-	{"Published timings", []string{"five-loops-of-a-sheet", "published-loop-pause", "approval-as-published", "cordum-approval", "cordum-delay-poller", "cordum-pending-replayer", "cordum-scheduler-job", "cordum-scheduler-reconciler", "cordum-snapshot-writer", "cordum-workflow-reconciler", "cordum-workflow-run"}},
+	{"Published timings", []string{"five-loops-of-a-sheet", "published-windows", "published-loop-pause", "approval-as-published", "cordum-approval", "cordum-delay-poller", "cordum-pending-replayer", "cordum-scheduler-job", "cordum-scheduler-reconciler", "cordum-snapshot-writer", "cordum-workflow-reconciler", "cordum-workflow-run"}},
 	{"The shipped classes", []string{"lockdrill-standard", "lockdrill-critical", "lockdrill-continuity"}},
 	{"In Kubernetes", []string{"pods-job-locks", "kubernetes-leader-election"}},
 	{"How a bad run ends", []string{"too-tight-slo", "nobody-home", "undo-fails"}},

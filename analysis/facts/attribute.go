@@ -280,6 +280,8 @@ func (k *Key) heldAtEnd() bool { return len(k.Looks) > 0 && k.Looks[len(k.Looks)
 
 // foreignRuns counts executions of jobs beyond the first, by the epochs of their effects. What one epoch wrote twice may be a retry.
 func (ix *Facts) foreignRuns(lock string) (t Tally, evidence []int64) {
+	l := ix.Exp.Lock(lock)
+	keyless := l != nil && l.Keyless()
 	for _, j := range ix.jobOrder {
 		if j.lock != lock {
 			continue
@@ -297,6 +299,9 @@ func (ix *Facts) foreignRuns(lock string) (t Tally, evidence []int64) {
 				if times[f.State]++; times[f.State] > 1 || len(by) > 0 {
 					t.Hi++
 					evidence = append(evidence, f.N)
+					if keyless && j.surelyBegunAgain(f) {
+						t.Lo++
+					}
 				}
 			}
 		}
@@ -313,6 +318,12 @@ func (ix *Facts) foreignRuns(lock string) (t Tally, evidence []int64) {
 		}
 	}
 	return t, evidence
+}
+
+// surelyBegunAgain reports that f began the job anew, after it had ended: by its operation it is no retry of what began it before.
+func (j *job) surelyBegunAgain(f *effect) bool {
+	return f.op != "" && slices.ContainsFunc(j.Terminals, func(o *effect) bool { return o.before(f) }) &&
+		!slices.ContainsFunc(j.states, func(o *effect) bool { return o != f && o.begins && o.State == f.State && o.op == "" })
 }
 
 // surelyAgain reports that the i-th terminal state of j is no retry of one before it: another operation, another state, or written by

@@ -16,7 +16,8 @@ type Distribution struct {
 	Measure, Class string
 	Values         []Value
 	Ns             []int64 // held: the event of each value's grant
-	Cut            int     // holds that ended with their holder's death: how long they would have been is not known
+	Cut            int     // holds that ended with their holder's death, or were not seen whole: how long they would have been is not known
+	Least          int64   // observed: the longest of those that were not seen whole took at least so long
 }
 
 // DistributionsOf gives the holds and, for locks of jobs, the waits of the lock, by class in the order of their appearance.
@@ -75,13 +76,15 @@ func (d *Distribution) keep(ix *Facts, e *Epoch, died bool) {
 	switch {
 	case e.Rank == 0 || e.Ghost || e.Stranger:
 		return
-	case died || e.Lease.Freed.To == Open || ix.takenDown(e.Lease.Freed.From):
+	case died:
 		d.Cut++
 		return
 	}
-	held := between(e.Granted, e.Lease.Freed)
-	if len(e.Looks) > 0 && e.Looks[0].prev.From == never { // since before anybody looked
-		held.Hi = Open
+	held, watched := between(e.Granted, e.Lease.Freed), len(e.Looks) > 0 && e.Looks[0].prev.From == never // since before anybody looked
+	if watched || e.Lease.Freed.To == Open || ix.takenDown(e.Lease.Freed.From) {
+		d.Cut++
+		d.Least = max(d.Least, min(held.Lo, ix.Last-e.Granted.To)) // the lease may end after the run
+		return
 	}
 	d.Values = append(d.Values, Value{Dur: held})
 	d.Ns = append(d.Ns, e.N)

@@ -114,6 +114,9 @@ func (ix *Facts) DuplicateAdvice(d *verdict.Duplicate) string {
 	case work != nil:
 		return "The resource took a second terminal state although it is to refuse it (strict: true): check its comparison."
 	}
+	if l := ix.Exp.Lock(d.Lock); l != nil && l.Keyless() {
+		return "Look at the job's state before working, or " + refuse + "."
+	}
 	if x := ix.Exp.EffectsOf(d.Lock); slices.Contains(d.Kinds, dupUnattributed) && x != nil && x.Map.Token == "" {
 		return "Let the resource refuse a second terminal state. Write the lock's token into each effect (map: {token: COLUMN}), so that the cause can be told."
 	}

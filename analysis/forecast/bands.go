@@ -18,7 +18,8 @@ import (
 )
 
 // Horizon is how long after the end of the last fault the final reads must wait for a breach of the lock's promises to be seen:
-// the upper end of its takeover band or the largest limit, and one redelivery period. lock "" asks for all locks.
+// the upper end of its takeover band or the largest limit, and one redelivery period; of effects without a lock, what the file says.
+// lock "" asks for all locks.
 func Horizon(e *experiments.Experiment, lock string) time.Duration {
 	var longest time.Duration
 	for i := range e.System.Locks {
@@ -27,6 +28,11 @@ func Horizon(e *experiments.Experiment, lock string) time.Duration {
 			continue
 		}
 		longest = max(longest, max(bandOf(e, l, 0).hi, promised(e, l.Name))+redelivery(e, l.Name))
+	}
+	for i := range e.System.Effects {
+		if x := &e.System.Effects[i]; lock == "" || x.Under() == lock {
+			longest = max(longest, x.StrandedAfter)
+		}
 	}
 	return longest
 }

@@ -43,7 +43,7 @@ type Plan struct {
 type PlannedGuard struct {
 	Name      string `json:"guard"`
 	Refuses   bool   `json:"refuses"`
-	Momentary bool   `json:"momentary,omitempty"` // it answers for this moment alone: a plan shows it, and does not end with it
+	Momentary bool   `json:"momentary,omitempty"` // its refusal may be gone when the run is to begin: a plan shows it, and does not end with it
 	Says      string `json:"says"`
 	Paste     string `json:"paste,omitempty"` // lines of a file that mend it
 }

@@ -112,6 +112,14 @@ func (t *Target) Unread() string {
 	return t.blind[0].Why
 }
 
+// Lost is why the target could not be read any more at the end; "" = it could, or there was nothing to read.
+func (t *Target) Lost() string {
+	if n := len(t.blind); n > 0 && t.blind[n-1].To == never {
+		return t.blind[n-1].Why
+	}
+	return ""
+}
+
 // Blind lists the stretches in which the target told no number: it could not be read, or, unless that means zero, it had no such series.
 func (t *Target) Blind(zero bool) []Blind {
 	all := slices.Clone(t.blind)

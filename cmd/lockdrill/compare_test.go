@@ -163,8 +163,8 @@ func TestReportBesideABaseline(t *testing.T) {
 	t.Parallel()
 	dir := comparedIn(t)
 	for args, want := range map[string]string{
-		"runs/head/1 -f html --baseline base " + slowerPoll: "REGRESSED, base 3 runs, head 1 run.",
-		"runs/head/1 -f html --baseline base":               "REFUSED, base 3 runs, head 1 run.",
+		"runs/head/1 -f html --against base " + slowerPoll: "REGRESSED, base 3 runs, head 1 run.",
+		"runs/head/1 -f html --against base":               "REFUSED, base 3 runs, head 1 run.",
 		"runs/head/1 -f html":                               "This run was not compared with another one.",
 	} {
 		if got := tryIn(t, dir, append([]string{"judge"}, strings.Fields(args)...)...); got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
@@ -172,10 +172,10 @@ func TestReportBesideABaseline(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"runs/head/1 -f md --baseline base":    "--baseline goes with -f html",
-		"runs/head/1 -f html --baseline head":  "are the same run",
-		"runs/head/1 -f html --baseline none":  "none: no such folder",
-		"runs/head/1 --allow-different system": "--allow-different goes with --baseline",
+		"runs/head/1 -f md --against base":    "--against goes with -f html",
+		"runs/head/1 -f html --against head":  "are the same run",
+		"runs/head/1 -f html --against none":  "none: no such folder",
+		"runs/head/1 --allow-different system": "--allow-different goes with --against",
 	} {
 		if got := tryIn(t, dir, append([]string{"judge"}, strings.Fields(args)...)...); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {
 			t.Errorf("judge %s: %+v, want %q", args, got, want)

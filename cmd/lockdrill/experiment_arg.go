@@ -73,21 +73,9 @@ func placeFiles(e *experiments.Experiment, file string) error {
 	if err != nil {
 		return fmt.Errorf("%s: place its files: %w", file, err)
 	}
-	paths := []*string{&e.Redis.CA, &e.Ledger.CA, &e.Limits.KillSwitch}
-	if e.Store != nil {
-		paths = append(paths, &e.Store.CA)
-	}
+	paths := append(e.Authorities(), &e.Limits.KillSwitch)
 	if p := e.System.Processes; p != nil {
 		paths = append(paths, &p.PIDFiles, &p.Log)
-	}
-	for i := range e.Probes.Metrics {
-		paths = append(paths, &e.Probes.Metrics[i].CA)
-	}
-	for i := range e.Probes.PromQL {
-		paths = append(paths, &e.Probes.PromQL[i].CA)
-	}
-	if a := e.Probes.Alerts; a != nil {
-		paths = append(paths, &a.CA)
 	}
 	if l := e.Probes.Logs; l != nil {
 		for i := range l.Files {
@@ -95,13 +83,10 @@ func placeFiles(e *experiments.Experiment, file string) error {
 		}
 	}
 	for i := range e.BlockedBy {
-		b := &e.BlockedBy[i]
-		if paths = append(paths, &b.File); b.PromQL != nil {
-			paths = append(paths, &b.PromQL.CA)
-		}
+		paths = append(paths, &e.BlockedBy[i].File)
 	}
 	for i := range e.System.Effects {
-		paths = append(paths, &e.System.Effects[i].File, &e.System.Effects[i].Redis.CA)
+		paths = append(paths, &e.System.Effects[i].File)
 	}
 	for _, path := range paths {
 		if *path != "" && !filepath.IsAbs(*path) {

@@ -236,7 +236,10 @@ func TestValidateLintsOfPromises(t *testing.T) {
 			t.Errorf("%+v, want %s", got, want)
 		}
 	}
-	if strict := tryIn(t, dir, "validate", "--strict", "alone.yaml"); strict.code != verdict.ExitUsage || strict.stderr != got.stderr {
+	lints := func(stderr string) string { // how busy the machine is changes from one to the next
+		return strings.Join(slices.DeleteFunc(strings.SplitAfter(stderr, "\n"), func(line string) bool { return strings.HasPrefix(line, "warning: this machine") }), "")
+	}
+	if strict := tryIn(t, dir, "validate", "--strict", "alone.yaml"); strict.code != verdict.ExitUsage || lints(strict.stderr) != lints(got.stderr) {
 		t.Errorf("strict: %+v", strict)
 	}
 }

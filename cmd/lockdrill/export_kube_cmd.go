@@ -28,7 +28,7 @@ type manifestFlags struct {
 func (f *manifestFlags) flags(flags *pflag.FlagSet) {
 	f.place(flags)
 	flags.StringVar(&f.image, "image", "", "image with lockdrill (default: the file's)")
-	flags.StringVar(&f.secret, "secret", "", "Secret with the stores' names and passwords, each under the name of its variable (default: the file's, else "+deploy.DefaultSecret+")")
+	flags.StringVar(&f.secret, "secret", "", "Secret with the names, passwords and tokens that the file names, each under the name of its variable (default: the file's, else "+deploy.DefaultSecret+")")
 }
 
 func (f *manifestFlags) place(flags *pflag.FlagSet) {
@@ -63,21 +63,21 @@ func (f *manifestFlags) load(arg string) (*podDrill, error) {
 	if f.image != "" && !e.Observed() { // observed pods have their own: it is that of the runner alone
 		e.Kubernetes.Image = f.image
 	}
-	for _, of := range []struct {
-		name string
-		path *string
-	}{{deploy.RedisCA, &e.Redis.CA}, {deploy.LedgerCA, &e.Ledger.CA}} {
-		if *of.path == "" {
-			continue
+	for i, path := range e.Authorities() {
+		from, name := *path, fmt.Sprintf("ca-%d.pem", i+1)
+		switch path {
+		case &e.Redis.CA:
+			name = deploy.RedisCA
+		case &e.Ledger.CA:
+			name = deploy.LedgerCA
 		}
-		path := *of.path
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(filepath.Dir(arg), path)
+		if !filepath.IsAbs(from) {
+			from = filepath.Join(filepath.Dir(arg), from)
 		}
-		if d.files[of.name], err = drill.Authority(path); err != nil {
+		if d.files[name], err = drill.Authority(from); err != nil {
 			return nil, err
 		}
-		*of.path = deploy.FilesDir + "/" + of.name
+		*path = deploy.FilesDir + "/" + name
 	}
 	if d.resolved, err = experiments.Marshal(e); err != nil {
 		return nil, fmt.Errorf("%s: %w", arg, err)

@@ -136,6 +136,54 @@ func TestExportedExperimentStandsAlone(t *testing.T) {
 	}
 }
 
+// Whoever the run asks from its pod, it asks as the file says: with what the Secret holds, and by the authority that came along.
+func TestAnExportedJobKnowsWhoAsks(t *testing.T) {
+	t.Parallel()
+	dir := podDir(t)
+	text := podDrillYAML(t) + `probes:
+  metrics: [{name: m, scrape: "https://m.staging/metrics", series: m_total, bearer_env: METRICS_TOKEN, ca: certs/a.pem}]
+  promql: [{name: q, url: "https://prometheus:9090", query: q_total, username_env: PROM_USER, password_env: PROM_PASSWORD, ca: certs/b.pem}]
+  alerts: {url: "http://prometheus:9090", headers_env: {X-Scope-OrgID: ALERTS_TENANT}}
+blocked_by: [{promql: {url: "https://other:9090", query: up, bearer_env: BLOCKS_TOKEN, ca: certs/b.pem}}]
+`
+	write(t, filepath.Join(dir, "drill.yaml"), []byte(text))
+	if err := os.Mkdir(filepath.Join(dir, "certs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var certificates []string
+	for _, name := range []string{"a.pem", "b.pem"} {
+		der, _ := ownCertificate(t)
+		pem := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+		write(t, filepath.Join(dir, "certs", name), pem)
+		certificates = append(certificates, strings.TrimSpace(string(pem)))
+	}
+	docs := exported(t, dir, "job", "drill.yaml")
+	var names []string
+	for _, v := range decoded[batchv1.Job](t, docs["Job"]).Spec.Template.Spec.Containers[0].Env {
+		if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil && v.ValueFrom.SecretKeyRef.Key == v.Name {
+			names = append(names, v.Name)
+		}
+	}
+	if want := []string{"ALERTS_TENANT", "BLOCKS_TOKEN", "METRICS_TOKEN", "PROM_PASSWORD", "PROM_USER", "REDIS_PASSWORD"}; !slices.Equal(names, want) {
+		t.Errorf("variables %q, want %q", names, want)
+	}
+	data := decoded[corev1.ConfigMap](t, docs["ConfigMap"]).Data
+	write(t, filepath.Join(dir, "theirs.yaml"), []byte(data["experiment.yaml"]))
+	e, _, err := loadExperiment(filepath.Join(dir, "theirs.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[string]string{e.Probes.Metrics[0].CA: certificates[0], e.Probes.PromQL[0].CA: certificates[1], e.BlockedBy[0].PromQL.CA: certificates[1]} {
+		if name, ok := strings.CutPrefix(at, deploy.FilesDir+"/"); !ok || strings.TrimSpace(data[name]) != want {
+			t.Errorf("%s: %q, want %q", at, data[name], want)
+		}
+	}
+	workers := exported(t, dir, "deployment", "drill.yaml") // they ask nobody but the stores
+	if !bytes.Contains(workers["Deployment"], []byte("REDIS_PASSWORD")) || bytes.Contains(workers["Deployment"], []byte("_TOKEN")) {
+		t.Errorf("%s", workers["Deployment"])
+	}
+}
+
 // Somebody's own pods: the runner's image is not theirs, and what is exported can be read again.
 func TestExportForObservedPods(t *testing.T) {
 	t.Parallel()

@@ -58,16 +58,27 @@ func guarded(t *testing.T, sections string) (dir string) {
 	return dir
 }
 
-// refused checks that a run was refused by the guard, said so, and left nothing; and that a plan of it says the same.
+// refused checks that a run was refused by the guard, said so, and left nothing; and that a plan of it says the same, and ends the same.
 func refused(t *testing.T, dir string, want []string, flags ...string) {
+	t.Helper()
+	refusedAndPlanned(t, verdict.ExitRefused, dir, want, flags...)
+}
+
+// notYet is refused by what an operator has not said yet, or by the hour: a plan shows it, asks what is left, and ends well.
+func notYet(t *testing.T, dir string, want []string, flags ...string) {
+	t.Helper()
+	refusedAndPlanned(t, verdict.ExitPass, dir, want, flags...)
+}
+
+func refusedAndPlanned(t *testing.T, plan int, dir string, want []string, flags ...string) {
 	t.Helper()
 	got := tryIn(t, dir, append([]string{"run", "guarded.yaml"}, flags...)...)
 	if got.code != verdict.ExitRefused || got.stdout != "" {
 		t.Errorf("run: %+v, want status %d", got, verdict.ExitRefused)
 	}
 	planned := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, flags...)...)
-	if planned.code != verdict.ExitRefused {
-		t.Errorf("plan: status %d, want %d\n%s", planned.code, verdict.ExitRefused, planned.stdout)
+	if planned.code != plan {
+		t.Errorf("plan: status %d, want %d\n%s", planned.code, plan, planned.stdout)
 	}
 	for _, w := range append(want, "guarded: refused: ") {
 		if !strings.Contains(got.stderr, w) {
@@ -150,8 +161,8 @@ func TestTheKillSwitchAbortsARun(t *testing.T) {
 func TestTheCalendarKeepsARunFromStarting(t *testing.T) {
 	t.Parallel()
 	day := strings.ToLower(time.Now().UTC().AddDate(0, 0, 3).Weekday().String()[:3])
-	refused(t, guarded(t, embeddedRedis+"windows: [{days: ["+day+"], zone: UTC}]\n"), []string{"calendar", "outside of the windows " + day, "it opens"})
-	refused(t, guarded(t, embeddedRedis+"blackouts: [{from: \"00:00\", to: \"00:00\", zone: Europe/Berlin}]\n"),
+	notYet(t, guarded(t, embeddedRedis+"windows: [{days: ["+day+"], zone: UTC}]\n"), []string{"calendar", "outside of the windows " + day, "it opens"})
+	notYet(t, guarded(t, embeddedRedis+"blackouts: [{from: \"00:00\", to: \"00:00\", zone: Europe/Berlin}]\n"),
 		[]string{"calendar", "within the blackout", "does not open within"})
 }
 
@@ -184,15 +195,15 @@ func TestATargetThatIsNotOursNeedsAName(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t)
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
-	refused(t, dir, []string{"confirm", "redis://" + addr, "--confirm guarded"}, "--environment", "staging")
-	refused(t, dir, []string{"confirm", "--confirm guarded", "not staging"}, "--environment", "staging", "--confirm", "staging")
+	notYet(t, dir, []string{"confirm", "redis://" + addr, "--confirm guarded"}, "--environment", "staging")
+	notYet(t, dir, []string{"confirm", "--confirm guarded", "not staging"}, "--environment", "staging", "--confirm", "staging")
 }
 
 func TestATargetMustBeWhatTheFileIsFor(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t)
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
-	refused(t, dir, []string{"does not say what it is", testbed.EnvironmentKey, "--environment staging"}, "--confirm", "guarded")
+	notYet(t, dir, []string{"does not say what it is", testbed.EnvironmentKey, "--environment staging"}, "--confirm", "guarded")
 	refused(t, dir, []string{`for "staging"`, `"production"`}, "--confirm", "guarded", "--environment", "production")
 
 	client := redis.NewClient(&redis.Options{Addr: addr})
@@ -237,6 +248,7 @@ func TestATargetThatCannotBeAskedIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://127.0.0.1:1\"}\n")
 	refused(t, dir, []string{"environment", "could not be asked"}, "--confirm", "guarded")
+	refused(t, dir, []string{"confirm"}) // a plan asks on
 
 	dir = guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://127.0.0.1:1\", password_env: NOT_SET_HERE}\n")
 	for _, command := range []string{"run", "plan"} {
@@ -251,8 +263,8 @@ func TestATargetThatCannotBeAskedIsRefused(t *testing.T) {
 func TestAToxiproxyThatIsNotOursIsGuardedToo(t *testing.T) {
 	t.Parallel()
 	dir := guarded(t, embeddedRedis+"environment: staging\nproxy: {mode: external, url: \"http://127.0.0.1:8474\"}\n")
-	refused(t, dir, []string{"toxiproxy http://127.0.0.1:8474", "--confirm guarded"})
-	refused(t, dir, []string{"Toxiproxy does not say what it is for", "--environment staging"}, "--confirm", "guarded")
+	notYet(t, dir, []string{"toxiproxy http://127.0.0.1:8474", "--confirm guarded"})
+	notYet(t, dir, []string{"Toxiproxy does not say what it is for", "--environment staging"}, "--confirm", "guarded")
 }
 
 // All guards are asked before the first of several drills.

@@ -82,7 +82,7 @@ func TestAHookThatIsNotSeenIsVoidAndUndone(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	dir, _ := hookFolder(t)
-	s := strike(t, fmt.Sprintf(`for: 500ms, hook: {do: [./hook.sh, cut], undo: [./hook.sh, mend], confirm: [sh, -c, "echo no trace; exit 4"], dir: %q}`, dir), consent...)
+	s := strike(t, fmt.Sprintf(`for: 500ms, hook: {replica: r1, do: [./hook.sh, cut], undo: [./hook.sh, mend], confirm: [sh, -c, "echo no trace; exit 4"], dir: %q}`, dir), consent...)
 	voids, undone := 0, strings.Count(stepsOf(t, dir), "undo ")
 	for _, e := range s.events {
 		if e.Kind != history.FaultVoid {
@@ -106,7 +106,7 @@ func TestARunnerKilledInTheMiddleOfAHookEndsIt(t *testing.T) {
 		dir, _ := hookFolder(t)
 		pid := filepath.Join(dir, "pid")
 		slow := `[sh, -c, "echo $$ > pid.new; mv pid.new pid; sleep 1000; : > on"]`
-		k := killable{args: consent, yaml: withFault(t, goodDrill, "30s", fmt.Sprintf(`hook: {do: %s, undo: [./hook.sh, mend], confirm: ["true"], within: 50s, dir: %q}`, slow, dir))}
+		k := killable{args: consent, yaml: withFault(t, goodDrill, "30s", fmt.Sprintf(`hook: {replica: r1, do: %s, undo: [./hook.sh, mend], confirm: ["true"], within: 50s, dir: %q}`, slow, dir))}
 		run := killWhen(t, k, by == "recover", func(string, fmt.Stringer) {
 			until(t, "the command", func() bool { _, err := os.Stat(pid); return err == nil })
 		})
@@ -123,7 +123,7 @@ func TestARunnerKilledInTheMiddleOfAHookEndsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		allGone(t, []int{n})
-		if got := stepsOf(t, dir); got != "undo f#1  \n" && got != "undo kill#1  \n" {
+		if got := stepsOf(t, dir); got != "undo f#1 r1 \n" && got != "undo kill#1 r1 \n" {
 			t.Errorf("%s: steps %q", by, got)
 		}
 	}

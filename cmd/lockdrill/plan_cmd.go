@@ -33,9 +33,10 @@ func newPlanCmd(io streams) *cobra.Command {
 		Short: "Show what a run would do, and touch nothing",
 		Long: "plan shows the timeline in full: whom each fault strikes, what it does, how it is confirmed and undone. It also shows the guards,\n" +
 			"the budget sums, and how long a run takes. It only reads.\n\n" +
-			"Exit status 13: a guard would refuse the run; blocked_by is shown, and does not count. 11: the run could not give an answer. It does not end within max_run (L10), the\n" +
-			"faults come when the jobs have ended (L11), the faults cannot provoke what the file expects, or sources disagree on who\n" +
-			"holds a lock.\n\n" +
+			"Exit status 13: a run would be refused, because it cannot reach, may not do or cannot read what it needs. Consent that is not\n" +
+			"given yet (--confirm, --environment), the calendar and blocked_by are shown, and do not count. 11: the run could not give an\n" +
+			"answer. It does not end within max_run (L10), the faults come when the jobs have ended (L11), the faults cannot provoke what\n" +
+			"the file expects, or sources disagree on who holds a lock.\n\n" +
 			"--hash names the run by what it does: the resolved file, lockdrill itself, the contents of what the file executes, and the\n" +
 			"identity of its targets (the run id of a Redis, the UID of a namespace). lockdrill run --plan HASH runs that and nothing else.",
 		Example: "  lockdrill plan first-drill\n  lockdrill plan first-drill --hash",

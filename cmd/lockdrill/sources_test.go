@@ -44,7 +44,7 @@ func TestAVerdictOfAnotherHistoryIsNamed(t *testing.T) {
 	if want := (verdict.Sources{Experiment: digest(experimentFile), History: digest(historyFile)}); j.Sources == nil || *j.Sources != want {
 		t.Fatalf("sources %+v, want %+v", j.Sources, want)
 	}
-	commands := []string{"judge pass-1", "compare pass-1 fail --allow-different all", "tune --from pass-1 --lock job --jitter 5ms"}
+	commands := []string{"compare pass-1 fail --allow-different all", "tune --from pass-1 --lock job --jitter 5ms"}
 	says := "runs/pass-1/verdict.json does not belong to the history.jsonl beside it"
 	for _, args := range commands {
 		if got := tryIn(t, dir, strings.Fields(args)...); strings.Contains(got.stderr, "verdict.json") {

@@ -223,7 +223,7 @@ func TestTuneFromAPrometheus(t *testing.T) {
 	}))
 	defer server.Close()
 	got := try(t, "tune", "--from", server.URL, "--window", "30m", "--lock", "job", "--seeds", "3")
-	for _, want := range []string{"work p99 20s + jitter 200ms + guard 0s", "n 400"} {
+	for _, want := range []string{"work p99 20s + jitter 200ms + guard 0s", "  400\n"} {
 		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
 			t.Errorf("no %q in %+v", want, got)
 		}

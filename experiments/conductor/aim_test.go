@@ -70,7 +70,7 @@ func TestWhoCannotLookDoesNotSayThatNobodyHolds(t *testing.T) {
 		return c.missing(0), c.nobody(s)
 	}
 	steady, shot := said()
-	if !strings.Contains(steady.String(), "nobody holds") || steady.code != history.NoKnownHolder || !strings.Contains(shot.why, "nobody held") || shot.word != "" {
+	if !strings.Contains(steady.String(), "nobody holds") || !strings.Contains(steady.String(), "no text stands there, and no hash that expires") || steady.code != history.NoKnownHolder || !strings.Contains(shot.why, "nobody held") || shot.word != "" {
 		t.Errorf("a key that is not there: %q (%s), %q (%s)", steady, steady.code, shot.why, shot.word)
 	}
 	c.Unseen("lock_keys", "NOPERM")

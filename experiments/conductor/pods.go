@@ -146,6 +146,9 @@ func (c *Conductor) missingObserved(now int64) unmet {
 			}
 			if why == "" {
 				why = "nobody holds " + cmp.Or(l.Lease, "key "+l.Key)
+				if w.observed && l.Lease == "" && c.e.InRedis() {
+					why += ", as far as can be read: no text stands there, and no hash that expires"
+				}
 			}
 			return unmet{text: "no replica that is known holds lock %s", who: l.Name + ": " + why, code: history.NoKnownHolder}
 		case l.Policy.Loop.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
@@ -73,6 +74,9 @@ func peekAlerts(ctx context.Context, probe *probes.Alerts) ([]probes.AlertRule, 
 func unasked(where string, err error) error {
 	if errors.Is(err, probes.ErrQuery) {
 		return usagef("%s: %w", where, err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) && strings.HasPrefix(where, "probes.promql") {
+		err = fmt.Errorf("%w: it takes long to answer with many series: say labels", err)
 	}
 	return &Error{verdict.ExitRefused, fmt.Errorf("%s: ask the server: %w", where, err)}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -114,5 +115,30 @@ func TestABlockWithoutItsSecretIsAMistake(t *testing.T) {
 	}
 	if _, err := Plan(t.Context(), e, Consent{}, func(string) {}); !errors.As(err, &said) || said.Status != verdict.ExitUsage {
 		t.Errorf("the plan: %v", err)
+	}
+}
+
+// A server that takes too long for a query is asked for less. Another reason, and another question, is told as it is.
+func TestAQueryThatTakesTooLongIsToSayLabels(t *testing.T) {
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer hangs.Close()
+	client := &http.Client{Timeout: 10 * time.Millisecond}
+	defer client.CloseIdleConnections()
+	_, late := client.Get(hangs.URL)
+	if late == nil {
+		t.Fatal("answered")
+	}
+	for _, c := range []struct {
+		where string
+		err   error
+		want  bool
+	}{
+		{"probes.promql up", late, true},
+		{"probes.alerts", late, false},
+		{"probes.promql up", errors.New("connection refused"), false},
+	} {
+		if got := unasked(c.where, c.err).Error(); strings.Contains(got, "say labels") != c.want {
+			t.Errorf("%s: %s", c.where, got)
+		}
 	}
 }

@@ -37,7 +37,7 @@ func (d *Drill) openEffects(ctx context.Context) error {
 			d.lines = append(d.lines, lines)
 		}
 		p.Lives, p.Expect = d.livesAs, func(lock, key string) { d.cfg.Watch(lock, key) }
-		if l := d.e.Lock(x.Lock); l.Loop() {
+		if l := d.e.Lock(x.Under()); l.Loop() || l.Keyless() {
 			p.Expect = nil
 		}
 		d.cfg.Probes = append(d.cfg.Probes, runner.Sampled{Name: x.Probe(), Source: "probe:" + x.Probe(), Probe: p, ProbeSettings: x.ProbeSettings})
@@ -59,10 +59,13 @@ func refusedEffects(x *experiments.Effects, err error) error {
 
 // openSource makes the probe of one source. lines are those that somebody else follows: logs of pods.
 func openSource(ctx context.Context, e *experiments.Experiment, x *experiments.Effects, clock func() int64, writer func(path string) (incarnation string, since int64)) (p *effects.Probe, lines *effects.Lines, err error) {
-	l := e.Lock(x.Lock)
-	o := effects.Options{Name: x.Probe(), Lock: x.Lock, Map: effects.Map(x.Map), Prefix: l.KeyPrefix, Sparse: x.Lines()}
-	if l.Loop() {
+	l := e.Lock(x.Under())
+	o := effects.Options{Name: x.Probe(), Lock: l.Name, Map: effects.Map(x.Map), Prefix: l.KeyPrefix, Sparse: x.Lines()}
+	switch {
+	case l.Loop():
 		o.Key = l.Key
+	case l.Keyless(): // a history files jobs by keys: this is one of no store
+		o.Prefix = x.Name + "/"
 	}
 	var from effects.Reader
 	switch {
@@ -242,7 +245,9 @@ func effectText(x *experiments.Effects, ev history.Event) string {
 		case x.Map.Begins(b.State):
 			text += " (at work)"
 		}
-		text += ", key " + ev.Key
+		if x.Lock != "" {
+			text += ", key " + ev.Key
+		}
 	}
 	for _, f := range []struct{ name, value string }{{"by", ev.Entry.Writer}, {"op", ev.Op}, {"token", ev.Epoch}, {"fence", strconv.FormatInt(ev.Fence, 10)}} {
 		if f.value != "" && f.value != "0" {

@@ -65,7 +65,7 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 		ask = append(ask, question{blockGuardName, func() (Guard, error) { return blockGuard(ctx, e) }})
 	}
 	for _, a := range ask {
-		if slices.ContainsFunc(all, refuses) {
+		if slices.ContainsFunc(all, stops) || !reading && slices.ContainsFunc(all, refuses) {
 			all = append(all, Guard{Name: a.name, Says: "not asked: the run is refused already"})
 			continue
 		}
@@ -86,6 +86,10 @@ type question struct {
 }
 
 func refuses(g Guard) bool { return g.Refuses }
+
+// stops reports a refusal that a plan ends with. One that is of this moment, or of what the operator has not said yet, is shown, and the
+// rest is asked all the same.
+func stops(g Guard) bool { return g.Refuses && !g.Momentary }
 
 // Authorize refuses a run before anything is touched. One that is interrupted there is aborted, not refused.
 func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error {
@@ -137,7 +141,7 @@ func thrown(path string) bool {
 const calendarName = "calendar"
 
 func calendarGuard(e *experiments.Experiment, now time.Time) Guard {
-	g := Guard{Name: calendarName, Says: "no windows, no blackouts: always open"}
+	g := Guard{Name: calendarName, Momentary: true, Says: "no windows, no blackouts: always open"}
 	if len(e.Windows)+len(e.Blackouts) == 0 {
 		return g
 	}
@@ -158,6 +162,9 @@ func storeGuard(e *experiments.Experiment) Guard {
 	g := Guard{Name: "store", Says: "the run starts its own"}
 	if !hasStore(e) {
 		g.Says = "none: the locks are Lease objects"
+		if len(e.System.Locks) == 0 {
+			g.Says = "none: there is no lock"
+		}
 		return g
 	}
 	if !e.InRedis() {
@@ -207,7 +214,7 @@ func programsGuard(g Guard, e *experiments.Experiment) Guard {
 }
 
 func confirmGuard(e *experiments.Experiment, c Consent) Guard {
-	g := Guard{Name: "confirm", Says: "not needed: the run starts all that it touches"}
+	g := Guard{Name: "confirm", Momentary: true, Says: "not needed: the run starts all that it touches"}
 	targets := strings.Join(e.Foreign(), ", ")
 	switch {
 	case targets == "":
@@ -243,7 +250,7 @@ func environmentGuard(ctx context.Context, e *experiments.Experiment, c Consent,
 		case err != nil:
 			g.Refuses, g.Says = true, err.Error()
 		case is == "":
-			g.Refuses, g.Says = true, w.silent
+			g.Refuses, g.Says, g.Momentary = true, w.silent, !w.alone
 		case is != e.Environment:
 			g.Refuses, g.Says = true, fmt.Sprintf("the file is for %q, and %s is %q (%s)", e.Environment, w.who, is, by)
 		}

@@ -26,7 +26,7 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 	if g, busy := targetGuard(ctx, e, c, plan, notify); busy {
 		plan.Guards = append(plan.Guards, g)
 	}
-	if !slices.ContainsFunc(plan.Guards, refuses) {
+	if !slices.ContainsFunc(plan.Guards, stops) {
 		g, err := sourcesGuard(ctx, e)
 		if err != nil {
 			return nil, err
@@ -43,7 +43,7 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 	case e.Redis.Mode == experiments.RedisExternal:
 		lookUp(ctx, e, plan)
 	}
-	if e.Observed() && !slices.ContainsFunc(plan.Guards, func(g Guard) bool { return g.Refuses && g.Name == "environment" }) {
+	if e.Observed() && !slices.ContainsFunc(plan.Guards, func(g Guard) bool { return stops(g) && g.Name == "environment" }) {
 		if err := lookUpHolders(ctx, e, c, plan); err != nil {
 			return nil, err
 		}
@@ -51,7 +51,7 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 			return nil, err
 		}
 	}
-	if !slices.ContainsFunc(plan.Guards, func(g Guard) bool { return g.Refuses && g.Name == "environment" }) {
+	if !slices.ContainsFunc(plan.Guards, func(g Guard) bool { return stops(g) && g.Name == "environment" }) {
 		if err := lookUpSignals(ctx, e, plan); err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func warnOfClosing(e *experiments.Experiment, plan *forecast.Plan, now time.Time
 func targetGuard(ctx context.Context, e *experiments.Experiment, c Consent, plan *forecast.Plan, notify func(string)) (_ Guard, busy bool) {
 	var cluster *kube.Cluster
 	var err error
-	if !slices.ContainsFunc(plan.Guards, refuses) { // nothing is asked of a cluster that a guard has refused
+	if !slices.ContainsFunc(plan.Guards, stops) { // nothing is asked of a cluster that a guard has refused
 		cluster, err = c.Cluster.open(e)
 	}
 	if err == nil {

@@ -16,7 +16,7 @@ import (
 // lookUpPods lists the pods that the drill would have, and says of each fault whom it would strike now, as far as that can be known
 // without touching anything. Nothing is asked of a cluster that a guard has refused.
 func lookUpPods(ctx context.Context, e *experiments.Experiment, c Consent, plan *forecast.Plan) {
-	if slices.ContainsFunc(plan.Guards, func(g Guard) bool { return g.Refuses && g.Name != podsGuardName }) {
+	if slices.ContainsFunc(plan.Guards, func(g Guard) bool { return stops(g) && g.Name != podsGuardName }) {
 		return
 	}
 	cluster, err := c.Cluster.open(e)

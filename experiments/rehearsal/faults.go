@@ -150,8 +150,9 @@ func (s *shot) ask(victims []string) {
 func (s *shot) pause() {
 	victims, lasts := s.victims(), s.f.For
 	s.apply(callTakes, func() string {
+		var stopped []string // by this shot: what another one stopped is not its to continue
 		s.undo = func() {
-			for _, v := range victims {
+			for _, v := range stopped {
 				s.w.Resume(v)
 			}
 		}
@@ -159,6 +160,7 @@ func (s *shot) pause() {
 			if !s.w.Pause(v) {
 				return "pause " + v + ": it is gone"
 			}
+			stopped = append(stopped, v)
 		}
 		return ""
 	}, func() {

@@ -82,6 +82,7 @@ func number(t *testing.T, s string) uint64 {
 // Seeds in which something once was outside its range, and what that was.
 func TestSeedsThatFailed(t *testing.T) {
 	for seed, was := range map[uint64]string{
+		1659:  "a pause that found its victim paused already continued it",
 		18:    "a key that a fault took away was thought to be kept until its lease's end",
 		362:   "the same, with a stranger in it before anybody looked",
 		1433:  "a store that lost its data just after a grant was thought to have kept it",

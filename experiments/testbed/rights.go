@@ -97,6 +97,9 @@ func (a *attempt) reads() bool {
 	return slices.Contains([]string{"get", "pttl", "eval_ro", "info"}, a.command)
 }
 
+// noCertificate is said of a server that asks who connects.
+const noCertificate = " wants a client certificate, there is no field for it: let it ask for none where the runner connects (tls-auth-clients)"
+
 // noLock says why what stands under a key now cannot be read as a lock; "" = it can, or nothing does, or the server does not tell.
 func noLock(ctx context.Context, c redis.UniversalClient, key string) string {
 	kind, err := c.Type(ctx, key).Result()
@@ -196,11 +199,13 @@ func explained(err error, w undo.Store) error {
 	case says("WRONGPASS", "invalid username-password"):
 		hint = whose + " does not take the user and password that username_env and password_env name" + atSentinels
 	case says("certificate required", "bad certificate"):
-		hint = whose + " wants a client certificate"
+		hint = whose + noCertificate
 	case errors.As(err, &authority):
 		hint = "ca names the file of the authority that has signed the server's certificate"
 	case errors.As(err, &host):
 		hint = "write the host as the server's certificate names it"
+	case w.TLS && says("connection reset", "broken pipe"): // it takes no more once it has missed one
+		hint = "if " + whose + noCertificate
 	case w.TLS && (errors.As(err, &record) || errors.As(err, &timeout) && timeout.Timeout()), w.TLS && says("EOF"):
 		hint = "does it speak TLS? Without it the address begins with redis://"
 	case !w.TLS && says("connection reset", "EOF"):

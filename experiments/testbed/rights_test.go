@@ -136,10 +136,13 @@ func TestWhyAServerCannotBeAskedNamesTheField(t *testing.T) {
 	secure, ca, _ := redistest.StartTLS(t)
 	plain := redistest.Start(t)
 	closed := redistest.Start(t)
-	owner := redis.NewClient(&redis.Options{Addr: closed, DisableIdentity: true})
-	t.Cleanup(func() { _ = owner.Close() })
-	if err := owner.ConfigSet(t.Context(), "requirepass", secret).Err(); err != nil {
-		t.Fatal(err)
+	asks, asksCA, own := redistest.StartTLS(t)
+	for _, set := range [][3]string{{closed, "requirepass", secret}, {own, "tls-auth-clients", "yes"}} {
+		owner := redis.NewClient(&redis.Options{Addr: set[0], DisableIdentity: true})
+		t.Cleanup(func() { _ = owner.Close() })
+		if err := owner.ConfigSet(t.Context(), set[1], set[2]).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Setenv("RIGHTS_WRONG", "wrong")
 	for _, c := range []struct {
@@ -150,6 +153,7 @@ func TestWhyAServerCannotBeAskedNamesTheField(t *testing.T) {
 		{"TLS, and its authority is not named", experiments.Redis{URL: "rediss://" + secure}, "ca names the file of the authority"},
 		{"TLS, and it is asked without", experiments.Redis{URL: "redis://" + secure}, "does it speak TLS only? Then the address begins with rediss://"},
 		{"no TLS, and it is asked with", experiments.Redis{URL: "rediss://" + plain, CA: ca}, "does it speak TLS? Without it the address begins with redis://"},
+		{"TLS, and it asks who connects", experiments.Redis{URL: "rediss://" + asks, CA: asksCA}, "the server wants a client certificate, there is no field for it"},
 		{"no password", experiments.Redis{URL: "redis://" + closed}, "the server wants a password: password_env names the variable"},
 		{"another password", experiments.Redis{URL: "redis://" + closed, PasswordEnv: "RIGHTS_WRONG"}, "does not take the user and password that username_env and password_env name"},
 	} {

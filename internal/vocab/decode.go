@@ -165,7 +165,7 @@ func (f *File) structure(path string, n *yaml.Node, v reflect.Value) {
 		f.field(path, fields[at], key, value, v.FieldByIndex(fields[at].Index))
 	}
 	for _, d := range fields {
-		excused := d.Rule.Unless != "" && (f.positions[d.Rule.Unless] != nil || seen[d.Rule.Unless] != nil)
+		excused := slices.ContainsFunc(d.Rule.Excuses(), func(with string) bool { return f.positions[with] != nil || seen[with] != nil })
 		if d.Rule.Required && seen[d.Name] == nil && !misspelled[d.Name] && !excused {
 			f.Add(Join(path, d.Name), n, "%s", missing(d))
 		}

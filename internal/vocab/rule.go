@@ -41,7 +41,7 @@ type Union struct {
 // Rule is what a field's tag says of its value, and of when it may and must stand in a file.
 type Rule struct {
 	Required  bool
-	Unless    string   // a field beside it, or the path of a section, with which it is not required
+	Unless    string   // a field beside it, or the path of a section, with which it is not required; of several, with | between them, each
 	Ident     bool     // a name that can stand in a path, a key and a metric's label
 	Words     []string // the only values
 	Positive  bool     // durations and fractions: above 0
@@ -325,4 +325,9 @@ func either(words []string) string {
 		return strings.Join(words, "")
 	}
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// Excuses are the fields and sections of which each makes it optional.
+func (r *Rule) Excuses() []string {
+	return strings.FieldsFunc(r.Unless, func(c rune) bool { return c == '|' })
 }

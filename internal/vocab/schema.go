@@ -134,7 +134,11 @@ func (s *schemer) structure(at string, v reflect.Value) *JSONSchema {
 		case d.Rule.Required && d.Rule.Unless == "":
 			out.Required = append(out.Required, d.Name)
 		case d.Rule.Required:
-			out.AllOf = append(out.AllOf, &JSONSchema{AnyOf: []*JSONSchema{{Required: []string{d.Name}}, given(strings.TrimPrefix(d.Rule.Unless, at+"."))}})
+			enough := []*JSONSchema{{Required: []string{d.Name}}}
+			for _, with := range d.Rule.Excuses() {
+				enough = append(enough, given(strings.TrimPrefix(with, at+".")))
+			}
+			out.AllOf = append(out.AllOf, &JSONSchema{AnyOf: enough})
 		}
 	}
 	out.OneOf = kinds

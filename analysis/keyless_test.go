@@ -1,0 +1,65 @@
+package analysis
+
+import (
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// mailer takes no lock.
+const mailer = `apiVersion: lockdrill/v1
+kind: Experiment
+name: mailer
+environment: staging
+system:
+  mode: observe
+  replicas: 2
+  processes: {match: 'mailer'}
+  effects:
+    - {name: jobs, file: /var/log/mails, map: {job: job, state: state, terminal: [DONE, FAILED], op: op}, stranded_after: 10s}
+slos:
+  - {lock: jobs, stranded: {max: 0}}
+`
+
+// Jobs under no lock are told apart by their operations, and are late by what the file says.
+func TestEffectsAloneAreJudged(t *testing.T) {
+	none := func() *experiments.CountLimit { return &experiments.CountLimit{Bound: *experiments.AtMost(0)} }
+	twice, again, open := experiments.SLO{DuplicateTerminalStates: none()}, experiments.SLO{ReExecuted: none()}, experiments.SLO{Stranded: none()}
+	ended := []said{{job: "1", state: "RUN", op: "a"}, {job: "1", state: "DONE", op: "b"}}
+	for _, c := range []struct {
+		what string
+		slo  experiments.SLO
+		from float64
+		says []said
+		want verdict.Verdict
+	}{
+		{"one end", twice, 1, ended, verdict.Pass},
+		{"a second end", twice, 1, append(ended[:2:2], said{job: "1", state: "DONE", op: "c"}), verdict.Fail},
+		{"an end that comes again", twice, 1, append(ended[:2:2], said{job: "1", state: "DONE", op: "b"}), verdict.Pass},
+		{"two ends of no operation", twice, 1, []said{{job: "1", state: "DONE"}, {job: "1", state: "DONE"}}, verdict.Inconclusive},
+		{"one execution", again, 1, ended, verdict.Pass},
+		{"a second execution", again, 1, append(ended[:2:2], said{job: "1", state: "RUN", op: "c"}), verdict.Fail},
+		{"a beginning that comes again", again, 1, append(ended[:2:2], said{job: "1", state: "RUN", op: "a"}), verdict.Pass},
+		{"a second beginning before any end", again, 1, []said{{job: "1", state: "RUN", op: "a"}, {job: "1", state: "RUN", op: "c"}, {job: "1", state: "DONE", op: "d"}}, verdict.Inconclusive},
+		{"beginnings of no operation", again, 1, []said{{job: "1", state: "RUN"}, {job: "1", state: "DONE"}, {job: "1", state: "RUN"}}, verdict.Inconclusive},
+		{"ended in time", open, 1, ended, verdict.Pass},
+		{"left open", open, 1, append(ended[:2:2], said{job: "2", state: "RUN", op: "c"}), verdict.Fail},
+		{"begun when the faults could have come", open, 8, append(ended[:2:2], said{job: "2", state: "RUN", op: "c"}), verdict.Pass},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			c.slo.Lock = "jobs"
+			r, j := struckAsWatched(t, mailer, c.slo, func(tp foreignTape) {
+				for i, x := range c.says {
+					tp.effect(c.from+0.1*float64(i), want{lock: "jobs", key: "jobs/" + x.job}, x)
+				}
+			})
+			if r.Verdict != c.want {
+				t.Errorf("%s: %+v, findings %+v", r.Verdict, r, j.Findings)
+			}
+			for _, u := range j.Unknown {
+				t.Errorf("unknown of a lock that is none: %+v", u)
+			}
+		})
+	}
+}

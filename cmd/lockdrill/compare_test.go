@@ -165,16 +165,16 @@ func TestReportBesideABaseline(t *testing.T) {
 	for args, want := range map[string]string{
 		"runs/head/1 -f html --against base " + slowerPoll: "REGRESSED, base 3 runs, head 1 run.",
 		"runs/head/1 -f html --against base":               "REFUSED, base 3 runs, head 1 run.",
-		"runs/head/1 -f html":                               "This run was not compared with another one.",
+		"runs/head/1 -f html":                              "This run was not compared with another one.",
 	} {
 		if got := tryIn(t, dir, append([]string{"judge"}, strings.Fields(args)...)...); got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
 			t.Errorf("judge %s: status %d, no %q; %s", args, got.code, want, got.stderr)
 		}
 	}
 	for args, want := range map[string]string{
-		"runs/head/1 -f md --against base":    "--against goes with -f html",
-		"runs/head/1 -f html --against head":  "are the same run",
-		"runs/head/1 -f html --against none":  "none: no such folder",
+		"runs/head/1 -f md --against base":     "--against goes with -f html",
+		"runs/head/1 -f html --against head":   "are the same run",
+		"runs/head/1 -f html --against none":   "none: no such folder",
 		"runs/head/1 --allow-different system": "--allow-different goes with --against",
 	} {
 		if got := tryIn(t, dir, append([]string{"judge"}, strings.Fields(args)...)...); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {

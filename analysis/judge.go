@@ -393,28 +393,3 @@ func (r *Judger) bands(warmup time.Duration) []verdict.Band {
 	}
 	return slices.Clone(r.all[warmup])
 }
-
-// impossible holds the takeovers of loops after kills against what the sum allows at most. Longer than that and than the machine was late is a
-// finding: nothing in the lock's timings explains it. Jobs are left out: an offer to a replica that still works on the job, or has died,
-// is lost, and no sum knows how often.
-func (j *judging) impossible() (fs []verdict.Finding) {
-	for _, s := range j.ix.Shots {
-		for _, t := range s.Trials {
-			v, plain := j.ix.TimeOf("takeover", t)
-			lock := j.ix.Exp.Lock(t.E.Lock)
-			if t.Void.IsVoid() || !plain || lock == nil || !lock.Loop() || !s.Does.Kills || j.ix.Disturbed(t) {
-				continue
-			}
-			b := j.told(lock, &experiments.Limit{Measure: "takeover", Trials: true}, t.Class, j.warmup)
-			if b.Hi > 0 && v.InTime().Lo > int64(b.Hi)+j.ix.Noise() {
-				late := ""
-				if v.Late > 0 {
-					late = ", and " + figures.Ceil(v.Late) + " of a late machine"
-				}
-				fs = append(fs, facts.Finding("", fmt.Sprintf("lock %s: the takeover after %s took %s, longer than the lock's timings allow: %s%s",
-					t.E.Lock, s.Op, v.Dur, b.Sum, late), t.Evidence...))
-			}
-		}
-	}
-	return fs
-}

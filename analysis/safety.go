@@ -10,33 +10,6 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// duplicateText tells what happened. Values of keys are evidence, and not told.
-func duplicateText(d *verdict.Duplicate) string {
-	var parts []string
-	for i := range d.Writes {
-		parts = append(parts, writeText(&d.Writes[i]))
-	}
-	return "Job " + d.Job + " was finished " + strings.Join(parts, ", and ") + " (" + strings.Join(d.Kinds, ", ") + ")"
-}
-
-func writeText(w *verdict.TerminalWrite) string {
-	text := "at " + figures.Clock(figures.Nanoseconds(w.At)) + " by " + w.Writer()
-	switch {
-	case w.Held:
-		return text + ", which held the lock"
-	case w.AfterEnd == nil:
-		return text
-	}
-	text += ", " + figures.Short(figures.Nanoseconds(w.AfterEnd.Lo)) + " after its lease had ended"
-	if w.Fault != "" {
-		text += " (fault " + w.Fault + ")"
-	}
-	if w.Meanwhile != "" {
-		text += ", while " + w.Meanwhile + " held the lock"
-	}
-	return text
-}
-
 // noJobs is code of the lock, where the jobs are lockdrill's own; else that the source of the effects told of none, or of no end.
 func (j *judging) noJobs(code verdict.MissingCode, lock string) verdict.Missing {
 	x := j.ix.Exp.EffectsOf(lock)
@@ -71,7 +44,7 @@ func duplicated(j *judging, l *experiments.Limit) figure {
 		f.evidence = append(f.evidence, x.Evidence...)
 	}
 	if len(d.List) > 0 {
-		f.why, f.next = duplicateText(&d.List[0]), j.ix.DuplicateAdvice(&d.List[0])
+		f.why, f.next = d.List[0].Sentence(), j.ix.DuplicateAdvice(&d.List[0])
 	}
 	return f
 }
@@ -262,4 +235,29 @@ func unownedWork(j *judging, l *experiments.Limit) figure {
 		f.Dur = f.Dur.Add(u)
 	}
 	return f
+}
+
+// impossible holds the takeovers of loops after kills against what the sum allows at most. Longer than that and than the machine was late is a
+// finding: nothing in the lock's timings explains it. Jobs are left out: an offer to a replica that still works on the job, or has died,
+// is lost, and no sum knows how often.
+func (j *judging) impossible() (fs []verdict.Finding) {
+	for _, s := range j.ix.Shots {
+		for _, t := range s.Trials {
+			v, plain := j.ix.TimeOf("takeover", t)
+			lock := j.ix.Exp.Lock(t.E.Lock)
+			if t.Void.IsVoid() || !plain || lock == nil || !lock.Loop() || !s.Does.Kills || j.ix.Disturbed(t) {
+				continue
+			}
+			b := j.told(lock, &experiments.Limit{Measure: "takeover", Trials: true}, t.Class, j.warmup)
+			if b.Hi > 0 && v.InTime().Lo > int64(b.Hi)+j.ix.Noise() {
+				late := ""
+				if v.Late > 0 {
+					late = ", and " + figures.Ceil(v.Late) + " of a late machine"
+				}
+				fs = append(fs, facts.Finding("", fmt.Sprintf("lock %s: the takeover after %s took %s, longer than the lock's timings allow: %s%s",
+					t.E.Lock, s.Op, v.Dur, b.Sum, late), t.Evidence...))
+			}
+		}
+	}
+	return fs
 }

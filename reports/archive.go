@@ -51,12 +51,11 @@ func archivedTable(e *compare.ArchivedExperiment, link func(string) string) *doc
 		Columns: []doc.Column{{Name: "started"}, {Name: "verdict"}, {Name: "labels"}, {Name: "nearest to its limit"}, {Name: "run", Least: doc.Full}}}
 	for k := len(e.Runs) - 1; k >= 0; k-- { // the latest first: it is what people come for
 		run := &e.Runs[k]
-		word, tone := runWord(run.Verdict)
 		id := doc.Cell{Text: run.ID, Code: true}
 		if link != nil {
 			id.Link = link(run.Folder)
 		}
-		g.Rows = append(g.Rows, doc.Row{Cells: []doc.Cell{{Text: startOf(run.Started), Figure: true}, {Text: word, Tone: tone}, {Text: run.Labels.String()}, {Text: tightestOf(e, k)}, id},
+		g.Rows = append(g.Rows, doc.Row{Cells: []doc.Cell{TimeCell(run.Started), VerdictCell(run.Verdict), {Text: run.Labels.String()}, {Text: tightestOf(e, k)}, id},
 			Notes: []doc.Item{doc.Of("why", run.Why), doc.Of("new", strings.Join(run.Changed, "; "))}})
 	}
 	return g
@@ -64,6 +63,17 @@ func archivedTable(e *compare.ArchivedExperiment, link func(string) string) *doc
 
 // mostArchived bounds the runs of an experiment on the terminal: the latest.
 const mostArchived = 30
+
+// VerdictCell is the verdict of a run as tables have it; "" = it has none.
+func VerdictCell(name string) doc.Cell {
+	if name == "" {
+		return tonedCell("NOT READ", doc.Bad)
+	}
+	return tonedCell(runWord(name))
+}
+
+// TimeCell is a start time to the minute.
+func TimeCell(started string) doc.Cell { return figureCell(startOf(started)) }
 
 // startOf is a start time to the minute.
 func startOf(started string) string {

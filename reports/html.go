@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -23,6 +24,9 @@ func writePage(w io.Writer, r Run, mostEvents int) error {
 	}
 	return Write(w, d)
 }
+
+// Page is what HTML writes, for a server that gives it among other pages.
+func Page(r Run) (*doc.Document, error) { return pageOf(r, mostEvents) }
 
 // Write writes d as a page.
 func Write(w io.Writer, d *doc.Document) error {
@@ -62,6 +66,14 @@ func pageOf(r Run, mostEvents int) (*doc.Document, error) {
 		return nil, err
 	}
 	d.Styles = timeline.Styles()
+	if r.Lanes != nil {
+		broken, err := brokenTable(r)
+		if err != nil {
+			return nil, err
+		}
+		at := 1 + slices.IndexFunc(d.Sections, func(s doc.Section) bool { return s.ID == "slos" })
+		d.Sections = slices.Insert(d.Sections, at, doc.Section{ID: "broken", Title: "What went wrong, one by one", Short: "What went wrong", Blocks: []doc.Block{{Table: broken}}})
+	}
 	add := func(id, title, short string, blocks []doc.Block) {
 		d.Sections = append(d.Sections, doc.Section{ID: id, Title: title, Short: short, Blocks: blocks})
 	}

@@ -67,6 +67,9 @@ func looksWell(t *testing.T, b *browser.Browser) {
 		browser.Eval[int](t, p, `document.querySelectorAll("details").forEach(d => d.open = true), 0`)
 		for _, v := range views() {
 			p.Show(t, v)
+			for _, cut := range browser.Eval[[]string](t, p, `[...document.querySelectorAll(".ld-legend li")].filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.textContent)`) {
+				t.Errorf("%s at %s: the legend is cut at %q", name, v, cut)
+			}
 			for _, fault := range browser.Eval[[]string](t, p, fmt.Sprintf("(%s)(%d)", measure, v.Width)) {
 				t.Errorf("%s at %s: %s", name, v, fault)
 			}
@@ -125,7 +128,7 @@ func standsStrictPolicy(t *testing.T, b *browser.Browser) {
 	if seen.Styled {
 		t.Error("the strict policy was not in force: the page has its style")
 	}
-	if seen.Verdict != "FAIL" || len(seen.Headings) != 13 || len(seen.Hidden) > 0 {
+	if seen.Verdict != "FAIL" || len(seen.Headings) != 14 || len(seen.Hidden) > 0 {
 		t.Errorf("without style: %+v", seen)
 	}
 	if seen.Pictures < 5 || seen.Wide+seen.Empty > 0 {

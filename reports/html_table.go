@@ -69,7 +69,7 @@ func signalBlocks(l *timeline.Lanes) []doc.Block {
 
 // pictureOf trusts the picture: package timeline escapes what it draws, and the tests feed it markup.
 func pictureOf(p timeline.Picture) *doc.Figure {
-	f := &doc.Figure{Title: p.Title, Desc: p.Desc, SVG: template.HTML(p.SVG)}
+	f := &doc.Figure{Title: p.Title, Desc: p.Desc, SVG: template.HTML(p.SVG), Legend: template.HTML(p.Legend)}
 	if len(p.Rows) == 0 {
 		return f
 	}

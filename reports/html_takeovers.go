@@ -20,11 +20,6 @@ func takeoverBlocks(r Run, ev *evidence) []doc.Block {
 	if len(all) == 0 {
 		blocks = append(blocks, doc.Block{Text: "None: " + noTakeover + "."})
 	}
-	if r.Experiment != nil {
-		for _, p := range timeline.Takeovers(r.Experiment, j) {
-			blocks = append(blocks, doc.Block{Figure: pictureOf(p)})
-		}
-	}
 	if len(all) > 0 {
 		blocks = append(blocks, doc.Block{Items: append(seriesItems(all), predictedItems(j)...)})
 	}
@@ -37,6 +32,11 @@ func takeoverBlocks(r Run, ev *evidence) []doc.Block {
 		sums = append(sums, item{"possible", b.Lock + ": " + bandText(b)})
 	}
 	blocks = append(blocks, doc.Block{Least: doc.Full, Items: itemsIn(sums)})
+	if r.Experiment != nil {
+		for _, p := range timeline.Takeovers(r.Experiment, j) {
+			blocks = append(blocks, doc.Block{Figure: pictureOf(p)})
+		}
+	}
 	if g := trialTable(j.Takeovers, ev); g != nil {
 		blocks = append(blocks, doc.Block{Fold: "Each of the " + figures.Plural(len(j.Takeovers), "value") + ", with its evidence", Table: g})
 	}

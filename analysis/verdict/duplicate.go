@@ -1,5 +1,11 @@
 package verdict
 
+import (
+	"strings"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
 // Duplicate is one job with more than one accepted terminal state.
 type Duplicate struct {
 	Lock        string    `json:"lock"`
@@ -47,4 +53,31 @@ type TerminalWrite struct {
 	AfterEnd  *Range  `json:"afterEnd,omitempty"`  // how long after the end of its lease; nil = surely not after it, or not known
 	Fault     string  `json:"fault,omitempty"`     // the shot that struck it under that lease
 	Meanwhile string  `json:"meanwhile,omitempty"` // who surely held the key then, in words
+}
+
+// Sentence tells what happened, without a full stop. Values of keys are evidence, and not told.
+func (d *Duplicate) Sentence() string {
+	var parts []string
+	for i := range d.Writes {
+		parts = append(parts, d.Writes[i].sentence())
+	}
+	return "Job " + d.Job + " was finished " + strings.Join(parts, ", and ") + " (" + strings.Join(d.Kinds, ", ") + ")"
+}
+
+func (w *TerminalWrite) sentence() string {
+	text := "at " + figures.Clock(figures.Nanoseconds(w.At)) + " by " + w.Writer()
+	switch {
+	case w.Held:
+		return text + ", which held the lock"
+	case w.AfterEnd == nil:
+		return text
+	}
+	text += ", " + figures.Short(figures.Nanoseconds(w.AfterEnd.Lo)) + " after its lease had ended"
+	if w.Fault != "" {
+		text += " (fault " + w.Fault + ")"
+	}
+	if w.Meanwhile != "" {
+		text += ", while " + w.Meanwhile + " held the lock"
+	}
+	return text
 }

@@ -268,7 +268,7 @@ type TakeoverPart struct {
 
 // Parts are those that t is made of, in their order.
 func (t *Takeover) Parts() [3]TakeoverPart {
-	return [3]TakeoverPart{{"residual", t.Residual}, {"pickup", t.Pickup}, {"warm-up", t.Warmup}}
+	return [3]TakeoverPart{{"left of the lease", t.Residual}, {"pickup", t.Pickup}, {"warm-up", t.Warmup}}
 }
 
 // Counts of the run.

@@ -16,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/runs"
 	"github.com/lockdrill/lockdrill/internal/serve"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 type serveFlags struct {
@@ -124,12 +125,12 @@ func runReader() serve.Reader {
 	return serve.Reader{
 		Reader:  indexReader(func(_ context.Context, dir string) (*compare.Observed, error) { return observe(quiet, dir) }),
 		Compare: compare.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance},
-		Page: func(_ context.Context, w stdio.Writer, dir string, site []reports.Link) error {
+		Page: func(_ context.Context, dir string) (*doc.Document, error) {
 			r, err := readRun(stdio.Discard, dir, judgesAnew)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			return reports.SiteRun(w, r, site)
+			return reports.Page(r)
 		},
 		Report: func(_ context.Context, w stdio.Writer, dir, name string) error {
 			all := formats()

@@ -14,6 +14,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/runs"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 const (
@@ -24,11 +25,11 @@ const (
 // running lists the drills that go on.
 func (s *Server) running(w http.ResponseWriter, r *http.Request) {
 	all := s.index.Runs(runs.Query{States: []runs.State{runs.Running}})
-	p := &reports.Page{Word: "LIVE", Title: "drills that go on", Site: links("/live"), Refresh: refresh}
+	p := &doc.Document{Word: doc.Word{Text: "LIVE"}, Title: "drills that go on", Site: &doc.Site{Links: links("/live"), Refresh: refresh}}
 	if len(all) == 0 {
-		p.Sentences = []string{"No drill goes on in this folder."}
+		p.Lead = []string{"No drill goes on in this folder."}
 	} else {
-		p.Sections = []reports.Section{runSection("Going on", all)}
+		p.Sections = []doc.Section{runSection("Going on", all)}
 	}
 	s.page(w, r, http.StatusOK, p)
 }
@@ -43,9 +44,9 @@ func (s *Server) livePage(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, runAddress(run.Folder), http.StatusSeeOther)
 		return
 	}
-	table := &reports.Table{ID: "story", Label: "What the drill has said", Columns: []string{"time", "what", "said"}}
+	table := &doc.Table{ID: "story", Label: "What the drill has said", Columns: doc.Columns("time", "what", "said")}
 	err := s.story(run.Folder, func(cells []string) {
-		table.Rows = append(table.Rows, []reports.Cell{{Text: cells[0], Num: true}, {Text: cells[1]}, {Text: cells[2]}})
+		table.Row(doc.Cell{Text: cells[0], Figure: true}, doc.Cell{Text: cells[1]}, doc.Cell{Text: cells[2]})
 		if len(table.Rows) > liveLines {
 			table.Rows = slices.Delete(table.Rows, 0, 1)
 		}
@@ -54,9 +55,9 @@ func (s *Server) livePage(w http.ResponseWriter, r *http.Request) {
 		s.broken(w, r, err)
 		return
 	}
-	s.page(w, r, http.StatusOK, &reports.Page{
-		Word: "RUNNING", Title: run.Experiment, Tally: run.Folder, Site: links(""), Refresh: refresh,
-		Sections: []reports.Section{{ID: "live", Title: "What it says", Blocks: []reports.Block{{Table: table}}}},
+	s.page(w, r, http.StatusOK, &doc.Document{
+		Word: doc.Word{Text: "RUNNING"}, Title: run.Experiment, Tally: run.Folder, Site: &doc.Site{Links: links(""), Refresh: refresh},
+		Sections: []doc.Section{{ID: "live", Title: "What it says", Blocks: []doc.Block{{Table: table}}}},
 	})
 }
 

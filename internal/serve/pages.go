@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/runs"
 	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // pages are for people. Each can be read without script, and with none but this server.
@@ -33,8 +35,8 @@ func (s *Server) pages() {
 }
 
 // links are those at the top of a page at an address.
-func links(here string) []reports.Link {
-	all := []reports.Link{{Text: "Runs", Address: "/"}, {Text: "Live", Address: "/live"}}
+func links(here string) []doc.Link {
+	all := []doc.Link{{Text: "Runs", Address: "/"}, {Text: "Live", Address: "/live"}}
 	for i := range all {
 		all[i].Here = all[i].Address == here
 	}
@@ -42,21 +44,17 @@ func links(here string) []reports.Link {
 }
 
 // page writes a page.
-func (s *Server) page(w http.ResponseWriter, r *http.Request, code int, p *reports.Page) {
-	var b bytes.Buffer
-	if err := p.Write(&b); err != nil {
+func (s *Server) page(w http.ResponseWriter, r *http.Request, code int, d *doc.Document) {
+	text, err := doc.HTML(d)
+	if err != nil {
 		s.say("%s: %v", r.URL.Path, err)
 		http.Error(w, "the page could not be made", http.StatusInternalServerError)
 		return
 	}
-	s.html(w, code, b.Bytes())
-}
-
-func (s *Server) html(w http.ResponseWriter, code int, page []byte) {
-	w.Header().Set("Content-Security-Policy", reports.SitePolicy())
+	w.Header().Set("Content-Security-Policy", doc.Policy(d.Styles))
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = w.Write(page) // the reader has gone
+	_, _ = io.WriteString(w, text) // the reader has gone
 }
 
 // refuse answers what is not done, to a program as JSON and to a person as a page.
@@ -68,15 +66,15 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, code int, why st
 		}{1, why})
 		return
 	}
-	s.page(w, r, code, &reports.Page{Word: fmt.Sprint(code), Class: "fail", Title: http.StatusText(code), Sentences: []string{strings.ToUpper(why[:1]) + why[1:] + "."}, Site: links("")})
+	s.page(w, r, code, &doc.Document{Word: doc.Word{Text: fmt.Sprint(code), Tone: doc.Bad}, Title: http.StatusText(code), Lead: []string{strings.ToUpper(why[:1]) + why[1:] + "."}, Site: &doc.Site{Links: links("")}})
 }
 
 func runAddress(folder string) string { return "/runs/" + url.PathEscape(folder) }
 
 // overview shows what each experiment has come to.
 func (s *Server) overview(w http.ResponseWriter, r *http.Request) {
-	p := &reports.Page{Word: "RUNS", Title: s.o.Dir, Site: links("/"), Sentences: []string{"Each run keeps its own verdict. There is no score over them."}}
-	table := &reports.Table{Label: "Experiments and their latest runs", Columns: []string{"experiment", "latest verdict", "started", "labels", "why", "runs"}}
+	p := &doc.Document{Word: doc.Word{Text: "RUNS"}, Title: s.o.Dir, Site: &doc.Site{Links: links("/")}, Lead: []string{"Each run keeps its own verdict. There is no score over them."}}
+	table := &doc.Table{Label: "Experiments and their latest runs", Columns: doc.Columns("experiment", "latest verdict", "started", "labels", "why", "runs")}
 	all := 0
 	for _, e := range s.experiments() {
 		n := 0
@@ -87,19 +85,19 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request) {
 		if e.name == "" {
 			continue
 		}
-		row := []reports.Cell{{Text: e.name, Link: "/experiments/" + url.PathEscape(e.name)}, {Text: "none"}, {}, {}, {}, {Text: fmt.Sprint(n), Num: true}}
+		row := []doc.Cell{{Text: e.name, Link: "/experiments/" + url.PathEscape(e.name)}, {Text: "none"}, {}, {}, {}, {Text: fmt.Sprint(n), Figure: true}}
 		if latest := e.latest; latest != nil {
 			verdict, why := reports.VerdictCell(latest.Verdict), latest.Why
 			if latest.Contested != "" {
 				verdict, why = reports.VerdictCell("inconclusive"), contestedBy(latest)
 			}
-			row[1], row[2], row[3], row[4] = verdict, reports.TimeCell(latest.Started), reports.Cell{Text: latest.Labels.String()}, reports.Cell{Text: why}
+			row[1], row[2], row[3], row[4] = verdict, reports.TimeCell(latest.Started), doc.Cell{Text: latest.Labels.String()}, doc.Cell{Text: why}
 		}
-		table.Rows = append(table.Rows, row)
+		table.Row(row...)
 	}
 	p.Tally = figures.Plural(all, "run")
 	if len(table.Rows) > 0 {
-		p.Sections = append(p.Sections, reports.Section{ID: "experiments", Title: "Experiments", Blocks: []reports.Block{{Table: table}}})
+		p.Sections = append(p.Sections, doc.Section{ID: "experiments", Title: "Experiments", Blocks: []doc.Block{{Table: table}}})
 	}
 	p.Sections = append(p.Sections, runSection("The latest runs", s.index.Runs(runs.Query{Limit: runsOfPage, Before: r.URL.Query().Get("before")})))
 	s.page(w, r, http.StatusOK, p)
@@ -133,29 +131,28 @@ func (s *Server) experiments() []*ofExperiment {
 	return slices.SortedFunc(maps.Values(all), func(a, b *ofExperiment) int { return cmp.Compare(a.name, b.name) })
 }
 
-func runSection(title string, all []*runs.Run) reports.Section {
-	section := reports.Section{ID: "runs", Title: title}
+func runSection(title string, all []*runs.Run) doc.Section {
+	section := doc.Section{ID: "runs", Title: title}
 	if len(all) == 0 {
-		section.Blocks = []reports.Block{{Text: "No runs yet. lockdrill run first-drill makes one in ./runs; lockdrill run --upload brings those of other machines here."}}
+		section.Blocks = []doc.Block{{Text: "No runs yet. lockdrill run first-drill makes one in ./runs; lockdrill run --upload brings those of other machines here."}}
 		return section
 	}
-	table := &reports.Table{Label: title, Columns: []string{"started", "verdict", "experiment", "labels", "why", "by", "run"}}
+	table := &doc.Table{Label: title, Columns: doc.Columns("started", "verdict", "experiment", "labels", "why", "by", "run")}
 	for _, run := range all {
 		verdict, why, at := reports.VerdictCell(run.Verdict), run.Why, runAddress(run.Folder)
 		switch {
 		case run.State == runs.Running:
-			verdict, at = reports.Cell{Text: "RUNNING"}, "/live/"+url.PathEscape(run.Folder)
+			verdict, at = doc.Cell{Text: "RUNNING"}, "/live/"+url.PathEscape(run.Folder)
 		case run.Contested != "":
-			verdict, why = reports.Cell{Text: "CONTESTED", Class: "fail"}, contestedBy(run)
+			verdict, why = doc.Cell{Text: "CONTESTED", Tone: doc.Bad}, contestedBy(run)
 		}
-		table.Rows = append(table.Rows, []reports.Cell{reports.TimeCell(run.Started), verdict, {Text: run.Experiment}, {Text: run.Labels.String()}, {Text: why}, {Text: run.Uploader}, {Text: run.Folder, Link: at}})
+		table.Row(reports.TimeCell(run.Started), verdict, doc.Cell{Text: run.Experiment}, doc.Cell{Text: run.Labels.String()}, doc.Cell{Text: why}, doc.Cell{Text: run.Uploader}, doc.Cell{Text: run.Folder, Link: at})
 	}
-	block := reports.Block{Table: table}
 	if len(all) == runsOfPage {
 		last := all[len(all)-1].Started
-		table.Rows = append(table.Rows, []reports.Cell{{}, {}, {}, {}, {}, {}, {Text: "earlier runs", Link: "/?before=" + url.QueryEscape(last)}})
+		table.Row(doc.Cell{}, doc.Cell{}, doc.Cell{}, doc.Cell{}, doc.Cell{}, doc.Cell{}, doc.Cell{Text: "earlier runs", Link: "/?before=" + url.QueryEscape(last)})
 	}
-	section.Blocks = []reports.Block{block}
+	section.Blocks = []doc.Block{{Table: table}}
 	return section
 }
 
@@ -176,13 +173,9 @@ func (s *Server) experiment(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusNotFound, "no run of "+q.Experiment+" has ended here")
 		return
 	}
-	p := &reports.Page{Word: "HISTORY", Title: q.Experiment, Tally: figures.Plural(len(a.Experiments[0].Runs), "run"), Site: links(""), Note: "The same as data: /api/v1/history?experiment=" + url.QueryEscape(q.Experiment)}
-	var b bytes.Buffer
-	if err := reports.SiteArchive(&b, a, runAddress, p); err != nil {
-		s.broken(w, r, err)
-		return
-	}
-	s.html(w, http.StatusOK, b.Bytes())
+	d := reports.Archive(a, runAddress)
+	d.Title, d.Lead, d.Foot, d.Site = q.Experiment, nil, "The same as data: /api/v1/history?experiment="+url.QueryEscape(q.Experiment), &doc.Site{Links: links("")}
+	s.page(w, r, http.StatusOK, d)
 }
 
 // run shows the report of one run, made anew.
@@ -198,21 +191,24 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusUnprocessableEntity, "this run cannot be read: "+run.Why)
 		return
 	}
-	var b bytes.Buffer
-	if err := s.judged(r.Context(), func() error {
-		return s.o.Reader.Page(r.Context(), &b, filepath.Join(s.o.Dir, run.Folder), runLinks(run))
-	}); err != nil {
+	var d *doc.Document
+	err := s.judged(r.Context(), func() (err error) {
+		d, err = s.o.Reader.Page(r.Context(), filepath.Join(s.o.Dir, run.Folder))
+		return err
+	})
+	if err != nil {
 		s.broken(w, r, err)
 		return
 	}
-	s.html(w, http.StatusOK, b.Bytes())
+	d.Site = &doc.Site{Links: runLinks(run)}
+	s.page(w, r, http.StatusOK, d)
 }
 
 // runLinks are the links at the top of a run's page.
-func runLinks(run *runs.Run) []reports.Link {
-	all := append(links(""), reports.Link{Text: run.Experiment, Address: "/experiments/" + url.PathEscape(run.Experiment)})
+func runLinks(run *runs.Run) []doc.Link {
+	all := append(links(""), doc.Link{Text: run.Experiment, Address: "/experiments/" + url.PathEscape(run.Experiment)})
 	for _, f := range []string{"json", "md", "junit"} {
-		all = append(all, reports.Link{Text: f, Address: runAddress(run.Folder) + "/" + f})
+		all = append(all, doc.Link{Text: f, Address: runAddress(run.Folder) + "/" + f})
 	}
 	return all
 }

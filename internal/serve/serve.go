@@ -18,13 +18,13 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/internal/runs"
-	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // Reader reads what lies in the folder of a run.
 type Reader struct {
 	runs.Reader
-	Page    func(ctx context.Context, w io.Writer, dir string, site []reports.Link) error
+	Page    func(ctx context.Context, dir string) (*doc.Document, error)     // its report, made anew
 	Report  func(ctx context.Context, w io.Writer, dir, format string) error // a report in another form, made anew; ErrFormat
 	Compare compare.CompareOptions
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/runs"
-	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // site is a server in this process.
@@ -88,9 +88,8 @@ func plainReader() Reader {
 			return &compare.Observed{Bytes: fmt.Sprintf("%x", data), Experiment: h.Experiment, Labels: h.Labels,
 				Run: compare.ComparedRun{ID: h.Run, Started: h.Started, Verdict: strings.TrimSpace(string(said))}}, errors.Join(err, err2)
 		}},
-		Page: func(_ context.Context, w io.Writer, dir string, _ []reports.Link) error {
-			_, err := io.WriteString(w, "made anew of "+filepath.Base(dir))
-			return err
+		Page: func(_ context.Context, dir string) (*doc.Document, error) {
+			return &doc.Document{Title: "made anew of " + filepath.Base(dir)}, nil
 		},
 		Report: func(context.Context, io.Writer, string, string) error { return ErrFormat },
 	}
@@ -218,7 +217,7 @@ func TestAnUploadedRunAnswersTheGate(t *testing.T) {
 		t.Fatalf("%d %s", code, body)
 	}
 	until(t, "the later run to answer", func() bool { _, doc := s.gateSays(t, ""); return doc.Exit == verdict.ExitSLOFailed })
-	if code, body := s.ask(t, "GET", "/runs/one", Anybody, nil); code != http.StatusOK || body != "made anew of one" {
+	if code, body := s.ask(t, "GET", "/runs/one", Anybody, nil); code != http.StatusOK || !strings.Contains(body, "<h1><bdi>made anew of one</bdi></h1>") || !strings.Contains(body, `href="/runs/one/junit"`) {
 		t.Errorf("%d %s", code, body)
 	}
 	for _, path := range []string{"/", "/live", "/experiments/nightly", "/api/v1/runs", "/api/v1/history", "/metrics", "/healthz", "/readyz"} {

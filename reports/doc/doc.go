@@ -133,6 +133,7 @@ type Figure struct {
 	Title, Desc string
 	Bare        bool // the title stands right above it
 	SVG         template.HTML
+	Legend      template.HTML
 	Twin        *Table
 }
 

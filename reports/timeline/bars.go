@@ -16,7 +16,7 @@ const (
 func (p *plot) bars(id string) Picture {
 	c := newCanvas(id)
 	pic := Picture{Title: "What the takeovers of lock " + p.lock + " consist of", Desc: p.consist(),
-		Columns: []string{"#", "Fault", "Key", "Residual", "Pickup", "Warm-up", "Takeover", "Tick gap"}}
+		Columns: []string{"#", "Fault", "Key", "Left of the lease", "Pickup", "Warm-up", "Takeover", "Tick gap"}}
 	pic.Rows = rowsOf(p.ts, func(t numbered) []string {
 		tick := ""
 		if t.TickGap != nil {
@@ -41,7 +41,7 @@ func (p *plot) consist() string {
 		}
 	}
 	n := float64(len(p.ts))
-	return "On average " + duration(sum[0]/n) + " residual, " + duration(sum[1]/n) + " pickup, " + duration(sum[2]/n) + " warm-up."
+	return "On average " + duration(sum[0]/n) + " left of the lease, " + duration(sum[1]/n) + " pickup, " + duration(sum[2]/n) + " warm-up."
 }
 
 // summaries draws the bars of takeovers that have no close-up, many in one picture.
@@ -68,7 +68,7 @@ func summary(ts []*TrialLane, timeScale float64) Picture {
 	c := newCanvas("trials-" + count(first) + "-" + count(last))
 	p := Picture{
 		Title:   figures.Plural(len(ts), "shorter takeover") + ", numbers " + count(first) + " to " + count(last),
-		Desc:    "Every bar is one takeover: residual, pickup and warm-up, counted from its fault.",
+		Desc:    "Every bar is one takeover: what was left of the lease, pickup and warm-up, counted from its fault.",
 		Columns: trialColumns, Rows: rowsOf(ts, trialRow),
 	}
 	var folded []string

@@ -162,9 +162,9 @@ var patterns = []struct{ name, class, d string }{
 	{"rows", "rows", "M0 1.5H6M0 4.5H6"},
 }
 
-// finish puts what was drawn into its picture: the legend from y on, and below it what was folded for want of room.
+// finish puts what was drawn into its picture, with its legend, and from y on what was folded for want of room.
 func (c *canvas) finish(p Picture, y float64, folded ...string) Picture {
-	y = c.legend(y)
+	p.Legend = c.legend()
 	for _, f := range folded {
 		y += 16
 		c.text("dim", start, 14, y, sizeSmall, right-14, f)

@@ -22,7 +22,7 @@ func closeup(l *Lanes, s *strike) Picture {
 		zero = mid(*t.Struck)
 	}
 	from, to := frame(s, zero)
-	w := newWindow("trial-"+count(t.Number), l, from, to)
+	w := newWindow(closeupID(s), l, from, to)
 	w.trial = t
 	w.faults()
 	top := w.y

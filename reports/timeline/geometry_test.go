@@ -282,7 +282,8 @@ func TestVoidShotsAreDrawn(t *testing.T) {
 	at := Moment{From: 4, To: 4}
 	lane := func(f FaultLane) string {
 		f.ID, f.Op = "kill", "kill#1"
-		return Overview(&Lanes{Seconds: 10, TimeScale: 1, Faults: []FaultLane{f}}).SVG
+		p := Overview(&Lanes{Seconds: 10, TimeScale: 1, Faults: []FaultLane{f}})
+		return p.SVG + p.Legend
 	}
 	const legend, hollow = "void shot", `class="ld-hollow"`
 	for what, f := range map[string]FaultLane{

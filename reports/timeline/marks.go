@@ -1,5 +1,10 @@
 package timeline
 
+import (
+	"fmt"
+	"strings"
+)
+
 // mark is a kind of shape: how it is drawn, and what the legend of a picture that has it says about it.
 type mark struct {
 	styles []string                    // classes of styles, and patterns as "#name", one above the other
@@ -48,7 +53,7 @@ var (
 
 // Marks of takeovers.
 var (
-	residual    = swatch("takeover: residual, until the lease ends", "residual")
+	residual    = swatch("takeover: left of the lease", "residual")
 	pickup      = swatch("pickup, until the next grant", "pickup", "#weave")
 	warmup      = swatch("warm-up, until the first effect", "warmup", "#comb")
 	undivided   = swatch("recovery, hand-over or theft", "whole")
@@ -101,20 +106,21 @@ func (c *canvas) explain(m mark) {
 	}
 }
 
-// legend explains what was drawn, in lines from y on, and returns where they end.
-func (c *canvas) legend(y float64) float64 {
-	x := 14.0
-	y += 10
-	for _, m := range c.marks {
-		w := m.width + 6 + widthOf(m.text, sizeSmall)
-		if x > 14 && x+w > right {
-			x, y = 14, y+20
-		}
-		var p path
-		m.sample(&p, x, y)
-		c.lay(&c.body, m.styles, &p)
-		c.text("ink", start, x+m.width+6, y+4, sizeSmall, right-x-m.width-6, m.text)
-		x += w + 18
+// legend explains what was drawn, as a list that is as narrow as its reader's screen.
+func (c *canvas) legend() string {
+	if len(c.marks) == 0 {
+		return ""
 	}
-	return y + 10
+	var b strings.Builder
+	b.WriteString(`<ul class="ld-legend">`)
+	for _, m := range c.marks {
+		var p path
+		m.sample(&p, 1, 9)
+		width := num(m.width + 2)
+		fmt.Fprintf(&b, `<li><svg xmlns="http://www.w3.org/2000/svg" width="%s" height="18" viewBox="0 0 %s 18" aria-hidden="true" focusable="false">`, width, width)
+		c.lay(&b, m.styles, &p)
+		fmt.Fprintf(&b, `</svg> %s</li>`, clean(m.text))
+	}
+	b.WriteString("</ul>")
+	return b.String()
 }

@@ -91,6 +91,7 @@ func attrs(class string) string {
 func Styles() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".ld-picture{display:block;width:100%%;min-width:860px;max-width:1280px;height:auto}\n")
+	b.WriteString(".ld-legend{display:flex;flex-wrap:wrap;gap:0 1.1rem;list-style:none;padding:0;margin:.3rem 0 0;font-size:.75rem}.ld-legend svg{vertical-align:middle}\n")
 	b.WriteString("@media screen and (prefers-color-scheme:dark){\n")
 	for _, l := range styles {
 		fmt.Fprintf(&b, ".ld-%s{%s}\n", l.class, l.dark)

@@ -14,6 +14,7 @@ type Picture struct {
 	// SVG is a complete <svg> element, 960 units wide, whose text is 11 to 13 units high. It scales to the width of its box; Styles
 	// keeps it from shrinking below 860 px, so a page puts it into a box that scrolls sideways (overflow-x: auto).
 	SVG     string
+	Legend  string   // a list in HTML of the marks in it, whose patterns are those of the SVG
 	Columns []string // of the table that states the same facts
 	Rows    [][]string
 }

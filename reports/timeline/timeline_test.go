@@ -128,7 +128,7 @@ func TestGolden(t *testing.T) {
 // page is a picture and its table as markup, a line for each shape.
 func page(p Picture) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "<h2>%s</h2>\n<p>%s</p>\n%s<table>\n", html.EscapeString(p.Title), html.EscapeString(p.Desc), strings.ReplaceAll(p.SVG, "><", ">\n<"))
+	fmt.Fprintf(&b, "<h2>%s</h2>\n<p>%s</p>\n%s\n<table>\n", html.EscapeString(p.Title), html.EscapeString(p.Desc), strings.ReplaceAll(p.SVG+p.Legend, "><", ">\n<"))
 	for _, row := range append([][]string{p.Columns}, p.Rows...) {
 		b.WriteString("<tr>")
 		for _, cell := range row {
@@ -143,7 +143,7 @@ func page(p Picture) string {
 // A close-up of a pod's death shows that its object was gone long before.
 func TestACloseUpShowsThePodsObjectGo(t *testing.T) {
 	p := Trials(load(t, filepath.Join(recorded, "pods-force-delete-overlap")).l)[0]
-	if !strings.Contains(html.UnescapeString(p.SVG), "its pod's object gone") {
+	if !strings.Contains(html.UnescapeString(p.Legend), "its pod's object gone") {
 		t.Error("it does not show the end of the object")
 	}
 }
@@ -180,7 +180,7 @@ func TestAnObservedLeaseIsItsHolders(t *testing.T) {
 				t.Errorf("fills of %s, want %s", got, c.shown)
 			}
 			for class, text := range map[string]string{"r0": "held by r1", "r1": "held by r2", "nobody": "held, by whom is not known", "ghost": "lease runs on"} {
-				if strings.Contains(p.SVG, text) != strings.Contains(c.shown, class) {
+				if strings.Contains(p.Legend, text) != strings.Contains(c.shown, class) {
 					t.Errorf("the legend has %q, or lacks it, where %s is shown", text, c.shown)
 				}
 			}

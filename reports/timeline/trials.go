@@ -22,12 +22,11 @@ type strike struct {
 // Trials draws every takeover: a close-up for each fault and lock, and bars for those beyond the longest 60.
 func Trials(l *Lanes) []Picture {
 	all := strikesOf(l)
-	ranked := slices.Clone(all)
-	slices.SortStableFunc(ranked, func(a, b *strike) int { return byLength(a.trials[0], b.trials[0]) })
+	drawn := closest(all)
 	var out []Picture
 	var rest []*TrialLane
 	for _, s := range all {
-		if slices.Contains(ranked[:min(maxTrials, len(ranked))], s) {
+		if slices.Contains(drawn, s) {
 			out = append(out, closeup(l, s))
 			continue
 		}
@@ -35,6 +34,27 @@ func Trials(l *Lanes) []Picture {
 	}
 	return append(out, summaries(rest, l.TimeScale)...)
 }
+
+// Closeups gives, by the number of a takeover, the ID of the picture that shows it closest; none of those without a close-up.
+func Closeups(l *Lanes) map[int]string {
+	ids := map[int]string{}
+	all := strikesOf(l)
+	for _, s := range closest(all) {
+		for _, t := range s.trials {
+			ids[t.Number] = closeupID(s)
+		}
+	}
+	return ids
+}
+
+// closest are those of all that get a close-up.
+func closest(all []*strike) []*strike {
+	ranked := slices.Clone(all)
+	slices.SortStableFunc(ranked, func(a, b *strike) int { return byLength(a.trials[0], b.trials[0]) })
+	return ranked[:min(maxTrials, len(ranked))]
+}
+
+func closeupID(s *strike) string { return "trial-" + count(s.trials[0].Number) }
 
 func strikesOf(l *Lanes) []*strike {
 	var all []*strike
@@ -57,7 +77,7 @@ func strikesOf(l *Lanes) []*strike {
 }
 
 // trialColumns of every table of trials.
-var trialColumns = []string{"#", "Where", "Fault", "From", "To", "Takeover", "Residual", "Pickup", "Warm-up", "Struck", "Lease end", "Granted", "Ended", "Class"}
+var trialColumns = []string{"#", "Where", "Fault", "From", "To", "Takeover", "Left of the lease", "Pickup", "Warm-up", "Struck", "Lease end", "Granted", "Ended", "Class"}
 
 // rowsOf is a row of a table for each of the first of list, and one that counts the others.
 func rowsOf[T any](list []T, row func(T) []string) [][]string {

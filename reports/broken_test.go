@@ -1,0 +1,60 @@
+package reports
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Each thing that went wrong has a sentence with its fault and its replica as their owner calls it, and a link to a picture of the page.
+func TestWhatWentWrongHasASentenceEach(t *testing.T) {
+	r := recorded(t, "fail")
+	for i := range r.Lanes.Replicas {
+		for k := range r.Lanes.Replicas[i].Lives {
+			if l := &r.Lanes.Replicas[i].Lives[k]; l.Incarnation == "r3.1" || l.Incarnation == "r1.1" {
+				l.Called = "pod-" + l.Incarnation
+			}
+		}
+	}
+	r.Judgement.Duplicates = slices.DeleteFunc(r.Judgement.Duplicates, func(d verdict.Duplicate) bool { return d.Job == "job-00014" }) // its write is a stale one now
+	g, err := brokenTable(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	page := htmlOf(t, r)
+	for _, row := range g.Rows {
+		got = append(got, row.Cells[0].Text+": "+row.Cells[1].Text)
+		if link := row.Cells[2].Link; !strings.Contains(page, fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" id=%q`, link[1:])) {
+			t.Errorf("%s points at no picture", link)
+		}
+	}
+	want := []string{
+		"long takeover: Lock leader: kill-leader#1 struck r3.1 (pod-r3.1), and r2.1 took over after 12.5s (626ms real x 20); promised is takeover max <= 5s.",
+		"duplicate: Job job-00009 was finished at T+10.6s by r1.1, 4.79s after its lease had ended (fault pause-worker#1), while r2.1 held the lock, and at T+11.5s by r2.1, which held the lock (stale).",
+		"stale write: Lock job: r1.1 (pod-r1.1) wrote done of job-00014 at T+10.6s without holding the lock, after pause-worker#1 had struck it.",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if broken, at := strings.Index(page, `id="broken"`), strings.Index(page, `id="timeline"`); broken < 0 || broken > at {
+		t.Errorf("the sentences stand at %d, the timeline at %d", broken, at)
+	}
+	if page := htmlOf(t, recorded(t, "pass-1")); strings.Contains(page, `id="broken"`) {
+		t.Error("a run without a fault of its own says that something went wrong")
+	}
+}
+
+// A write of a replica that no fault struck says so: it is no consequence of the drill's.
+func TestAStaleWriteOfNobodyStruck(t *testing.T) {
+	r := recorded(t, "fail")
+	e := &history.Event{Lock: "job", Entry: &history.Entry{Subject: "j", State: "done", Writer: "r2.1"}}
+	e.To = 2e9
+	if got := staleSentence(r.Judgement, e, ownNames(r.Lanes)); got != "Lock job: r2.1 wrote done of j at T+2.0s without holding the lock; no fault had struck it" {
+		t.Error(got)
+	}
+}

@@ -64,6 +64,11 @@ func NetworkFor(e *experiments.Experiment) (NetworkOptions, error) {
 			addresses = append(addresses, b.PromQL.URL)
 		}
 	}
+	for i := range e.AbortWhen {
+		if q := e.AbortWhen[i].PromQL; q != nil {
+			addresses = append(addresses, q.URL)
+		}
+	}
 	o.Reach(addresses...)
 	return o, nil
 }

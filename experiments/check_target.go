@@ -96,6 +96,7 @@ func (c *checker) calendar() {
 			c.stretch(vocab.At(name, i), &list[i])
 		}
 	}
+	c.aborts()
 	for i := range c.e.BlockedBy {
 		b, path := &c.e.BlockedBy[i], vocab.At("blocked_by", i)
 		given(c.File, path+".file", b.File)

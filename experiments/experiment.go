@@ -35,7 +35,7 @@ type Experiment struct {
 	Faults       Faults           // the timeline: what is broken, and when; or what it is made from; left out: nothing is broken, and the promises are watched
 	AllowOverlap [][2]string      // pairs of ids: faults that may be in effect together
 	Probes       Probes           // how evidence is gathered
-	AbortWhen    []AbortCondition `rule:"for=@embedded"` // conditions that end a run early; they are no promises
+	AbortWhen    []AbortCondition // conditions that end a run early; they are no promises
 	Limits       RunLimits        // caps that hold whatever the faults ask for
 	Windows      []Window         // a run may be in progress only within one of them; none: always
 	Blackouts    []Window         // a run may be in progress within none of them
@@ -330,13 +330,6 @@ type Probes struct {
 type ProbeSettings struct {
 	Every  time.Duration `rule:"positive,least=1ms" scale:"no"` // between two looks; not scaled
 	MaxGap time.Duration `rule:"positive" scale:"no"`           // longest tolerated stretch without a good look; not scaled
-}
-
-// AbortCondition ends a run early; it is no SLO.
-type AbortCondition struct {
-	_                            struct{} `rule:"any=duplicate_terminal_states_above|abandonments_above"`
-	DuplicateTerminalStatesAbove *int     // end the run at more second terminal states than this
-	AbandonmentsAbove            *int     // end the run at more abandoned locks than this
 }
 
 // RunLimits are caps that hold whatever the faults ask for. Neither is scaled.

@@ -311,6 +311,11 @@ func (e *Experiment) Authorities() (all []*string) {
 			all = append(all, &q.CA)
 		}
 	}
+	for i := range e.AbortWhen {
+		if q := e.AbortWhen[i].PromQL; q != nil {
+			all = append(all, &q.CA)
+		}
+	}
 	return slices.DeleteFunc(all, func(path *string) bool { return *path == "" })
 }
 

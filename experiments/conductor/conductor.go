@@ -26,6 +26,7 @@ type Action struct {
 	Offer  *Offer
 	Fire   *Fire
 	Abort  *history.Note // record the abort; a later action gives the phase
+	Tell   string        // for a person
 	Finish bool          // the run is over: clean up
 }
 
@@ -75,6 +76,7 @@ type Conductor struct {
 	kills    int             // fired so far
 	struck   map[string]bool // incarnations that faults other than kills were aimed at
 	alerts   []alertRow
+	aborts   []abortRow
 	out      []Action
 }
 
@@ -86,6 +88,7 @@ func New(e *experiments.Experiment, seed int64) *Conductor {
 		world:   newWorld(e),
 		horizon: forecast.Horizon(e, ""),
 		struck:  map[string]bool{},
+		aborts:  abortRows(e),
 	}
 	c.rng = rand.New(c.pcg)
 	for i := range e.System.Work {
@@ -129,8 +132,11 @@ func (c *Conductor) Reset(seed int64) {
 	for i := range c.alerts {
 		c.alerts[i].told, c.alerts[i].fired, c.alerts[i].firing = false, false, nil
 	}
+	for i := range c.aborts {
+		c.aborts[i].reset()
+	}
 	*c = Conductor{e: c.e, pcg: c.pcg, rng: c.rng, world: c.world, streams: c.streams, series: c.series, horizon: c.horizon,
-		steady: -1, struck: c.struck, alerts: c.alerts, out: c.out[:0]}
+		steady: -1, struck: c.struck, alerts: c.alerts, aborts: c.aborts, out: c.out[:0]}
 }
 
 // Abort asks for an early end: what is one of the words of run.abort. The next Step goes to the revert phase.
@@ -153,6 +159,9 @@ func (c *Conductor) Step(now int64) []Action {
 	}
 	if c.abort == nil && now-c.begun > int64(c.e.Limits.MaxRun) {
 		c.Abort(history.AbortLimit, "limits.max_run of "+c.e.Limits.MaxRun.String()+" is over")
+	}
+	if c.abort == nil && c.phase != history.PhaseFinal {
+		c.abortDue(now)
 	}
 	c.world.hung(now)
 	if what, why := c.world.lost(); what != "" && (c.phase == history.PhaseFaults || c.phase == history.PhaseSettle && !c.unsteady) {

@@ -19,6 +19,9 @@ func (c *Conductor) Next(now int64) int64 {
 	if c.abort == nil {
 		next = min(next, c.begun+int64(c.e.Limits.MaxRun)+1)
 	}
+	if c.abort == nil && c.phase != history.PhaseFinal {
+		next = min(next, c.abortNext())
+	}
 	for _, r := range c.world.replicas {
 		if r.alive && !r.ready && r.failed < failedStarts {
 			next = min(next, c.world.hungAt(r))

@@ -186,6 +186,9 @@ func (c *Conductor) Observe(e history.Event) {
 		if e.Sample.Metric == history.AlertsFiring {
 			c.alert(e.Sample)
 		}
+		c.abortSample(e.To, e.Sample)
+	case history.LogMatch:
+		c.abortLine(e)
 	case history.FaultConfirmed, history.FaultVoid, history.FaultReverted, history.FaultVerified:
 		c.landed(e)
 	}

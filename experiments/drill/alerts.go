@@ -20,7 +20,7 @@ import (
 // openAlerts makes the probe of alerts. A server that is away, or lacks a rule, is known before anything is touched.
 func (d *Drill) openAlerts(ctx context.Context) error {
 	a := d.e.Probes.Alerts
-	if a == nil || len(d.e.AlertRows()) == 0 {
+	if a == nil || len(d.e.AlertRows())+len(d.e.AbortAlerts()) == 0 {
 		return nil
 	}
 	probe, err := alertsOf(d.e, d.clock)
@@ -44,8 +44,7 @@ func (d *Drill) openAlerts(ctx context.Context) error {
 }
 
 func alertsOf(e *experiments.Experiment, clock func() int64) (*probes.Alerts, error) {
-	var names []string
-	rows := e.AlertRows()
+	names, rows := e.AbortAlerts(), e.AlertRows()
 	for _, s := range rows {
 		if !s.Silent && !slices.Contains(names, *s.Alert) {
 			names = append(names, *s.Alert)

@@ -137,7 +137,7 @@ func (d *Drill) parts() []part {
 
 // sources are the parts that only read: what cannot be read is known before anything is touched.
 func (d *Drill) sources() []part {
-	return []part{d.openLogs, d.findAskers, d.openQueries, d.openAlerts, d.openEffects}
+	return []part{d.openLogs, d.findAskers, d.openQueries, d.openAlerts, d.openAborts, d.openEffects}
 }
 
 // New makes the run's folder, if the run may be.
@@ -240,7 +240,7 @@ func (d *Drill) recordFacts(ctx context.Context) error {
 // config is what the parts have added up to.
 func (d *Drill) config() runner.Config {
 	cfg := d.cfg
-	cfg.Recorder, cfg.Log, cfg.Journal, cfg.Injectors = d.rec, d.log, d.journal, d.made
+	cfg.Recorder, cfg.Log, cfg.Journal, cfg.Injectors, cfg.Tell = d.rec, d.log, d.journal, d.made, d.o.Notify
 	cfg.Guard = func() (word, why string) {
 		for _, ask := range d.guards {
 			if word, why = ask(); word != "" {

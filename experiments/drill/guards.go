@@ -42,6 +42,9 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 		return nil, err
 	}
 	all := []Guard{killSwitchGuard(e), calendarGuard(e, now), thisMachine().guard(experiments.Scale(e)), storeGuard(e), confirmGuard(e, c)}
+	if len(e.AbortWhen) > 0 {
+		all = append(all, abortGuard(e))
+	}
 	ask := []question{{"environment", func() (Guard, error) { return environmentGuard(ctx, e, c, nil) }}}
 	switch {
 	case cluster != nil:

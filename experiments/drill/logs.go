@@ -133,6 +133,11 @@ func (d *Drill) redact() func(string) string {
 			names = append(names, q.Variables()...)
 		}
 	}
+	for i := range d.e.AbortWhen {
+		if q := d.e.AbortWhen[i].PromQL; q != nil {
+			names = append(names, q.Variables()...)
+		}
+	}
 	var pairs []string
 	for _, name := range names {
 		if secret := os.Getenv(name); name != "" && secret != "" {

@@ -33,7 +33,7 @@ func lookUpSignals(ctx context.Context, e *experiments.Experiment, plan *forecas
 		}
 		plan.Signals = append(plan.Signals, shown)
 	}
-	if e.Probes.Alerts != nil && len(e.AlertRows()) > 0 {
+	if e.Probes.Alerts != nil && len(e.AlertRows())+len(e.AbortAlerts()) > 0 {
 		shown, err := lookUpAlerts(ctx, e)
 		if err != nil {
 			return err

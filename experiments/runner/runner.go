@@ -122,6 +122,7 @@ type Config struct {
 	Hear      func()    // takes what replicas have said; called every few milliseconds. nil = it comes by itself
 	// Guard is asked every second whether the run may go on; else it says why not, and the word for run.abort. nil = it may.
 	Guard func() (word, why string)
+	Tell  func(line string) // what a person is to know at once; nil = nobody listens
 }
 
 // Limits of waits that no experiment sets.
@@ -258,6 +259,8 @@ func (r *run) step(ctx, flights context.Context) bool {
 			r.shots.fire(flights, r, a.Fire)
 		case a.Abort != nil:
 			r.record(history.Event{Kind: history.RunAbort, Source: source, Note: a.Abort})
+		case a.Tell != "" && r.Tell != nil:
+			r.Tell(a.Tell)
 		case a.Finish:
 			return true
 		}

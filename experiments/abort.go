@@ -1,0 +1,151 @@
+package experiments
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/vocab"
+)
+
+// AbortCondition ends a run early; it is no SLO.
+type AbortCondition struct {
+	_                            struct{}      `rule:"any=duplicate_terminal_states_above|abandonments_above|metric|promql|alert|log"`
+	DuplicateTerminalStatesAbove *int          `rule:"for=@embedded"`                 // end the run at more second terminal states than this
+	AbandonmentsAbove            *int          `rule:"for=@embedded"`                 // end the run at more abandoned locks than this
+	Name                         string        `rule:"ident,for=@observed"`           // observed: what it is called where it ends a run
+	Metric                       string        `rule:"for=@observed,ref=metric"`      // observed: name of a metric under probes, which ends the run where a value of it is above or below a limit
+	PromQL                       *BlockQuery   `file:"promql" rule:"for=@observed"`   // observed: ends the run where a query has a result that is not 0; it is asked every second
+	Alert                        string        `rule:"for=@observed"`                 // observed: name of an alert of probes.alerts, which ends the run where it fires
+	Log                          string        `rule:"for=@observed,ref=pattern"`     // observed: name of a pattern under probes.logs, which ends the run where lines match
+	Above                        *float64      `rule:"for=@observed"`                 // of a metric: the highest value that does not end the run; of a log: as many lines as do not, 0 if left out
+	Below                        *float64      `rule:"for=@observed"`                 // of a metric: the lowest value that does not end the run
+	For                          time.Duration `rule:"omit,for=@observed" scale:"no"` // it must hold for so long without a break; of a log: so many lines within this time; left out: at once, and of a log in the whole run
+}
+
+const (
+	// AbortQueryEvery is how often the query of a condition is asked.
+	AbortQueryEvery = time.Second
+	// abortUnasked is how long a condition may be without an answer at least.
+	abortUnasked = 10 * time.Second
+)
+
+// OfOthers reports a condition about a system that is observed.
+func (a *AbortCondition) OfOthers() bool {
+	return a.Metric != "" || a.PromQL != nil || a.Alert != "" || a.Log != ""
+}
+
+// Says names the condition for a person.
+func (a *AbortCondition) Says() string {
+	switch {
+	case a.Name != "":
+		return a.Name
+	case a.Metric != "":
+		return "metric " + a.Metric
+	case a.Alert != "":
+		return "alert " + a.Alert
+	case a.Log != "":
+		return "log " + a.Log
+	}
+	return "promql"
+}
+
+// Describe says when the condition ends the run.
+func (a *AbortCondition) Describe() string {
+	held := ""
+	if a.For > 0 {
+		held = " for " + figures.Spell(a.For)
+	}
+	switch {
+	case a.DuplicateTerminalStatesAbove != nil:
+		return fmt.Sprintf("more than %d duplicate terminal states", *a.DuplicateTerminalStatesAbove)
+	case a.AbandonmentsAbove != nil:
+		return fmt.Sprintf("more than %d abandonments", *a.AbandonmentsAbove)
+	case a.Metric != "" && a.Above != nil && a.Below != nil:
+		return fmt.Sprintf("metric %s above %g or below %g%s", a.Metric, *a.Above, *a.Below, held)
+	case a.Metric != "" && a.Above != nil:
+		return fmt.Sprintf("metric %s above %g%s", a.Metric, *a.Above, held)
+	case a.Metric != "":
+		return fmt.Sprintf("metric %s below %g%s", a.Metric, *a.Below, held)
+	case a.Alert != "":
+		return "alert " + a.Alert + " fires" + held
+	case a.Log != "" && a.For > 0:
+		return fmt.Sprintf("more than %d lines match %s within %s", a.Lines(), a.Log, figures.Spell(a.For))
+	case a.Log != "":
+		return fmt.Sprintf("more than %d lines match %s", a.Lines(), a.Log)
+	}
+	return cmp.Or(a.Name, a.PromQL.Query) + " has a result that is not 0" + held
+}
+
+// Lines are as many lines of a log as do not end the run.
+func (a *AbortCondition) Lines() int {
+	if a.Above == nil {
+		return 0
+	}
+	return int(*a.Above)
+}
+
+// Beyond reports a value of the metric that ends the run.
+func (a *AbortCondition) Beyond(v float64) bool {
+	return a.Above != nil && v > *a.Above || a.Below != nil && v < *a.Below
+}
+
+// AbortProbe is what the probe of a condition with a query is called, and the metric of its samples.
+func AbortProbe(i int) string { return vocab.At("abort_when", i) }
+
+// Unasked is how long the i-th condition may be without an answer: then it ends the run as well, because nobody guards it any more.
+func (e *Experiment) Unasked(i int) time.Duration {
+	a, every := &e.AbortWhen[i], AbortQueryEvery
+	for _, m := range e.Probes.Numbers() {
+		if a.Metric != "" && m.Name == a.Metric {
+			every = m.Every
+		}
+	}
+	return max(abortUnasked, a.For, 3*every)
+}
+
+// AbortAlerts are the names of alerts that end a run.
+func (e *Experiment) AbortAlerts() (names []string) {
+	for i := range e.AbortWhen {
+		if name := e.AbortWhen[i].Alert; name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// aborts checks the conditions of an observed system.
+func (c *checker) aborts() {
+	for i := range c.e.AbortWhen {
+		a, path := &c.e.AbortWhen[i], vocab.At("abort_when", i)
+		var of []string
+		for _, x := range []struct {
+			word string
+			said bool
+		}{{"metric", a.Metric != ""}, {"promql", a.PromQL != nil}, {"alert", a.Alert != ""}, {"log", a.Log != ""}} {
+			if x.said {
+				of = append(of, x.word)
+			}
+		}
+		if c.Invalid(path) || len(of) == 0 {
+			continue
+		}
+		limits := a.Above != nil || a.Below != nil
+		switch {
+		case len(of) > 1:
+			c.Check(path, "has %s and %s: give each a condition of its own, any of them ends the run", of[0], of[1])
+		case a.Metric != "" && !limits:
+			c.Check(path, "ends the run at which value of %s? Say above or below", a.Metric)
+		case a.Metric == "" && a.Below != nil, (a.Alert != "" || a.PromQL != nil) && limits:
+			c.Check(path, "above and below are for a metric, and above for a log: %s has no limit", of[0])
+		case a.Log != "" && a.Above != nil && (*a.Above < 0 || *a.Above != float64(int(*a.Above))):
+			c.Check(path+".above", "%g is no number of lines", *a.Above)
+		case a.Alert != "" && c.e.Probes.Alerts == nil:
+			c.Check(path+".alert", "nobody is asked for alerts: say where, probes.alerts: {url: \"http://prometheus:9090\"}")
+		case a.PromQL != nil && !c.Invalid(path+".promql"):
+			a.PromQL.check(c.File, path+".promql", a.PromQL.URL)
+		}
+	}
+}

@@ -41,7 +41,9 @@ func newPage(t *testing.T, answer string) *page {
 // turn changes the answer once a process stands.
 func (p *page) turn(t *testing.T, dir string, answer *string) {
 	file := filepath.Join(dir, "runs", "latest", "history.jsonl")
-	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); <-again.C {
 		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), `"kind":"fault.applied"`) {
 			p.answer.Store(answer)
 			p.turned.Store(time.Now().UnixNano())

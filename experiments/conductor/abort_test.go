@@ -64,7 +64,9 @@ func TestAConditionOfAnObservedSystemEndsTheRun(t *testing.T) {
 		}
 		return s
 	}
-	gone := func(target, why string) *history.Sample { return &history.Sample{Metric: "m", Target: target, Gone: why} }
+	gone := func(target, why string) *history.Sample {
+		return &history.Sample{Metric: "m", Target: target, Gone: why}
+	}
 	metric := experiments.AbortCondition{Metric: "m", Above: &five}
 	held := experiments.AbortCondition{Metric: "m", Above: &five, For: 3 * time.Second}
 	low := experiments.AbortCondition{Metric: "m", Below: &two}

@@ -172,9 +172,9 @@ func (p Process) owns(pid int) bool {
 	return false
 }
 
-// An exec hides the environment for microseconds.
+// An exec hides the environment for microseconds, and for as long as its process waits for a processor.
 const (
-	execLooks = 20
+	execLooks = 200
 	execLook  = time.Millisecond
 )
 

@@ -89,7 +89,7 @@ func TestExportMisuse(t *testing.T) {
 		"export alerts --metrics bad.yaml":                          `bad.yaml: signals.abandonned: unknown signal, did you mean "abandoned"\?`,
 		"export alerts --metrics useless.yaml":                      `useless.yaml: no rule has the signals that it needs`,
 		"export mapping --metrics x":                                `lockdrill export mapping: no mapping "x"`,
-		"export alerts x":                                           `lockdrill export alerts: unknown command "x"`,
+		"export alerts x":                                           `lockdrill export alerts: takes no argument, and "x" is one`,
 		"export ci":                                                 `lockdrill export ci: no argument given, usage: lockdrill export ci `,
 		"export ci gitlub":                                          `lockdrill export ci: unknown system "gitlub", did you mean "github"\?; there are argo-rollouts, github, `,
 		"export ci github frist-drill":                              `frist-drill: no such scenario, did you mean "first-drill"\?`,

@@ -229,7 +229,7 @@ func TestTheProxyRefusesBadInput(t *testing.T) {
 		{"--upstream rediss://h:1 --ca " + filepath.Join(dir, "none.pem"), "--ca"},
 		{"--upstream h:1 --rules " + filepath.Join(dir, "none.json"), "--rules"},
 		{"--upstream h:1 --rules " + rules, "scripts[0]: needs either sha1 or contains"},
-		{"--upstream h:1 extra", "unknown command"},
+		{"--upstream h:1 extra", `takes no argument, and "extra" is one`},
 	} {
 		if r := try(t, append([]string{"proxy"}, strings.Fields(c.args)...)...); r.code != verdict.ExitUsage || !strings.Contains(r.stderr, c.says) || strings.Contains(r.stderr, "secret") {
 			t.Errorf("%s: exit %d, %s, want %q", c.args, r.code, r.stderr, c.says)

@@ -40,7 +40,7 @@ func TestMisuse(t *testing.T) {
 		{"plan ./.", `./.: this is a folder; name an experiment file in it, such as NAME.lockdrill.yaml`},
 		{"validate .", `.: this folder has no experiment file; one is YAML with kind: Experiment`},
 		{"validate not-there.yaml", `not-there.yaml: read: no such file or directory`},
-		{"list all", `lockdrill list: unknown command "all" for "lockdrill list"; see lockdrill list --help`},
+		{"list all", `lockdrill list: takes no argument, and "all" is one; see lockdrill list --help`},
 		{"help exit-code", `lockdrill help: unknown topic "exit-code", did you mean "exit-codes"?`},
 		{"run", `lockdrill run: no argument given, usage: lockdrill run FILE|NAME|DIR... [-- WORKER ARGUMENT...] [flags]; see lockdrill run --help`},
 		{"judge not-there", `not-there: no such folder; runs are folders such as runs/latest`},

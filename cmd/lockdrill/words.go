@@ -82,6 +82,7 @@ func words() []word {
 		{"work", term, "from work.enter to work.exit or death, less confirmed pauses"},
 		{"exposed", term, "an epoch that surely owned its key when the fault hit its holder"},
 		{"residual", term, "of a takeover: what is left of the lease, from the fault to its end"},
+		{"left of the lease", term, "of a takeover, residual in verdict.json: what is left of the lease, from the fault to its end"},
 		{"pickup", term, "of a takeover: from the lease end to the next grant"},
 		{"late machine", term, "the runner's machine kept replicas or stores waiting for a processor; so much is taken off a takeover, a tick gap, a wait or a debt before it is called a breach, and what it decides is inconclusive"},
 		{"warm-up", term, "of a takeover: from the grant to the first accepted effect"},

@@ -115,7 +115,7 @@ func runDrillIn(t *testing.T, dir, yaml string, during func(pid int), args ...st
 		t.Fatal(err)
 	}
 	o := drillOut{dir: filepath.Join(dir, "run")}
-	cmd := lockdrill(append([]string{"run", file, "--out", o.dir}, args...)...)
+	cmd := lockdrill(append([]string{"run", file, "--out", o.dir, "--log-level", "debug"}, args...)...)
 	cmd.Env = append(os.Environ(), scriptedEnv+"="+t.TempDir()) // for experiments whose worker is this test
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text

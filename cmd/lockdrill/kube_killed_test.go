@@ -119,7 +119,7 @@ func noRoom(t *testing.T, s *site) {
 	until(t, "the quota is in force", func() bool {
 		return strings.Contains(fmt.Sprint(admitPod(t, s.Env, s.namespace, corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}})), "exceeded quota")
 	})
-	o := s.drill(t, edit(t, s.yaml(), "timeout: 60s", "timeout: 4s"), verdict.ExitInconclusive)
+	o := s.drill(t, edit(t, s.yaml(), "for: 6s, timeout: 60s", "for: 500ms, timeout: 4s"), verdict.ExitInconclusive)
 	for _, want := range []string{"does not make its 3 pods", "FailedCreate", "exceeded quota: none"} {
 		if !strings.Contains(o.text, want) {
 			t.Errorf("it does not say %q:\n%s", want, o.text)

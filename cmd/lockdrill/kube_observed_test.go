@@ -103,7 +103,7 @@ func observedDrill(t *testing.T, s *site) {
 	diary := s.elections(t)
 	yaml := fmt.Sprintf(electedDrill, s.namespace)
 	planned := strings.Join(strings.Fields(s.plan(t, yaml)), " ")
-	for _, want := range []string{"PODS", "uid", "which holds the Lease " + electedLease} {
+	for _, want := range []string{"Pods", "uid", "which holds the Lease " + electedLease} {
 		if !strings.Contains(planned, want) {
 			t.Errorf("the plan does not say %q:\n%s", want, planned)
 		}

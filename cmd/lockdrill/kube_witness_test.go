@@ -41,7 +41,7 @@ var witnessInPods = []struct {
 	{
 		holder: "client: {}", file: "clients", args: []string{"--log-effects", "json"},
 		change: []string{`stream: "cordum:jobs:log"`, "log: replicas", "holder_of: job,", "holder_of: job, phase: after_grant,"}, // MONITOR takes a while of a short job
-		plan:   []string{"client: witness-", "EFFECTS", "from the logs of replicas", "job job-"},
+		plan:   []string{"client: witness-", "Effects, the last ones", "from the logs of replicas", "job job-"},
 	},
 	{
 		holder: `log: {pattern: 'lock acquired key=(?P<key>\S+) token=(?P<token>\S+)'}`, file: "kills", args: []string{"--log-effects", "text", "--bug", "no-guard"},
@@ -72,7 +72,7 @@ func witnessPods(t *testing.T, newSite func(*testing.T, string) *site) {
 			runWitness(t, s.Client, s.namespace, s.locks, corev1.PodSpec{Containers: []corev1.Container{{Image: "none", Args: c.args}}})
 			yaml := witnessYAML(t, c.file, s.namespace, s.locks, c.holder, c.change...)
 			planned := strings.Join(strings.Fields(s.plan(t, yaml)), " ")
-			for _, want := range append(c.plan, "HOLDERS", "job key cordum:scheduler:job:") {
+			for _, want := range append(c.plan, "Holders, as their sources say now", "job key cordum:scheduler:job:") {
 				if !strings.Contains(planned, want) {
 					t.Errorf("the plan does not say %q:\n%s", want, planned)
 				}

@@ -79,10 +79,12 @@ func shape(text string) []string {
 	chance := []string{"void", "unconfirmed", "besides", "Remarks", "warning", "finding", "lock debt", "not owned", "held", "wait", "machine", "remarks"} // lines that a good run may have or not
 	_, text, _ = strings.Cut("\n"+text, "\nPASS")
 	var lines []string
+	valid := false // what there is to know beside the drill's validity goes on to the table
 	for line := range strings.Lines("PASS" + text) {
-		if strings.HasPrefix(line, "   ") { // wrapped
+		if valid = valid && strings.TrimSpace(line) != ""; valid || strings.HasPrefix(line, "   ") { // wrapped
 			continue
 		}
+		valid = strings.HasPrefix(strings.TrimSpace(line), "Was the drill valid?")
 		line, _, _ = strings.Cut(line, "Yes. ") // what there is to know beside it
 		fields := gaps.Split(strings.TrimSpace(line), -1)
 		if label := fields[0]; label == "" || slices.Contains(chance, label) {

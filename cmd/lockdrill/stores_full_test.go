@@ -39,7 +39,7 @@ func TestLiveTheEtcdExampleRuns(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := lockdrill("run", "--out", run, file).CombinedOutput()
+	out, err := lockdrill("run", "--log-level", "debug", "--out", run, file).CombinedOutput()
 	if code := statusOfRun(err); code != 0 && code != 10 && code != 11 {
 		t.Fatalf("run: %v\n%s", err, out)
 	}

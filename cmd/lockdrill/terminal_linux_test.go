@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -41,6 +42,9 @@ func ownTerminal(t *testing.T) (holder, inside *os.File) {
 func TestLiveAClosedTerminalInterruptsTheRun(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // else a run that these tests start under nohup has it ignored, and goes on
+	t.Cleanup(func() { signal.Stop(hangups) })
 	holder, inside := ownTerminal(t)
 	base := t.TempDir()
 	dir, file := filepath.Join(base, "run"), writeFile(t, filepath.Join(base, "drill.yaml"), unrehearsed(withFault(t, goodDrill, "30s", "pause: {holder_of: loop}")))

@@ -51,7 +51,7 @@ func TestLiveThePageOnYourOwnServiceRunsFromTopToBottom(t *testing.T) {
 		}
 		t.Fatalf("exit status %d\n%s\n%s", out.code, out.stdout, out.stderr)
 	} else {
-		for _, want := range []string{"PASS  my-service  3 of 3 SLOs met", "FAIL  job  duplicate terminal states 0", "REPLICAS"} {
+		for _, want := range []string{"PASS  my-service  3 of 3 SLOs met", "FAIL  job  duplicate terminal states 0", "Replicas, as they stand now"} {
 			if !strings.Contains(regexp.MustCompile(` {2,}`).ReplaceAllString(out.stdout, "  "), want) {
 				t.Errorf("it does not print %q:\n%s", want, out.stdout)
 			}

@@ -172,8 +172,11 @@ func (j *judging) fill(out *verdict.Judgement) {
 			}
 		}
 		if why, _ := ix.Exp.Untold(name, "overlap."+verdict.LevelEffect); ix.Ledgered[name] && why == "" {
-			hi := float64(f.Hi)
-			out.Overlap = append(out.Overlap, verdict.Overlap{Lock: name, Level: verdict.LevelEffect, Lo: float64(f.Lo), Hi: &hi, Stale: f.Stale, Unowned: f.Unowned, Evidence: facts.Cite(f.Evidence...)})
+			hi, seen := float64(f.Hi), f.Sure
+			if len(seen) == 0 {
+				seen = f.Evidence
+			}
+			out.Overlap = append(out.Overlap, verdict.Overlap{Lock: name, Level: verdict.LevelEffect, Lo: float64(f.Lo), Hi: &hi, Stale: f.Stale, Unowned: f.Unowned, Evidence: facts.Cite(seen...)})
 		}
 		out.Abandonments = append(out.Abandonments, g.List...)
 		out.Duplicates = append(out.Duplicates, d.List...)

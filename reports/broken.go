@@ -85,7 +85,7 @@ func staleWrites(r Run) (all []*history.Event, err error) {
 	}
 	var numbers []int64
 	for _, o := range r.Judgement.Overlap {
-		if o.Level == "effect" {
+		if o.Level == verdict.LevelEffect && o.Stale+o.Unowned > 0 { // else its evidence is of what may have been late, and nobody is accused of that
 			numbers = append(numbers, o.Evidence...)
 		}
 	}

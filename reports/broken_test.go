@@ -49,6 +49,22 @@ func TestWhatWentWrongHasASentenceEach(t *testing.T) {
 	}
 }
 
+// What may have been late, or may not, accuses nobody.
+func TestAWriteThatMayBeLateHasNoSentence(t *testing.T) {
+	r := recorded(t, "fail")
+	r.Judgement.Duplicates = nil
+	sure, err := staleWrites(r)
+	if err != nil || len(sure) == 0 {
+		t.Fatalf("%d writes, %v", len(sure), err)
+	}
+	for i := range r.Judgement.Overlap {
+		r.Judgement.Overlap[i].Stale, r.Judgement.Overlap[i].Unowned, r.Judgement.Overlap[i].Lo = 0, 0, 0
+	}
+	if all, err := staleWrites(r); err != nil || len(all) > 0 {
+		t.Errorf("%d writes are told of, %v", len(all), err)
+	}
+}
+
 // A write of a replica that no fault struck says so: it is no consequence of the drill's.
 func TestAStaleWriteOfNobodyStruck(t *testing.T) {
 	r := recorded(t, "fail")

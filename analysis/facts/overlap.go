@@ -117,8 +117,9 @@ type Fencing struct {
 	overlap
 	MayBeStale    int // those that surely came too late, and those that may have
 	StaleEvidence []int64
-	Undecided     int // of an observed system: what may have been written by one who had the lock no more, or not yet
-	Refused       int // stale writes that the ledger refused: fencing worked
+	Sure          []int64 // those that surely came too late; the evidence has also those that may have
+	Undecided     int     // of an observed system: what may have been written by one who had the lock no more, or not yet
+	Refused       int     // stale writes that the ledger refused: fencing worked
 	OwnerRejected []*effect
 }
 
@@ -180,6 +181,7 @@ func (f *Fencing) add(x *effect, stale, mayBeStale, unowned, mayBeUnowned bool) 
 	switch {
 	case stale || unowned:
 		f.Lo, f.Hi = f.Lo+1, f.Hi+1
+		f.Sure = Cite(append(f.Sure, x.N)...)
 	case mayBeStale || mayBeUnowned:
 		if f.Hi++; x.Foreign {
 			f.Undecided++

@@ -98,8 +98,8 @@ func (r *abortRow) read(s *history.Sample) (now reading) {
 	}
 	for _, x := range s.Values {
 		switch v := float64(x.Value); {
-		case math.IsNaN(v) || math.IsInf(v, 0):
-			now.why = fmt.Sprintf("%s gives %g, which is no number to go by", s.Target, v)
+		case math.IsNaN(v): // an infinity is beyond every limit on its side
+			now.why = s.Target + " gives NaN, which is no number to go by"
 		case r.Alert != "":
 			now.holds = "it fires"
 		case r.PromQL != nil && v != 0:
@@ -121,7 +121,8 @@ func (c *Conductor) abortLine(e history.Event) {
 		r.lines = append(r.lines, e.To)
 		slices.Sort(r.lines)
 		if r.For > 0 {
-			r.lines = slices.DeleteFunc(r.lines, func(at int64) bool { return r.lines[len(r.lines)-1]-at > int64(r.For) })
+			last := r.lines[len(r.lines)-1]
+			r.lines = slices.DeleteFunc(r.lines, func(at int64) bool { return last-at > int64(r.For) })
 		}
 		if len(r.lines) > r.Lines() {
 			r.since = e.To

@@ -41,7 +41,7 @@ func TestAFaultOfTheAPIServerIsMadeByItsProxy(t *testing.T) {
 	if f := p.Faults()[0]; err != nil || f.Do != "slow" || f.Delay != 2*time.Second || f.For != time.Hour || !slices.Equal(f.From, []string{"10.1.2.3"}) {
 		t.Fatalf("armed %+v, %v", f, err)
 	}
-	undone := Reverters(Reach{}, false)["api_server"]
+	undone := (&Reach{}).Reverters(false)["api_server"]
 	for range 2 {
 		if _, err := a.Revert(t.Context(), r); err != nil {
 			t.Fatal(err)
@@ -53,18 +53,18 @@ func TestAFaultOfTheAPIServerIsMadeByItsProxy(t *testing.T) {
 	if p.Faults()[0].Ended == nil {
 		t.Error("it goes on")
 	}
-	if _, _, err := a.Confirm(t.Context(), r, applied); void(err) != string(history.Unconfirmed) || !strings.Contains(err.Error(), "go round the proxy") {
+	if _, _, err := a.Confirm(t.Context(), r, applied); voidOf(err) != string(history.Unconfirmed) || !strings.Contains(err.Error(), "go round the proxy") {
 		t.Errorf("nothing was struck: %v", err)
 	}
 	r.Tap.ID = "another"
-	if _, _, err := a.Confirm(t.Context(), r, applied); void(err) != string(history.Unconfirmed) {
+	if _, _, err := a.Confirm(t.Context(), r, applied); voidOf(err) != string(history.Unconfirmed) {
 		t.Errorf("the proxy does not know it: %v", err)
 	}
 	if err := undone(t.Context(), r); err != nil {
 		t.Errorf("of which it knows nothing, nothing is left: %v", err)
 	}
 	spec.Do, spec.Delay, spec.Of = fault.LostAPI, 0, lockcore.OpRenew
-	if _, err := a.Inject(t.Context(), r); void(err) != string(history.FaultFailed) || !strings.Contains(err.Error(), "--cert") {
+	if _, err := a.Inject(t.Context(), r); voidOf(err) != string(history.FaultFailed) || !strings.Contains(err.Error(), "--cert") {
 		t.Errorf("a proxy that passes TLS through: %v", err)
 	}
 	spec.Aim = fault.Aim{All: true}
@@ -72,7 +72,7 @@ func TestAFaultOfTheAPIServerIsMadeByItsProxy(t *testing.T) {
 		t.Errorf("everybody: %q, %v", from, err)
 	}
 	shot.Fault.Victim, spec.Aim = "r9.1", fault.Aim{Replica: "r9"}
-	if _, err := a.Prepare(t.Context(), shot); void(err) != string(history.NoTarget) {
+	if _, err := a.Prepare(t.Context(), shot); voidOf(err) != string(history.NoTarget) {
 		t.Errorf("nobody known: %v", err)
 	}
 }

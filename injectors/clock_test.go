@@ -33,7 +33,7 @@ func TestAClockIsConfirmedOnlyIfEveryVictimSawIt(t *testing.T) {
 		k := &Clock{Await: c.events.await, Offset: func(string) time.Duration { return -2 * time.Second }, Now: func() int64 { return 1 }}
 		r := undo.Record{Shot: history.Event{Op: "c#1", Fault: &history.Fault{ID: "c", Shot: 1, Victims: []string{"r1.1", "r2.1"}}}}
 		_, seen, err := k.Confirm(t.Context(), r, history.At(1))
-		if void(err) != c.want || (err == nil) != (c.want == "") {
+		if voidOf(err) != c.want || (err == nil) != (c.want == "") {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 		if err == nil && (seen.Hits != 2 || seen.Expected != int64(-2*time.Second)) {

@@ -113,10 +113,10 @@ func TestAKeyThatChangedHandsIsLeftAlone(t *testing.T) {
 		if value != "" {
 			c.Set(t.Context(), "p:job", value, 0)
 		}
-		if _, err := d.Inject(t.Context(), r); void(err) != "moved" {
+		if _, err := d.Inject(t.Context(), r); voidOf(err) != "moved" {
 			t.Errorf("key %q: inject: %v, want moved", value, err)
 		}
-		if _, err := d.Prepare(t.Context(), shot); void(err) != "moved" {
+		if _, err := d.Prepare(t.Context(), shot); voidOf(err) != "moved" {
 			t.Errorf("key %q: prepare: %v, want moved", value, err)
 		}
 		if v, _ := c.Get(t.Context(), "p:job").Result(); v != value {
@@ -135,7 +135,7 @@ func TestAKeyThatIsStillTheHoldersIsVoid(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Shot = shot
-		if _, _, err := d.Confirm(t.Context(), r, history.At(monotime.Now())); void(err) != "unconfirmed" {
+		if _, _, err := d.Confirm(t.Context(), r, history.At(monotime.Now())); voidOf(err) != "unconfirmed" {
 			t.Errorf("%s: %v, want a void shot", form, err)
 		}
 	}

@@ -56,7 +56,7 @@ func TestBurstIsConfirmedOnlyIfItHitWhatWasAsked(t *testing.T) {
 		shot := history.Event{Op: "b#1", Fault: &history.Fault{ID: "b", Shot: 1, Kind: "renew_failures", Victims: c.victims, Want: c.want, Via: "worker"}}
 		x := &Failures{Await: c.events.await}
 		window, seen, err := x.Confirm(t.Context(), undo.Record{Shot: shot}, history.At(1))
-		if void(err) != c.void || (err == nil) != (c.void == "") || seen.Hits != c.hits {
+		if voidOf(err) != c.void || (err == nil) != (c.void == "") || seen.Hits != c.hits {
 			t.Errorf("%s: %v with %d hits, want %q with %d", c.name, err, seen.Hits, c.void, c.hits)
 		}
 		if (c.name == "all hit" || c.name == "together enough") && window != (history.Span{From: 5, To: 9}) {
@@ -113,7 +113,7 @@ func TestBurstArmsWhatItIsAimedAtAndDisarms(t *testing.T) {
 			t.Errorf("%s: a burst that r1.1 does not say is over was reported as reverted", c.kind)
 		}
 		x.Send = func(string, protocol.Command) error { return errors.New("gone") }
-		if _, err := x.Inject(t.Context(), rec); void(err) != "moved" {
+		if _, err := x.Inject(t.Context(), rec); voidOf(err) != "moved" {
 			t.Errorf("%s: nobody is there: %v", c.kind, err)
 		}
 	}
@@ -228,7 +228,7 @@ func TestBurstOnTheWayThatHitsNothingIsVoid(t *testing.T) {
 		c.does(client)
 		x.Tap.End(rec.Shot.Op, "its time was up")
 		_, _, err = x.Confirm(t.Context(), rec, applied)
-		if void(err) != "unconfirmed" || !strings.Contains(err.Error(), c.says) {
+		if voidOf(err) != "unconfirmed" || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want %q", err, c.says)
 		}
 	}

@@ -63,7 +63,7 @@ func TestAProcessThatIsAskedToEndIsKilledWhenItsGraceIsOver(t *testing.T) {
 		if err == nil {
 			_, seen, err = k.Confirm(t.Context(), r, span)
 		}
-		if void(err) != c.want || (err == nil) != (c.want == "") || !slices.Equal(c.a.sent, c.sent) {
+		if voidOf(err) != c.want || (err == nil) != (c.want == "") || !slices.Equal(c.a.sent, c.sent) {
 			t.Errorf("%s: %v, want %q; sent %v, want %v", name, err, c.want, c.a.sent, c.sent)
 		}
 		if d := seen.Death; err == nil && (d == nil || d.End == nil || *d.End != c.end || d.Sign != c.end.From || d.Call != span || d.Means != history.MeansSignal || d.By != history.ByKernel) {

@@ -43,7 +43,7 @@ func TestAHookTellsItsCommandsWhomTheyStrike(t *testing.T) {
 		t.Errorf("%+v, %v, want %q", seen, err, want)
 	}
 	for range 2 { // whoever undoes it may do so again, in another process, which has nothing but the record
-		if err := byCommand(Reach{})(t.Context(), r); err != nil {
+		if err := byCommand(nil)(t.Context(), r); err != nil {
 			t.Error(err)
 		}
 	}
@@ -65,7 +65,7 @@ func TestAHookBelievesTheExitStatus(t *testing.T) {
 	if _, err := h.Inject(t.Context(), r); err == nil || err.Error() != "do: sh ended with exit status 3: no luck" {
 		t.Error(err)
 	}
-	if _, _, err := h.Confirm(t.Context(), r, history.Span{}); void(err) != "unconfirmed" || err.Error() != "confirm: sh ended with exit status 3: no luck" {
+	if _, _, err := h.Confirm(t.Context(), r, history.Span{}); voidOf(err) != "unconfirmed" || err.Error() != "confirm: sh ended with exit status 3: no luck" {
 		t.Error(err)
 	}
 	if _, err := h.Revert(t.Context(), r); err == nil || err.Error() != "undo: sh ended with exit status 3: no luck" {
@@ -77,7 +77,7 @@ func TestAHookBelievesTheExitStatus(t *testing.T) {
 		t.Error(err)
 	}
 	shot.Fault.Victim = "r9.1"
-	if _, err := h.Prepare(t.Context(), shot); void(err) != "no_target" {
+	if _, err := h.Prepare(t.Context(), shot); voidOf(err) != "no_target" {
 		t.Errorf("a victim that was never seen: %v", err)
 	}
 }

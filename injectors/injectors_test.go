@@ -24,7 +24,7 @@ func (r recorded) await(_ context.Context, from int, match func(history.Event) b
 
 func (r recorded) past() []history.Event { return r }
 
-func void(err error) string {
+func voidOf(err error) string {
 	var v *voidError
 	if errors.As(err, &v) {
 		return string(v.Void())
@@ -59,7 +59,7 @@ func TestKillIsConfirmedOnlyIfTheHolderDiedOfItWhileItHeld(t *testing.T) {
 	} {
 		k := &Kill{Await: c.events.await, Past: c.events.past}
 		window, seen, err := k.Confirm(t.Context(), undo.Record{Shot: shot}, applied)
-		if void(err) != c.want || (err == nil) != (c.want == "") {
+		if voidOf(err) != c.want || (err == nil) != (c.want == "") {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 		if err == nil && (window != history.Span{From: 100, To: 105} || seen.Hits != 1) {
@@ -73,7 +73,7 @@ func TestKillOfADeadProcessIsVoid(t *testing.T) {
 		return history.Span{}, errors.New("no such process")
 	}}
 	_, err := k.Inject(t.Context(), undo.Record{Shot: history.Event{Fault: &history.Fault{Victim: "r1.1"}}})
-	if void(err) != "moved" {
+	if voidOf(err) != "moved" {
 		t.Errorf("%v, want a void shot", err)
 	}
 }

@@ -1,7 +1,3 @@
-// Package injectors makes faults, one file a kind: do it, observe that it took effect on the right victim, end it.
-//
-// It does not decide when or at whom (the conductor does) and does not write the history (the runner does). Its one
-// invariant: Confirm returns without an error only if the fault was observed to have happened.
 package injectors
 
 import (
@@ -29,15 +25,6 @@ type Kill struct {
 	Past   func() []history.Event // all that is recorded so far
 	Clock  func() int64
 }
-
-// voidError is a shot that must not count; its word is that of fault.void.
-type voidError struct {
-	word history.VoidReason
-	text string
-}
-
-func (e *voidError) Error() string            { return e.text }
-func (e *voidError) Void() history.VoidReason { return e.word }
 
 // startOf is what is known of the shot's victim since it was seen to start; nil = nobody saw it.
 func startOf(past []history.Event, shot history.Event) *history.Replica {

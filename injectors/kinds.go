@@ -2,6 +2,7 @@ package injectors
 
 import (
 	"context"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,61 +25,54 @@ type Injector interface {
 	Revert(ctx context.Context, r undo.Record) (history.Span, error)
 }
 
-// Parts are what a drill has for its injectors. What it has not is nil, and kinds that need it are not made.
-type Parts struct {
-	Fault    func(id string) fault.Spec // as it is run: scaled
-	Clock    func() int64               // ns since the run's origin
+// Reach is how what is struck is reached: what a drill has for it. What it has not is nil, and faults that need it are not made. A process
+// that only undoes has Open and Cluster.
+type Reach struct {
+	Clock    func() int64 // ns since the run's origin
 	Await    Await
 	Past     func() []history.Event // all that is recorded so far
 	Record   func(history.Event) error
+	Run      string
 	Replicas []string // all names
 
 	Signal func(incarnation string, sig syscall.Signal) (history.Span, error) // of processes; returns the bracket of kill(2)
 	Alone  bool                                                               // they are somebody's own: a signal is for the process itself, and nobody else
 	Grace  time.Duration                                                      // that they have from SIGTERM to SIGKILL
 	Send   func(incarnation string, c protocol.Command) error                 // to replicas that take commands
+	Sample func(context.Context) error                                        // looks at the locks once more; nil = nobody does
 
-	Store  Server // the locks'
-	Open   opener
-	Seen   Outsider // the locks' store, of whatever kind
+	Store  Server   // the locks'
+	Open   Outsider // of whatever kind
 	Prefix string   // of every key of the run
 	Keys   string   // of every lock's key: those of an observed system have none of the run's
 
-	Routes   func(replica string) []undo.ProxyRoute // of replicas to the locks, through a Toxiproxy
-	Question endpoint.Question                      // of the locks' store
-	Run      string
+	Routes   func(replica string) []undo.ProxyRoute // of replicas to the locks, through a Toxiproxy: one for each server that it reaches
+	Question endpoint.Question                      // of the locks' store; without any, as a Redis is asked that wants no password
 
 	Tap  *tap.Tap                             // on all ways; nil = no fault goes by it
 	API  string                               // of a lockdrill proxy that somebody's own replicas go through
-	Glob func(lock, key string) string        // as in Failures
-	Bare func(name string) (lock, key string) //
+	Glob func(lock, key string) string        // names as the store knows them: of the key; key "": of all of the lock; lock "": of all locks
+	Bare func(name string) (lock, key string) // the other way round
 
 	Mark    func(name string) string // of the run, for the environment of what it starts
 	Secrets []string                 // names of environment variables whose values are never told
 
-	Pods       Cluster                        // replicas are pods of it
-	Network    func(namespace string) Network // that cluster, too
-	Namespace  undo.Cluster
-	Namespaces map[string]undo.Cluster // beside it
-	APIProxy   string                  // API of the proxy through which its electors reach their API server
-	Container  string
-	Sample     func(context.Context) error
+	Pods      Cluster                                             // replicas are pods of it
+	Cluster   func(context.Context, undo.Record) (Network, error) // that of a record
+	Home      func(namespace string) undo.Cluster                 // what the run makes there; "" = its first namespace
+	APIProxy  string                                              // API of the proxy through which its electors reach their API server
+	Container string                                              // of a pod, that takes the locks; "" = its first
+
+	specs sync.Map // OLD
+	once  sync.Once
+	set   *Set
 }
 
 // row is how faults of one kind are made and undone.
 type row struct {
-	make   func(*Set) Injector       // nil result = the drill has not what it takes
-	undone func(Reach) undo.Reverter // gives what undoes a record by itself, in any process; nil = ends says why none is needed
+	make   func(*Set) Injector        // nil result = the drill has not what it takes
+	undone func(*Reach) undo.Reverter // gives what undoes a record by itself, in any process; nil = ends says why none is needed
 	ends   string
-}
-
-// opener dials a store that a record names.
-type opener func(undo.Store) (*redis.Client, error)
-
-// Reach is how what a record names is reached, from any process.
-type Reach struct {
-	Store   opener
-	Cluster func(context.Context, undo.Record) (Network, error)
 }
 
 // mechanisms are the injectors of all faults that are made by one mechanism, and ways those of kinds that are made or undone like no
@@ -130,14 +124,15 @@ func Kinds() map[string]string {
 
 // Set is the injectors of one drill.
 type Set struct {
-	Parts
+	*Reach
+	Fault    func(string) fault.Spec
 	failures *Failures // one for all kinds of bursts: the tap reports to it
 	toxics   *Toxics   // likewise, of the network
 }
 
 // New makes the injectors of a drill.
-func New(p Parts) *Set {
-	s := &Set{Parts: p}
+func New(p *Reach) *Set {
+	s := &Set{Reach: p, Fault: func(id string) fault.Spec { f, _ := p.specs.Load(id); return f.(fault.Spec) }}
 	s.failures = &Failures{
 		Fault: s.Fault, Clock: s.Clock, Send: s.Send, Await: s.Await, Tap: s.Tap, Glob: s.Glob, Bare: s.Bare, Record: s.Record, API: s.API, Run: s.Run,
 	}
@@ -154,7 +149,22 @@ func (s *Set) Of(kind string) Injector {
 }
 
 // Hit takes what the tap reports.
-func (s *Set) Hit(h tap.Hit) { s.failures.Hit(h) }
+func (r *Reach) Hit(h tap.Hit) { r.old().failures.Hit(h) }
+
+func (r *Reach) old() *Set {
+	r.once.Do(func() { r.set = New(r) })
+	return r.set
+}
+
+func redisBy(open Outsider) func(undo.Store) (*redis.Client, error) {
+	return func(w undo.Store) (*redis.Client, error) {
+		c, err := open(w)
+		if err != nil {
+			return nil, err
+		}
+		return clientOf(c), nil
+	}
+}
 
 func (s *Set) kill() Injector {
 	switch {
@@ -200,7 +210,7 @@ func (s *Set) store() Injector {
 	if s.Store == nil {
 		return nil
 	}
-	return &Store{Server: s.Store, Open: s.Seen, Prefix: s.Prefix, Clock: s.Clock, Fault: func(id string) fault.Store { return *s.Fault(id).(*fault.Store) }}
+	return &Store{Server: s.Store, Open: s.Open, Prefix: s.Prefix, Clock: s.Clock, Fault: func(id string) fault.Store { return *s.Fault(id).(*fault.Store) }}
 }
 
 func (s *Set) deleteKey() Injector {
@@ -210,7 +220,7 @@ func (s *Set) deleteKey() Injector {
 	if keys, named := s.Store.(held); named {
 		return &Terminate{Held: keys, Prefix: s.Keys, Past: s.Past, Clock: s.Clock}
 	}
-	return &DeleteKey{Open: s.Open, Where: s.Store.Where, Prefix: s.Keys, Clock: s.Clock}
+	return &DeleteKey{Open: redisBy(s.Open), Where: s.Store.Where, Prefix: s.Keys, Clock: s.Clock}
 }
 
 func (s *Set) terminate() Injector {
@@ -229,11 +239,10 @@ func (s *Set) clock() Injector {
 }
 
 func (s *Set) networkPolicy() Injector {
-	if s.Network == nil {
+	if s.Cluster == nil {
 		return nil
 	}
-	reach := func(_ context.Context, r undo.Record) (Network, error) { return s.Network(r.Cluster.Namespace), nil }
-	return &NetworkPolicy{Reach: reach, Where: s.Namespace, Also: s.Namespaces, Fault: s.Fault, Container: s.Container, Await: s.Await, Past: s.Past, Clock: s.Clock}
+	return &NetworkPolicy{Reach: s.Cluster, Where: s.Home, Fault: s.Fault, Container: s.Container, Await: s.Await, Past: s.Past, Clock: s.Clock}
 }
 
 func (s *Set) apiServer() Injector {
@@ -245,11 +254,10 @@ func (s *Set) apiServer() Injector {
 
 func (s *Set) node() Injector {
 	kill, pods := s.kill().(*PodKill)
-	if !pods || s.Network == nil {
+	if !pods || s.Cluster == nil {
 		return nil
 	}
-	reach := func(_ context.Context, r undo.Record) (Nodes, error) { return s.Network(r.Cluster.Namespace), nil }
-	return &Node{One: kill, Reach: reach, Where: s.Namespace, Clock: s.Clock}
+	return &Node{One: kill, Reach: func(ctx context.Context, r undo.Record) (Nodes, error) { return s.Cluster(ctx, r) }, Where: s.Home(""), Clock: s.Clock}
 }
 
 func (s *Set) hook() Injector {
@@ -261,12 +269,12 @@ func (s *Set) hook() Injector {
 
 // Reverters undo faults by their records alone, in any process. While the runner lives, only those that work past it are given: what
 // lives in a replica, or in the runner, ends by itself or with it.
-func Reverters(reach Reach, runnerDead bool) map[string]undo.Reverter {
+func (r *Reach) Reverters(runnerDead bool) map[string]undo.Reverter {
 	all := map[string]undo.Reverter{}
-	for kind, r := range rows() {
+	for kind, row := range rows() {
 		switch {
-		case r.undone != nil && (r.ends == "" || runnerDead):
-			all[kind] = r.undone(reach)
+		case row.undone != nil && (row.ends == "" || runnerDead):
+			all[kind] = row.undone(r)
 		case runnerDead:
 			all[kind] = endedWithReplica
 		}
@@ -281,30 +289,30 @@ func endedWithReplica(context.Context, undo.Record) error { return nil }
 // noClock is for injectors that only revert: nobody writes a history of it.
 func noClock() int64 { return 0 }
 
-func atProxy(Reach) undo.Reverter { return endAtProxy }
+func atProxy(*Reach) undo.Reverter { return endAtProxy }
 
-func onRoutes(Reach) undo.Reverter { return RevertRoutes }
+func onRoutes(*Reach) undo.Reverter { return RevertRoutes }
 
-func continued(Reach) undo.Reverter {
+func continued(*Reach) undo.Reverter {
 	return revertBy(&Pause{Clock: noClock})
 }
 
-func byPolicy(reach Reach) undo.Reverter {
+func byPolicy(reach *Reach) undo.Reverter {
 	return revertBy(&NetworkPolicy{Reach: reach.Cluster, Clock: noClock})
 }
 
-func byNode(reach Reach) undo.Reverter {
+func byNode(reach *Reach) undo.Reverter {
 	return revertBy(&Node{Clock: noClock, Reach: func(ctx context.Context, r undo.Record) (Nodes, error) { return reach.Cluster(ctx, r) }})
 }
 
-func byCommand(Reach) undo.Reverter { return revertBy(&Hook{Clock: noClock}) }
+func byCommand(*Reach) undo.Reverter { return revertBy(&Hook{Clock: noClock}) }
 
-func byStore(reach Reach) undo.Reverter {
-	return revertBy(&Store{Open: RedisFromOutside(reach.Store), Clock: noClock})
+func byStore(reach *Reach) undo.Reverter {
+	return revertBy(&Store{Open: reach.Open, Clock: noClock})
 }
 
-func byKey(reach Reach) undo.Reverter {
-	return revertBy(&DeleteKey{Open: reach.Store, Clock: noClock})
+func byKey(reach *Reach) undo.Reverter {
+	return revertBy(&DeleteKey{Open: redisBy(reach.Open), Clock: noClock})
 }
 
 // revertBy makes a reverter of an injector that needs nothing but the record to revert.

@@ -30,8 +30,7 @@ type Network interface {
 // confirmed by the victim's lease, which runs out, or by a command in its container that no longer reaches what it reached.
 type NetworkPolicy struct {
 	Reach func(context.Context, undo.Record) (Network, error) // the cluster of a record
-	Where undo.Cluster                                        // the drill's
-	Also  map[string]undo.Cluster                             // its further namespaces
+	Where func(namespace string) undo.Cluster
 	Fault func(id string) fault.Spec
 	// Container of the pod in which the command is run; "" = its first.
 	Container string
@@ -42,7 +41,7 @@ type NetworkPolicy struct {
 
 // Prepare names the policy, and the pod that it will mean.
 func (n *NetworkPolicy) Prepare(ctx context.Context, shot history.Event) (undo.Record, error) {
-	where := n.Where
+	where := n.Where("")
 	sum := sha256.Sum256([]byte(where.Run + " " + shot.Op))
 	r := undo.Record{Cluster: &where, Cut: &undo.Cut{Policy: "lockdrill-cut-" + hex.EncodeToString(sum[:6])}}
 	pod := podOf(n.Past(), shot)
@@ -51,7 +50,7 @@ func (n *NetworkPolicy) Prepare(ctx context.Context, shot history.Event) (undo.R
 	}
 	r.Cut.Pod, r.Cut.UID = pod.Name, pod.UID
 	if in, _ := kube.NamespaceIn(r.Cut.Pod); in != "" {
-		where = n.Also[in]
+		where = n.Where(in)
 	}
 	reach := n.reach(shot)
 	if len(reach) == 0 && len(n.held(shot)) == 0 {

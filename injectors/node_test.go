@@ -85,7 +85,7 @@ func TestANodeIsDrainedAndUncordoned(t *testing.T) {
 	if err != nil || seen.Hits != 1 || seen.Death == nil || seen.Death.End == nil || window.To != 110 || !strings.Contains(seen.Detail, "2 pods left node n1") {
 		t.Errorf("confirmed %v, %+v, %v", window, seen, err)
 	}
-	undone := Reverters(Reach{Cluster: func(context.Context, undo.Record) (Network, error) { return &network{Nodes: c}, nil }}, false)["node"]
+	undone := (&Reach{Cluster: func(context.Context, undo.Record) (Network, error) { return &network{Nodes: c}, nil }}).Reverters(false)["node"]
 	for range 2 {
 		if err := undone(t.Context(), r); err != nil || c.node.Cordoned {
 			t.Fatalf("undone: %v, %+v", err, c.node)
@@ -102,7 +102,7 @@ func TestANodeIsDrainedAndUncordoned(t *testing.T) {
 
 func TestWhatKeepsANodeFromBeingDrained(t *testing.T) {
 	c := &noded{node: kube.Node{Name: "n1", UID: "n", Cordoned: true}}
-	if _, _, err := draining(t, c, fault.Cordon); void(err) != string(history.NoTarget) {
+	if _, _, err := draining(t, c, fault.Cordon); voidOf(err) != string(history.NoTarget) {
 		t.Errorf("cordoned already: %v", err)
 	}
 	c = &noded{node: kube.Node{Name: "n1", UID: "n"}, block: fmt.Errorf("evict pod w-2: %w: web", kube.ErrBudget)}
@@ -110,14 +110,14 @@ func TestWhatKeepsANodeFromBeingDrained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Inject(t.Context(), r); void(err) != string(history.Budget) || slices.Contains(c.calls, "evict w-1") {
+	if _, err := n.Inject(t.Context(), r); voidOf(err) != string(history.Budget) || slices.Contains(c.calls, "evict w-1") {
 		t.Errorf("a budget blocks: %v, did %q", err, c.calls)
 	}
 	if _, err := n.Revert(t.Context(), r); err != nil || c.node.Cordoned {
 		t.Errorf("reverted: %v, %+v", err, c.node)
 	}
 	r.Shot.Fault.Victim = "r3.1"
-	if _, err := n.Prepare(t.Context(), r.Shot); void(err) == "" {
+	if _, err := n.Prepare(t.Context(), r.Shot); voidOf(err) == "" {
 		t.Errorf("a holder that is on no known node: %v", err)
 	}
 }
@@ -137,7 +137,7 @@ func TestANodeIsCordoned(t *testing.T) {
 		t.Errorf("confirmed %+v, %v", seen, err)
 	}
 	c.node.Cordoned = false
-	if _, _, err := n.Confirm(t.Context(), r, applied); void(err) != string(history.Unconfirmed) {
+	if _, _, err := n.Confirm(t.Context(), r, applied); voidOf(err) != string(history.Unconfirmed) {
 		t.Errorf("uncordoned by somebody: %v", err)
 	}
 }

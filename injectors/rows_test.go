@@ -36,13 +36,11 @@ import (
 // world is what rows are tried on: real processes, real servers, and a history of them.
 type world struct {
 	*testing.T
-	Parts
-	log *runner.Log
-	// look is one of the test's own: whether the fault is in effect; nil = nothing goes on after it.
-	look func() bool
-	// lasts is the declared time of a shot.
-	lasts time.Duration
-	shot  history.Event // what a shot has beside fault and victim
+	*Reach
+	log   *runner.Log
+	look  func() bool   // of the test's own: whether the fault is in effect; nil = nothing goes on after it
+	lasts time.Duration // of a shot
+	shot  history.Event // what it has beside fault and victim
 
 	mu sync.Mutex
 	n  int64 // events in the log, which are numbered as a recorder does it
@@ -50,7 +48,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{T: t, log: runner.NewLog(), lasts: 500 * time.Millisecond}
-	w.Parts = Parts{
+	w.Reach = &Reach{
 		Clock: monotime.Now, Await: w.log.Await, Past: func() []history.Event { return w.log.Since(0) }, Record: w.add,
 		Run: "test", Replicas: []string{"r1"}, Prefix: "lockdrill:test:", Keys: "p:",
 		Mark: func(name string) string { return "test/" + name },
@@ -121,7 +119,7 @@ func (w *world) store(f fault.Spec) testbed.LockStore {
 			w.Error(err)
 		}
 	})
-	w.Store, w.Open, w.Seen = stores.Held, testbed.Dial, RedisFromOutside(testbed.Dial)
+	w.Store, w.Open = stores.Held, RedisFromOutside(testbed.Dial)
 	return stores.Held
 }
 
@@ -195,14 +193,12 @@ func (w *world) answering(hits ...history.Event) {
 func (w *world) tapped() *redis.Client {
 	w.Helper()
 	addr := redistest.Start(w)
-	var hit func(tap.Hit)
 	w.Glob = func(_, key string) string { return "p:" + key + "*" }
 	w.Bare = func(name string) (string, string) { return "job", strings.TrimPrefix(name, "p:") }
-	w.Tap = tap.New(tap.Options{Clock: monotime.Now, OnHit: func(h tap.Hit) { hit(h) }, Dial: func(ctx context.Context) (net.Conn, error) {
+	w.Tap = tap.New(tap.Options{Clock: monotime.Now, OnHit: w.Hit, Dial: func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", addr)
 	}})
-	hit = w.set().Hit
 	t := w.Tap
 	w.Cleanup(func() { _ = t.Close() })
 	w.Send = func(string, protocol.Command) error { return errors.New("nobody is told anything") }
@@ -280,7 +276,7 @@ func rowsTried() []tried {
 	return []tried{
 		{"pause", &fault.Pause{Aim: me}, victim(alive)},
 		{"pause of somebody's own", &fault.Pause{Aim: me}, func(w *world) { victim("echo started; exec sleep 60")(w); w.Alone = true }},
-		{"starve", &fault.Starve{Aim: me, Share: 0.5, Period: 40 * time.Millisecond}, victim(alive)},
+		{"starve", &fault.Starve{Aim: me, Share: 0.5, Period: 200 * time.Millisecond}, victim(alive)},
 		{"kill", &fault.Kill{}, func(w *world) { w.process(alive) }},
 		{"kill graceful", &fault.Kill{How: fault.Graceful}, func(w *world) { w.process(alive) }},
 		{"kill graceful of one that does not listen", &fault.Kill{How: fault.Graceful}, func(w *world) { w.process(stubborn) }},
@@ -355,7 +351,7 @@ func TestEveryRowStrikesAndIsUndoneByAnybody(t *testing.T) {
 				if w.look != nil && w.look() {
 					t.Fatal("it is in effect before it is made")
 				}
-				applied, err := s.inject(t.Context())
+				applied, err := s.Inject(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -365,7 +361,7 @@ func TestEveryRowStrikesAndIsUndoneByAnybody(t *testing.T) {
 				} else {
 					seen <- w.look == nil || w.until(w.look)
 				}
-				window, saw, err := s.confirm(t.Context(), applied)
+				window, saw, err := s.confirm(applied)
 				if err != nil || saw.Hits == 0 && saw.Observed < saw.Expected || window.To < window.From || window.From < applied.From {
 					t.Fatalf("window %v of %v, saw %+v: %v", window, applied, saw, err)
 				}
@@ -374,9 +370,9 @@ func TestEveryRowStrikesAndIsUndoneByAnybody(t *testing.T) {
 				}
 				for range 2 { // it may be called again
 					if by == "the runner" {
-						_, err = s.revert(t.Context())
+						_, err = s.Revert(t.Context())
 					} else {
-						err = s.elsewhere(t.Context())
+						err = s.elsewhere()
 					}
 					if err != nil {
 						t.Fatal(err)
@@ -406,17 +402,12 @@ func (s *struck) dead(row string) bool {
 
 // struck is a fault on its way.
 type struck struct {
-	w           *world
-	i           Injector
-	rec         undo.Record
+	*Hit
 	isElsewhere bool
 }
 
-func (w *world) set() *Set { return New(w.Parts) }
-
 func (w *world) prepare(spec fault.Spec) *struck {
 	w.Helper()
-	w.Fault = func(string) fault.Spec { return spec }
 	shot := w.shot
 	b := history.Fault{}
 	if shot.Fault != nil {
@@ -428,44 +419,31 @@ func (w *world) prepare(spec fault.Spec) *struck {
 		b.Victim = history.VictimStore
 	}
 	shot.Op, shot.Fault = "x#1", &b
-	s := &struck{w: w, i: w.set().Of(spec.Kind())}
-	if s.i == nil {
-		w.Fatal("there is not what it takes")
-	}
 	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
 	defer cancel()
-	rec, err := s.i.Prepare(ctx, shot)
+	h, err := w.Prepare(ctx, spec, shot)
 	if err != nil {
 		w.Fatal(err)
 	}
-	rec.Kind, rec.Shot = spec.Kind(), shot
-	s.rec = rec
-	return s
+	return &struck{Hit: h}
 }
 
-func (s *struck) inject(ctx context.Context) (history.Span, error) { return s.i.Inject(ctx, s.rec) }
-
-func (s *struck) confirm(ctx context.Context, applied history.Span) (history.Span, history.Fault, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+func (s *struck) confirm(applied history.Span) (history.Span, history.Fault, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	return s.i.Confirm(ctx, s.rec, applied)
-}
-
-func (s *struck) revert(ctx context.Context) (history.Span, error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	return s.i.Revert(ctx, s.rec)
+	return s.Confirm(ctx, applied)
 }
 
 // elsewhere undoes as another process does, which has the record from a file and nothing else.
-func (s *struck) elsewhere(ctx context.Context) error {
+func (s *struck) elsewhere() error {
 	s.isElsewhere = true
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	line, err := json.Marshal(s.rec)
+	line, err := json.Marshal(s.Record())
 	var read undo.Record
 	if err := errors.Join(err, json.Unmarshal(line, &read)); err != nil {
 		return err
 	}
-	return Reverters(Reach{Store: testbed.Dial}, true)[read.Kind](ctx, read)
+	reach := &Reach{Open: RedisFromOutside(testbed.Dial)}
+	return reach.Reverters(true)[read.Kind](ctx, read)
 }

@@ -154,7 +154,7 @@ func TestAPauseThatIsNotFeltIsVoid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := p.Confirm(t.Context(), r, applied); void(err) != c.want {
+			if _, _, err := p.Confirm(t.Context(), r, applied); voidOf(err) != c.want {
 				t.Errorf("%v, want a void shot: %s", err, c.want)
 			}
 			if _, err := p.Revert(t.Context(), r); err != nil {
@@ -173,11 +173,11 @@ func TestAPauseOfWhatIsGoneIsVoid(t *testing.T) {
 	}
 	_ = syscall.Kill(-proc.PID, syscall.SIGKILL)
 	_ = cmd.Wait() // it was killed
-	if _, err := p.Prepare(t.Context(), shot); void(err) != "moved" {
+	if _, err := p.Prepare(t.Context(), shot); voidOf(err) != "moved" {
 		t.Errorf("prepare: %v, want moved", err)
 	}
 	r.Shot = shot
-	if _, err := p.Inject(t.Context(), r); void(err) != "moved" {
+	if _, err := p.Inject(t.Context(), r); voidOf(err) != "moved" {
 		t.Errorf("inject: %v, want moved", err)
 	}
 	if _, err := p.Revert(t.Context(), r); err != nil {

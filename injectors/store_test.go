@@ -56,7 +56,7 @@ func TestAStoreFaultThatDidNotHappenIsVoid(t *testing.T) {
 		{Do: fault.StoreRestart}, {Do: fault.StoreRestart, Keep: true}, {Do: fault.StoreStop}, {Do: fault.StoreFlush}, {Do: fault.StoreFreeze},
 	} {
 		_, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, f, 200*time.Millisecond)
-		if void(err) == "" {
+		if voidOf(err) == "" {
 			t.Errorf("%+v: %v, want a void shot", f, err)
 		}
 	}
@@ -190,7 +190,7 @@ func TestAPauseOfTheStoreThatIsLookedAtLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		applied := history.At(monotime.Now() - int64(late))
-		if _, seen, err := s.Confirm(t.Context(), undo.Record{Store: &undo.Store{Addr: addr}, Shot: shot}, applied); void(err) != want || (err == nil) != (want == "") {
+		if _, seen, err := s.Confirm(t.Context(), undo.Record{Store: &undo.Store{Addr: addr}, Shot: shot}, applied); voidOf(err) != want || (err == nil) != (want == "") {
 			t.Errorf("%s late: %+v, %v, want %q", late, seen, err, want)
 		}
 	}
@@ -247,7 +247,7 @@ func TestAPauseThatSomebodyEndsIsVoid(t *testing.T) {
 	_, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, fault.Store{Do: fault.StorePause}, 20*time.Second)
 	close(over)
 	<-ended
-	if void(err) != "unconfirmed" {
+	if voidOf(err) != "unconfirmed" {
 		t.Errorf("%v, want a void shot", err)
 	}
 }

@@ -224,7 +224,7 @@ func TestAClientThatGoesRoundTheProxyIsVoid(t *testing.T) {
 			s := newStand(t, testbed.ProxyOptions{})
 			s.beat(t, "r1", s.redis)
 			rec, applied := s.strike(t, f)
-			if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" {
+			if _, _, err := s.Confirm(t.Context(), rec, applied); voidOf(err) != "unconfirmed" {
 				t.Errorf("%v, want a void shot", err)
 			}
 			if _, err := s.Revert(t.Context(), rec); err != nil {
@@ -240,7 +240,7 @@ func TestAFaultThatNobodyFeelsIsVoid(t *testing.T) {
 	if len(rec.Routes) != 2 {
 		t.Errorf("aimed at all, and struck %d ways of 2", len(rec.Routes))
 	}
-	if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" {
+	if _, _, err := s.Confirm(t.Context(), rec, applied); voidOf(err) != "unconfirmed" {
 		t.Errorf("%v, want a void shot", err)
 	}
 }
@@ -259,7 +259,7 @@ func TestAFaultThatEndsBeforeItsTime(t *testing.T) {
 
 	rec, applied := s.strike(t, latency)
 	remove(rec)
-	if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" {
+	if _, _, err := s.Confirm(t.Context(), rec, applied); voidOf(err) != "unconfirmed" {
 		t.Errorf("%v, want a void shot", err)
 	}
 	if _, err := s.Revert(t.Context(), rec); err != nil {
@@ -402,7 +402,7 @@ func TestARestartedServerIsNotMistakenForAFault(t *testing.T) {
 	s.beat(t, "r1", s.proxies.Addrs("r1")[0])
 	rec, applied := s.strike(t, &fault.Cut{How: fault.Down, Aim: fault.Aim{Replica: "r1"}})
 	server.Restart() // nobody listens on the way: as with the fault
-	if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" || !strings.Contains(err.Error(), "restarted") {
+	if _, _, err := s.Confirm(t.Context(), rec, applied); voidOf(err) != "unconfirmed" || !strings.Contains(err.Error(), "restarted") {
 		t.Errorf("%v, want a void shot", err)
 	}
 	if err := RevertRoutes(t.Context(), rec); err != nil {

@@ -29,8 +29,7 @@ func TestAFaultOfTheAPIServerIsMadeByItsProxy(t *testing.T) {
 	api := httptest.NewServer(p.API())
 	t.Cleanup(api.Close)
 	spec := &fault.APIServer{Do: fault.SlowAPI, Delay: 2 * time.Second, Aim: fault.Aim{HolderOf: "leader"}}
-	a := &APIServer{API: api.URL, Run: "run", Pods: addressed{}, Past: recorded{podStart}.past, Clock: func() int64 { return 5 },
-		Fault: func(string) fault.Spec { return spec }}
+	a := steps(spec, &Reach{APIProxy: api.URL, Run: "run", Pods: addressed{}, Past: recorded{podStart}.past, Clock: func() int64 { return 5 }})
 	shot := history.Event{Op: "slow#1", Fault: &history.Fault{ID: "slow", Victim: "r1.1", Declared: int64(time.Hour)}}
 	r, err := a.Prepare(t.Context(), shot)
 	if err != nil || r.Tap == nil || r.Tap.ID != "run-slow.1" || len(p.Faults()) > 0 {
@@ -68,7 +67,7 @@ func TestAFaultOfTheAPIServerIsMadeByItsProxy(t *testing.T) {
 		t.Errorf("a proxy that passes TLS through: %v", err)
 	}
 	spec.Aim = fault.Aim{All: true}
-	if from, err := a.from(t.Context(), shot); err != nil || from != nil {
+	if from, err := a.hit(r).addresses(t.Context()); err != nil || from != nil {
 		t.Errorf("everybody: %q, %v", from, err)
 	}
 	shot.Fault.Victim, spec.Aim = "r9.1", fault.Aim{Replica: "r9"}

@@ -56,7 +56,7 @@ func TestAProcessThatIsAskedToEndIsKilledWhenItsGraceIsOver(t *testing.T) {
 		"it had ended by itself": {asked{ends: map[syscall.Signal]history.Event{syscall.SIGTERM: at("gone", 80, 85)}}, "unconfirmed", []syscall.Signal{syscall.SIGTERM}, history.Span{}},
 		"it was dead already":    {asked{past: recorded{at("gone", 80, 85)}}, "moved", nil, history.Span{}},
 	} {
-		k := &Kill{Signal: c.a.signal, Fault: func(string) fault.Spec { return &fault.Kill{} }, Grace: time.Second, Await: c.a.await, Past: func() []history.Event { return c.a.past }, Clock: func() int64 { return 100 }}
+		k := steps(&fault.Kill{How: fault.Graceful}, &Reach{Signal: c.a.signal, Grace: time.Second, Await: c.a.await, Past: func() []history.Event { return c.a.past }, Clock: func() int64 { return 100 }})
 		r := undo.Record{Shot: history.Event{Epoch: "e1", Fault: &history.Fault{Kind: "kill", Form: fault.Graceful, Victim: "r1.1"}}}
 		span, err := k.Inject(t.Context(), r)
 		var seen history.Fault

@@ -11,14 +11,14 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 )
 
-func hookOf(t *testing.T, c fault.Commands) (*Hook, history.Event) {
+func hookOf(t *testing.T, c fault.Commands) (*stepping, history.Event) {
 	t.Helper()
 	c.Dir, c.Within = t.TempDir(), 20*time.Second
 	started := recorded{{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", PID: 4711}}}
-	h := &Hook{
-		Fault: func(string) fault.Spec { return &fault.Hook{Commands: c} }, Mark: func(name string) string { return "nonce/" + name },
+	h := steps(&fault.Hook{Commands: c}, &Reach{
+		Mark: func(name string) string { return "nonce/" + name },
 		Past: started.past, Clock: func() int64 { return 1 },
-	}
+	})
 	return h, history.Event{Op: "h#1", Key: "the-key", Fault: &history.Fault{ID: "h", Victim: "r1.1"}}
 }
 
@@ -43,7 +43,7 @@ func TestAHookTellsItsCommandsWhomTheyStrike(t *testing.T) {
 		t.Errorf("%+v, %v, want %q", seen, err, want)
 	}
 	for range 2 { // whoever undoes it may do so again, in another process, which has nothing but the record
-		if err := byCommand(nil)(t.Context(), r); err != nil {
+		if err := elsewhere(t.Context(), r); err != nil {
 			t.Error(err)
 		}
 	}

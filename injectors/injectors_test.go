@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -57,7 +58,7 @@ func TestKillIsConfirmedOnlyIfTheHolderDiedOfItWhileItHeld(t *testing.T) {
 		{"death never seen", recorded{}, "unconfirmed"},
 		{"another one died", recorded{{Kind: history.ReplicaExit, Replica: &history.Replica{Incarnation: "r2.1", Exit: "signal: killed"}}}, "unconfirmed"},
 	} {
-		k := &Kill{Await: c.events.await, Past: c.events.past}
+		k := steps(&fault.Kill{}, &Reach{Signal: unsent, Await: c.events.await, Past: c.events.past})
 		window, seen, err := k.Confirm(t.Context(), undo.Record{Shot: shot}, applied)
 		if voidOf(err) != c.want || (err == nil) != (c.want == "") {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
@@ -69,9 +70,9 @@ func TestKillIsConfirmedOnlyIfTheHolderDiedOfItWhileItHeld(t *testing.T) {
 }
 
 func TestKillOfADeadProcessIsVoid(t *testing.T) {
-	k := &Kill{Signal: func(string, syscall.Signal) (history.Span, error) {
+	k := steps(&fault.Kill{}, &Reach{Signal: func(string, syscall.Signal) (history.Span, error) {
 		return history.Span{}, errors.New("no such process")
-	}}
+	}})
 	_, err := k.Inject(t.Context(), undo.Record{Shot: history.Event{Fault: &history.Fault{Victim: "r1.1"}}})
 	if voidOf(err) != "moved" {
 		t.Errorf("%v, want a void shot", err)
@@ -80,7 +81,7 @@ func TestKillOfADeadProcessIsVoid(t *testing.T) {
 
 // A death is neither written down with a body nor undone: reverting it, in whatever process and how often, does nothing.
 func TestKillHasNothingToUndo(t *testing.T) {
-	k := &Kill{}
+	k := steps(&fault.Kill{}, &Reach{Signal: unsent})
 	rec, err := k.Prepare(t.Context(), history.Event{Fault: &history.Fault{Victim: "r1.1"}})
 	if err != nil || rec.Process != nil || rec.Key != nil || rec.Store != nil || rec.Route != nil {
 		t.Errorf("%+v, %v", rec, err)

@@ -63,7 +63,7 @@ func (n *network) Remove(context.Context, string, string, string, string) error 
 }
 
 // cutting is a fault at a pod that holds the leader's lease, and the looks after it.
-func cutting(t *testing.T, c *network, after ...history.Event) (*NetworkPolicy, undo.Record) {
+func cutting(t *testing.T, c *network, after ...history.Event) (*stepping, undo.Record) {
 	t.Helper()
 	pod := &history.Pod{Name: "web-1", UID: "p1"}
 	before := recorded{
@@ -71,10 +71,10 @@ func cutting(t *testing.T, c *network, after ...history.Event) (*NetworkPolicy, 
 		look(50, "r1.1", "e1", 100*time.Millisecond),
 	}
 	log := append(before[:len(before):len(before)], after...)
-	n := &NetworkPolicy{
-		Reach: func(context.Context, undo.Record) (Network, error) { return c, nil }, Where: func(in string) undo.Cluster { return undo.Cluster{Run: "run", Namespace: cmp.Or(in, "shop")} },
+	n := steps(&fault.NetworkPolicy{}, &Reach{
+		Cluster: func(context.Context, undo.Record) (Network, error) { return c, nil }, Home: func(in string) undo.Cluster { return undo.Cluster{Run: "run", Namespace: cmp.Or(in, "shop")} },
 		Await: log.await, Past: before.past, Clock: func() int64 { return 100 },
-	}
+	})
 	shot := history.Event{Op: "cut#1", Key: "leader", Epoch: "e1", Fault: &history.Fault{Victim: "r1.1", Declared: int64(time.Minute)}}
 	r, err := n.Prepare(t.Context(), shot)
 	if err != nil {
@@ -102,7 +102,7 @@ func TestAPodIsCutOffByAPolicyOfTheRunsOwn(t *testing.T) {
 	if got := strings.Join(c.calls, ", "); got != "apply, label "+r.Cut.Policy || c.policy != r.Cut.Policy || c.run != "run" {
 		t.Errorf("did %s; policy %q of %q", got, c.policy, c.run)
 	}
-	undone := (&Reach{Cluster: n.Reach}).Reverters(false)["network_policy"]
+	undone := (&Reach{Cluster: n.Cluster}).Reverters(false)["network_policy"]
 	for range 2 {
 		if err := undone(t.Context(), r); err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func TestACutIsConfirmedByWhatThePodNoLongerReaches(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c0 := &network{pod: kube.Pod{Name: "web-1", UID: "p1"}, exits: c.exits}
 			n, r := cutting(t, c0)
-			n.Fault = func(string) fault.Spec { return &fault.NetworkPolicy{Reach: []string{"wget"}} }
+			n.spec = &fault.NetworkPolicy{Reach: []string{"wget"}}
 			if _, err := n.Prepare(t.Context(), r.Shot); err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +170,7 @@ func TestACutIsConfirmedByWhatThePodNoLongerReaches(t *testing.T) {
 	}
 	c := &network{pod: kube.Pod{Name: "web-1", UID: "p1"}, exits: []int{127}}
 	n, r := cutting(t, c)
-	n.Fault = func(string) fault.Spec { return &fault.NetworkPolicy{Reach: []string{"wget"}} }
+	n.spec = &fault.NetworkPolicy{Reach: []string{"wget"}}
 	if _, err := n.Prepare(t.Context(), r.Shot); voidOf(err) != "unconfirmed" {
 		t.Errorf("it never reached anything: %v", err)
 	}

@@ -47,7 +47,7 @@ func (n *noded) Evict(_ context.Context, name, _ string) error {
 	return nil
 }
 
-func draining(t *testing.T, c *noded, do fault.NodeDo) (*Node, undo.Record, error) {
+func draining(t *testing.T, c *noded, do fault.NodeDo) (*stepping, undo.Record, error) {
 	t.Helper()
 	started := func(i int) history.Event {
 		return history.Event{Kind: history.ReplicaStart, Span: history.At(1), Replica: &history.Replica{Incarnation: fmt.Sprintf("r%d.1", i), Pod: &history.Pod{Name: fmt.Sprintf("w-%d", i), UID: fmt.Sprintf("uw-%d", i)}}}
@@ -57,10 +57,11 @@ func draining(t *testing.T, c *noded, do fault.NodeDo) (*Node, undo.Record, erro
 		events = append(events, history.Event{Kind: history.ObjectKind, Span: history.Span{From: 104, To: 108}, Object: &history.Object{Kind: "pod", UID: fmt.Sprintf("uw-%d", i), Gone: true}},
 			history.Event{Kind: history.ReplicaExit, Span: history.Span{From: 105, To: 110}, Replica: &history.Replica{Incarnation: fmt.Sprintf("r%d.1", i)}})
 	}
-	n := &Node{
-		One:   &PodKill{Pods: c, Await: events.await, Past: events.past, Clock: func() int64 { return 100 }, Fault: func(string) fault.Spec { return &fault.Node{Do: do} }},
-		Reach: func(context.Context, undo.Record) (Nodes, error) { return c, nil }, Where: undo.Cluster{Run: "run", Namespace: "shop"}, Clock: func() int64 { return 100 },
-	}
+	n := steps(&fault.Node{Do: do}, &Reach{
+		Pods: c, Await: events.await, Past: events.past, Clock: func() int64 { return 100 },
+		Cluster: func(context.Context, undo.Record) (Network, error) { return &network{Nodes: c}, nil },
+		Home:    func(string) undo.Cluster { return undo.Cluster{Run: "run", Namespace: "shop"} },
+	})
 	shot := history.Event{Op: "d#1", Key: "leader", Epoch: "e1", Fault: &history.Fault{ID: "d", Kind: "node", Form: string(do), Victim: "r1.1"}}
 	if do == fault.Drain {
 		shot.Fault.Victims = []string{"r1.1", "r2.1"}

@@ -62,9 +62,8 @@ func podShot(form string) undo.Record {
 	return undo.Record{Shot: history.Event{Op: "k#1", Epoch: "e1", Fault: &history.Fault{ID: "k", Shot: 1, Kind: "kill", Form: form, Victim: "r1.1", Anchor: 90}}}
 }
 
-func podKill(c *cluster, events recorded, command ...string) *PodKill {
-	return &PodKill{Pods: c, Await: events.await, Past: events.past, Clock: func() int64 { return 7 },
-		Fault: func(string) fault.Spec { return &fault.Kill{Exec: command} }}
+func podKill(c *cluster, events recorded, command ...string) *stepping {
+	return steps(&fault.Kill{Exec: command}, &Reach{Pods: c, Await: events.await, Past: events.past, Clock: func() int64 { return 7 }})
 }
 
 // extended is a look at a lock that names the victim, which found the lease to end at until.
@@ -297,7 +296,7 @@ func podKillUnanswered(t *testing.T, form string, failed error, events recorded,
 }
 
 func TestPodKillWaitsAsLongAsAPodMayTake(t *testing.T) {
-	k := &PodKill{}
+	k := podKill(&cluster{}, nil)
 	if g, f := k.Within(podShot(fault.Graceful).Shot), k.Within(podShot(fault.ForceDelete).Shot); g <= gracesMost || f < forceWithin || f > gracesMost {
 		t.Errorf("graceful %s, forced %s", g, f)
 	}

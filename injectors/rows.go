@@ -18,6 +18,8 @@ import (
 // step is one of the four things that a row does.
 type step = func(context.Context, *Hit) error
 
+func nothing(context.Context, *Hit) error { return nil }
+
 // Row is one way to make a fault of a kind, or of one of its forms.
 type Row struct {
 	Needs func(*Hit) bool          // what it takes is there: of several rows, the first that has it makes the fault
@@ -40,7 +42,13 @@ type Hit struct {
 	Saw     history.Fault
 	row     Row
 
-	old Injector
+	// What steps have learned on the way.
+	ground   *ground       // of the network
+	held     held          // who the locks name
+	said     string        // by a command
+	podGrace time.Duration // of the victim
+	doubt    error         // why a call may not have been done; nil = it was
+	parts    []*Hit        // of a drain: one of each pod
 }
 
 func (h *Hit) fault() *history.Fault { return h.Rec.Shot.Fault }
@@ -65,19 +73,13 @@ func void(word history.VoidReason, format string, args ...any) error {
 func (r *Reach) begin(s fault.Spec, shot history.Event) (*Hit, error) {
 	h := &Hit{Reach: r, Spec: s, Rec: undo.Record{Kind: s.Kind(), Shot: shot}}
 	if shot.Fault != nil && shot.Fault.Victim != "" && r.Past != nil {
-		h.Victim = startOf(r.Past(), shot)
+		h.Victim = startOf(r.Past(), shot.Fault.Victim)
 	}
 	for _, row := range rowsOf(s.Kind(), fault.Of(s).Form()) {
 		if row.Needs(h) {
 			h.row = row
 			return h, nil
 		}
-	}
-	if shot.Fault != nil {
-		r.specs.Store(shot.Fault.ID, s)
-	}
-	if h.old = r.old().Of(s.Kind()); h.old != nil {
-		return h, nil
 	}
 	return h, fmt.Errorf("a %s takes something that this drill has not", s.Kind())
 }
@@ -91,12 +93,7 @@ func (r *Reach) Makes(s fault.Spec) bool {
 // Prepare says whom a shot strikes, and writes down how it is undone. It changes nothing.
 func (r *Reach) Prepare(ctx context.Context, s fault.Spec, shot history.Event) (*Hit, error) {
 	h, err := r.begin(s, shot)
-	switch {
-	case err != nil:
-	case h.old != nil:
-		h.Rec, err = h.old.Prepare(ctx, shot)
-		h.Rec.Kind, h.Rec.Shot = s.Kind(), shot
-	case h.row.Find != nil:
+	if err == nil && h.row.Find != nil {
 		err = h.row.Find(ctx, h)
 	}
 	return h, err
@@ -107,11 +104,6 @@ func (h *Hit) Record() undo.Record { return h.Rec }
 
 // Within is how long the shot may take to be made and seen, beyond its declared time; 0 = no longer than any.
 func (h *Hit) Within() time.Duration {
-	if p, ok := h.old.(interface {
-		Within(history.Event) time.Duration
-	}); ok {
-		return p.Within(h.Rec.Shot)
-	}
 	if h.row.Takes == nil {
 		return 0
 	}
@@ -120,9 +112,6 @@ func (h *Hit) Within() time.Duration {
 
 // Inject makes the fault; the bracket is the fault's time.
 func (h *Hit) Inject(ctx context.Context) (history.Span, error) {
-	if h.old != nil {
-		return h.old.Inject(ctx, h.Rec)
-	}
 	h.Applied = history.At(h.now())
 	err := h.row.Do(ctx, h)
 	if h.Applied.To == h.Applied.From { // else the step has told its own
@@ -133,9 +122,6 @@ func (h *Hit) Inject(ctx context.Context) (history.Span, error) {
 
 // Confirm sees what was made: of several parts, within a bracket of all.
 func (h *Hit) Confirm(ctx context.Context, applied history.Span) (history.Span, history.Fault, error) {
-	if h.old != nil {
-		return h.old.Confirm(ctx, h.Rec, applied)
-	}
 	h.Applied, h.Window, h.Saw = applied, applied, history.Fault{}
 	err := h.row.See(ctx, h)
 	return h.Window, h.Saw, err
@@ -143,9 +129,6 @@ func (h *Hit) Confirm(ctx context.Context, applied history.Span) (history.Span, 
 
 // Revert ends the fault, and reads back that it has ended; "the target is gone" counts as ended.
 func (h *Hit) Revert(ctx context.Context) (history.Span, error) {
-	if h.old != nil {
-		return h.old.Revert(ctx, h.Rec)
-	}
 	if h.row.End == nil {
 		return h.Rec.Shot.Span, nil
 	}
@@ -165,5 +148,3 @@ func (r *Reach) now() int64 {
 	}
 	return r.Clock()
 }
-
-func rowsOf(kind, form string) []Row { return nil }

@@ -49,7 +49,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{T: t, log: runner.NewLog(), lasts: 500 * time.Millisecond}
 	w.Reach = &Reach{
-		Clock: monotime.Now, Await: w.log.Await, Past: func() []history.Event { return w.log.Since(0) }, Record: w.add,
+		Clock: monotime.Now, Await: w.log.Await, Past: func() []history.Event { return w.log.Since(0) }, Write: w.add,
 		Run: "test", Replicas: []string{"r1"}, Prefix: "lockdrill:test:", Keys: "p:",
 		Mark: func(name string) string { return "test/" + name },
 	}

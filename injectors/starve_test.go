@@ -11,8 +11,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/monotime"
 )
 
-func starving(p *Pause) *Starve {
-	return &Starve{Pause: *p, Fault: func(string) fault.Spec { return &fault.Starve{Share: 0.5, Period: 20 * time.Millisecond} }}
+func starving(p *stepping) *stepping {
+	return steps(&fault.Starve{Share: 0.5, Period: 20 * time.Millisecond}, p.Reach)
 }
 
 // ofStanding is a clock that goes on only from one reading at which the group stands to the next at which it still does: by it only

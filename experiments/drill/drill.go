@@ -161,7 +161,7 @@ func New(o Options) (*Drill, error) {
 		},
 	}
 	d.cfg.Machine = &runner.Machine{Proc: procstat.New(), Sleep: func(until int64) { monotime.SleepUntil(until + d.origin) }}
-	d.strikes = &injectors.Reach{Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.e.ReplicaNames(), Run: d.run}
+	d.strikes = &injectors.Reach{Clock: d.clock, Await: d.await, Past: d.past, Write: d.record, Replicas: d.e.ReplicaNames(), Run: d.run}
 	var err error
 	if d.cluster, err = o.Cluster.open(o.Experiment); err != nil {
 		return nil, err

@@ -22,9 +22,9 @@ func TestEveryKindOfFaultIsWhole(t *testing.T) {
 	past := new(injectors.Reach).Reverters(false)
 	for _, kind := range fault.Kinds() {
 		if why, ok := made[kind]; !ok {
-			t.Errorf("fault %s has no injector: list it in injectors/kinds.go", kind)
+			t.Errorf("fault %s has no row: list it in injectors/kinds.go", kind)
 		} else if (why == "") != (past[kind] != nil) {
-			t.Errorf("fault %s has no reverter and no reason why not, or both: see its row in injectors/kinds.go", kind)
+			t.Errorf("fault %s has no reverter and no reason why not, or both: see it in injectors/kinds.go", kind)
 		}
 		if reverters[kind] == nil {
 			t.Errorf("fault %s cannot be undone once the runner is dead", kind)

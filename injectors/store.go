@@ -79,6 +79,7 @@ func RedisFromOutside(open func(undo.Store) (*redis.Client, error)) Outsider {
 const (
 	askWithin  = 500 * time.Millisecond // for one question to the store
 	backWithin = 2 * time.Second        // until a store that another fault restarts takes writes again
+	upWithin   = 10 * time.Second       // and one that this fault has killed: it may read long what it has kept
 	downEvery  = 20 * time.Millisecond  // how often a stopped server is looked for
 )
 
@@ -88,11 +89,11 @@ var stores = map[string][]Row{
 	string(fault.StoreFill):         {{Needs: locks, Find: memoryNow, Do: tell(fill), See: lasting(writeRefused), End: stillThere(emptied)}},
 	string(fault.StoreFreeze):       {{Needs: locks, Find: inTurn(storeNow, server), Do: toServer(freeze), See: still, End: goOn}},
 	string(fault.StoreFreezeLeader): {{Needs: locks, Find: inTurn(storeNow, leader), Do: toServer(freeze), See: still, End: goOn}},
-	string(fault.StoreStop):         {{Needs: locks, Find: storeNow, Do: toServer(kill), See: lasting(silent), End: startServer}},
-	string(fault.StoreStopLeader):   {{Needs: locks, Find: inTurn(storeNow, leader), Do: toServer(killLeader), See: lasting(leaderGone), End: startServer}},
-	string(fault.StoreRestart):      {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(restart)), See: newLife, End: startServer}},
-	string(fault.StoreFlush):        {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(flush)), See: lost, End: startServer}},
-	string(fault.StoreFailover):     {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(failOver)), See: newPrimary, End: startServer}},
+	string(fault.StoreStop):         {{Needs: locks, Find: storeNow, Do: toServer(kill), See: lasting(silent), End: startServer(upWithin)}},
+	string(fault.StoreStopLeader):   {{Needs: locks, Find: inTurn(storeNow, leader), Do: toServer(killLeader), See: lasting(leaderGone), End: startServer(upWithin)}},
+	string(fault.StoreRestart):      {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(restart)), See: newLife, End: startServer(upWithin)}},
+	string(fault.StoreFlush):        {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(flush)), See: lost, End: startServer(backWithin)}},
+	string(fault.StoreFailover):     {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(failOver)), See: newPrimary, End: startServer(upWithin)}},
 }
 
 func locks(h *Hit) bool { return h.Store != nil }
@@ -352,14 +353,16 @@ func (h *Hit) life(ctx context.Context, changed bool, lives map[string]bool) err
 }
 
 // startServer starts what was killed; one that runs goes on. A server of a dead runner died with it, and has nothing to be started for.
-func startServer(ctx context.Context, h *Hit) error {
-	if h.Store == nil {
-		return nil
+func startServer(within time.Duration) step {
+	return func(ctx context.Context, h *Hit) error {
+		if h.Store == nil {
+			return nil
+		}
+		if err := h.Store.Start(ctx, keeps(h)); err != nil {
+			return fmt.Errorf("start store: %w", err)
+		}
+		return h.takesWrites(ctx, within)
 	}
-	if err := h.Store.Start(ctx, keeps(h)); err != nil {
-		return fmt.Errorf("start store: %w", err)
-	}
-	return h.takesWrites(ctx)
 }
 
 // stillThere ends what goes on in a Redis, which a server of a dead runner is not.
@@ -371,7 +374,7 @@ func stillThere(end func(context.Context, *redis.Client, *undo.Store) error) ste
 		if err := h.over(func(c Outside) error { return end(ctx, clientOf(c), h.Rec.Store) }); err != nil {
 			return err
 		}
-		return h.takesWrites(ctx)
+		return h.takesWrites(ctx, backWithin)
 	}
 }
 
@@ -382,10 +385,10 @@ func unpause(ctx context.Context, c *redis.Client, _ *undo.Store) error {
 	return nil
 }
 
-// takesWrites reports why the store takes no writes. Another fault may just restart it: it is asked for backWithin.
-func (h *Hit) takesWrites(ctx context.Context) error {
+// takesWrites reports why the store takes no writes, within such a time.
+func (h *Hit) takesWrites(ctx context.Context, within time.Duration) error {
 	return h.over(func(c Outside) (err error) {
-		within, cancel := context.WithTimeout(ctx, backWithin)
+		within, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
 		for range poll.Every(within, watchEvery) {
 			err = errors.Join(c.Put(ctx, h.witness("after"), time.Minute), c.Drop(ctx, h.witness("after"), h.witness("before"), h.witness("pause"), h.witness("fill")))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -156,6 +158,32 @@ func (r *restarting) Put(ctx context.Context, key string, ttl time.Duration) err
 		return io.EOF
 	}
 	return r.Outside.Put(ctx, key, ttl)
+}
+
+// A run that is interrupted while a server starts again waits for it: it is dirty only where it never comes.
+func TestARestartThatIsInterruptedWaitsForTheServer(t *testing.T) {
+	real, dir := redistest.Need(t), t.TempDir()
+	slow := filepath.Join(dir, "slow")
+	wrapper := "#!/bin/sh\nif [ -e " + slow + " ]; then sleep 3; fi\nexec " + real + " \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "redis-server"), []byte(wrapper), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	w := newWorld(t)
+	f := &fault.Store{Do: fault.StoreRestart}
+	w.store(f)
+	if err := os.WriteFile(slow, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := w.prepare(f)
+	ctx, interrupt := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, interrupt)
+	if _, err := s.Inject(ctx); err == nil {
+		t.Error("it was back before it could be")
+	}
+	if _, err := s.Revert(t.Context()); err != nil {
+		t.Errorf("it was not waited for: %v", err)
+	}
 }
 
 // Another fault may restart the store just when the end of this one is read back.

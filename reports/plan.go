@@ -205,7 +205,7 @@ func pageFoot(command string) string {
 }
 
 func plannedChecks(lints []forecast.Lint) *doc.Table {
-	g := &doc.Table{Label: "Checks", Columns: doc.Columns("rule", "", "lock", "what it comes to")}
+	g := &doc.Table{Label: "Checks", Columns: []doc.Column{{Name: "rule", Named: true}, {}, {Name: "lock", Named: true}, {Name: "what it comes to"}}}
 	for _, l := range lints {
 		word := doc.Cell{Text: "ok", Tone: doc.Good}
 		if !l.OK {

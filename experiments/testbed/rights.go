@@ -96,7 +96,6 @@ func (a *attempt) reads() bool {
 	return slices.Contains([]string{"get", "pttl", "eval_ro", "info", "ping", "time"}, a.command)
 }
 
-
 // noLock says why what stands under a key now cannot be read as a lock; "" = it can, or nothing does, or the server does not tell.
 func noLock(ctx context.Context, c redis.UniversalClient, key string) string {
 	kind, err := c.Type(ctx, key).Result()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/work"
 )
 
 // More stores whose rules are not the core's.
@@ -36,7 +37,13 @@ func liars() []Mutant {
 		{Name: "acks-all", Does: "answers done for work that was cut short", Tell: acksAll,
 			Shows: []Show{{Scene: "renewals fail, much work", Red: "stranded", Also: "takeover.max"}}},
 		{Name: "no-begin", Does: "enters its work without an effect",
-			Shows: []Show{{Scene: "kill after grant", Red: "finding:no_begin"}}, Variant: lockcore.Variant{NoBegin: true}},
+			Shows: []Show{{Scene: "kill after grant", Red: "finding:no_begin"}}, Work: work.Wrong{NoBegin: true}},
+		{Name: "counts-what-it-keeps", Does: "counts a lock that it keeps as given up", Edit: countsKept,
+			Shows: []Show{{Scene: "one renewal fails, and is told of", Red: "metric.given_up.delta"}}},
+		{Name: "logs-what-it-keeps", Does: "logs a renewal that failed as a lock that is given up", Edit: logsKept,
+			Shows: []Show{{Scene: "one renewal fails, and is told of", Red: "logs.given_up"}}},
+		{Name: "false-alarm", Does: "raises its alert for a lock that it keeps", Edit: raisesKept,
+			Shows: []Show{{Scene: "one renewal fails, and is told of", Red: "alert.LockLost.fired"}}},
 		{Name: "buffered-lines", Does: "buffers its lines, of which the last are lost with it",
 			Shows: []Show{{Scene: "slow replies", Red: "finding:unannounced"}}, Tell: buffered},
 	}
@@ -128,5 +135,26 @@ func buffered() func(history.Event, func(history.Event)) {
 			hand(kept[0])
 			kept = kept[1:]
 		}
+	}
+}
+
+// keeps is when the animals that tell of a lock which they keep begin to: by then it has been looked at.
+const keeps = int64(10 * time.Second)
+
+func countsKept(e *history.Event) {
+	if e.Sample != nil && e.Sample.Metric != history.AlertsFiring && e.At > keeps {
+		e.Sample.Values = []history.Value{{Value: 1}}
+	}
+}
+
+func logsKept(e *history.Event) {
+	if e.Match != nil {
+		e.Match = &history.Match{Pattern: "given_up", Text: "lock given up", File: e.Match.File}
+	}
+}
+
+func raisesKept(e *history.Event) {
+	if e.Sample != nil && e.Sample.Metric == history.AlertsFiring && e.At > keeps {
+		e.Sample.Values = []history.Value{{Labels: map[string]string{"alertname": e.Sample.Target}, Value: 1}}
 	}
 }

@@ -37,7 +37,7 @@ func stores() []Mutant {
 			Shows: []Show{{Scene: "flush", Red: "fence_regressions", Also: "duplicate_terminal_states finding:equal_fence overlap.effect"}}, Store: StoreCounter,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return &counter{Table: t, last: map[string]int64{}} }}},
 		{Name: "long-lease", Does: "is granted leases twice as long as it says", Store: StoreLonger,
-			Shows:   []Show{{Scene: "leader killed", Red: "takeover.max", Also: "finding:"}},
+			Shows:   []Show{{Scene: "leader killed", Red: "takeover.max", Also: "finding: tick_gap.max"}},
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return longer{t} }}},
 		{Name: "re-creates", Does: "sets the key again when a renewal finds it gone",
 			Shows: []Show{{Scene: "key deleted, nobody asks", Red: "finding:token_reuse", Also: "loss_to_fence"}}, Store: StoreRecreate,

@@ -20,6 +20,7 @@ type Mutant struct {
 	Does string // the mistake, in a sentence without its subject
 
 	Shows   []Show
+	Told    string                   // the drill worker-check names it by one of these rules of the worker protocol; "" = by none for sure
 	Policy  func(p *lockcore.Policy) // nil = as it is; what a team might write into its file
 	Variant lockcore.Variant
 	Work    work.Wrong // what its worker does around the lock

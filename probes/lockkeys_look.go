@@ -90,15 +90,15 @@ func (p *LockKeys) take(b []byte) (whole bool, err error) {
 		return false, fmt.Errorf("got %d values for %d keys, %d of them near", values, len(part), near)
 	} else if reply.Err() == nil {
 		for i, w := range part {
-			s := state{server: server, pttl: absent}
+			s := state{server: server, left: absent}
 			if i < told {
 				if value := reply.Bulk(); string(value) == w.last.value {
 					s.value = w.last.value
 				} else {
 					s.value = string(value)
 				}
-				if s.pttl = reply.Int(); s.pttl >= 0 {
-					s.pttl *= perMilli
+				if s.left = reply.Int(); s.left >= 0 {
+					s.left *= perMilli
 				}
 			}
 			p.states = append(p.states, s)
@@ -125,8 +125,8 @@ func (p *LockKeys) report(at history.Span) []history.Event {
 	defer p.mu.Unlock()
 	var events []history.Event
 	for i, w := range p.all {
-		events = w.observe(events, p.states[i], at, p.final, p.names)
-		if w.absent++; p.states[i].pttl != absent {
+		events = w.see(events, sourceKeys, &p.names, w.ofToken(p.states[i]), sight{Span: at, final: p.final})
+		if w.absent++; p.states[i].left != absent {
 			p.approach(w)
 		}
 	}

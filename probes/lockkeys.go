@@ -47,12 +47,11 @@ type LockKeys struct {
 	next int        // in far: whose turn it is
 
 	// The look that is made; its room is used again by the next.
-	wire     *wire
-	final    bool
-	all      []*watched // to be read
-	first    int        // of those, how many somebody may hold
-	states   []state    // of those that have been read
-	question []byte
+	wire   *wire
+	all    []*watched // to be read
+	first  int        // of those, how many somebody may hold
+	states []state    // of those that have been read
+	asking []byte
 }
 
 // reader reads keys of a server, or one key at a time of a cluster.

@@ -161,7 +161,7 @@ var policy = []place{
 		why:  "satisfy the runner's interfaces structurally; they know neither runner nor probes, so a fault cannot reach the witness"},
 	{path: "probes", below: []string{"history", "lockcore", "internal/endpoint", "internal/follow", "internal/kube", "internal/monotime", "internal/postgres", "internal/resp"}, libs: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "github.com/redis/go-redis/v9", "go.etcd.io/etcd/api/v3/mvccpb", "go.etcd.io/etcd/client/v3", "go.uber.org/zap", "google.golang.org/protobuf"},
 		why: "the witness: own connections, and no idea of faults or of the runner's intentions"},
-	{path: "probes/effects", below: []string{"history", "lockcore", "internal/command", "internal/follow"}, libs: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9"},
+	{path: "probes/effects", below: []string{"history", "lockcore", "internal/command", "internal/endpoint", "internal/follow"}, libs: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9"},
 		why: "reads what somebody else's system writes, wherever that is; the drivers of databases are met here alone, but for advisory locks (internal/postgres), and only in the full build"},
 	{path: "probes/holders", below: []string{"probes", "internal/command", "internal/follow", "internal/sockets", "internal/tap"}, libs: []string{"github.com/redis/go-redis/v9"},
 		why: "says who holds by what it has seen, and strikes nobody: whether its word is taken is decided elsewhere"},

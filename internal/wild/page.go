@@ -72,7 +72,7 @@ func (t table) drills() string {
 	return b.String()
 }
 
-const columns = " | takeover | both believe | both work | effects: stale, unowned, kept out | orphaned | no tick for | loser knows after | limits missed | repeat |\n|---|---|---|---|---|---|---|---|---|---|\n"
+const columns = " | takeover | both believe | both work | effects: stale, unowned, kept out | orphaned | no tick for | loser knows after | limits missed | make wild ONLY= |\n|---|---|---|---|---|---|---|---|---|---|\n"
 
 // row is the line of a cell below the columns, "" of one that was not run.
 func (t table) row(first string, l library, d drill) string {
@@ -84,7 +84,7 @@ func (t table) row(first string, l library, d drill) string {
 	if l.kind() == "zookeeper" {
 		words[4] = "not seen" // without a look at the key
 	}
-	return fmt.Sprintf("| %s | %s | `make wild ONLY=%s/%s` |\n", first, strings.Join(words, " | "), l.name, d.name)
+	return fmt.Sprintf("| %s | %s | `%s/%s` |\n", first, strings.Join(words, " | "), l.name, d.name)
 }
 
 // row is the figures of all runs of a cell, as ranges.

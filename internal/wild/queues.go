@@ -108,7 +108,7 @@ func (t table) queues() string {
 	return b.String()
 }
 
-const columnsOfQueues = " | struck jobs | of these not done | done after | jobs begun again | finished twice | repeat |\n"
+const columnsOfQueues = " | struck jobs | of these not done | done after | jobs begun again | finished twice | make wild ONLY= |\n"
 
 const ruleOfQueues = "|---|---|---|---|---|---|---|\n"
 
@@ -124,5 +124,5 @@ func (t table) rowOfQueue(first string, l library, d drill) string {
 		struck, left = append(struck, len(f.Again)+f.Left), append(left, f.Left)
 		twice, begun, again = append(twice, f.Twice), append(begun, f.Begun), append(again, f.Again...)
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | `make wild ONLY=%s/%s` |\n", first, counts(struck), counts(left), ranges(again), counts(begun), counts(twice), l.name, d.name)
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | `%s/%s` |\n", first, counts(struck), counts(left), ranges(again), counts(begun), counts(twice), l.name, d.name)
 }

@@ -74,13 +74,24 @@ var relative = regexp.MustCompile(`\]\(([^h#][^)]*)\)`)
 // upOne lets the links of a text in docs lead to the same places from a folder in it.
 func upOne(text string) string { return relative.ReplaceAllString(text, "](../$1)") }
 
-// behind are the paragraphs of notes.md that are about the library.
+var subject = regexp.MustCompile(`^\*\*[^*]+\*\*`)
+
+// behind are the paragraphs of notes.md that are about the library. One that is about several stands on the page of the first, and the
+// others lead there.
 func behind(l library) string {
 	var b strings.Builder
 	for line := range strings.Lines(notes) {
 		who, text, _ := strings.Cut(line, ": ")
-		if slices.Contains(strings.Fields(who), l.name) {
+		switch names := strings.Fields(who); slices.Index(names, l.name) {
+		case -1:
+		case 0:
 			b.WriteString("* " + text)
+		default:
+			first := slices.IndexFunc(libraries, func(x library) bool { return x.name == names[0] })
+			said := fmt.Sprintf("* %s: as with [%s](wild/%s.md#what-stands-behind-the-figures).\n", subject.FindString(text), libraries[first].title, names[0])
+			if !strings.Contains(b.String(), said) {
+				b.WriteString(said)
+			}
 		}
 	}
 	return b.String()

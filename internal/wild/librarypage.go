@@ -31,7 +31,7 @@ func (t table) libraryPage(l library) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s under faults\n\n", l.title)
 	fmt.Fprintf(&b, "After this page you know what %s %s does in each drill. [Locks in the wild](../wild.md) has other libraries beside it, and says how [the columns](../wild.md#%s) are read.\n\n", l.title, t.Versions[l.name], map[bool]string{false: "read-a-librarys-page", true: "queues"}[l.queue != nil])
-	fmt.Fprintf(&b, "```\nmake build\nmake wild ONLY=%s      # this page again\n```\n\n", l.name)
+	fmt.Fprintf(&b, "```\nmake build\nmake wild ONLY=%s           # this page again\nmake wild ONLY=%s/NAME      # a drill, by the NAME that Locks in the wild has for it\n```\n\n", l.name, l.name)
 	fmt.Fprintf(&b, "| | |\n|---|---|\n| library | [%s](%s) |\n| store | %s |\n| what it says of itself | %s |\n| how it was adapted | %s |\n\n", l.title, l.link, storeNames[l.kind()], upOne(l.promise), upOne(l.adapted))
 	these, first, row := drills, "| drill"+columns, t.row
 	if l.queue != nil {
@@ -57,7 +57,7 @@ func (t table) libraryPage(l library) string {
 		b.WriteString("\n## What stands behind the figures\n\n" + upOne(behind))
 	}
 	if threads := t.threads(func(x thread) bool { return x.of(l) }); threads != "" {
-		b.WriteString("\n## Threads\n\nProblems that others have reported, [reproduced](../wild.md#threads):\n\n" + threads)
+		b.WriteString("\n## Threads\n\nProblems that others have reported, [reproduced](../wild.md#threads) by `make wild ONLY=wild/THREAD`:\n\n" + threads)
 	}
 	return b.String()
 }

@@ -213,7 +213,7 @@ func lockText(l *experiments.Lock, title string) (string, error) {
 		fmt.Fprintf(&b, "# %s\n", line)
 	}
 	for _, line := range errorsOf(l) {
-		fmt.Fprintf(io.Out, "# Its callers read %s\n", line)
+		fmt.Fprintf(&b, "# Its callers read %s\n", line)
 	}
 	for _, line := range l.Beyond {
 		fmt.Fprintf(&b, "# Not in these words: %s\n", line)

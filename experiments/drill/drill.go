@@ -20,12 +20,12 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/injectors"
+	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/procstat"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/probes"
-	"github.com/lockdrill/lockdrill/probes/effects"
 	"github.com/lockdrill/lockdrill/probes/holders"
 )
 
@@ -74,12 +74,12 @@ type Drill struct {
 	facts     []history.Event // recorded after the environment, before anything is started
 	begin     []func() error  // done once the history is being written
 	guards    []func() (word, why string)
-	lines     []*effects.Lines                                  // of pods' logs, that effects are read from
+	files     follow.Bus                                        // on which all are who want lines of files
+	lines     []listener                                        // who wants lines of pods' logs
 	keyMetric func(experiments.Metric) (*probes.Metrics, error) // of the locks' store
 	locks     *testbed.Store                                    // nil = the drill has none for locks
 	backends  []probes.Backend                                  // that are looked at
-	logs      *probes.Logs                                      // nil = no promise is about logs
-	heard     atomic.Pointer[[]*holders.Log]                    // that lines of pods' logs are handed to, once there are any
+	heard     atomic.Pointer[[]*holders.Log]                    // sources of holders that want them, too, once there are any
 	looks     []func() error                                    // close the connections of probes
 	stands    []func(ctx context.Context) error                 // end the stores, and what stands between them and the replicas
 }

@@ -231,11 +231,7 @@ func (d *Drill) watched() (testbed.PodsOptions, error) {
 		OnEvent: func(e history.Event) { _ = d.record(e) }, // a failed recorder ends the run by itself
 	}
 	o.Owners = d.owners
-	if d.logs != nil {
-		o.OnLine, o.OnCut = d.logs.Line, d.logs.Cut
-	}
-	d.hearEffects(&o)
-	d.hearHolders(&o)
+	d.hearPods(&o)
 	return o, nil
 }
 

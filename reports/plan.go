@@ -18,6 +18,7 @@ import (
 func Plan(pl *forecast.Plan) *doc.Document {
 	d := &doc.Document{Word: doc.Word{Text: "PLAN"}, Title: pl.Experiment, Lead: []string{"This is what a run would do. Nothing was touched, and the result is not predicted."},
 		Foot: pageFoot("plan")}
+	d.Lead = append(d.Lead, plannedWord(pl))
 	if pl.TimeScale != 1 {
 		d.Labels = []string{fmt.Sprintf("time scale %g: 1s of the file takes %s", pl.TimeScale, secs(pl.TimeScale))}
 	}
@@ -59,6 +60,29 @@ func Plan(pl *forecast.Plan) *doc.Document {
 	})})
 	add("duration", "Duration, in real time", doc.Block{Items: plannedDuration(pl)})
 	return d
+}
+
+// plannedWord says whether the run may begin as things are, and which checks warn.
+func plannedWord(pl *forecast.Plan) string {
+	var refuse, warn []string
+	for _, g := range pl.Guards {
+		if g.Refuses {
+			refuse = append(refuse, g.Name)
+		}
+	}
+	for _, l := range pl.Sums {
+		if !l.OK && !slices.Contains(warn, l.Rule) {
+			warn = append(warn, l.Rule)
+		}
+	}
+	text := "Every guard would let it run."
+	if len(refuse) > 0 {
+		text = "It would be refused now, by " + strings.Join(refuse, ", ") + "."
+	}
+	if len(warn) > 0 {
+		text += " Checks that warn: " + strings.Join(warn, ", ") + "."
+	}
+	return text
 }
 
 // blocksFor makes a block of each of list.

@@ -112,7 +112,7 @@ func atLeast(v float64, unit string) string {
 	case verdict.UnitRatio:
 		return share(math.Floor(v*1e5+noise) / 1e5)
 	}
-	return figures.Floor(figures.Nanoseconds(v))
+	return figures.Exact(figures.Down(figures.Nanoseconds(v)))
 }
 
 // meterOf is nil where there is no scale to draw on.

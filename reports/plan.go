@@ -23,7 +23,8 @@ func Plan(pl *forecast.Plan) *doc.Document {
 		d.Labels = []string{fmt.Sprintf("time scale %g: 1s of the file takes %s", pl.TimeScale, secs(pl.TimeScale))}
 	}
 	add := func(id, title string, blocks ...doc.Block) {
-		d.Sections = append(d.Sections, doc.Section{ID: id, Title: title, Blocks: blocks})
+		short, _, _ := strings.Cut(title, ", ")
+		d.Sections = append(d.Sections, doc.Section{ID: id, Title: title, Short: short, Blocks: blocks})
 	}
 	timeline := blocksFor(pl.Timeline, planned)
 	if len(timeline) == 0 {
@@ -167,7 +168,7 @@ func planned(f forecast.PlannedFault) doc.Block {
 }
 
 func plannedGuards(pl *forecast.Plan) (blocks []doc.Block) {
-	g := &doc.Table{Label: "Guards", Columns: doc.Columns("guard", "", "says")}
+	g := &doc.Table{Label: "Guards", Cards: true, Columns: []doc.Column{{Name: "guard", Head: true}, {}, {Name: "says"}}}
 	for _, x := range pl.Guards {
 		word := doc.Cell{Text: "ok", Tone: doc.Good}
 		if x.Refuses {
@@ -229,7 +230,7 @@ func pageFoot(command string) string {
 }
 
 func plannedChecks(lints []forecast.Lint) *doc.Table {
-	g := &doc.Table{Label: "Checks", Columns: []doc.Column{{Name: "rule", Named: true}, {}, {Name: "lock", Named: true}, {Name: "what it comes to"}}}
+	g := &doc.Table{Label: "Checks", Cards: true, Columns: []doc.Column{{Name: "rule", Head: true}, {}, {Name: "lock", Named: true}, {Name: "what it comes to"}}}
 	for _, l := range lints {
 		word := doc.Cell{Text: "ok", Tone: doc.Good}
 		if !l.OK {

@@ -123,6 +123,14 @@ func TestExplainProfile(t *testing.T) {
 				t.Errorf("%s: not in the text: %s", name, line)
 			}
 		}
+		for _, line := range doc.Errors {
+			if !strings.Contains(got.stdout, "# Its callers read "+line+"\n") {
+				t.Errorf("%s: not in the text: %s", name, line)
+			}
+		}
+		if want := map[string]int{"cordum/approval": 2, "cordum/scheduler-job": 2, "cordum/workflow-run": 1}[name]; len(doc.Errors) != want {
+			t.Errorf("%s: its callers read %q", name, doc.Errors)
+		}
 		if shipped := strings.HasPrefix(name, "lockdrill/"); (len(doc.Beyond) == 0) != shipped { // ours is what its policy says
 			t.Errorf("%s says beyond its policy: %v", name, doc.Beyond)
 		}

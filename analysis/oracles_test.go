@@ -189,7 +189,10 @@ func redRow(table map[string]*measure, name string) string {
 	if table[name] != nil {
 		return name
 	}
-	measure, _, _ := strings.Cut(name, ".")
+	measure, rest, _ := strings.Cut(name, ".")
+	if _, part, ok := strings.Cut(rest, "."); ok && table[measure+"."+part] != nil { // alert.NAME.fired
+		return measure + "." + part
+	}
 	return measure
 }
 

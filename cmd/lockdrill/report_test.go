@@ -124,6 +124,7 @@ func TestJudgeRefusesForms(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"judge fail -f jnuit", `lockdrill judge: invalid argument "jnuit" for "-f, --format" flag: must be ` + strings.Join(formatNames(), ", ") + `; see lockdrill judge --help`},
 		{"judge nowhere -f md", "nowhere: no such folder; runs are folders such as runs/latest"},
+		{"judge runs/fail/history.jsonl", "runs/fail/history.jsonl: this is a file; runs are folders such as runs/fail"},
 		{"judge fail -f md -o no/such/folder/x.md", "no/such/folder/x.md: write: no such file or directory"},
 	} {
 		if got := tryIn(t, dir, strings.Fields(c.args)...); got != (result{verdict.ExitUsage, "", c.want + "\n"}) {

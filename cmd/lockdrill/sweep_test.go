@@ -90,7 +90,6 @@ func TestSweepMisuse(t *testing.T) {
 		{[]string{"--sweep", ""}, "--sweep ''"},
 		{[]string{"--sweep", "hold=1s..2s", "--fail-above", "2"}, "--fail-above 2"},
 		{[]string{"--sweep", "hold=1s..2s", "--replay", "2"}, "give one of the two"},
-		{[]string{"-f", "html"}, "goes with --sweep"},
 	} {
 		if got := try(t, append([]string{"rehearse", file}, c.args...)...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, c.says) {
 			t.Errorf("%v: %+v, want %q", c.args, got, c.says)

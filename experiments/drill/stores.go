@@ -104,7 +104,10 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 			keys.Watch(l.Name, l.Key)
 		}
 	}
-	s.cfg.Watch, s.cfg.Asked = keys.Expect, keys.Asked
+	s.cfg.Watch = keys.Watch
+	if near, ok := keys.(nearProbe); ok {
+		s.cfg.Watch, s.cfg.Asked = near.Expect, near.Asked
+	}
 	s.look(keys, keys, s.e.Probes.LockKeys, func(string) bool { return true })
 	return nil
 }

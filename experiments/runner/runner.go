@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/conductor"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
@@ -34,24 +35,27 @@ type Finder interface {
 	Unseen() string // what its looks for them get, where they fail at present; "" = they do not
 }
 
-// Injector makes one kind of fault. It learns all from the record, so that another process can revert.
-type Injector interface {
-	// Prepare says what is about to be changed and how it is undone. It reads, and changes nothing. A VoidError: no such target.
-	Prepare(ctx context.Context, shot history.Event) (undo.Record, error)
-	// Inject does it and returns the bracket of doing it. Where it fails, it may have been done in part: Revert is called.
-	Inject(ctx context.Context, r undo.Record) (history.Span, error)
-	// Confirm waits until the effect has been observed on the right victim, and returns the confirmed window; of seen the fields
-	// Hits, Detail, Baseline, Expected, Observed and Death are kept. A VoidError says that the shot must not count.
-	Confirm(ctx context.Context, r undo.Record, applied history.Span) (window history.Span, seen history.Fault, err error)
-	// Revert ends the fault and reads back that it has ended; "the target is gone" counts as ended. It may be called again, and by
-	// another process. It never removes what another put there. The bracket is that of the end of the fault's effect.
-	Revert(ctx context.Context, r undo.Record) (history.Span, error)
+// Injectors make faults.
+type Injectors interface {
+	Makes(s fault.Spec) bool // there is what it takes
+	// Prepare resolves a shot: whom it strikes, and how that is undone. It reads, and changes nothing. A VoidError: no such target.
+	Prepare(ctx context.Context, s fault.Spec, shot history.Event) (Strike, error)
 }
 
-// Patient is an injector of which some shots take longer than others to be confirmed.
-type Patient interface {
-	// Within is how long the shot may take to be injected and confirmed, beyond its declared time.
-	Within(shot history.Event) time.Duration
+// Strike is a shot on its way.
+type Strike interface {
+	// Record says how it is undone, also by another process.
+	Record() undo.Record
+	// Within is how long it may take to be injected and confirmed, beyond its declared time; 0 = as long as any.
+	Within() time.Duration
+	// Inject does it and returns the bracket of doing it. Where it fails, it may have been done in part: Revert is called.
+	Inject(ctx context.Context) (history.Span, error)
+	// Confirm waits until the effect has been observed on the right victim, and returns the confirmed window; of seen the fields
+	// Hits, Detail, Baseline, Expected, Observed and Death are kept. A VoidError says that the shot must not count.
+	Confirm(ctx context.Context, applied history.Span) (window history.Span, seen history.Fault, err error)
+	// Revert ends the fault and reads back that it has ended; "the target is gone" counts as ended. It may be called again.
+	// It never removes what another put there. The bracket is that of the end of the fault's effect.
+	Revert(ctx context.Context) (history.Span, error)
 }
 
 // Probe makes one look, with no schedule and no stamps: the returned function turns the look into events once its bracket is known.
@@ -100,7 +104,7 @@ type Config struct {
 	Log        *Log          // the recorder's tap
 	Journal    *undo.Journal // what is changed is written down here first
 	Fleet      Fleet
-	Injectors  map[string]Injector // by kind of fault
+	Injectors  Injectors
 	Probes     []Sampled
 	Stores     []Store
 	Holder     func(ctx context.Context, key string) (epoch string, ok bool, err error) // the store's own word
@@ -128,9 +132,9 @@ const (
 )
 
 // Wired refuses faults that nobody would make. Run does so too, and then does nothing else: also no clean-up.
-func Wired(e *experiments.Experiment, by map[string]Injector) error {
+func Wired(e *experiments.Experiment, by Injectors) error {
 	for i := range e.Faults {
-		if f := &e.Faults[i]; by[f.Kind()] == nil {
+		if f := &e.Faults[i]; !by.Makes(f.Spec) {
 			return fmt.Errorf("fault %s: this drill has no injector for faults of kind %s", f.ID, f.Kind())
 		}
 	}

@@ -54,7 +54,7 @@ var policy = []place{
 		why: "what a lock says in a history, for client and simulation alike: what it says depends on what it is handed alone"},
 	{path: "lockcore/sim", below: []string{"history", "lockcore", "lockcore/burst", "lockcore/claims", "lockcore/work", "internal/arena"}, bans: both(world, clock),
 		why: "a world in virtual time: a clock, a socket or foreign randomness in it, and the same seed would not give the same history"},
-	{path: "lockcore/mutants", below: []string{"history", "lockcore"}, bans: both(world, clock),
+	{path: "lockcore/mutants", below: []string{"history", "lockcore", "lockcore/work"}, bans: both(world, clock),
 		why: "locks that are wrong on purpose depart from the core at its seams: they need nothing that the core does not, and the core knows nothing of them"},
 	{path: "lockcore/redisstore", below: []string{"lockcore"}, libs: []string{"github.com/redis/go-redis/v9"},
 		why: "a translation of the table into Redis: the only place where the rules of a lock meet go-redis"},

@@ -95,10 +95,14 @@ func Dialer(o *redis.Options) func(ctx context.Context, network, addr string) (n
 	}
 }
 
+// layoutEvery is how often a client asks for a cluster's layout. Left to itself it asks every minute, and asks a primary that has crashed
+// until then.
+const layoutEvery = time.Second
+
 // Cluster makes connections to the cluster that the server of o belongs to; it does not dial yet.
 func Cluster(o *redis.Options, readWithin time.Duration) *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, Dialer: Dialer(o), Protocol: 2, DisableIdentity: true,
-		ContextTimeoutEnabled: true, DialTimeout: dialWithin, ReadTimeout: readWithin, PoolSize: 64,
+		ContextTimeoutEnabled: true, DialTimeout: dialWithin, ReadTimeout: readWithin, PoolSize: 64, ClusterStateReloadInterval: layoutEvery,
 	})
 }

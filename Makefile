@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-live test-busy test-kube truth agree mutants same alerts liars subjects scenarios witness postgres selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
+.PHONY: help build image test test-live test-busy test-kube truth agree mutants oracles same alerts liars subjects scenarios witness postgres selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -77,6 +77,10 @@ mutants: ## deliberate mistakes in the lock core and the analysis, and what catc
 
 DRILLS ?= 2000
 SEEDS ?= 10
+
+oracles: ## which tests notice when the judge never gives one of its answers: docs/oracles.md; twenty minutes
+	LOCKDRILL_ORACLES=1 $(GO) test -count=1 -v -timeout 1h -run TestOracles ./analysis
+	$(GO) test -count=1 -run TestTheLedgerOfOracles ./analysis -update
 
 same: ## what this tree answers otherwise than commit OLD=: verdicts, figures, tables, errors' places, schema; a line each, nothing = the same (DRILLS= SEEDS= fewer, GROUP=1 each once); status 1 = differs; minutes
 	@mkdir -p bin/same && $(GO) build -o bin/same/same ./internal/same

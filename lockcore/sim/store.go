@@ -160,7 +160,7 @@ func (w *World) reply(c *call) {
 // holds notes the key's holder and end.
 func (w *World) holds(k *keyState, token int, ends int64) {
 	k.holder, k.ends = token, ends
-	w.truth.extended(token, ends)
+	w.truth.extended(token, w.now, ends)
 	if w.recording() {
 		w.changed(k)
 		if ends != Never && (k.expires == 0 || ends < k.expires) { // a standby, or a stranger, may have an earlier end

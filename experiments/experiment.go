@@ -161,6 +161,34 @@ func (e *Experiment) Lock(name string) *Lock {
 	return nil
 }
 
+// KeyOf is the key under which a job is locked.
+func (l *Lock) KeyOf(job string) string { return l.KeyPrefix + job + l.KeySuffix }
+
+// Pattern is what the keys of a job lock look like: a star stands for the job.
+func (l *Lock) Pattern() string { return l.KeyOf("*") }
+
+// JobOf is the job under a key; ok is false for a key that is not the lock's.
+func (l *Lock) JobOf(key string) (job string, ok bool) {
+	rest, begins := strings.CutPrefix(key, l.KeyPrefix)
+	job, ends := strings.CutSuffix(rest, l.KeySuffix)
+	return job, begins && ends
+}
+
+// LockOf is the lock that a key belongs to: a loop by its own key, else the one whose pattern says most of it; nil = none.
+func (e *Experiment) LockOf(key string) (lock *Lock) {
+	longest := -1
+	for i := range e.System.Locks {
+		l := &e.System.Locks[i]
+		if l.Loop() && key == l.Key {
+			return l
+		}
+		if _, its := l.JobOf(key); its && !l.Loop() && len(l.Pattern()) > longest {
+			lock, longest = l, len(l.Pattern())
+		}
+	}
+	return lock
+}
+
 // Keyless reports that there is no lock, but effects alone.
 func (l *Lock) Keyless() bool { return l.Key == "" && l.KeyPrefix == "" && l.Lease == "" }
 
@@ -207,12 +235,13 @@ func (e *Experiment) LockCalls() string {
 }
 
 // Lock is a named lock with its policy. A lock whose policy has a Loop is a leader loop with one key; any other lock is taken
-// per job, with key = KeyPrefix + job id.
+// per job, with key = KeyPrefix + job id + KeySuffix.
 type Lock struct {
 	Name      string
 	Profile   string // name of the shipped profile it came from
 	Key       string // loops
 	KeyPrefix string // job locks
+	KeySuffix string // job locks
 	Lease     string // observed loops: name of the Lease object that is the lock, in the namespace of the pods, and Key is that name; "" = it is a key of the Redis
 	Policy    lockcore.Policy
 	Unfenced  bool // the ledger does not compare fences of what is written under the lock

@@ -29,6 +29,7 @@ const (
 	sourceKeys = "probe:lock_keys"  // Event.Source
 	absent     = int64(-2)          // PTTL of a key that is not there
 	endless    = int64(-1)          // of one that has no expiry
+	bareHash   = int64(-3)          // of a small hash that has none, in the script's reply
 	perMilli   = int64(1_000_000)   // ns
 	noScript   = "unknown command"  // reply of servers before 7.0 to EVALSHA_RO
 	noReadOnly = "read-only script" // reply of the embedded store to TIME in a read-only script
@@ -107,6 +108,18 @@ type state struct {
 	epoch  string // its fingerprint
 	pttl   int64  // ns, or absent, or -1 = no expiry
 	server int64  // microseconds
+	bare   bool   // it is a hash without expiry: whose name says that it is a lock, is one
+}
+
+// left takes in what the script says that is left of a lease.
+func (s *state) left(pttl int64) {
+	s.pttl = pttl
+	switch {
+	case pttl == bareHash:
+		s.pttl, s.bare = endless, true
+	case pttl >= 0:
+		s.pttl *= perMilli
+	}
 }
 
 // NewLockKeys returns a probe of the store that o dials and that watches no key yet; prefix goes before each key.
@@ -212,9 +225,9 @@ func (p *LockKeys) Now(ctx context.Context, lock, key string) (now Unclaimed, ep
 	return (&watched{key: key}).now(lock, s[0])
 }
 
-// Any is a key with that prefix that is there at this moment; "" = there is none.
-func (p *LockKeys) Any(ctx context.Context, prefix string) (string, error) {
-	keys := p.redis.Scan(ctx, 0, globQuote(prefix)+"*", sweepPage).Iterator()
+// Any is a key of that pattern that is there at this moment; "" = there is none.
+func (p *LockKeys) Any(ctx context.Context, pattern string) (string, error) {
+	keys := p.redis.Scan(ctx, 0, globOf(pattern), sweepPage).Iterator()
 	if keys.Next(ctx) {
 		return keys.Val(), nil
 	}
@@ -281,10 +294,9 @@ func parseLook(states []state, reply []any, n, near int) ([]state, error) {
 		s := state{server: server}
 		s.value, ok = reply[1+2*i].(string)
 		if ok {
-			s.pttl, ok = reply[2+2*i].(int64)
-		}
-		if s.pttl >= 0 {
-			s.pttl *= perMilli
+			var pttl int64
+			pttl, ok = reply[2+2*i].(int64)
+			s.left(pttl)
 		}
 		states = append(states, s)
 	}

@@ -97,9 +97,7 @@ func (p *LockKeys) take(b []byte) (whole bool, err error) {
 				} else {
 					s.value = string(value)
 				}
-				if s.pttl = reply.Int(); s.pttl >= 0 {
-					s.pttl *= perMilli
-				}
+				s.left(reply.Int())
 			}
 			p.states = append(p.states, s)
 		}

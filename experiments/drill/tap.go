@@ -143,7 +143,7 @@ func (s *stores) glob(lock, key string) string {
 	case l.Loop():
 		return prefix + tap.Quote(l.Key)
 	default:
-		return prefix + tap.Quote(l.KeyPrefix) + "*"
+		return prefix + tap.Quote(l.KeyPrefix) + "*" + tap.Quote(l.KeySuffix)
 	}
 }
 

@@ -61,8 +61,8 @@ func TestRightsAreKnownBeforeTheFirstWrite(t *testing.T) {
 		words []any
 		want  string
 	}{
-		{[]any{"hset", "h", "owner", "1"}, "key h is a hash without an expiry"},
-		{[]any{"pexpire", "h", "60000"}, ""},
+		{[]any{"hset", "h", "owner", "1"}, ""},
+		{[]any{"hset", "h", 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15, 16, 16}, "key h is a hash of 17 fields"},
 		{[]any{"set", "s", "token"}, ""},
 		{[]any{"rpush", "l", "token"}, "key l is a list, which is no lock"},
 	} {

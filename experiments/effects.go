@@ -18,7 +18,7 @@ type Effects struct {
 	Redis   LedgerStore  // of stream, list and hash; left out: that of the locks
 	SQL     *SQLEffects  // rows of a database
 	HTTP    *HTTPEffects // elements of a JSON array behind an address
-	File    string       `rule:"format=glob"` // pattern of paths, as filepath.Glob has them
+	File    string       `rule:"path,format=glob"` // pattern of paths, as filepath.Glob has them
 	Command []string     // prints all lines that there are, and ends
 	Log     string       `rule:"words=replicas"`        // the logs of the replicas
 	Pattern string       `rule:"pattern,format=regexp"` // of lines: RE2 whose named groups are the columns; left out: each line is a JSON object

@@ -1,6 +1,7 @@
 package probes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,7 +154,7 @@ func (w *wire) connected(until time.Time) bool {
 func dial(o redis.Options) (*answers, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
 	defer cancel()
-	conn, err := redis.NewDialer(&o)(ctx, "tcp", o.Addr)
+	conn, err := redis.NewDialer(&o)(ctx, cmp.Or(o.Network, "tcp"), o.Addr)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,8 @@ func (f *draftFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Redis.UsernameEnv, "username-env", "", "name of the environment variable that holds the user name of that Redis")
 	flags.StringVar(&f.Redis.PasswordEnv, "password-env", "", "name of the environment variable that holds its password")
 	flags.StringVar(&f.Redis.CA, "ca", "", "PEM file of the authority that signed its certificate")
+	flags.StringVar(&f.Redis.Cert, "cert", "", "PEM file of the certificate that it asks for")
+	flags.StringVar(&f.Redis.Key, "key", "", "PEM file of the key of that certificate")
 	flags.BoolVar(&f.Redis.Cluster, "cluster", false, "that Redis is a server of a cluster: all of it is meant")
 	flags.StringVar(&f.Name, "name", "", "of the experiment")
 	flags.StringVar(&f.Environment, "environment", "", "what the target calls itself (default staging)")

@@ -72,7 +72,7 @@ func (s *stores) oneServer(listen func(name, addr string) (string, error)) (_ ho
 		}
 	}
 	return func(replica string, e protocol.Endpoint) protocol.Endpoint {
-		e.Addr, e.TLS, e.ServerName, e.CA = listeners[replica], false, "", ""
+		e.Addr, e.TLS, e.ServerName, e.CA, e.Cert, e.Key = listeners[replica], false, "", "", "", ""
 		return e
 	}, nil
 }

@@ -100,7 +100,7 @@ func (a *attempt) reads() bool {
 }
 
 // noCertificate is said of a server that asks who connects.
-const noCertificate = " wants a client certificate, there is no field for it: let it ask for none where the runner connects (tls-auth-clients)"
+const noCertificate = " wants a certificate of its clients: cert and key name the PEM files of one that it takes"
 
 const mostFields = 16 // of a hash that looks read as a lock
 

@@ -113,7 +113,8 @@ func (t *Tap) byHand() string {
 // byHand never shows a password: it names the variable that holds it.
 func (s *Store) byHand(r Record) []string {
 	host, port, err := net.SplitHostPort(s.Addr)
-	if err != nil {
+	socket := strings.HasPrefix(s.Addr, "/")
+	if err != nil && !socket {
 		return nil
 	}
 	if s.Kind == "etcd" && r.Kind == StandKeys && r.Key != nil {
@@ -121,6 +122,9 @@ func (s *Store) byHand(r Record) []string {
 		return []string{cli + " del --prefix " + quote(r.Key.Name), cli + " get --prefix lockdrill:   # delete lockdrill:open and lockdrill:run if they name this run"}
 	}
 	cli := "redis-cli -h " + quote(host) + " -p " + quote(port)
+	if socket {
+		cli = "redis-cli -s " + quote(s.Addr)
+	}
 	if s.PasswordEnv != "" {
 		cli = `REDISCLI_AUTH="$` + s.PasswordEnv + `" ` + cli
 	}
@@ -132,6 +136,9 @@ func (s *Store) byHand(r Record) []string {
 	}
 	if s.CA != "" {
 		cli += " --cacert " + quote(s.CA)
+	}
+	if s.Cert != "" {
+		cli += " --cert " + quote(s.Cert) + " --key " + quote(s.Key)
 	}
 	cli += fmt.Sprintf(" -n %d", s.DB)
 	switch {

@@ -36,6 +36,7 @@ var formats = map[string]vocab.Format{
 	"object":     vocab.Matching(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q is no name of a Secret"),
 	"controller": vocab.Matching(`^[a-z]+/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q names no controller of pods: write it like deployment/web"),
 	"labelkey":   vocab.Matching(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`, "%q is no key of labels and annotations"),
+	"labelvalue": vocab.Matching(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`, "%q is no value of a label"),
 	"redis":      func(f *vocab.File, text, way string) string { return written(notRedisBy(way))(f, text, "") },
 	"pem": func(_ *vocab.File, text, _ string) string {
 		if strings.Contains(text, "-----") {

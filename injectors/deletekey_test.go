@@ -1,11 +1,13 @@
 package injectors
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
@@ -15,7 +17,7 @@ import (
 )
 
 // heldLock is a lock that is really held, and the fault that takes its key away.
-func heldLock(t *testing.T, form string) (*redis.Client, *DeleteKey, history.Event) {
+func heldLock(t *testing.T, form string) (*redis.Client, *stepping, history.Event) {
 	t.Helper()
 	addr := redistest.Start(t)
 	c := redisstore.NewClient(addr)
@@ -23,7 +25,7 @@ func heldLock(t *testing.T, form string) (*redis.Client, *DeleteKey, history.Eve
 	if _, err := redisstore.NewStore(c, "p:").Acquire(t.Context(), "job", "tok", time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	d := &DeleteKey{Open: dial, Where: func() undo.Store { return undo.Store{Addr: addr} }, Prefix: "p:", Clock: monotime.Now}
+	d := steps(&fault.DeleteKey{To: strings.TrimPrefix(form, "vanish")}, &Reach{Open: RedisFromOutside(dial), Store: idle{undo.Store{Addr: addr}}, Keys: "p:", Clock: monotime.Now})
 	return c, d, history.Event{Key: "job", Epoch: lockcore.Fingerprint("tok"),
 		Fault: &history.Fault{ID: "d", Shot: 1, Kind: "delete_key", Form: form, Declared: int64(time.Minute)}}
 }
@@ -81,9 +83,8 @@ func TestAStrangerHasTheKeyUntilTheEnd(t *testing.T) {
 	if ttl, _ := c.PTTL(t.Context(), "p:job").Result(); ttl <= 0 || ttl > time.Minute {
 		t.Errorf("it stays for %s: a dead runner must leave no stranger for ever", ttl)
 	}
-	other := &DeleteKey{Open: dial, Clock: monotime.Now} // another process
 	for range 2 {
-		if _, err := other.Revert(t.Context(), undo.Record{Store: r.Store, Key: r.Key}); err != nil {
+		if err := elsewhere(t.Context(), r); err != nil {
 			t.Error(err)
 		}
 	}
@@ -93,7 +94,7 @@ func TestAStrangerHasTheKeyUntilTheEnd(t *testing.T) {
 	if err := c.Set(t.Context(), "p:job", "next", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Revert(t.Context(), undo.Record{Store: r.Store, Key: r.Key}); err != nil {
+	if err := elsewhere(t.Context(), r); err != nil {
 		t.Error(err)
 	}
 	if v, _ := c.Get(t.Context(), "p:job").Result(); v != "next" {
@@ -113,10 +114,10 @@ func TestAKeyThatChangedHandsIsLeftAlone(t *testing.T) {
 		if value != "" {
 			c.Set(t.Context(), "p:job", value, 0)
 		}
-		if _, err := d.Inject(t.Context(), r); void(err) != "moved" {
+		if _, err := d.Inject(t.Context(), r); voidOf(err) != "moved" {
 			t.Errorf("key %q: inject: %v, want moved", value, err)
 		}
-		if _, err := d.Prepare(t.Context(), shot); void(err) != "moved" {
+		if _, err := d.Prepare(t.Context(), shot); voidOf(err) != "moved" {
 			t.Errorf("key %q: prepare: %v, want moved", value, err)
 		}
 		if v, _ := c.Get(t.Context(), "p:job").Result(); v != value {
@@ -127,15 +128,14 @@ func TestAKeyThatChangedHandsIsLeftAlone(t *testing.T) {
 
 // A write into another database, say, does nothing to the lock: the look from outside shows it.
 func TestAKeyThatIsStillTheHoldersIsVoid(t *testing.T) {
-	_, d, shot := heldLock(t, "vanish")
 	for _, form := range []string{"vanish", FormStranger} {
-		shot.Fault.Form = form
+		_, d, shot := heldLock(t, form)
 		r, err := d.Prepare(t.Context(), shot)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Shot = shot
-		if _, _, err := d.Confirm(t.Context(), r, history.At(monotime.Now())); void(err) != "unconfirmed" {
+		if _, _, err := d.Confirm(t.Context(), r, history.At(monotime.Now())); voidOf(err) != "unconfirmed" {
 			t.Errorf("%s: %v, want a void shot", form, err)
 		}
 	}

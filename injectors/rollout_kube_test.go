@@ -63,9 +63,8 @@ func TestKubeRolloutRestartReplacesEveryPod(t *testing.T) {
 		}
 		return events
 	}
-	owner := "deployment/w"
-	r := &Rollout{Owners: c, Past: past, Clock: func() int64 { return time.Now().UnixNano() },
-		Fault: func(string) fault.Spec { return &fault.RollingRestart{Rollout: owner, Within: time.Minute} }}
+	spec := &fault.RollingRestart{Rollout: "deployment/w", Within: time.Minute}
+	r := steps(spec, &Reach{Pods: c, Past: past, Clock: func() int64 { return time.Now().UnixNano() }})
 	shot := history.Event{Fault: &history.Fault{Kind: "rolling_restart", Form: fault.RolledOut}}
 	for uid := range before {
 		shot.Fault.Victims = append(shot.Fault.Victims, uid)
@@ -92,7 +91,7 @@ func TestKubeRolloutRestartReplacesEveryPod(t *testing.T) {
 	if len(after) != 2 {
 		t.Errorf("%d pods", len(after))
 	}
-	owner = "statefulset/w"
+	spec.Rollout = "statefulset/w"
 	if _, err := r.Prepare(ctx, shot); err == nil {
 		t.Error("an owner that is not there was found")
 	}

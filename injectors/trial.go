@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 // trial is how a fresh connection of our own shows a fault of the network.
@@ -243,8 +244,8 @@ func refusal(ctx context.Context, q endpoint.Question, addr string) error {
 }
 
 // measure makes one trial on each way, all at once.
-func (x *Toxics) measure(ctx context.Context, routes []undo.ProxyRoute, t trial, enough time.Duration) ([]time.Duration, error) {
-	q := x.question()
+func (h *Hit) measure(ctx context.Context, t trial, enough time.Duration) ([]time.Duration, error) {
+	q, routes := h.question(), h.Rec.Routes
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(2+q.Trips)*t.most+answerTime)
 	defer cancel()
 	seen := make([]time.Duration, len(routes))
@@ -264,9 +265,9 @@ func (x *Toxics) measure(ctx context.Context, routes []undo.ProxyRoute, t trial,
 }
 
 // question is how the store is asked: a Redis, unless something else was said.
-func (x *Toxics) question() endpoint.Question {
-	if x.Question.Ask != nil {
-		return x.Question
+func (h *Hit) question() endpoint.Question {
+	if h.Question.Ask != nil {
+		return h.Question
 	}
 	return endpoint.AskRedis(endpoint.Access{})
 }
@@ -278,32 +279,27 @@ const (
 )
 
 // awaitFree passes a connection through each way again. Where the store itself does not answer, or as slowly, it is not the way.
-func (x *Toxics) awaitFree(ctx context.Context, routes []undo.ProxyRoute, g ground) error {
+func (h *Hit) awaitFree(ctx context.Context, g ground) error {
 	ctx, cancel := context.WithTimeout(ctx, freeWithin)
 	defer cancel()
 	once := func(addr string) (time.Duration, error) {
 		ctx, cancel := context.WithTimeout(ctx, onceWithin)
 		defer cancel()
-		took, _, err := pings(ctx, x.question(), addr, 1, 0)
+		took, _, err := pings(ctx, h.question(), addr, 1, 0)
 		return took, err
 	}
-	return each(routes, func(w undo.ProxyRoute) error {
-		for {
-			took, err := once(w.Addr())
-			if err == nil && (g.need == 0 || took < g.base+g.need/2) {
+	return each(h.Rec.Routes, func(w undo.ProxyRoute) error {
+		var took time.Duration
+		var err error
+		for range poll.Every(ctx, 20*time.Millisecond) {
+			if took, err = once(w.Addr()); err == nil && (g.need == 0 || took < g.base+g.need/2) {
 				return nil
 			}
 			direct, down := once(w.Upstream)
 			if ctx.Err() == nil && (down != nil || err == nil && direct > took/2) {
 				return nil
 			}
-			wait := time.NewTimer(20 * time.Millisecond)
-			select {
-			case <-wait.C:
-			case <-ctx.Done():
-				wait.Stop()
-				return fmt.Errorf("the fault is removed from %s, and a round trip there is not what it was: %s (%w)", w.Proxy, took, errors.Join(err, ctx.Err()))
-			}
 		}
+		return fmt.Errorf("the fault is removed from %s, and a round trip there is not what it was: %s (%w)", w.Proxy, took, errors.Join(err, ctx.Err()))
 	})
 }

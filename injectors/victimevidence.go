@@ -34,41 +34,42 @@ const (
 
 // seeVictims waits until all living victims have felt the fault, at most until its time is up, when one must have. It returns a sentence
 // that says who has felt what.
-func (x *Toxics) seeVictims(ctx context.Context, r undo.Record, names []string, applied history.Span, f victimEvidence) (string, error) {
-	claims := &claims{victimEvidence: f, names: names, after: applied.To, open: map[string]history.Event{}, late: map[string]int{}, prompt: map[string]int{}, quickest: map[string]time.Duration{}}
-	end := applied.From + r.Shot.Fault.Declared
-	for from, tick := int(r.Shot.N), 1; ; tick++ {
-		over := x.Clock() >= end
+func (h *Hit) seeVictims(ctx context.Context, f victimEvidence) (string, error) {
+	names := h.names()
+	claims := &claims{victimEvidence: f, names: names, after: h.Applied.To, open: map[string]history.Event{}, late: map[string]int{}, prompt: map[string]int{}, quickest: map[string]time.Duration{}}
+	end := h.Applied.From + h.fault().Declared
+	for from, tick := int(h.Rec.Shot.N), 1; ; tick++ {
+		over := h.now() >= end
 		wait, cancel := context.WithTimeout(ctx, evidenceEvery)
-		_, err := x.Await(wait, from, func(e history.Event) bool {
+		_, err := h.Await(wait, from, func(e history.Event) bool {
 			from = int(e.N)
 			claims.see(e)
-			return claims.quick != "" || !f.sockets && claims.all(x.living(names), over)
+			return claims.quick != "" || !f.sockets && claims.all(h.living(names), over)
 		})
 		if err != nil && !over {
 			<-wait.Done() // the log may have ended early
 		}
 		cancel()
-		claims.hang(x.Clock())
+		claims.hang(h.now())
 		if f.sockets {
-			if err := x.connected(claims, r.Routes); err != nil {
-				return "", &voidError{history.Unconfirmed, err.Error()}
+			if err := h.connected(claims); err != nil {
+				return "", void(history.Unconfirmed, "%v", err)
 			}
 		}
 		switch {
 		case ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled):
 			return "", ctx.Err()
 		case claims.quick != "":
-			return "", &voidError{history.Unconfirmed, claims.quick + ": does it go round the proxy?"}
-		case claims.all(x.living(names), over):
+			return "", void(history.Unconfirmed, "%s: does it go round the proxy?", claims.quick)
+		case claims.all(h.living(names), over):
 			return claims.say(), nil
 		case over && slices.ContainsFunc(names, func(name string) bool { return claims.shows(name, true) }):
 			return claims.say(), nil
 		case over || ctx.Err() != nil:
-			return "", &voidError{history.Unconfirmed, claims.nobody()}
+			return "", void(history.Unconfirmed, "%s", claims.nobody())
 		}
 		if tick%lostEvery == 0 {
-			if err := x.stillOn(ctx, r); err != nil {
+			if err := h.stillOn(ctx); err != nil {
 				return "", err
 			}
 		}
@@ -76,15 +77,15 @@ func (x *Toxics) seeVictims(ctx context.Context, r undo.Record, names []string, 
 }
 
 // living are the victims that run now.
-func (x *Toxics) living(names []string) []string {
-	alive := x.processes(names)
+func (h *Hit) living(names []string) []string {
+	alive := h.processes(names)
 	return slices.Collect(maps.Keys(alive))
 }
 
 // processes are the ids of the victims' processes that run now, by name.
-func (x *Toxics) processes(names []string) map[string]int {
+func (h *Hit) processes(names []string) map[string]int {
 	alive := map[string]int{}
-	for _, e := range x.Past() {
+	for _, e := range h.Past() {
 		switch {
 		case e.Replica == nil || !slices.Contains(names, e.Replica.Name):
 		case e.Kind == history.ReplicaStart:
@@ -215,8 +216,8 @@ func (c *claims) nobody() string {
 }
 
 // connected looks at the victims' sockets: a connection to the way is what a client that goes round it does not have.
-func (x *Toxics) connected(c *claims, routes []undo.ProxyRoute) error {
-	alive := x.processes(c.names)
+func (h *Hit) connected(c *claims) error {
+	alive := h.processes(c.names)
 	for _, name := range c.names {
 		pid := alive[name]
 		if pid == 0 || c.late[name] > 0 {
@@ -226,8 +227,8 @@ func (x *Toxics) connected(c *claims, routes []undo.ProxyRoute) error {
 		if err != nil {
 			return fmt.Errorf("look at the sockets of %s: %w", name, err)
 		}
-		mine := x.Routes(name)
-		if slices.ContainsFunc(routes, func(w undo.ProxyRoute) bool {
+		mine := h.Routes(name)
+		if slices.ContainsFunc(h.Rec.Routes, func(w undo.ProxyRoute) bool {
 			_, text, _ := net.SplitHostPort(w.Addr())
 			port, err := strconv.Atoi(text)
 			return err == nil && slices.Contains(ports, port) && slices.ContainsFunc(mine, func(m undo.ProxyRoute) bool { return m.Proxy == baseName(w.Proxy) })

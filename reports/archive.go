@@ -16,7 +16,7 @@ import (
 func Archive(a *compare.Archive, link func(folder string) string) *doc.Document {
 	runs := 0
 	d := &doc.Document{Word: doc.Word{Text: "HISTORY"}, Title: figures.Plural(len(a.Experiments), "experiment"), Lead: []string{"Each run keeps its own verdict. There is no score over them."},
-		Foot: "This page needs no network. lockdrill history -f json gives the same as data.", Styles: timeline.Styles()}
+		Foot: pageFoot("history"), Styles: timeline.Styles()}
 	for i := range a.Experiments {
 		e := &a.Experiments[i]
 		runs += len(e.Runs)

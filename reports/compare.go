@@ -17,7 +17,7 @@ import (
 func Comparison(c *compare.Comparison) *doc.Document {
 	word, tone := answerWord(c.Answer)
 	d := &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: c.Experiment, Tally: beside(c), Lead: []string{answerSentence(c.Answer)},
-		Foot: "This page needs no network. lockdrill compare -f json gives the same as data.", Styles: timeline.Styles()}
+		Foot: pageFoot("compare"), Styles: timeline.Styles()}
 	if c.Rehearsal {
 		d.Word.Before = "REHEARSAL"
 	}

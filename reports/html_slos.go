@@ -30,7 +30,7 @@ func sloBlocks(j *verdict.Judgement, ev *evidence) []doc.Block {
 // sloTable is a row for each promise, violations first, each that was not met with its why and next.
 func sloTable(j *verdict.Judgement, ev *evidence) *doc.Table {
 	t := &doc.Table{Label: "SLOs, violations first", Cards: true, Most: map[doc.Level]int{doc.Short: mostRows}, Told: map[doc.Level]int{doc.Short: mostReasons}, Where: "see the full report",
-		Columns: []doc.Column{{Name: "verdict"}, {Name: "lock"}, {Name: "promise", Head: true}, {Name: "observed"}, {Name: "margin", Least: doc.Full}, {Name: "from"}}}
+		Columns: []doc.Column{{Name: "verdict"}, {Name: "lock", Named: true}, {Name: "promise", Head: true}, {Name: "observed"}, {Name: "margin", Least: doc.Full}, {Name: "from"}}}
 	risky := slices.ContainsFunc(j.SLOs, bounded)
 	if risky {
 		t.Columns = append(t.Columns, doc.Column{Name: "could break", Least: doc.Short})

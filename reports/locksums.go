@@ -78,7 +78,7 @@ func takeoverRange(s *forecast.LockSums) string {
 
 func promiseOf(s *forecast.LockSums, i int) string {
 	pr := s.Promises[i]
-	text := "Your timings guarantee it."
+	text := "Your timings guarantee it if the first effect comes within " + secs(pr.Value-s.Takeover.Hi) + " of the grant."
 	switch {
 	case pr.Luck && pr.Value < s.Takeover.Lo:
 		text = "Your timings cannot meet it."

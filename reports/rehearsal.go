@@ -14,7 +14,7 @@ func Rehearsal(r *forecast.Rehearsal, again string) *doc.Document {
 	d := &doc.Document{Word: doc.Word{Text: "REHEARSAL"}, Title: r.Experiment, Tally: figures.Plural(r.Seeds, "simulated run"), Lead: []string{
 		fmt.Sprintf("In virtual time, with %d replicas at the durations of the file: it answers no SLO of a live system.", r.Replicas),
 		"Simulated runs that broke any limit: " + shareOfSeeds(r.Breach, r.Seeds) + "."},
-		Foot: "This page needs no network. lockdrill rehearse -f json gives the same as data."}
+		Foot: pageFoot("rehearse")}
 	if s := r.Worst; s != nil {
 		d.Lead = append(d.Lead, fmt.Sprintf("Worst: seed %d with %s %s %s, limit %s. To see it: %s %d",
 			s.Seed, s.Lock, s.Measure, rehearsedFigure(&s.Value, s.Unit), rehearsedFigure(&s.Limit, s.Unit), again, s.Seed))

@@ -119,12 +119,12 @@ func sentences(j *verdict.Judgement) []string {
 	case "pass":
 		s = append(s, heldSentence(j))
 	case "slo-failed":
-		s = append(s, brokenText(j)+" A gate stops here.")
+		s = append(s, brokenText(j)+gateText(j, " A gate stops here."))
 		if beside := unasked(j); len(beside) > 0 {
 			s = append(s, "No promise asks about it, but the run saw "+strings.Join(beside, ", ")+".")
 		}
 	case "inconclusive":
-		s = append(s, heldSentence(j)+" That is not enough evidence for an answer. A gate stops here, unless it says --on-inconclusive pass.")
+		s = append(s, heldSentence(j)+gateText(j, " That is not enough evidence for an answer. A gate stops here, unless it says --on-inconclusive pass."))
 	case "aborted":
 		s = append(s, "The run was ended early: it answers nothing.")
 	case "dirty":
@@ -133,9 +133,17 @@ func sentences(j *verdict.Judgement) []string {
 		s = append(s, "lockdrill itself failed, so there is no verdict about the locks.")
 	}
 	if !j.Run.Live {
-		s = append(s, "This is a rehearsal in virtual time. It answers no SLO of a live system.")
+		s = append(s, "This is a rehearsal in virtual time. It answers no SLO of a live system: run the drill live for that.")
 	}
 	return s
+}
+
+// gateText is said of a live run alone: no gate takes a rehearsal.
+func gateText(j *verdict.Judgement, text string) string {
+	if !j.Run.Live {
+		return ""
+	}
+	return text
 }
 
 // heldSentence counts what held, under how many faults, and what those faults cannot exclude.
@@ -143,7 +151,7 @@ func heldSentence(j *verdict.Judgement) string {
 	held, broken, rate := 0, 0, 0.0
 	for _, s := range j.Rows() {
 		switch {
-		case s.Verdict == verdict.Pass:
+		case s.Verdict == verdict.Pass, lacksLiveAlone(s.Missing):
 			held++
 		case s.Verdict == verdict.Fail:
 			broken++
@@ -163,6 +171,9 @@ func heldSentence(j *verdict.Judgement) string {
 	if len(j.Faults) > 0 {
 		text += " under " + figures.Plural(confirmed(j), "fault")
 	}
+	if !j.Run.Live && all > 0 {
+		text += " in the simulation"
+	}
 	if open := all - held - broken; open > 0 {
 		text += "; " + figures.Count(open) + " not answered"
 	}
@@ -173,6 +184,11 @@ func heldSentence(j *verdict.Judgement) string {
 		text += " Up to " + percent(rate) + " of such faults could still break one."
 	}
 	return text
+}
+
+// lacksLiveAlone reports a row that only a live system would answer: its figures kept the limit.
+func lacksLiveAlone(lacks []verdict.Missing) bool {
+	return len(lacks) > 0 && !slices.ContainsFunc(lacks, func(m verdict.Missing) bool { return m.Code != verdict.MissingLiveSystem })
 }
 
 // confirmed counts the faults that counted.
@@ -224,6 +240,9 @@ func missingItems(j *verdict.Judgement) []item {
 	var list []item
 	said := map[string]bool{}
 	for i, l := range j.Missing {
+		if l.Code == verdict.MissingLiveSystem { // which the headline says
+			continue
+		}
 		list = append(list, item{"why", l.Why})
 		if i > 0 && j.Missing[0].Code == verdict.MissingCompletion { // what a run that ended early lacks tells nothing of the file
 			continue

@@ -29,7 +29,7 @@ type TakeoverSum struct {
 type PromiseSum struct {
 	Limit  string  `json:"limit"` // max, p50 ...
 	Value  float64 `json:"value"`
-	Luck   bool    `json:"luck"`   // the band reaches beyond it: what meets it does so by luck
+	Luck   bool    `json:"luck"`   // the band, with the warm-up that a run measures, reaches beyond it: what meets it does so by luck
 	Prompt bool    `json:"prompt"` // it is met wherever every call is answered at once
 }
 
@@ -72,7 +72,7 @@ func lockSums(e *experiments.Experiment, l *experiments.Lock) LockSums {
 	s := LockSums{Lock: l.Name, Takeover: TakeoverSum{Lo: b.lo.Seconds(), Hi: b.hi.Seconds(), Untold: b.leavesOut()}, Promises: []PromiseSum{}}
 	for _, promised := range limitsOn(e, l.Name) {
 		if v := time.Duration(promised.At); promised.Measure == takeover {
-			s.Promises = append(s.Promises, PromiseSum{Limit: promised.Bound(), Value: v.Seconds(), Luck: v < b.hi, Prompt: v >= b.answered()})
+			s.Promises = append(s.Promises, PromiseSum{Limit: promised.Bound(), Value: v.Seconds(), Luck: v <= b.hi, Prompt: v >= b.answered()})
 		}
 	}
 	if p.RenewEvery > 0 {

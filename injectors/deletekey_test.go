@@ -1,6 +1,7 @@
 package injectors
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,36 @@ func TestAKeyThatIsStillTheHoldersIsVoid(t *testing.T) {
 		r.Shot = shot
 		if _, _, err := d.Confirm(t.Context(), r, history.At(monotime.Now())); voidOf(err) != "unconfirmed" {
 			t.Errorf("%s: %v, want a void shot", form, err)
+		}
+	}
+}
+
+// elsewhereKept is a store that is no Redis.
+type elsewhereKept struct{ Outside }
+
+func (elsewhereKept) Close() error { return nil }
+
+// named is a store that names who holds its locks.
+type named struct{ idle }
+
+func (named) Holder(context.Context, string) (name, epoch, token string, err error) {
+	return "k", "e", "", nil
+}
+func (named) End(context.Context, string, string) (bool, error)   { return false, nil }
+func (named) Lives(context.Context, string, string) (bool, error) { return false, nil }
+
+// A key of another store than a Redis is taken by its holder's name, where the store knows that; else nothing is done to it.
+func TestTheKeyOfAnotherStore(t *testing.T) {
+	for _, to := range []string{"", FormStranger} {
+		f, shot := &fault.DeleteKey{To: to}, history.Event{Op: "d#1", Key: "job", Epoch: "e", Fault: &history.Fault{ID: "d", Shot: 1, Kind: "delete_key"}}
+		reach := &Reach{Store: idle{}, Open: func(undo.Store) (Outside, error) { return elsewhereKept{}, nil }, Clock: monotime.Now}
+		if _, err := reach.Prepare(t.Context(), f, shot); err == nil || !strings.Contains(err.Error(), "a Redis only") {
+			t.Errorf("to %q: %v", to, err)
+		}
+		reach.Store = named{}
+		h, err := reach.Prepare(t.Context(), f, shot)
+		if err != nil || h.Record().Key.Name != "k" {
+			t.Errorf("to %q, of a store that names holders: %+v, %v", to, h.Record().Key, err)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (h *Hit) vacant(p toxi.Proxy) error {
 
 // links are the connections of a process to a proxy.
 func (h *Hit) links(name string) ([]sockets.Conn, error) {
-	pid := h.processes([]string{name})[name]
+	pid := h.processes()[name]
 	mine := h.Routes(name)
 	i := slices.IndexFunc(h.Rec.Routes, func(w undo.ProxyRoute) bool { return len(mine) > 0 && w.Proxy == mine[0].Proxy })
 	if pid == 0 || i < 0 {

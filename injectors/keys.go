@@ -38,7 +38,7 @@ var (
 func heldKey(ctx context.Context, h *Hit) error {
 	where := h.Store.Where()
 	h.Rec.Store, h.Rec.Key = &where, &undo.Key{Name: h.Keys + h.Rec.Shot.Key, Epoch: h.Rec.Shot.Epoch}
-	return h.over(func(c Outside) error { _, err := holding(ctx, clientOf(c), h.Rec.Key); return err })
+	return h.overRedis(func(c *redis.Client) error { _, err := holding(ctx, c, h.Rec.Key); return err })
 }
 
 // strangersKey chooses a token as locks have them, which nobody knows.
@@ -72,8 +72,8 @@ return 1`
 
 // takeKey deletes the key, or writes the stranger's token into it; the bracket is that of the call that did it.
 func takeKey(ctx context.Context, h *Hit) error {
-	return h.over(func(o Outside) error {
-		c, k := clientOf(o), h.Rec.Key
+	return h.overRedis(func(c *redis.Client) error {
+		k := h.Rec.Key
 		token, err := holding(ctx, c, k)
 		if err != nil {
 			return err
@@ -93,9 +93,9 @@ func takeKey(ctx context.Context, h *Hit) error {
 
 // keyTaken reads back that the key no longer carries the victim's token, or that it carries the stranger's.
 func keyTaken(ctx context.Context, h *Hit) error {
-	return h.over(func(c Outside) error {
+	return h.overRedis(func(c *redis.Client) error {
 		k := h.Rec.Key
-		token, err := clientOf(c).Get(ctx, k.Name).Result()
+		token, err := c.Get(ctx, k.Name).Result()
 		h.Window.To = h.now()
 		switch free := errors.Is(err, redis.Nil); {
 		case err != nil && !free:
@@ -119,9 +119,9 @@ func strangerOut(ctx context.Context, h *Hit) error {
 	if h.Rec.Key == nil || h.Rec.Key.Token == "" {
 		return nil
 	}
-	return h.over(func(c Outside) (err error) {
+	return h.overRedis(func(c *redis.Client) (err error) {
 		for range poll.Every(ctx, askAgain) {
-			err = takeOut(ctx, clientOf(c), h.Rec.Key)
+			err = takeOut(ctx, c, h.Rec.Key)
 			if err == nil || h.Store == nil && h.Rec.Store.Owned && refused(ctx, h.Rec.Store.Addr) { // a server of a dead runner is gone with it
 				return nil
 			}

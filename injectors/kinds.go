@@ -79,7 +79,7 @@ func ways() map[string]kind {
 		"pause":           {any: []Row{pause}},
 		"starve":          {any: []Row{starve}},
 		"store":           {forms: stores},
-		"delete_key":      {any: []Row{heldEnds, vanish}, forms: map[string][]Row{FormStranger: {stranger}}},
+		"delete_key":      {any: []Row{heldEnds, vanish}, forms: map[string][]Row{FormStranger: {heldEnds, stranger}}},
 		"terminate":       {any: []Row{sessionEnds}, ends: "a session that was ended is not put back"},
 		"clock":           {any: []Row{clocks}, ends: "a replica sets its clock right by itself"},
 		"network_policy":  {any: []Row{policies}},

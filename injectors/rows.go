@@ -43,7 +43,9 @@ type Hit struct {
 	row     Row
 
 	// What steps have learned on the way.
-	ground   *ground       // of the network
+	ground   *ground        // of the network
+	pids     map[string]int // of replicas that run, after the first so many events
+	read     int
 	held     held          // who the locks name
 	said     string        // by a command
 	podGrace time.Duration // of the victim
@@ -71,7 +73,7 @@ func void(word history.VoidReason, format string, args ...any) error {
 
 // begin resolves a shot to its row.
 func (r *Reach) begin(s fault.Spec, shot history.Event) (*Hit, error) {
-	h := &Hit{Reach: r, Spec: s, Rec: undo.Record{Kind: s.Kind(), Shot: shot}}
+	h := &Hit{Reach: r, Spec: s, pids: map[string]int{}, Rec: undo.Record{Kind: s.Kind(), Shot: shot}}
 	if shot.Fault != nil && shot.Fault.Victim != "" && r.Past != nil {
 		h.Victim = startOf(r.Past(), shot.Fault.Victim)
 	}

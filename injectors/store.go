@@ -124,8 +124,8 @@ func storeNow(ctx context.Context, h *Hit) error {
 func memoryNow(ctx context.Context, h *Hit) error {
 	err := storeNow(ctx, h)
 	if err == nil {
-		err = h.over(func(c Outside) (err error) {
-			h.Rec.Store.Memory, err = memoryOf(ctx, clientOf(c))
+		err = h.overRedis(func(c *redis.Client) (err error) {
+			h.Rec.Store.Memory, err = memoryOf(ctx, c)
 			return err
 		})
 	}
@@ -168,14 +168,22 @@ func toServer(do step) step {
 // tell strikes over a connection to a Redis: only such a store is paused or filled, and fails over.
 func tell(do func(context.Context, *Hit, *redis.Client) error) step {
 	return func(ctx context.Context, h *Hit) error {
-		return h.over(func(c Outside) error {
-			return toServer(func(ctx context.Context, h *Hit) error { return do(ctx, h, clientOf(c)) })(ctx, h)
+		return h.overRedis(func(c *redis.Client) error {
+			return toServer(func(ctx context.Context, h *Hit) error { return do(ctx, h, c) })(ctx, h)
 		})
 	}
 }
 
-// clientOf is the client of a Redis.
-func clientOf(c Outside) *redis.Client { return c.(redisOutside).Client }
+// overRedis does something over a connection of its own, where the store is a Redis.
+func (h *Hit) overRedis(do func(*redis.Client) error) error {
+	return h.over(func(o Outside) error {
+		c, is := o.(redisOutside)
+		if !is {
+			return errors.New("this is done to a Redis only, and the locks are in another store")
+		}
+		return do(c.Client)
+	})
+}
 
 func freeze(_ context.Context, h *Hit) error  { return signal(*h.Rec.Process, syscall.SIGSTOP) }
 func kill(ctx context.Context, h *Hit) error  { return h.Store.Kill(ctx) }
@@ -195,8 +203,7 @@ func pauseWrites(ctx context.Context, h *Hit, c *redis.Client) error {
 
 // failOver cuts the standby off, lets what is then written pile up for lag, and kills the server: then the fault begins.
 func failOver(ctx context.Context, h *Hit) error {
-	return h.over(func(o Outside) error {
-		c := clientOf(o)
+	return h.overRedis(func(c *redis.Client) error {
 		if n, err := c.Wait(ctx, 1, askWithin).Result(); err != nil || n < 1 {
 			return fmt.Errorf("the standby is not in step: %w", errors.Join(err, ctx.Err()))
 		}
@@ -231,10 +238,10 @@ func writeWaits(ctx context.Context, h *Hit) error {
 	waiting, cancel := context.WithDeadline(ctx, time.Now().Add(time.Duration(h.Applied.To-h.now())+lasts))
 	defer cancel()
 	var written error
-	err := h.over(func(c Outside) error {
+	err := h.overRedis(func(c *redis.Client) error {
 		// The client looks at deadlines only: where the run ends early, nothing but a closed connection ends the wait.
 		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-		patient := clientOf(c).WithTimeout(lasts + askWithin)
+		patient := c.WithTimeout(lasts + askWithin)
 		sent = h.now()
 		written = patient.Set(waiting, h.witness("pause"), "1", lasts+askWithin).Err()
 		return nil
@@ -371,7 +378,7 @@ func stillThere(end func(context.Context, *redis.Client, *undo.Store) error) ste
 		if h.Store == nil && h.Rec.Store.Owned {
 			return nil
 		}
-		if err := h.over(func(c Outside) error { return end(ctx, clientOf(c), h.Rec.Store) }); err != nil {
+		if err := h.overRedis(func(c *redis.Client) error { return end(ctx, c, h.Rec.Store) }); err != nil {
 			return err
 		}
 		return h.takesWrites(ctx, backWithin)

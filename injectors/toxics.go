@@ -201,7 +201,7 @@ func (h *Hit) toxicName(w *undo.ProxyRoute, stream string) string {
 // poison is done when the server has answered: then all connections, open and new, are under the fault. Open connections that are to
 // be reset are ended with FIN (the server cannot reset those), new ones with RST.
 func poison(ctx context.Context, h *Hit) error {
-	err := each(h.Rec.Routes, func(w undo.ProxyRoute) error {
+	err := each(h.Rec.Routes, func(_ int, w undo.ProxyRoute) error {
 		c := toxi.New(w.API)
 		if w.Down {
 			if err := c.Enable(ctx, w.Proxy, false); err != nil {
@@ -263,7 +263,7 @@ func (h *Hit) stillOn(ctx context.Context) error {
 
 // lost says which part of a fault is not there any more.
 func (h *Hit) lost(ctx context.Context) error {
-	return each(h.Rec.Routes, func(w undo.ProxyRoute) error {
+	return each(h.Rec.Routes, func(_ int, w undo.ProxyRoute) error {
 		p, err := toxi.New(w.API).Proxy(ctx, w.Proxy)
 		switch {
 		case errors.Is(err, toxi.ErrNotFound):
@@ -288,7 +288,7 @@ func freeRoutes(ctx context.Context, h *Hit) error {
 	if g != nil && g.on {
 		lost = h.lost(ctx)
 	}
-	err := each(h.Rec.Routes, func(w undo.ProxyRoute) error {
+	err := each(h.Rec.Routes, func(_ int, w undo.ProxyRoute) error {
 		if err := revertWay(ctx, w); err != nil {
 			by := undo.ByHand(undo.Record{Kind: h.Rec.Kind, Routes: []undo.ProxyRoute{w}})
 			return fmt.Errorf("free the way %s: %w; by hand: %s", w.Proxy, err, strings.Join(by, "; "))
@@ -306,11 +306,11 @@ func freeRoutes(ctx context.Context, h *Hit) error {
 }
 
 // each does one thing to all ways at once, and joins the errors.
-func each(routes []undo.ProxyRoute, do func(undo.ProxyRoute) error) error {
+func each(routes []undo.ProxyRoute, do func(int, undo.ProxyRoute) error) error {
 	errs := make([]error, len(routes))
 	var wg sync.WaitGroup
 	for i, w := range routes {
-		wg.Go(func() { errs[i] = do(w) })
+		wg.Go(func() { errs[i] = do(i, w) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)

@@ -208,7 +208,7 @@ func areFeltAndEnd(t *testing.T, before func(t *testing.T) *stand) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			if _, _, err := pings(ctx, (&Hit{Reach: s.Reach}).question(), s.proxies.Addrs("r1")[0], 1, 0); err != nil {
+			if _, err := pinged(1, false)(ctx, (&Hit{Reach: s.Reach}).question(), s.proxies.Addrs("r1")[0], 0); err != nil {
 				t.Errorf("the way does not work again: %v", err)
 			}
 		})

@@ -14,6 +14,8 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/procstat"
+	"github.com/lockdrill/lockdrill/internal/sockets"
 )
 
 // victimEvidence is how the victims are to show a fault of the network, in their own claims: independent of the proxy, so that a client that
@@ -78,23 +80,24 @@ func (h *Hit) seeVictims(ctx context.Context, f victimEvidence) (string, error) 
 
 // living are the victims that run now.
 func (h *Hit) living(names []string) []string {
-	alive := h.processes(names)
-	return slices.Collect(maps.Keys(alive))
+	alive := h.processes()
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, lives := alive[name]; return !lives })
 }
 
-// processes are the ids of the victims' processes that run now, by name.
-func (h *Hit) processes(names []string) map[string]int {
-	alive := map[string]int{}
-	for _, e := range h.Past() {
+// processes are the ids of the processes of replicas that run now, by name. What is past is read once.
+func (h *Hit) processes() map[string]int {
+	past := h.Past()
+	for _, e := range past[min(h.read, len(past)):] {
 		switch {
-		case e.Replica == nil || !slices.Contains(names, e.Replica.Name):
+		case e.Replica == nil:
 		case e.Kind == history.ReplicaStart:
-			alive[e.Replica.Name] = e.Replica.PID
+			h.pids[e.Replica.Name] = e.Replica.PID
 		case e.Kind == history.ReplicaExit:
-			delete(alive, e.Replica.Name)
+			delete(h.pids, e.Replica.Name)
 		}
 	}
-	return alive
+	h.read = len(past)
+	return h.pids
 }
 
 // claims is what the victims say about their operations under the fault.
@@ -217,7 +220,7 @@ func (c *claims) nobody() string {
 
 // connected looks at the victims' sockets: a connection to the way is what a client that goes round it does not have.
 func (h *Hit) connected(c *claims) error {
-	alive := h.processes(c.names)
+	alive := h.processes()
 	for _, name := range c.names {
 		pid := alive[name]
 		if pid == 0 || c.late[name] > 0 {
@@ -237,6 +240,24 @@ func (h *Hit) connected(c *claims) error {
 		}
 	}
 	return nil
+}
+
+// remotePorts lists the ports at the far end of the open TCP connections of a process group.
+func remotePorts(group int) (ports []int, err error) {
+	pids, err := procstat.New().All()
+	for _, pid := range pids {
+		if _, its, err := stateOf(fmt.Sprintf("/proc/%d/stat", pid)); err != nil || its != group {
+			continue // gone meanwhile, or another's
+		}
+		inodes := sockets.Of(pid)
+		conns, _ := sockets.Established(pid) // of one that is gone meanwhile there are none
+		for _, c := range conns {
+			if inodes[c.Inode] {
+				ports = append(ports, int(c.Remote.Port()))
+			}
+		}
+	}
+	return ports, err
 }
 
 // baseName is a proxy's name without the number of a successor.

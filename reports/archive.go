@@ -47,8 +47,8 @@ func Archive(a *compare.Archive, link func(folder string) string) *doc.Document 
 }
 
 func archivedTable(e *compare.ArchivedExperiment, link func(string) string) *doc.Table {
-	g := &doc.Table{Label: "The runs of " + e.Name, Most: map[doc.Level]int{doc.Brief: mostArchived, doc.Short: mostArchived, doc.Full: rowsOfTable}, Where: "earlier runs, see lockdrill history -f json",
-		Columns: []doc.Column{{Name: "started"}, {Name: "verdict"}, {Name: "labels"}, {Name: "nearest to its limit"}, {Name: "run", Least: doc.Full}}}
+	g := &doc.Table{Label: "The runs of " + e.Name, Cards: true, Most: map[doc.Level]int{doc.Brief: mostArchived, doc.Short: mostArchived, doc.Full: rowsOfTable}, Where: "earlier runs, see lockdrill history -f json",
+		Columns: []doc.Column{{Name: "started", Head: true}, {Name: "verdict"}, {Name: "labels"}, {Name: "nearest to its limit"}, {Name: "run", Least: doc.Full}}}
 	for k := len(e.Runs) - 1; k >= 0; k-- { // the latest first: it is what people come for
 		run := &e.Runs[k]
 		id := doc.Cell{Text: run.ID, Code: true}

@@ -42,7 +42,7 @@ func comparedBlocks(c *compare.Comparison) []doc.Block {
 
 // comparedTable has the medians and the change in each row, and how sure they are below it.
 func comparedTable(c *compare.Comparison) *doc.Table {
-	t := &doc.Table{Label: "Each row beside the baseline, the medians", Most: map[doc.Level]int{doc.Short: mostRows, doc.Full: rowsOfTable}, Where: "lockdrill compare -f json has them all",
+	t := &doc.Table{Label: "Each row beside the baseline, the medians", Cards: true, Most: map[doc.Level]int{doc.Short: mostRows, doc.Full: rowsOfTable}, Where: "lockdrill compare -f json has them all",
 		Columns: []doc.Column{{Name: "verdict"}, {Name: "lock", Head: true}, {Name: "measure", Head: true}, {Name: "base"}, {Name: "head"}, {Name: "change"}, {Name: "p"}}}
 	for _, r := range worstRows(c.Rows) {
 		word, tone := rowWord(r.Word)

@@ -18,11 +18,13 @@ import (
 func Plan(pl *forecast.Plan) *doc.Document {
 	d := &doc.Document{Word: doc.Word{Text: "PLAN"}, Title: pl.Experiment, Lead: []string{"This is what a run would do. Nothing was touched, and the result is not predicted."},
 		Foot: pageFoot("plan")}
+	d.Lead = append(d.Lead, plannedWord(pl))
 	if pl.TimeScale != 1 {
 		d.Labels = []string{fmt.Sprintf("time scale %g: 1s of the file takes %s", pl.TimeScale, secs(pl.TimeScale))}
 	}
 	add := func(id, title string, blocks ...doc.Block) {
-		d.Sections = append(d.Sections, doc.Section{ID: id, Title: title, Blocks: blocks})
+		short, _, _ := strings.Cut(title, ", ")
+		d.Sections = append(d.Sections, doc.Section{ID: id, Title: title, Short: short, Blocks: blocks})
 	}
 	timeline := blocksFor(pl.Timeline, planned)
 	if len(timeline) == 0 {
@@ -59,6 +61,29 @@ func Plan(pl *forecast.Plan) *doc.Document {
 	})})
 	add("duration", "Duration, in real time", doc.Block{Items: plannedDuration(pl)})
 	return d
+}
+
+// plannedWord says whether the run may begin as things are, and which checks warn.
+func plannedWord(pl *forecast.Plan) string {
+	var refuse, warn []string
+	for _, g := range pl.Guards {
+		if g.Refuses {
+			refuse = append(refuse, g.Name)
+		}
+	}
+	for _, l := range pl.Sums {
+		if !l.OK && !slices.Contains(warn, l.Rule) {
+			warn = append(warn, l.Rule)
+		}
+	}
+	text := "Every guard would let it run."
+	if len(refuse) > 0 {
+		text = "It would be refused now, by " + strings.Join(refuse, ", ") + "."
+	}
+	if len(warn) > 0 {
+		text += " Checks that warn: " + strings.Join(warn, ", ") + "."
+	}
+	return text
 }
 
 // blocksFor makes a block of each of list.
@@ -143,7 +168,7 @@ func planned(f forecast.PlannedFault) doc.Block {
 }
 
 func plannedGuards(pl *forecast.Plan) (blocks []doc.Block) {
-	g := &doc.Table{Label: "Guards", Columns: doc.Columns("guard", "", "says")}
+	g := &doc.Table{Label: "Guards", Cards: true, Columns: []doc.Column{{Name: "guard", Head: true}, {}, {Name: "says"}}}
 	for _, x := range pl.Guards {
 		word := doc.Cell{Text: "ok", Tone: doc.Good}
 		if x.Refuses {
@@ -205,7 +230,7 @@ func pageFoot(command string) string {
 }
 
 func plannedChecks(lints []forecast.Lint) *doc.Table {
-	g := &doc.Table{Label: "Checks", Columns: []doc.Column{{Name: "rule", Named: true}, {}, {Name: "lock", Named: true}, {Name: "what it comes to"}}}
+	g := &doc.Table{Label: "Checks", Cards: true, Columns: []doc.Column{{Name: "rule", Head: true}, {}, {Name: "lock", Named: true}, {Name: "what it comes to"}}}
 	for _, l := range lints {
 		word := doc.Cell{Text: "ok", Tone: doc.Good}
 		if !l.OK {

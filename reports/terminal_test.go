@@ -206,7 +206,7 @@ func TestARehearsalSaysWhatHeldAndStopsNoGate(t *testing.T) {
 		wants string
 	}{
 		"kept":   {"inconclusive", verdict.SLOResult{Verdict: verdict.Inconclusive, Missing: alone}, "1 of 1 promise held under 1 fault in the simulation."},
-		"open":   {"inconclusive", verdict.SLOResult{Verdict: verdict.Inconclusive, Missing: append(alone, verdict.Lacking(verdict.MissingEnd))}, "0 of 1 promise held under 1 fault in the simulation; 1 not answered."},
+		"open":   {"inconclusive", verdict.SLOResult{Verdict: verdict.Inconclusive, Missing: append(alone, verdict.Lacking(verdict.MissingEnd))}, "No promise broke and none could be answered under 1 fault in the simulation."},
 		"broken": {"slo-failed", verdict.SLOResult{Verdict: verdict.Fail}, "1 of 1 promise broke under 1 fault in the simulation."},
 	} {
 		j := &verdict.Judgement{Verdict: c.word, SLOs: []verdict.SLOResult{c.row}, Missing: alone, Run: verdict.RunInfo{Steady: true, CleanedUp: true, TimeScale: 1},

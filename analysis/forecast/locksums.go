@@ -16,6 +16,7 @@ type LockSums struct {
 	Wait     *WaitSum     `json:"wait,omitempty"`     // absent = one try
 	Cadence  *CadenceSum  `json:"cadence,omitempty"`  // absent = no loop that is left to its TTL
 	Seeds    *SeedSums    `json:"seeds,omitempty"`    // what rehearsals gave; absent = nobody rehearsed it
+	Advice   string       `json:"advice,omitempty"`   // how the file could keep a promised maximum that its timings do not
 }
 
 // TakeoverSum is what a takeover can be: L3.
@@ -72,6 +73,9 @@ func lockSums(e *experiments.Experiment, l *experiments.Lock) LockSums {
 	s := LockSums{Lock: l.Name, Takeover: TakeoverSum{Lo: b.lo.Seconds(), Hi: b.hi.Seconds(), Untold: b.leavesOut()}, Promises: []PromiseSum{}}
 	for _, promised := range limitsOn(e, l.Name) {
 		if v := time.Duration(promised.At); promised.Measure == takeover {
+			if v <= b.hi && promised.Quantile == 0 && s.Advice == "" {
+				s.Advice = b.advice(&promised, 1)
+			}
 			s.Promises = append(s.Promises, PromiseSum{Limit: promised.Bound(), Value: v.Seconds(), Luck: v <= b.hi, Prompt: v >= b.answered()})
 		}
 	}

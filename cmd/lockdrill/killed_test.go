@@ -86,6 +86,10 @@ func changes() []changed {
 		{name: "pause of several of somebody's processes", kind: "pause", states: all, drill: atSomebodysProcess("pause: {count: 2}")},
 		{name: "pause of somebody's process", kind: "pause", states: all, quick: []string{"injected"}, drill: atSomebodysProcess("pause: {holder_of: leader}")},
 		{name: "starvation of somebody's process", kind: "starve", states: all, drill: atSomebodysProcess("starve: {holder_of: leader, share: 0.5}")},
+		{name: "starve", states: all, drill: instead("starve: {holder_of: loop, share: 0.5}")},
+		{name: "rolling_restart", states: all, drill: func(t *testing.T, _ string) killable {
+			return killable{yaml: edit(t, withFault(t, goodDrill, "", "rolling_restart: {grace: 500ms}"), "    repeat: {count: 1}\n", "")}
+		}},
 		{name: "hook", states: all, quick: []string{"injected"}, drill: func(t *testing.T, lasts string) killable {
 			dir, fault := hookFolder(t)
 			return killable{yaml: withFault(t, goodDrill, lasts, fault), args: consent, check: func(t *testing.T, _ string) {

@@ -33,25 +33,21 @@ func (t table) libraryPage(l library) string {
 	fmt.Fprintf(&b, "After this page you know what %s %s does in each drill. [Locks in the wild](../wild.md) has other libraries beside it, and says how [the columns](../wild.md#%s) are read.\n\n", l.title, t.Versions[l.name], map[bool]string{false: "read-a-librarys-page", true: "queues"}[l.queue != nil])
 	fmt.Fprintf(&b, "```\nmake build\nmake wild ONLY=%s           # this page again\nmake wild ONLY=%s/NAME      # a drill, by the NAME that Locks in the wild has for it\n```\n\n", l.name, l.name)
 	fmt.Fprintf(&b, "| | |\n|---|---|\n| library | [%s](%s) |\n| store | %s |\n| what it says of itself | %s |\n| how it was adapted | %s |\n\n", l.title, l.link, storeNames[l.kind()], upOne(l.promise), upOne(l.adapted))
-	these, first, row := drills, "| drill"+columns, t.row
+	these, first, row := drills, "| [drill](../wild.md#the-drills)"+columns, t.row
 	if l.queue != nil {
 		these, first, row = ofQueues, "| drill"+columnsOfQueues+ruleOfQueues, t.rowOfQueue
 	}
 	b.WriteString(first)
-	var left strings.Builder
+	var left []string
 	for _, d := range these {
-		title := d.title
-		if l.queue == nil {
-			title = fmt.Sprintf("[%s](../wild.md#the-drills)", d.title)
-		}
-		line := row(title, l, d)
+		line := row(d.title, l, d)
 		b.WriteString(line)
 		if line == "" {
-			fmt.Fprintf(&left, "| %s | %s |\n", title, d.leftOut(l))
+			left = append(left, d.title)
 		}
 	}
-	if left.Len() > 0 {
-		b.WriteString("\n| not drilled | why |\n|---|---|\n" + left.String())
+	if len(left) > 0 {
+		fmt.Fprintf(&b, "\nNot drilled ([why](../wild.md#the-drills)): %s.\n", strings.Join(left, "; "))
 	}
 	if behind := behind(l); behind != "" {
 		b.WriteString("\n## What stands behind the figures\n\n" + upOne(behind))

@@ -97,7 +97,7 @@ func TestPolicySheetProblems(t *testing.T) {
 		"a word":       {head + strings.Replace(good, "ttl_hold", "ttl_hodl", 1), "leader_election.yaml:6:19: leader_election[0].release_mode: must be one of ttl_hold, explicit"},
 		"a field":      {head + good + "    lock_tll: 9s\n", `leader_election.yaml:7:5: leader_election[0]: unknown field: did you mean "lock_ttl"?`},
 		"a sum":        {head + good + "    renew_every: 20s\n", "leader_election.yaml:7:18: leader_election[0].renew_every: *** is not under the ttl ***: the lease would end first"},
-		"a key":        {head + strings.Replace(good, "lock_key: k", "lock_key: a{b}", 1), `leader_election.yaml:4:15: leader_election[0].lock_key: "***" is no lock key: no spaces, stars or braces`},
+		"a key":        {head + strings.Replace(good, "lock_key: k", "lock_key: a*b", 1), `leader_election.yaml:4:15: leader_election[0].lock_key: "***" is no part of a lock's key: no spaces or stars`},
 		"a missing":    {head + strings.Replace(good, "    lock_key: k\n", "", 1), "leader_election.yaml:3:5: leader_election[0].lock_key: missing"},
 		"no section":   {"leader_elections:\n  a: 1\nb: 2\n", "leader_election.yaml:1:1: a policy sheet has a section leader_election, and this file has none"},
 		"a section":    {head + good + "other: 1\n", "leader_election.yaml:7:1: unknown section of a policy sheet: there is only leader_election"},

@@ -72,6 +72,8 @@ func TestKeysOfACluster(t *testing.T) {
 	if _, _, held, err := w.Now(t.Context(), "leader", "leader"); !held || err != nil || len(on) != 3 {
 		t.Errorf("Now = %v, %v; keys were seen on %d servers, want 3", held, err, len(on))
 	}
+	put("job:{tag}:1", "tagged", time.Minute)
+	w.until("a key with a hash tag", isKey("job:{tag}:1", "tagged"))
 	for i := range 12 {
 		if err := cluster.PExpire(t.Context(), fmt.Sprint("job:", i), time.Millisecond).Err(); err != nil {
 			t.Fatal(err)

@@ -54,6 +54,7 @@ var foreignConsent = []string{"--environment", "local", "--confirm", "foreign"}
 // electors are somebody's service: three processes in Python under a supervisor that starts again whatever dies.
 type electors struct {
 	port  string // of their Redis, for those whose own is not in ports
+	queue string // whose jobs they do, instead of electing a leader
 	over  chan struct{}
 	ready chan struct{} // each of the three has reached its Redis
 
@@ -73,8 +74,8 @@ func electorsAt(t *testing.T, primary string) *electors {
 	return electorsBy(t, primary, nil)
 }
 
-// electorsBy reach their Redis each by a port of its own, by name, where it has one.
-func electorsBy(t *testing.T, primary string, ports map[string]string) *electors {
+// electorsBy reach their Redis each by a port of its own, by name, where it has one; more is said to each.
+func electorsBy(t *testing.T, primary string, ports map[string]string, more ...string) *electors {
 	t.Helper()
 	needDrill(t)
 	python := witnesstest.Python(t)
@@ -84,7 +85,7 @@ func electorsBy(t *testing.T, primary string, ports map[string]string) *electors
 	}
 	s := &electors{port: port, over: make(chan struct{}), ready: make(chan struct{}, 3), living: map[string]*exec.Cmd{}, starts: map[string]int{}}
 	for _, name := range []string{"sched-a", "sched-b", "sched-c"} {
-		s.work.Go(func() { s.supervise(t, python, name, cmp.Or(ports[name], port)) })
+		s.work.Go(func() { s.supervise(t, python, name, cmp.Or(ports[name], port), more) })
 	}
 	t.Cleanup(s.stop)
 	for range 3 {
@@ -98,9 +99,9 @@ func electorsBy(t *testing.T, primary string, ports map[string]string) *electors
 }
 
 // supervise keeps one process running, as systemd does with RestartSec=300ms.
-func (s *electors) supervise(t *testing.T, python, name, port string) {
+func (s *electors) supervise(t *testing.T, python, name, port string, more []string) {
 	for {
-		cmd := exec.Command(python, "testdata/elector.py", "--redis", port, "--name", name, "--key", "sched:leader", "--ttl", "1000", "--renew", "300", "--poll", "100")
+		cmd := exec.Command(python, append([]string{"testdata/elector.py", "--redis", port, "--name", name, "--key", "sched:leader", "--ttl", "1000", "--renew", "300", "--poll", "100"}, more...)...)
 		says, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Error(err)

@@ -57,7 +57,7 @@ func New(o Options) (*Watcher, error) {
 	if err != nil {
 		return nil, errors.New("--redis: not the url of a Redis") // the parser's words would show it
 	}
-	dial, err := endpoint.Options(protocol.Endpoint{Addr: at.Addr, DB: at.DB, TLS: at.TLSConfig != nil, CA: o.Redis.CA,
+	dial, err := endpoint.Options(protocol.Endpoint{Addr: at.Addr, DB: at.DB, TLS: at.TLSConfig != nil, CA: o.Redis.CA, Cert: o.Redis.Cert, Key: o.Redis.Key,
 		UsernameEnv: o.Redis.UsernameEnv, PasswordEnv: o.Redis.PasswordEnv})
 	return &Watcher{o: o, redis: dial}, err
 }

@@ -6,6 +6,13 @@ import uuid
 
 EXTEND = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) else return 0 end"
 
+TAKE = """if redis.call('SISMEMBER', KEYS[2], ARGV[2]) == 1 or not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[3]) then return 0 end
+return 1"""
+DONE = """if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('XADD', KEYS[2], '*', 'job', ARGV[2], 'state', 'done', 'token', ARGV[1])
+redis.call('DEL', KEYS[1])
+return redis.call('SADD', KEYS[3], ARGV[2])"""
+
 
 class Redis:
     def __init__(self, port):
@@ -24,10 +31,24 @@ class Redis:
         return reply.rstrip()
 
 
+def work(redis, o, token, job):
+    """Does a job of a queue, if it is to be done. Beside its lock stand a record without expiry and another key with one."""
+    at = "%s:%d" % (o.queue, job)
+    if redis.call("SISMEMBER", o.queue + ":done", job) == b":1" or redis.call("EVAL", TAKE, 2, at + ":lock", o.queue + ":done", token, job, o.ttl) == b":0":
+        return False
+    redis.call("HSET", at, "by", o.name)
+    redis.call("SET", at + ":stalled", o.name, "PX", o.ttl)
+    for _ in range(3):
+        time.sleep(o.renew / 1000)
+        redis.call("EVAL", EXTEND, 1, at + ":lock", token, o.ttl)
+    return redis.call("EVAL", DONE, 3, at + ":lock", o.queue + ":log", o.queue + ":done", token, job)
+
+
 def main():
     options = argparse.ArgumentParser()
     for word in "name", "key":
         options.add_argument("--" + word, required=True)
+    options.add_argument("--queue")
     for word in "redis", "ttl", "renew", "poll":
         options.add_argument("--" + word, type=int, required=True)
     o = options.parse_args()
@@ -36,6 +57,9 @@ def main():
     print("ready", flush=True)
     while True:
         token = o.name + ":" + uuid.uuid4().hex
+        if o.queue:
+            any(work(redis, o, token, job) for job in range(1, 201))
+            continue
         if redis.call("SET", o.key, token, "NX", "PX", o.ttl) == b"+OK":
             while redis.call("EVAL", EXTEND, 1, o.key, token, o.ttl) == b":1":
                 time.sleep(o.renew / 1000)

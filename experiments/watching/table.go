@@ -74,6 +74,14 @@ func kindOf(value string) draft.Values {
 	return draft.Names
 }
 
+// note takes in what a look showed, and what its value is.
+func (t *Table) note(s Seen) {
+	t.See(s.Event)
+	if s.Values != "" {
+		t.keys[s.Key].values = s.Values
+	}
+}
+
 // See takes in what a probe's look showed. Other events it leaves alone.
 func (t *Table) See(e history.Event) {
 	if e.Kind != history.LookKind || e.Look == nil {
@@ -201,6 +209,14 @@ func (t *Table) Rows(now int64) []Row {
 		rows = append(rows, rowOf(name, members, now))
 	}
 	return rows
+}
+
+// Group is how a key is called among others: by the prefix that it shares with those of other jobs, with a star, or by its own name.
+func Group(key string) string {
+	if prefix := jobPrefix(key); prefix != "" {
+		return prefix + "*"
+	}
+	return key
 }
 
 // jobPrefix is the part of a key before an id: up to the last colon or slash, where a digit follows it. "" = there is none.

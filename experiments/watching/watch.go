@@ -87,7 +87,8 @@ type State struct {
 	Failed  int           `json:"failed_looks"`
 	Why     string        `json:"last_failure,omitempty"`
 	Every   time.Duration `json:"look_every_ns"` // at present
-	Took    time.Duration `json:"-"`             // the last look
+	Last    history.Span  `json:"-"`             // the last look
+	Took    time.Duration `json:"-"`             // by it
 	Server  time.Duration `json:"-"`             // processor time of the servers for all looks, as far as they tell; asked once a minute
 	Keys    int           `json:"keys_seen"`
 	TooMany bool          `json:"too_many_keys,omitempty"`
@@ -145,7 +146,7 @@ func (r *Watcher) Follow(ctx context.Context, see func(Seen), each func(State)) 
 			w.state.Why = err.Error()
 		}
 		now := o.Clock()
-		w.state.Took = time.Duration(now - from)
+		w.state.Last, w.state.Took = history.Span{From: from, To: now}, time.Duration(now-from)
 		w.state.For, w.state.Every = time.Duration(now-w.began), w.pause(w.state.Took)
 		if w.keys != nil && time.Duration(now-w.asked) >= askCosts {
 			w.asked, w.state.Server = now, time.Duration(w.keys.Observer(ctx).Ours)
@@ -251,11 +252,8 @@ func (w *watch) look(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range events {
-		if e.Kind != history.LookKind || e.Look == nil {
-			continue
-		}
 		seen := w.said[e.Key]
-		if seen.Event = e; e.Look.Named != "" { // a Lease object names its holder
+		if seen.Event = e; e.Look != nil && e.Look.Named != "" { // a Lease object names its holder
 			seen.Holder = w.o.holderIn(e.Look.Named)
 		}
 		w.see(seen)

@@ -32,6 +32,7 @@ type Exporter struct {
 	keys  map[string]*tape
 	locks map[string]bool
 	ends  history.Ends
+	cover coverage
 
 	held, takeover, renewals                *prometheus.HistogramVec // the first two by the bound of the range
 	grants, leases, vanished                *prometheus.CounterVec
@@ -94,13 +95,20 @@ func leaseObject(e *history.Event) bool { return strings.HasSuffix(e.Source, "le
 func (x *Exporter) See(s watching.Seen) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	switch {
+	case s.Kind == history.GapKind:
+		x.cover.gaps = latest(append(x.cover.gaps, s.Span))
+		return nil
+	case s.Look == nil:
+		return nil
+	}
 	t := x.keys[s.Key]
 	if t == nil {
 		if t = x.room(&s.Event); t == nil {
 			return nil
 		}
 	}
-	n, err := t.see(&s, x.ends.Extended(s.Event))
+	n, err := t.see(&s, x.ends.Extended(s.Event), &x.cover)
 	if !t.leased {
 		return err
 	}
@@ -183,7 +191,9 @@ func (x *Exporter) room(e *history.Event) *tape {
 func (x *Exporter) Looked(s watching.State) {
 	x.mu.Lock()
 	failed := s.Failed > x.failed
-	x.failed = s.Failed
+	if x.failed = s.Failed; !failed {
+		x.cover.looked(s.Last)
+	}
 	x.mu.Unlock()
 	if failed {
 		x.looks.WithLabelValues("failed").Inc()

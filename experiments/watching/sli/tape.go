@@ -39,7 +39,7 @@ type news struct {
 }
 
 // see takes in a look at the key. longer says that it shows an extension.
-func (t *tape) see(s *watching.Seen, longer bool) (n news, err error) {
+func (t *tape) see(s *watching.Seen, longer bool, cover *coverage) (n news, err error) {
 	e := &s.Event
 	from := e.From
 	if e.Look.Prev != nil {
@@ -61,7 +61,7 @@ func (t *tape) see(s *watching.Seen, longer bool) (n news, err error) {
 		t.renewed = middle
 		return n, nil
 	case len(t.looks) > 0:
-		if err := t.read(&n, e); err != nil {
+		if err := t.read(&n, e, cover); err != nil {
 			return n, err
 		}
 	}
@@ -82,14 +82,14 @@ func (t *tape) see(s *watching.Seen, longer bool) (n news, err error) {
 const theLock = "lock"
 
 // read reads, with what e shows, how the lease on the tape ended and whether it was taken over, as the judge of a drill does.
-func (t *tape) read(n *news, e *history.Event) error {
+func (t *tape) read(n *news, e *history.Event, cover *coverage) error {
 	file := &experiments.Experiment{System: experiments.System{Mode: experiments.ModeObserve, Locks: []experiments.Lock{{Name: theLock, Key: e.Key}}}}
 	if leaseObject(e) {
 		file.System.Locks[0].Lease = e.Key
 	}
 	file.Probes.LockKeys.MaxGap, file.Probes.Leases.MaxGap = watching.LookWithin, watching.LookWithin
 	t.looks = append(t.looks, *e)
-	h := history.History{Events: t.looks}
+	h := history.History{Events: append(cover.events(history.Span{From: t.looks[0].From, To: e.To}, e.Span), t.looks...)}
 	for i := range h.Events {
 		h.Events[i].Lock, h.Events[i].N = theLock, int64(i+1)
 	}
@@ -108,4 +108,38 @@ func (t *tape) read(n *news, e *history.Event) error {
 		t.looks = nil
 	}
 	return nil
+}
+
+// coverage is when the probe looked: stretches without a gap that is not tolerated, and what the probe says that it missed. What is older than
+// all of it was not watched, as far as anybody remembers.
+type coverage struct{ good, gaps []history.Span }
+
+const mostStretches = 64
+
+// looked adds a look that succeeded.
+func (c *coverage) looked(at history.Span) {
+	if n := len(c.good); n > 0 && at.From-c.good[n-1].To <= int64(watching.LookWithin) {
+		c.good[n-1].To = at.To
+		return
+	}
+	c.good = latest(append(c.good, at))
+}
+
+func latest(all []history.Span) []history.Span { return all[max(0, len(all)-mostStretches):] }
+
+// events are what the record of a drill says of w. now is the look that goes on.
+func (c *coverage) events(w, now history.Span) (all []history.Event) {
+	with := coverage{good: append([]history.Span{}, c.good...)}
+	with.looked(now)
+	for kind, spans := range map[history.Kind][]history.Span{history.CoverageKind: with.good, history.GapKind: c.gaps} {
+		for _, s := range spans {
+			if _, in := s.Intersect(w); !in {
+				continue
+			}
+			for _, probe := range []string{experiments.ProbeKeys, experiments.ProbeLeases} {
+				all = append(all, history.Event{Kind: kind, Span: s, Source: "runner", Coverage: &history.Coverage{Probe: probe, Largest: int64(watching.LookWithin)}})
+			}
+		}
+	}
+	return all
 }

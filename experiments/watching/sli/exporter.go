@@ -40,7 +40,8 @@ type Exporter struct {
 	took                                    prometheus.Histogram
 	every, known, lastLook, server, tooMany prometheus.Gauge
 	forgotten                               prometheus.Counter
-	failed                                  int
+	failed                                  int  // looks, so far
+	blind                                   bool // the last look failed
 }
 
 const bound, lockLabel = "bound", "lock"
@@ -191,7 +192,7 @@ func (x *Exporter) room(e *history.Event) *tape {
 func (x *Exporter) Looked(s watching.State) {
 	x.mu.Lock()
 	failed := s.Failed > x.failed
-	if x.failed = s.Failed; !failed {
+	if x.failed, x.blind = s.Failed, failed; !failed {
 		x.cover.looked(s.Last)
 	}
 	x.mu.Unlock()
@@ -214,7 +215,7 @@ func (x *Exporter) Looked(s watching.State) {
 // holders shows who holds how many keys of each lock at present: the only figure that is made when it is asked for.
 type holders struct{ x *Exporter }
 
-var holdersOf = prometheus.NewDesc("lockdrill_watch_holders", "Keys that are held at present, by holder; without a name where none is known.", []string{lockLabel, "holder"}, nil)
+var holdersOf = prometheus.NewDesc("lockdrill_watch_holders", "Keys that are held at present, by holder; without a name where none is known. Missing while looks fail.", []string{lockLabel, "holder"}, nil)
 
 // Describe implements prometheus.Collector.
 func (h holders) Describe(to chan<- *prometheus.Desc) { to <- holdersOf }
@@ -222,6 +223,10 @@ func (h holders) Describe(to chan<- *prometheus.Desc) { to <- holdersOf }
 // Collect implements prometheus.Collector.
 func (h holders) Collect(to chan<- prometheus.Metric) {
 	h.x.mu.Lock()
+	if h.x.blind { // who holds now is not known
+		h.x.mu.Unlock()
+		return
+	}
 	counts := map[string]map[string]int{}
 	for lock := range h.x.locks {
 		counts[lock] = map[string]int{"": 0}

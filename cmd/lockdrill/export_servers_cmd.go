@@ -82,8 +82,8 @@ func newExportWatchCmd(out streams) *cobra.Command {
 		Long: "watch prints lockdrill watch --listen for a cluster: a Deployment of one pod, a Service and a ServiceAccount; for Lease objects\n" +
 			"also the Role that reads them. The alerts and the dashboard for its metrics: lockdrill export alerts --metrics watch, and\n" +
 			"export dashboard --metrics watch.",
-		Example: "  lockdrill export watch --image registry.example/lockdrill:1.0.0 --redis redis://redis.shop:6379 --keys 'sched:*' -n staging\n" +
-			"  lockdrill export watch --image registry.example/lockdrill:1.0.0 -n shop --lease billing-leader",
+		Example: "  lockdrill export watch --image lockdrill:1.0.0 --redis redis://redis:6379 --keys 'sched:*'\n" +
+			"  lockdrill export watch --image lockdrill:1.0.0 -n shop --lease billing-leader",
 		Args: cobra.NoArgs,
 	}
 	var f serverFlags

@@ -43,7 +43,7 @@ func conditions() []condition {
 			return []verdict.Missing{j.noJobs(verdict.MissingFinishedJobs, l.Lock)}
 		}},
 		{needStruck, func(j *judging, l *experiments.Limit) []verdict.Missing {
-			if exposed, _ := j.exposures(l.Lock); exposed > 0 || len(j.ix.Exp.Faults) == 0 { // nothing was to strike it
+			if exposed, _ := j.exposures(l.Lock); exposed > 0 || len(j.ix.Exp.Faults) == 0 || j.rolledOver(l) { // nothing was to strike it
 				return nil
 			}
 			return j.notExposed(l.Lock)

@@ -1,8 +1,10 @@
 package analysis
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -178,5 +180,30 @@ func TestTheLastReplicaHasToComeBack(t *testing.T) {
 	j := Judge(e, h)
 	if j.ExitCode != verdict.ExitInconclusive || !strings.Contains(j.Missing[0].Why, "did not come back: "+why) || !strings.Contains(j.Missing[0].Next, "supervisor") {
 		t.Errorf("%s: %+v", j.Verdict, j.Missing)
+	}
+}
+
+// Looks at the lock come 5 ms apart, and the leader lets go between two of them, of which the first was before it was told to end: whether
+// it would have kept the lock is not to be seen, and what the restart cost is.
+func TestARestartIsAboutALockThatSomebodyLetGoOfMeanwhile(t *testing.T) {
+	file := strings.NewReplacer("id: kill-job, kill: {holder_of: job}", "id: roll, rolling_restart: {}").Replace(somebodys)
+	limit := 3 * time.Second
+	for name, c := range map[string]struct {
+		until float64
+		want  verdict.Verdict
+	}{
+		"let go between two looks": {10.003, verdict.Pass},
+		"long before":              {9, verdict.Inconclusive},
+	} {
+		slo := experiments.SLO{Lock: "loop", Rolling: &experiments.RollingLimits{WithoutLeader: &experiments.Bound[time.Duration]{Max: &limit}}}
+		r, _ := struckAsWatched(t, file, slo, func(tp foreignTape) {
+			tp.holds(8, c.until, pollerKey, "a1", "r1.1")
+			tp.restart(10, 10.1, "roll#1", "r1.1", "r1.2", "")
+			tp.restart(10.6, 10.7, "roll#2", "r2.1", "r2.2", "")
+			tp.holds(11, 119, pollerKey, "a2", "r1.2")
+		})
+		if r.Verdict != c.want || c.want != verdict.Pass && !slices.ContainsFunc(r.Missing, func(m verdict.Missing) bool { return m.Code == verdict.MissingHits }) {
+			t.Errorf("%s: %s, [%g, %v]: %s %+v", name, r.Verdict, r.Lo, *r.Hi, r.Why, r.Missing)
+		}
 	}
 }

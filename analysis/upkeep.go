@@ -213,6 +213,12 @@ func rolled(j *judging, l *experiments.Limit) figure {
 	return f
 }
 
+// rolledOver reports that l asks what rolling restarts cost, and that a hold of its lock came to its end in one: whether the holder let go
+// because it was told to end, or just before, is often not to be seen, and costs the same.
+func (j *judging) rolledOver(l *experiments.Limit) bool {
+	return l.Measure == "rolling" && slices.ContainsFunc(j.ix.Rollings(), func(r *facts.Rolling) bool { return j.ix.CostOf(r, l.Lock).N > 0 })
+}
+
 // handovers are so many of them.
 func handovers(n facts.Dur) string {
 	if n.Lo == n.Hi {

@@ -6,8 +6,8 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 )
 
-// rolling is one rolling restart: the shots of one fault that took each of the replicas that lived when it began.
-type rolling struct {
+// Rolling is one rolling restart: the shots of one fault that took each of the replicas that lived when it began.
+type Rolling struct {
 	Fault  string
 	Window history.Span // from the first replica that was asked to end until the last one's end was seen
 	Struck []string     // incarnations that it restarted
@@ -26,8 +26,8 @@ type cost struct {
 }
 
 // Rollings are the rolling restarts of the run. A shot at a life that began after the restart did is of the next one.
-func (ix *Facts) Rollings() []*rolling {
-	var all []*rolling
+func (ix *Facts) Rollings() []*Rolling {
+	var all []*Rolling
 	for _, s := range ix.Shots {
 		if !s.Does.Rolls || !s.Effective() {
 			continue
@@ -40,7 +40,7 @@ func (ix *Facts) Rollings() []*rolling {
 			r.Left = slices.DeleteFunc(r.Left, func(inc string) bool { return inc == s.Victim })
 			continue
 		}
-		all = append(all, &rolling{Fault: s.ID, Window: history.Span{From: s.Applied.From, To: end}, Struck: slices.Clone(s.victims),
+		all = append(all, &Rolling{Fault: s.ID, Window: history.Span{From: s.Applied.From, To: end}, Struck: slices.Clone(s.victims),
 			Left: slices.DeleteFunc(ix.livedAt(s.Applied.From), func(inc string) bool { return slices.Contains(s.victims, inc) })})
 	}
 	return all
@@ -72,7 +72,7 @@ func (ix *Facts) letGo(e *Epoch) history.Span {
 
 // CostOf is what r cost at a lock: each epoch of a loop that came to its end within it, and each of a job that a restart cut short, until
 // the next one of its key.
-func (ix *Facts) CostOf(r *rolling, lock string) cost {
+func (ix *Facts) CostOf(r *Rolling, lock string) cost {
 	var c cost
 	for k, e := range ix.EpochsOf(lock) {
 		end := ix.letGo(e)
@@ -85,7 +85,7 @@ func (ix *Facts) CostOf(r *rolling, lock string) cost {
 }
 
 // cutShort reports that a replica was restarted while it had a job of k that nobody had finished when it let go of it at end.
-func cutShort(k *Key, e *Epoch, end history.Span, r *rolling) bool {
+func cutShort(k *Key, e *Epoch, end history.Span, r *Rolling) bool {
 	by := func(f *effect) bool { return f.Epoch == e || f.Span.To <= end.To }
 	return slices.Contains(r.Struck, e.Replica) && len(k.Jobs) > 0 &&
 		slices.ContainsFunc(k.Jobs, func(j *job) bool { return !slices.ContainsFunc(j.Terminals, by) })

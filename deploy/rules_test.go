@@ -235,25 +235,6 @@ func cordumScenarios() []scenario {
 	}
 }
 
-func watchSeries() series {
-	s := drills()
-	maps.Copy(s, series{
-		`lockdrill_watch_leases_ended_total{lock="sched:leader",how="ran_out"}`:              "0x100",
-		`lockdrill_watch_leases_ended_total{lock="sched:leader",how="released_or_vanished"}`: "0+6x100",
-		`lockdrill_watch_holders{lock="sched:leader",holder=""}`:                             "0x100",
-	})
-	return s
-}
-
-func watchScenarios() []scenario {
-	const ranOut, holders = `lockdrill_watch_leases_ended_total{lock="sched:leader",how="ran_out"}`, `lockdrill_watch_holders{lock="sched:leader",holder=""}`
-	return []scenario{
-		{name: "one lease runs out", over: series{ranOut: once}, fires: []string{"LockLeaseRanOut"}},
-		{name: "the watch begins anew", over: series{ranOut: restarted}, silent: "LockLeaseRanOut"},
-		{name: "its looks fail", over: series{holders: "0x30 stale"}, fires: []string{"LockMetricsMissing"}},
-	}
-}
-
 func ownSeries() series {
 	s := drills()
 	for name, values := range lockcoreSeries() {
@@ -284,8 +265,7 @@ func TestAlertsFireAsTheySay(t *testing.T) {
 	}{
 		"lockcore": {lockcoreSeries(), lockcoreScenarios()},
 		"cordum":   {cordumSeries(), append(cordumScenarios(), aboutDrills()...)},
-		"own":      {ownSeries(), ownScenarios()},
-		"watch":    {watchSeries(), watchScenarios()},
+		"own":      {ownSeries(), ownScenarios()}, "watch": {watchSeries(), watchScenarios()},
 	} {
 		all := append([]scenario{{name: "all is well"}, {name: "there are no series", over: without(set.healthy), fires: []string{"LockDrillLastPassTooOld", "LockMetricsMissing"}}}, set.scenarios...)
 		for _, s := range all {

@@ -83,9 +83,9 @@ func (e *Epoch) failed() (at history.Span) {
 // release just before the lease's end looks like that end, so the key may have been free from the last look on that showed it.
 func (ix *Facts) kept(e *Epoch) (held Dur, whole bool) {
 	freed := e.Lease.Freed
-	if n := len(e.Looks); n > 0 && e.Lease.gave == nil && !ix.OutlivesLease(e.Lock) {
+	if n := len(e.Looks); n > 0 && e.Looks[n-1].next != nil && e.Lease.gave == nil && !ix.OutlivesLease(e.Lock) {
 		freed.From = min(freed.From, max(e.Looks[n-1].last().From, e.Granted.From))
 	}
 	before := len(e.Looks) > 0 && e.Looks[0].prev.From == never
-	return between(e.Granted, freed), !before && freed.To != Open && !ix.takenDown(freed.From)
+	return between(e.Granted, freed), !before && freed.To != Open && !ix.takenDown(e.Lease.Freed.From)
 }

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-live test-busy test-kube truth agree mutants same alerts liars subjects scenarios witness postgres selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
+.PHONY: help build image test test-live test-busy test-kube truth agree mutants oracles same alerts liars subjects scenarios witness postgres selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -78,6 +78,10 @@ mutants: ## deliberate mistakes in the lock core and the analysis, and what catc
 DRILLS ?= 2000
 SEEDS ?= 10
 
+oracles: ## which tests notice when the judge never gives one of its answers: docs/oracles.md; twenty minutes
+	LOCKDRILL_ORACLES=1 $(GO) test -count=1 -v -timeout 1h -run TestOracles ./analysis
+	$(GO) test -count=1 -run TestTheLedgerOfOracles ./analysis -update
+
 same: ## what this tree answers otherwise than commit OLD=: verdicts, figures, tables, errors' places, schema; a line each, nothing = the same (DRILLS= SEEDS= fewer, GROUP=1 each once); status 1 = differs; minutes
 	@mkdir -p bin/same && $(GO) build -o bin/same/same ./internal/same
 	@bin/same/same -old '$(OLD)' -drills $(DRILLS) -seeds $(SEEDS) $(if $(GROUP),-group)
@@ -97,7 +101,7 @@ postgres: deps ## a worker on advisory locks of a real PostgreSQL, drilled: a mi
 alerts: deps ## each exported alert fires in a real Prometheus beside the shipped drill that it names, at the drill's time scale (ALERTS=full: at time scale 1, two hours): a quarter of an hour
 	LOCKDRILL_ALERTS=$(ALERTS) $(GO) test -count=1 -v -timeout 6h -run 'TestEveryAlertFires|TestAlertsOnDrillsFire|TestARealAlertmanagerSays|RaisesTheAlert' ./cmd/lockdrill
 
-liars: deps ## each of forty wrong workers, and what the drill worker-check says of it: five minutes
+liars: deps ## each of forty-one wrong workers, mutants of the lock among them, and what the drill worker-check says of it: five minutes
 	LOCKDRILL_LIARS=all $(GO) test -count=1 -v -timeout 30m -run TestLiveTheDrillTellsWrongWorkers ./cmd/lockdrill
 
 subjects: deps ## every scenario rehearsed a hundred times and each mutant of its subject twenty times, then one mutant of each live: twenty minutes
@@ -157,6 +161,9 @@ helm: ## the exported chart, by a real Helm that is built here: lint, and templa
 	cd internal/helm && GOFLAGS=-buildvcs=false $(GO) build -o ../../bin/helm helm.sh/helm/v3/cmd/helm
 	LOCKDRILL_HELM=$(CURDIR)/bin/helm $(GO) test -count=1 -v -run TestHelm ./deploy
 
+# Modules of their own: `go test ./...` does not enter them.
+BESIDE := internal/wild internal/bench internal/elector
+
 check: deps ## what must hold before a change is merged: form, vet, staticcheck, structure, tests under the race detector (without the drills through the binary)
 	@test -z "$$(gofmt -l .)" || { echo "gofmt:"; gofmt -l .; exit 1; }
 	$(GO) build ./...
@@ -164,6 +171,7 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 	$(GO) tool staticcheck -tags full ./...
 	$(GO) mod tidy -diff
 	$(GO) test ./internal/archtest
+	for module in $(BESIDE); do (cd $$module && $(GO) vet ./... && $(GO) mod tidy -diff) || exit 1; done
 	cd internal/wild && $(GO) test .
 	$(GO) test -race -short -tags full ./...
 

@@ -235,7 +235,7 @@ func (ix *Facts) foreignEnd(k *Key, t *Trial) (x history.Span, n int64) {
 		return t.grant, t.Next.N
 	}
 	t.End = endEffect
-	return history.Span{To: Open}, 0
+	return history.Span{From: doubt, To: Open}, 0
 }
 
 // begun reports an effect of e by then that shows its holder at work.

@@ -80,7 +80,7 @@ func (s *Shot) settle(ix *Facts) {
 func (s *Shot) found(ix *Facts, e *Epoch) bool {
 	l := &e.Lease
 	switch {
-	case e.Granted.To > s.Applied.From:
+	case e.Granted.To > s.Applied.From, !s.Does.Kills && l.lastSeen < s.Applied.To && ix.doneBefore(s, e):
 		return false
 	case l.Freed.From >= s.Applied.To:
 	case s.death() != nil && s.handedOver(e) && l.Freed.From >= s.Applied.From: // told to end, it gave the key back before the call had returned
@@ -94,6 +94,18 @@ func (s *Shot) found(ix *Facts, e *Epoch) bool {
 		}
 	}
 	return !ix.goneBefore(s, e)
+}
+
+// doneBefore reports that a job of e, for which nobody claims, may have come to its end before the fault, also in a record that could not
+// be read: who is done gives its lock back without a word.
+func (ix *Facts) doneBefore(s *Shot, e *Epoch) bool {
+	k := ix.Keys[e.Key]
+	if !ix.Exp.Observed() || k.Loop {
+		return false
+	}
+	return ix.Unread[ix.LedgerOf(e.Lock)] > 0 || slices.ContainsFunc(k.Jobs, func(j *job) bool {
+		return slices.ContainsFunc(j.Terminals, func(f *effect) bool { return f.Span.From <= s.Applied.To })
+	})
 }
 
 // takes reports a fault that may take the key from under e.

@@ -56,12 +56,13 @@ type Facts struct {
 	late     []lateStretch // in their order
 	Lines    signals.Lines
 
-	told     history.Numbers  // streams of events, while they are read
-	Unread   map[string]int64 // records that nobody could read, by the probe of their source: each may say anything about its time
-	Ledgered map[string]bool  // locks of which the ledger has entries
-	asked    map[string]bool  // locks of which an acquire was announced
-	idsLate  map[string]bool  // locks whose epochs have ids of the store that are known only with the grant
-	claimed  map[string]bool  // locks whose acquires somebody claims: without, no demand cannot be told from no witness
+	told        history.Numbers  // streams of events, while they are read
+	unreadUntil map[string]int64 // when the last of these were read
+	Unread      map[string]int64 // records that nobody could read, by the probe of their source: each may say anything about its time
+	Ledgered    map[string]bool  // locks of which the ledger has entries
+	asked       map[string]bool  // locks of which an acquire was announced
+	idsLate     map[string]bool  // locks whose epochs have ids of the store that are known only with the grant
+	claimed     map[string]bool  // locks whose acquires somebody claims: without, no demand cannot be told from no witness
 
 	vanishings map[*Epoch]vanishing        // grants whose keys ended before their leases did
 	beliefs    map[string][]*history.Event // by lock: what replicas of somebody's own say of whether they lead
@@ -125,7 +126,7 @@ func Read(file, scaled *experiments.Experiment, h history.Source) (*Facts, error
 		Keys: map[string]*Key{}, byLock: map[string][]*Key{}, jobs: map[string]*job{}, Epochs: map[string][]*Epoch{},
 		writes: map[opKey]*claim{}, Deaths: map[string]death{}, LastWord: map[string]int64{}, Pauses: map[string][]Pause{},
 		Ready: map[string]int64{}, heard: map[string]bool{}, Called: map[string]string{}, Probes: map[string]*Coverage{}, Samples: signals.Samples{},
-		Ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, told: history.Numbers{}, Unread: map[string]int64{}, vanishings: map[*Epoch]vanishing{}, beliefs: map[string][]*history.Event{}, Phases: map[string]*history.Event{},
+		Ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, told: history.Numbers{}, Unread: map[string]int64{}, unreadUntil: map[string]int64{}, vanishings: map[*Epoch]vanishing{}, beliefs: map[string][]*history.Event{}, Phases: map[string]*history.Event{},
 	}
 	ix.standby = slices.ContainsFunc(scaled.Faults, func(f experiments.Fault) bool { return f.Traits().FailsOver })
 	ix.ownCalls = scaled.LockCalls() != "" && scaled.Kubernetes == nil

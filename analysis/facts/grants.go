@@ -13,13 +13,18 @@ import (
 // which of them an effect or a shot means, its time says. A replica that claims what it does promises a new token for each grant, and one
 // of its tokens that comes back stays what it is: token reuse (seen).
 
-// shown is the epoch of the state that a look shows, after the state that last showed; nil where the key is absent.
-func (k *Key) shown(value string, last *keyState) *Epoch {
+// shown is the epoch of the state s that a look shows, after the state that last showed; nil where the key is absent. Where the value is
+// a name, another life of that name may have taken the key between the two looks: a lease that it has extended is one of its own.
+func (k *Key) shown(s, last *keyState, look *history.Look) *Epoch {
+	value := s.epoch
 	if value == "" {
 		return nil
 	}
 	if last != nil && last.of != nil && last.epoch == value {
-		return last.of
+		of := last.of
+		if !s.extended || !of.namedByValue() || look.By != of.named || look.Holder == "" || of.Replica == "" || look.Holder == of.Replica {
+			return of
+		}
 	}
 	e := k.Find(value)
 	if e == nil || e.looked {

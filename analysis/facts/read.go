@@ -61,7 +61,7 @@ func (r *reader) read(ev *history.Event) {
 	case ev.Sample != nil:
 		ix.Samples.Take(ev)
 	case ev.Unread != nil:
-		ix.Unread[ev.Unread.Source] += ev.Unread.Count
+		ix.unread(ev.Unread.Source, ev.Unread.Count, ev.To)
 	case ev.Belief != nil:
 		ix.beliefs[ev.Lock] = append(ix.beliefs[ev.Lock], ev)
 	case ev.Late != nil:
@@ -267,7 +267,8 @@ func (r *reader) look(k *Key, ev *history.Event) {
 		last = k.Looks[len(k.Looks)-1]
 	}
 	if r.ix.Exp.Observed() {
-		s.extended, s.of = r.ends.Extended(*ev), k.shown(s.epoch, last)
+		s.extended = r.ends.Extended(*ev)
+		s.of = k.shown(s, last, ev.Look)
 	}
 	e := s.of
 	if e == nil && s.epoch != "" && ev.Look.Holder != "" {

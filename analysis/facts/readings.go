@@ -17,9 +17,15 @@ func (ix *Facts) hole(h history.Hole) {
 		return
 	}
 	ix.find(what)
-	ix.Unread[h.Stream] += h.Count
+	ix.unread(h.Stream, h.Count, h.Span.To)
 	c := ix.probeOf(h.Stream)
 	c.Gaps, c.Lost = append(c.Gaps, h.Span), append(c.Lost, h.Span)
+}
+
+// unread notes records that nobody could read, by when they were there.
+func (ix *Facts) unread(source string, n, at int64) {
+	ix.Unread[source] += n
+	ix.unreadUntil[source] = max(ix.unreadUntil[source], at)
 }
 
 // MetricOf is the declared metric of that name.

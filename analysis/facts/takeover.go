@@ -2,7 +2,6 @@ package facts
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
@@ -73,15 +72,15 @@ func (ix *Facts) newTrial(s *Shot, e *Epoch) *Trial {
 		if !asked && !ix.standing(k, s, e) && ix.claimed[k.Lock] {
 			t.Void = verdict.Void{Code: verdict.VoidNoDemand}
 		}
-		t.Value = Dur{Lo: max(0, censor-start.To), Hi: Open}
-		t.Value.Lo = ix.attested(k.Lock, t.Value.Lo)
+		t.Value = Dur{Lo: max(0, min(censor, x.From)-start.To), Hi: Open} // it may have ended before it was cut short
+		t.Value.Lo = ix.attested(k.Lock, start.From, t.Value.Lo)
 		t.Evidence = Cite(append(t.Evidence, cause)...)
 		t.Start, t.Ended = start, history.Span{From: censor, To: Open}
 		ix.split(t)
 		return t
 	}
 	t.Value = between(start, x)
-	t.Value.Lo = ix.attested(k.Lock, t.Value.Lo)
+	t.Value.Lo = ix.attested(k.Lock, start.From, t.Value.Lo)
 	t.Evidence = Cite(append(t.Evidence, t.After.N, n)...)
 	t.Start, t.Ended = start, x
 	ix.classify(t)
@@ -89,9 +88,11 @@ func (ix *Facts) newTrial(s *Shot, e *Epoch) *Trial {
 	return t
 }
 
-// attested is how long there surely was no effect of the lock: where the ledger has lost entries, the first may be among them.
-func (ix *Facts) attested(lock string, lo int64) int64 {
-	if ix.Ledgered[lock] && len(ix.LostLedger) > 0 {
+// attested is how long after from there surely was no effect of the lock: where the ledger has lost entries, or records of it that came
+// since could not be read, the first may be among them.
+func (ix *Facts) attested(lock string, from, lo int64) int64 {
+	unread, some := ix.unreadUntil[ix.LedgerOf(lock)]
+	if ix.Ledgered[lock] && (len(ix.LostLedger) > 0 || some && unread >= from) {
 		return min(lo, 0)
 	}
 	return lo
@@ -112,11 +113,11 @@ func (ix *Facts) endOf(k *Key, t *Trial) (x history.Span, n int64) {
 				return f.Span, f.N
 			}
 		}
-		return history.Span{To: Open}, 0
+		return history.Span{From: Open, To: Open}, 0
 	}
 	t.End = endGrant
 	if t.Next == nil {
-		return history.Span{To: Open}, 0
+		return history.Span{From: Open, To: Open}, 0
 	}
 	t.After = t.Next
 	return t.grant, t.Next.N
@@ -128,56 +129,6 @@ func (ix *Facts) unbegun(f *effect) {
 		f.Epoch.unbegun = true
 		ix.findAs(verdict.FindingNoBegin, f.where()+"is "+f.State+" of epoch "+f.Epoch.ID+", which never wrote begin. A takeover is measured to this entry, and may have ended sooner", f.N)
 	}
-}
-
-// recovered settles trials in which the victim's own lease was extended again, or its work finished, before anybody else came. Where it
-// was extended during the fault and lost before its end all the same, the clock starts at the last renewal.
-func (ix *Facts) recovered(k *Key, t *Trial) bool {
-	if t.Shot.Does.Kills {
-		return false
-	}
-	since := t.Shot.Applied.To
-	if hit := t.Shot.firstHit(t.E); hit != nil {
-		since = hit.To
-	}
-	settle := func(end string, at history.Span, n int64) {
-		t.Class, t.End, t.After = verdict.ClassRecovery, end, t.E
-		t.Start, t.Ended = t.Shot.Applied.Span, at
-		t.Value = between(t.Start, t.Ended)
-		t.Evidence = Cite(append(t.Evidence, n)...)
-	}
-	var first, last *Call
-	for _, c := range slices.Concat(t.E.Renewals, t.E.extensions()) {
-		if c.Outcome == history.OK && c.Span.From >= since {
-			first, last = cmp.Or(first, c), c
-		}
-	}
-	if first != nil {
-		if !ix.lostAfter(t, last) {
-			settle(EndRenewal, first.Span, first.n)
-			return true
-		}
-		t.from = last.Span
-	}
-	if k.Loop {
-		return false
-	}
-	for _, j := range k.Jobs {
-		for _, f := range j.Terminals {
-			if f.Epoch == t.E && (t.Next == nil || f.Span.To <= t.Next.Granted.From) {
-				settle(endEffect, f.Span, f.N)
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// lostAfter reports that another got the key after c, the victim's last renewal, while the fault still lasted: neither given back nor
-// left behind by a death.
-func (ix *Facts) lostAfter(t *Trial, c *Call) bool {
-	d, dead := ix.Deaths[t.E.Replica]
-	return t.Next != nil && t.E.Lease.gave == nil && c.Span.To < t.Shot.Over.From && !(dead && d.From < t.E.Lease.Freed.To)
 }
 
 // censored says until when the absence of x is attested, and by which event the trial was cut short (0: by nothing but the end of
@@ -334,7 +285,7 @@ func (ix *Facts) measureTick(k *Key, t *Trial, cut int64) {
 		return
 	}
 	t.tickSpan = gap.Span
-	gap.Lo = ix.attested(t.E.Lock, gap.Lo)
+	gap.Lo = ix.attested(t.E.Lock, f.From, gap.Lo)
 	t.Tick = &gap.Dur
 }
 

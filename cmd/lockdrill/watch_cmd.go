@@ -51,7 +51,7 @@ func newWatchCmd(io streams) *cobra.Command {
 			"end. It makes no fault and writes nothing to any server. It shows fingerprints of values, not the values. At its end, or at\n" +
 			"Ctrl-C, it says what a crash of each holder would cost, and drafts an experiment. It takes a key for a lock if the key has an\n" +
 			"expiry and holds a text, or a hash in the form of Redisson.\n\n" +
-			"With --listen it goes on until Ctrl-C, and serves Prometheus metrics of what it sees (docs/metrics.md).\n\n" +
+			"With --listen it goes on until Ctrl-C, and serves Prometheus metrics of what it sees (docs/alerts.md).\n\n" +
 			"Exit status 11: no lock was seen, or --draft was given and nothing could be drafted.",
 		Example: "  lockdrill watch --redis redis://127.0.0.1:6379 --keys 'sched:*' --draft sched.lockdrill.yaml\n" +
 			"  lockdrill watch --redis redis://127.0.0.1:6379 --keys 'sched:*' --listen 127.0.0.1:9460\n" +
@@ -107,9 +107,9 @@ func (f *watchFlags) watcher(holder *regexp.Regexp) (*watching.Watcher, error) {
 	case f.length <= 0:
 		return nil, usagef("--for %s: want a length above 0", f.length)
 	case leases && f.Redis.URL != "":
-		return nil, usagef("--redis and --namespace: one at a time")
+		return nil, usagef("lockdrill watch: --redis looks at keys, and --namespace and --lease at Lease objects: give one of the two")
 	case !leases && f.Redis.URL == "":
-		return nil, usagef("lockdrill watch: where are the locks? Say --redis redis://host:6379 --keys 'sched:*', or --namespace NAME")
+		return nil, usagef("lockdrill watch: where are the locks? Say --redis redis://host:6379 --keys 'sched:*', or --namespace NAME, or --lease NAME")
 	case !leases && len(f.keys) == 0:
 		return nil, usagef("lockdrill watch: which keys? Say --keys 'sched:*'; '*' alone looks at every key of the server")
 	}
@@ -175,7 +175,8 @@ func (f *watchFlags) nothing(s *watching.State) string {
 		return reports.Harmless(fmt.Sprintf("no lock was seen, and that says little: %s of %s failed, the last one: %s", figures.Count(s.Failed), figures.Plural(s.Looks, "look"), s.Why))
 	}
 	if f.cluster.Namespace != "" || len(f.leases) > 0 {
-		return "no lock was seen: no Lease object was held"
+		named := strings.Join(append([]string{""}, f.leases...), " ")
+		return reports.Harmless("no lock was seen: no Lease object" + named + " of namespace " + f.Namespace + " is there and held")
 	}
 	why := "no lock was seen: no key that matches " + strings.Join(f.keys, " or ") + " held a text, or a hash as Redisson has it, with an expiry"
 	if s.Keys > 0 {

@@ -25,8 +25,10 @@ type comparison struct {
 	works  map[int][]sim.Work
 	shots  map[string]*strike // by operation, "kill#1"
 	tried  tried
+	seen   *outsider // what is known of holders is what looks and effects show; nil = they claim
 
 	renewals map[string][]history.Span     // answered ok, by epoch
+	regrants map[string][]history.Span     // what looks show as renewals of it, and was the same replica's next grant
 	ready    map[string]int64              // by when each incarnation was
 	truths   map[string]map[string]float64 // by lock and measure
 	back     map[string]bool               // locks of which a standby brought a key back

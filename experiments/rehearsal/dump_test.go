@@ -2,11 +2,13 @@ package rehearsal
 
 import (
 	"context"
+	"math/rand/v2"
 	"os"
 	"testing"
 )
 
-// TestDump shows one seed's history: LOCKDRILL_TRUTH_SEED=7 LOCKDRILL_TRUTH_DUMP=file.
+// TestDump shows one seed's history: LOCKDRILL_TRUTH_SEED=7 LOCKDRILL_TRUTH_DUMP=file; with LOCKDRILL_TRUTH_OUTSIDE=1 as somebody sees it who
+// only watches.
 func TestDump(t *testing.T) {
 	to := os.Getenv("LOCKDRILL_TRUTH_DUMP")
 	if to == "" {
@@ -14,11 +16,20 @@ func TestDump(t *testing.T) {
 	}
 	seed := number(t, os.Getenv("LOCKDRILL_TRUTH_SEED"))
 	e, net := randomDrill(seed)
+	outside := os.Getenv("LOCKDRILL_TRUTH_OUTSIDE") != ""
+	o, r := outsider{}, (*rand.Rand)(nil)
+	if outside {
+		o, r = drawOutsider(seed, e)
+	}
 	d, err := New(e, net).Run(context.Background(), int64(seed))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(to, encoded(t, d.History), 0o600); err != nil {
+	seen := d.History
+	if outside {
+		seen = o.history(e, d.History, d.Truth, r)
+	}
+	if err := os.WriteFile(to, encoded(t, seen), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range d.Truth.Epochs {

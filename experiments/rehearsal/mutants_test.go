@@ -38,7 +38,7 @@ func readMutant(path string) (mutant, error) {
 	m.was, m.now, both = strings.Cut(m.was, "now:\n")
 	m.wrong, m.file, _ = strings.Cut(head, "\nfile: ")
 	if !found || !both || m.was == "" || m.was == m.now || m.wrong == "" || m.file == "" {
-		return mutant{}, fmt.Errorf("mutant %s is not of the form of docs/rehearsal.md", m.name)
+		return mutant{}, fmt.Errorf("mutant %s is not of the form of docs/testing.md", m.name)
 	}
 	return m, nil
 }
@@ -159,7 +159,7 @@ func (c court) text() string {
 // How the truth test says what it found.
 var (
 	failed    = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
-	complaint = regexp.MustCompile(`(?m)^\s+truth_test\.go:\d+: (.*)$`)
+	complaint = regexp.MustCompile(`(?m)^\s+(?:truth|observed)_test\.go:\d+: (.*)$`)
 )
 
 // truthOf builds the truth test with m in the place of what is right, and runs it.
@@ -180,7 +180,7 @@ func truthOf(ctx context.Context, dir string, m *mutant) (c court) {
 	}
 	ctx, stop := context.WithTimeout(ctx, mutantLimit)
 	defer stop()
-	out, err := exec.CommandContext(ctx, bin, "-test.run", "^(TestTruthInRange|TestSeedsThatFailed)$").CombinedOutput()
+	out, err := exec.CommandContext(ctx, bin, "-test.run", "^(TestTruthInRange|TestTruthFromOutside|TestSeedsThatFailed)$").CombinedOutput()
 	said, by := complaint.FindSubmatch(out), failed.FindSubmatch(out)
 	var exit *exec.ExitError
 	switch {

@@ -79,6 +79,9 @@ func (c *comparison) takeovers() {
 			c.takeover(k, s)
 			continue
 		}
+		if c.seen != nil && c.seen.names {
+			continue // a next life under the same name gave the key back
+		}
 		c.wrong = append(c.wrong, fmt.Sprintf("theft of %s from %s: nobody here steals but by a fault", k.Key, k.Victim))
 	}
 }
@@ -87,9 +90,18 @@ func (c *comparison) takeover(k *verdict.Takeover, s *strike) {
 	what := fmt.Sprintf("takeover (%s, %s) of %s after %s", k.Class, k.End, k.Key, k.Fault)
 	began := c.began(s, k.Victim)
 	held := c.heldAt(k.Key, k.Victim, s.applied, began)
+	if loop := c.policy(k.Lock).Loop != nil; held == nil && c.seen != nil && (c.seen.names || s.kind == "store" && loop) {
+		return // it gave the key back and was struck before a look could show that, which a name never does
+	}
 	if held == nil {
 		c.wrong = append(c.wrong, fmt.Sprintf("%s: %s did not own it when it was struck", what, k.Victim))
 		return
+	}
+	if k.By == verdict.ByHolder {
+		return // effects are taken for those of whoever holds: the report says so
+	}
+	if c.seen != nil && c.seen.names && c.sameAgain(held) {
+		return // the next grant is its own again, and a name tells it from a renewal only where a look fell between
 	}
 	x, start := c.successor(held, k.End), began
 	after := c.renewedAfter(s, held)
@@ -100,7 +112,7 @@ func (c *comparison) takeover(k *verdict.Takeover, s *strike) {
 		c.noteTook(k, x, start)
 	}
 	switch {
-	case k.Successor != k.Victim && !c.wanted(held, began) && !c.standing(held, began):
+	case c.seen == nil && k.Successor != k.Victim && !c.wanted(held, began) && !c.standing(held, began):
 		c.wrong = append(c.wrong, what+": nobody else wanted the key")
 	case k.Censored && k.Hi != nil:
 		c.wrong = append(c.wrong, what+": it is censored and has an upper end")
@@ -108,8 +120,12 @@ func (c *comparison) takeover(k *verdict.Takeover, s *strike) {
 	case k.Censored:
 		c.tried.count(countCensored, 1)
 		c.within(countCensored, history.At(x), start, k.Lo, nil, what)
-	case k.End == endRenewal && len(after) == 0:
+	case k.End == endRenewal && len(after) == 0 && c.seen == nil:
 		c.wrong = append(c.wrong, what+": the victim renewed nothing")
+	case k.End == endRenewal && c.seen != nil: // any of those that may have gone through is it
+		if !slices.ContainsFunc(append(after, c.regrants[held.ID]...), func(r history.Span) bool { return c.mayBe(r, began, k) }) {
+			c.wrong = append(c.wrong, fmt.Sprintf("%s: none of its renewals came from %.9f to %.9f: %v", what, k.Lo, *k.Hi, after))
+		}
 	case k.End == endRenewal:
 		c.tried.count(countRecoveries, 1)
 		c.within(countRecoveries, after[0], began, k.Lo, k.Hi, what)
@@ -129,6 +145,11 @@ func (c *comparison) takeover(k *verdict.Takeover, s *strike) {
 
 // endRenewal is what verdict.json calls the end of a trial whose victim went on.
 const endRenewal = "renewal"
+
+// mayBe reports that what took effect within r may be what ended k.
+func (c *comparison) mayBe(r, began history.Span, k *verdict.Takeover) bool {
+	return seconds(max(0, r.To-began.From)) >= k.Lo-rounding && seconds(r.From-began.To) <= *k.Hi+rounding
+}
 
 // heldAt is the epoch under which the victim surely owned the key when it was struck; nil where it did not. A fault that takes the key
 // itself away ends it.
@@ -168,6 +189,17 @@ func (c *comparison) successor(held *sim.Epoch, end string) int64 {
 		}
 	}
 	return x
+}
+
+// sameAgain reports that the next who learnt of a grant of the key was the same replica.
+func (c *comparison) sameAgain(held *sim.Epoch) bool {
+	var next *sim.Epoch
+	for i := range c.t.Epochs {
+		if e := &c.t.Epochs[i]; e.Believed[0] != sim.Never && e.Key == held.Key && later(e, held) && (next == nil || later(next, e)) {
+			next = e
+		}
+	}
+	return next != nil && next.Replica == held.Replica
 }
 
 // finished is when the epoch itself brought the job of its key to an end.

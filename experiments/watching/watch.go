@@ -3,6 +3,7 @@ package watching
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -139,6 +140,11 @@ func (r *Watcher) Follow(ctx context.Context, see func(Seen), each func(State)) 
 		switch w.state.Looks++; {
 		case err == nil || errors.Is(err, probes.ErrNotYet):
 			seen = true
+		case !seen && w.redis != nil:
+			if inner := errors.Unwrap(err); inner != nil { // which says how many keys it was about
+				err = inner
+			}
+			return fmt.Errorf("the Redis %s cannot be looked at: %w", w.redis.Addr, endpoint.Explained(err, w.redis.TLSConfig != nil, false))
 		case !seen:
 			return err
 		default:

@@ -41,6 +41,9 @@ func (w *World) newToken(l *lease) int {
 	if l.lock.Variant.OneToken && l.r.token != 0 {
 		return l.r.token
 	}
+	if l.lock.Variant.SharedToken && len(w.truth.Epochs) > 0 {
+		return 1
+	}
 	n := w.truth.epoch(l)
 	l.r.token = n
 	for len(w.names) < n {
@@ -157,7 +160,7 @@ func (w *World) reply(c *call) {
 // holds notes the key's holder and end.
 func (w *World) holds(k *keyState, token int, ends int64) {
 	k.holder, k.ends = token, ends
-	w.truth.extended(token, ends)
+	w.truth.extended(token, w.now, ends)
 	if w.recording() {
 		w.changed(k)
 		if ends != Never && (k.expires == 0 || ends < k.expires) { // a standby, or a stranger, may have an earlier end

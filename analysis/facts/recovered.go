@@ -1,0 +1,74 @@
+package facts
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// recovered settles trials in which the victim's own lease was extended again, or its work finished, before anybody else came. Where it
+// was extended during the fault and lost before its end all the same, the clock starts at the last renewal.
+func (ix *Facts) recovered(k *Key, t *Trial) bool {
+	if t.Shot.Does.Kills {
+		return false
+	}
+	since := t.Shot.Applied.To
+	if hit := t.Shot.firstHit(t.E); hit != nil {
+		since = hit.To
+	}
+	settle := func(end string, at history.Span, n int64) {
+		t.Class, t.End, t.After = verdict.ClassRecovery, end, t.E
+		t.Start, t.Ended = t.Shot.Applied.Span, at
+		t.Value = between(t.Start, t.Ended)
+		t.Evidence = Cite(append(t.Evidence, n)...)
+	}
+	var first, last, maybe *Call // maybe: by what looks show it was before the fault struck, or after
+	for _, c := range slices.Concat(t.E.Renewals, t.E.extensions()) {
+		switch {
+		case c.Outcome != history.OK || c.Span.To < since:
+		case c.Span.From >= since:
+			first, last = cmp.Or(first, c), c
+		case ix.Exp.Observed(): // who claims says when it sent its renewals
+			maybe = c
+		}
+	}
+	switch {
+	case first != nil && !ix.lostAfter(t, last):
+		at := first.Span
+		if maybe != nil {
+			at.From = min(at.From, maybe.Span.From)
+		}
+		settle(EndRenewal, at, first.n)
+		return true
+	case first != nil:
+		t.from = last.Span
+	case maybe != nil:
+		t.from.To = max(t.from.To, maybe.Span.To)
+	case ix.Exp.Observed() && len(t.E.Looks) > 0 && t.E.Looks[0].First.To > since: // before the first look it may have renewed unseen
+		t.from.To = max(t.from.To, t.E.Looks[0].First.To)
+	}
+	if l := &t.E.Lease; ix.Exp.Observed() && l.Freed.To < l.Expires.From { // so it may have after the last one, before it gave the key back
+		t.from.To = max(t.from.To, l.Freed.To)
+	}
+	if k.Loop {
+		return false
+	}
+	for _, j := range k.Jobs {
+		for _, f := range j.Terminals {
+			if f.Epoch == t.E && (t.Next == nil || f.Span.To <= t.Next.Granted.From) {
+				settle(endEffect, f.Span, f.N)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lostAfter reports that another got the key after c, the victim's last renewal, while the fault still lasted: neither given back nor
+// left behind by a death.
+func (ix *Facts) lostAfter(t *Trial, c *Call) bool {
+	d, dead := ix.Deaths[t.E.Replica]
+	return t.Next != nil && t.E.Lease.gave == nil && c.Span.To < t.Shot.Over.From && !(dead && d.From < t.E.Lease.Freed.To)
+}

@@ -1,0 +1,346 @@
+package analysis
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/golden"
+	"github.com/lockdrill/lockdrill/lockcore/mutants"
+)
+
+// oracle is what shows that one answer can be given: locks that are wrong on purpose, recorded cases, and tests that name it.
+type oracle struct{ mutants, cases, tests []string }
+
+func (o *oracle) none() bool { return len(o.mutants)+len(o.cases)+len(o.tests) == 0 }
+
+// oracles are those of each answer of one kind, by its code.
+type oracles map[string]*oracle
+
+func (o oracles) of(code string) *oracle {
+	if o[code] == nil {
+		o[code] = &oracle{}
+	}
+	return o[code]
+}
+
+// constants are the names and values of a package's constants of one type, as its source has them. A value may be that of a constant of
+// package history.
+func constants(t *testing.T, dir, typed string, of map[string]string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	value := func(e ast.Expr) string {
+		if c, ok := e.(*ast.CallExpr); ok {
+			e = c.Args[0]
+		}
+		switch e := e.(type) {
+		case *ast.BasicLit:
+			return strings.Trim(e.Value, `"`)
+		case *ast.SelectorExpr:
+			return of[e.Sel.Name]
+		}
+		return ""
+	}
+	isOf := func(v *ast.ValueSpec, i int) bool {
+		if of, ok := v.Type.(*ast.Ident); ok {
+			return of.Name == typed
+		}
+		c, ok := v.Values[i].(*ast.CallExpr)
+		if !ok {
+			return false
+		}
+		fn, ok := c.Fun.(*ast.Ident)
+		return ok && fn.Name == typed
+	}
+	eachFile(t, dir, false, func(_ string, f *ast.File) {
+		for _, d := range f.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.CONST {
+				continue
+			}
+			for _, s := range g.Specs {
+				v := s.(*ast.ValueSpec)
+				for i, name := range v.Names {
+					if i >= len(v.Values) || !isOf(v, i) {
+						continue
+					}
+					if found[name.Name] = value(v.Values[i]); found[name.Name] == "" {
+						t.Errorf("%s: the value of %s is not to be read", dir, name.Name)
+					}
+				}
+			}
+		}
+	})
+	if len(found) == 0 {
+		t.Fatalf("%s has no constants of type %s", dir, typed)
+	}
+	return found
+}
+
+// eachFile parses the Go files of a folder: its tests, or the others.
+func eachFile(t *testing.T, dir string, tests bool, do func(path string, f *ast.File)) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range paths {
+		if strings.HasSuffix(p, "_test.go") != tests {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(p, f)
+	}
+}
+
+// oraclesFile says for each answer which tests fail where the judge never gives it, as make oracles found out.
+var oraclesFile = filepath.Join("testdata", "oracles.txt")
+
+// noticedBy reads oraclesFile: KIND CODE: TESTS. Each of the tests has to exist.
+func noticedBy(t *testing.T) map[string][]string {
+	t.Helper()
+	exist := map[string]bool{}
+	eachFile(t, ".", true, func(_ string, f *ast.File) {
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				exist[fn.Name.Name] = true
+			}
+		}
+	})
+	for name := range cases {
+		exist["TestRecordedHistories/"+name] = true
+	}
+	data, err := os.ReadFile(oraclesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string][]string{}
+	for line := range strings.Lines(string(data)) {
+		answer, tests, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if !ok {
+			continue
+		}
+		for _, test := range strings.Fields(tests) {
+			if !exist[test] {
+				t.Errorf("%s: %s is noticed by %s, which is gone: make oracles", oraclesFile, answer, test)
+			}
+			found[answer] = append(found[answer], test)
+		}
+	}
+	return found
+}
+
+// judgedOracles judges every recorded case, and says which rows it turns red, which findings it makes, and which evidence it lacks.
+func judgedOracles(t *testing.T) (rows, findings, lacks, voids oracles) {
+	t.Helper()
+	rows, findings, lacks, voids = oracles{}, oracles{}, oracles{}, oracles{}
+	table := measures()
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		e, h := load(t, name)
+		j := Judge(e, h)
+		add := func(o oracles, code string) {
+			if of := o.of(code); !slices.Contains(of.cases, name) {
+				of.cases = append(of.cases, name)
+			}
+		}
+		missing := func(ms []verdict.Missing) {
+			for _, m := range ms {
+				add(lacks, string(m.Code))
+			}
+		}
+		missing(j.Missing)
+		for i := range j.SLOs {
+			r := &j.SLOs[i]
+			missing(r.Missing)
+			if r.Verdict == verdict.Fail && r.Question != nil {
+				add(rows, rowFor(table, r.Question))
+			}
+		}
+		for _, f := range j.Findings {
+			add(findings, string(f.Code))
+		}
+		for _, shot := range NewJudger(e).whole(h).Shots {
+			if why := shot.WhyVoid; why.Code != "" {
+				add(voids, string(why.Code))
+			}
+			for _, trial := range shot.Trials {
+				if trial.Void.Code != "" {
+					add(voids, string(trial.Void.Code))
+				}
+			}
+		}
+	}
+	return rows, findings, lacks, voids
+}
+
+// redRow is the row of the table that a mutant's Red names: takeover.max is one of takeover.
+func redRow(table map[string]*measure, name string) string {
+	if table[name] != nil {
+		return name
+	}
+	measure, rest, _ := strings.Cut(name, ".")
+	if _, part, ok := strings.Cut(rest, "."); ok && table[measure+"."+part] != nil { // alert.NAME.fired
+		return measure + "." + part
+	}
+	return measure
+}
+
+// answerKind is one kind of answer beside the rows: its codes by the names of their constants.
+type answerKind struct {
+	key, title, about string
+	codes             map[string]string
+}
+
+func answerKinds(t *testing.T) []answerKind {
+	t.Helper()
+	reasons := constants(t, filepath.Join("..", "history"), "VoidReason", nil)
+	return []answerKind{
+		{"finding", "Findings", "A finding is a contradiction between what is claimed and what is seen.", constants(t, "verdict", "FindingCode", nil)},
+		{"void", "Voids", "A shot, or one trial of it, that is void counts for nothing.", constants(t, "verdict", "VoidCode", reasons)},
+		{"lack", "Missing evidence", "Without this a question is not reached, and its row is inconclusive.", constants(t, "verdict", "MissingCode", nil)},
+	}
+}
+
+// noCase is the reason of an answer that no test of this package asks for by itself.
+const noCase = "no case of its own yet"
+
+// unproved are the answers that nothing makes appear yet, each with the reason.
+var unproved = map[string]string{
+	"finding missed_expiry":             noCase,
+	"lack alert_looks":                  noCase,
+	"lack alert_room":                   noCase,
+	"lack effects":                      noCase,
+	"lack failed_looks":                 noCase,
+	"lack fences":                       noCase,
+	"lack holders":                      noCase,
+	"lack jeopardy":                     noCase,
+	"lack kind":                         noCase,
+	"lack lock_read":                    noCase,
+	"lack log_lines":                    noCase,
+	"lack more_repeats":                 noCase,
+	"lack offers":                       noCase,
+	"lack operations":                   noCase,
+	"lack provoked":                     noCase,
+	"lack rolled":                       noCase,
+	"lack rolls":                        noCase,
+	"lack series":                       noCase,
+	"lack teller":                       noCase,
+	"lack work":                         noCase,
+	"lack work_ends":                    noCase,
+	"lack writers":                      noCase,
+	"measure abandonments, by a signal": noCase,
+	"measure busy.each":                 noCase,
+	"measure rolling.handovers":         noCase,
+	"void budget":                       noCase,
+	"void ended":                        noCase,
+	"void error":                        noCase,
+	"void holder_disputed":              noCase,
+	"void holder_unknown":               noCase,
+	"void never_applied":                noCase,
+	"void no_time":                      noCase,
+	"void not_returned":                 noCase,
+	"void nothing_owed":                 noCase,
+}
+
+// docs/oracles.md says of each answer of the judge what proves that it can be given. It is what the tree has: a mutant, a recorded case or
+// a test that goes in silence is a difference, and an answer that nothing proves needs its reason.
+func TestTheLedgerOfOracles(t *testing.T) {
+	rows, findings, lacks, voids := judgedOracles(t)
+	table := measures()
+	for _, m := range mutants.All() {
+		for _, s := range m.Shows {
+			for _, red := range strings.Fields(s.Red) {
+				of, code := rows, redRow(table, red)
+				if found, ok := strings.CutPrefix(red, "finding:"); ok {
+					of, code = findings, found
+				}
+				o := of.of(code)
+				if !slices.Contains(o.mutants, m.Name) {
+					o.mutants = append(o.mutants, m.Name)
+				}
+			}
+		}
+	}
+	for name := range rows {
+		if table[name] == nil {
+			t.Errorf("a mutant or a case turns %s red, which is no row of the table", name)
+		}
+	}
+	of, noticed := map[string]oracles{"finding": findings, "void": voids, "lack": lacks}, noticedBy(t)
+	var b strings.Builder
+	patches, err := filepath.Glob(filepath.Join("..", "experiments", "rehearsal", "testdata", "mutants", "*.mutant"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad, err := filepath.Glob(filepath.Join("..", "experiments", "testdata", "bad", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(&b, ledgerHead, len(mutants.All()), len(cases), len(patches), len(bad))
+	b.WriteString("\n## Measures\n\nA row of the table is turned red by a lock that is wrong on purpose, or by a recorded case.\n\n| measure | wrong locks | recorded cases | noticed by |\n|---|---|---|---|\n")
+	open := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		o := rows.of(name)
+		o.tests = noticed["measure "+name]
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, listed(o.mutants), listed(o.cases), listed(o.tests))
+		open["measure "+name] = o.none()
+	}
+	for _, k := range answerKinds(t) {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| code | wrong locks | recorded cases | noticed by |\n|---|---|---|---|\n", k.title, k.about)
+		for _, code := range slices.Compact(slices.Sorted(maps.Values(k.codes))) {
+			o := of[k.key].of(code)
+			o.tests = noticed[k.key+" "+code]
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", code, listed(o.mutants), listed(o.cases), listed(o.tests))
+			open[k.key+" "+code] = o.none()
+		}
+	}
+	b.WriteString("\n## Not proved\n\nAnswers that nothing proves yet:\n\n")
+	for _, name := range slices.Sorted(maps.Keys(open)) {
+		switch why := unproved[name]; {
+		case open[name] && why == "":
+			t.Errorf("nothing proves %s: record a case, or say in unproved why not", name)
+		case !open[name] && why != "":
+			t.Errorf("%s is proved; take it from unproved", name)
+		case open[name]:
+			fmt.Fprintf(&b, "- %s: %s\n", name, why)
+		}
+	}
+	golden.Compare(t, filepath.Join("..", "docs", "oracles.md"), b.String(), *update)
+}
+
+// listed names what proves an answer: the first three, and how many more.
+func listed(names []string) string {
+	const shown = 3
+	if len(names) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, n := range names[:min(shown, len(names))] {
+		parts = append(parts, "`"+n+"`")
+	}
+	if more := len(names) - shown; more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(parts, ", ")
+}
+
+const ledgerHead = `# What proves that an answer can be given
+
+After this page you can say of each answer of the judge what would make it appear, and find the place.
+
+A test writes this page (` + "`go test ./analysis -run Ledger -update`" + `) and holds it. It has %d locks and workers that are [wrong on purpose](selftest.md),
+%d [recorded cases](testing.md#fixtures), %d [mistakes in our own code](testing.md#mutants) and %d files that ` + "`validate`" + ` refuses, each for a message of its own. One that goes is a difference here.
+"Noticed by" are tests that fail when the judge never gives the answer: ` + "`make oracles`" + ` drops each in turn and finds out.
+Which rows a wrong lock may turn red, and no others, stands beside it; which rows a recorded case turns red, in its golden file.
+`

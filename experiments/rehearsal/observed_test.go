@@ -1,0 +1,264 @@
+package rehearsal
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore/sim"
+)
+
+// outsider sees a world as somebody does who knows keys and effects alone: nobody says what it does, and what is seen may have holes.
+type outsider struct {
+	names  bool    // the key's value is its holder's name, which comes back
+	token  bool    // effects say under which token they were written
+	writer bool    // and which replica wrote them
+	unread float64 // share of the effects that could not be read
+}
+
+func randomOutsider(r *rand.Rand) outsider {
+	half := func() bool { return r.IntN(2) == 0 }
+	o := outsider{names: half(), token: half(), writer: half()}
+	o.token = o.token && !o.names // a name is no token
+	if half() {
+		o.unread = 0.1 * r.Float64()
+	}
+	return o
+}
+
+// drawOutsider is the outsider of a seed, who may look seldom.
+func drawOutsider(seed uint64, e *experiments.Experiment) (outsider, *rand.Rand) {
+	r := rand.New(rand.NewPCG(seed, 7))
+	o := randomOutsider(r)
+	if r.IntN(2) == 0 {
+		e.Probes.LockKeys.Every = between(r, 40*time.Millisecond, 240*time.Millisecond)
+	}
+	return o, r
+}
+
+func effectsOf(lock string) string { return lock + "-effects" }
+
+// experiment is e as the file of somebody who only watches says it.
+func (o outsider) experiment(e *experiments.Experiment) *experiments.Experiment {
+	seen := *e
+	seen.System.Mode, seen.System.Work, seen.System.Effects = experiments.ModeObserve, nil, nil
+	seen.System.Processes = &experiments.Processes{Match: `service (?P<name>\S+)`}
+	seen.Redis = experiments.Redis{Mode: experiments.RedisExternal, URL: "redis://10.0.0.5:6379"}
+	for i := range e.System.Locks {
+		l := &e.System.Locks[i]
+		m := experiments.EffectMap{Op: "op"}
+		if l.Policy.Loop == nil {
+			m.Job, m.State, m.Terminal = "job", "state", []string{"DONE"}
+		}
+		if o.token {
+			m.Token = "token"
+		}
+		if o.writer {
+			m.Replica = "who"
+		}
+		seen.System.Effects = append(seen.System.Effects, experiments.Effects{Name: effectsOf(l.Name), Lock: l.Name, Stream: "effects:" + l.Name, Map: m,
+			ProbeSettings: e.Probes.Ledger})
+	}
+	return &seen
+}
+
+// history is h as that run would have recorded it.
+func (o outsider) history(e *experiments.Experiment, h *history.History, t *sim.Truth, r *rand.Rand) *history.History {
+	by := map[string]*sim.Epoch{}
+	for i := range t.Epochs {
+		by[t.Epochs[i].ID] = &t.Epochs[i]
+	}
+	value := func(epoch string) string {
+		if x := by[epoch]; o.names && x != nil && x.Replica != "" {
+			return nameOf(x.Replica)
+		}
+		return epoch
+	}
+	seen := *h
+	seen.Header.Mode, seen.Events = history.Live, nil
+	pos := map[string]int64{}
+	add := func(ev history.Event) {
+		ev.N, ev.Seq = int64(len(seen.Events))+1, 0 // streams that are not those of the run have other numbers
+		if ev.Note != nil {
+			note := *ev.Note
+			note.Last = nil
+			ev.Note = &note
+		}
+		seen.Events = append(seen.Events, ev)
+	}
+	for _, ev := range h.Events {
+		switch {
+		case ev.Kind == history.RunEnvironment:
+			env := *ev.Environment
+			env.Fleet, env.Store, env.Ledger, env.Calls = history.FleetObservedProcesses, history.StoreInfo{Kind: "external", Version: "7.0.15"}, history.StoreInfo{}, ""
+			ev.Environment = &env
+			add(ev)
+		case ev.Kind == history.LookKind:
+			l := *ev.Look
+			if x := by[ev.Epoch]; l.Present && x != nil {
+				l.Holder = x.Replica
+			}
+			ev.Look, ev.Epoch = &l, value(ev.Epoch)
+			add(ev)
+		case ev.Kind == history.LedgerEntry:
+			if !ev.Entry.Accepted {
+				continue
+			}
+			x := *ev.Entry
+			writer := by[ev.Epoch]
+			x.Foreign, x.Named, x.Writer = true, "", ""
+			if o.writer && writer != nil {
+				x.Writer = writer.Replica
+			}
+			ev.Source, ev.Fence = "probe:effects:"+effectsOf(ev.Lock), 0
+			if r.Float64() < o.unread {
+				same := func(of history.Event) bool { return of.Unread != nil && of.Source == ev.Source && of.Span == ev.Span }
+				if n := slices.IndexFunc(seen.Events, same); n >= 0 { // of one read
+					seen.Events[n].Unread.Count++
+					continue
+				}
+				add(history.Event{Kind: history.UnreadKind, Source: ev.Source, Span: ev.Span, Unread: &history.Unread{Source: "effects:" + effectsOf(ev.Lock), Count: 1, Reason: history.Unparsable}})
+				continue
+			}
+			pos[ev.Lock]++
+			x.Pos = pos[ev.Lock]
+			if !o.token {
+				ev.Epoch = ""
+			}
+			ev.Entry = &x
+			add(ev)
+		case ev.Incarnation != nil && ev.Incarnation.Store == "ledger":
+		case ev.Kind == history.CoverageKind || ev.Kind == history.GapKind:
+			if ev.Coverage.Probe != "ledger" {
+				add(ev)
+				continue
+			}
+			for i := range e.System.Locks {
+				c := *ev.Coverage
+				c.Probe = "effects:" + effectsOf(e.System.Locks[i].Name)
+				each := ev
+				each.Coverage, each.Source = &c, "probe:"+c.Probe
+				add(each)
+			}
+		case ev.Kind == history.ReplicaReady, !strings.Contains(ev.Source, "."): // what is not a replica's word
+			if f := ev.Fault; f != nil && o.names {
+				ev.Epoch = value(ev.Epoch)
+			}
+			if !strings.HasPrefix(string(ev.Kind), "job.") {
+				add(ev)
+			}
+		}
+	}
+	return &seen
+}
+
+// canBeDone reports that the faults of e can be done to somebody's own replicas: those that a worker of ours makes happen cannot.
+func canBeDone(e *experiments.Experiment) bool {
+	return !slices.ContainsFunc(e.Faults, func(f experiments.Fault) bool {
+		b, burst := f.Spec.(*fault.Failures)
+		return burst && b.Via == fault.ViaWorker
+	})
+}
+
+// observedSeeds of a plain test; make truth asks for more.
+const observedSeeds = 400
+
+// What is measured of somebody's own system contains what really happened as well, whatever its keys' values and its effects tell: the
+// same random worlds, seen by somebody to whom nobody says what it does.
+func TestTruthFromOutside(t *testing.T) {
+	from, n := uint64(0), uint64(observedSeeds)
+	if s := os.Getenv("LOCKDRILL_TRUTH_SEEDS"); s != "" {
+		n = max(n, number(t, s)/20)
+	}
+	if s := os.Getenv("LOCKDRILL_TRUTH_SEED"); s != "" {
+		from, n = number(t, s), 1
+	}
+	worlds, trials := 0, 0
+	for seed := from; seed < from+n; seed++ {
+		wrong, seen, can := compareObserved(seed)
+		if !can {
+			continue
+		}
+		worlds, trials = worlds+1, trials+seen
+		if len(wrong) > 0 {
+			t.Errorf("LOCKDRILL_TRUTH_SEED=%d: %s", seed, wrong[0])
+		}
+	}
+	if n >= observedSeeds && (worlds < observedSeeds/2 || trials < observedSeeds) {
+		t.Errorf("%d trials in %d worlds: that is too little to say anything", trials, worlds)
+	}
+	t.Logf("%d trials in %d worlds", trials, worlds)
+}
+
+// compareObserved holds what an outsider of the seed measures against what happened. can is false where a fault cannot be done to replicas
+// of somebody's own.
+func compareObserved(seed uint64) (wrong []string, trials int, can bool) {
+	e, net := randomDrill(seed)
+	if !canBeDone(e) {
+		return nil, 0, false
+	}
+	o, r := drawOutsider(seed, e)
+	d, err := New(e, net).Run(context.Background(), int64(seed))
+	if err != nil {
+		return []string{err.Error()}, 0, true
+	}
+	file := o.experiment(e)
+	seen := o.history(e, d.History, d.Truth, r)
+	c := &comparison{e: e, t: d.Truth, j: analysis.Judge(file, seen), final: math.MaxInt64}
+	for i := range d.History.Events {
+		if ev := &d.History.Events[i]; ev.Kind == history.RunPhase && ev.Phase.Name == history.PhaseFinal {
+			c.final = ev.From
+		}
+	}
+	c.index()
+	c.strikes(d.History)
+	c.asSeen(o)
+	c.takeovers()
+	for _, f := range c.j.Findings {
+		if f.Code == verdict.FindingRolledBack && c.anyBack() || strings.Contains(f.What, "twice: store.incarnation") { // virtual time has no two instants for two restarts
+			continue
+		}
+		c.wrong = append(c.wrong, fmt.Sprintf("an honest world gives a contradiction: %s %v", f.What, f.Evidence))
+	}
+	for i := range c.wrong {
+		c.wrong[i] = fmt.Sprintf("%+v: %s", o, c.wrong[i])
+	}
+	return c.wrong, len(c.j.Takeovers), true
+}
+
+// anyBack reports that a standby brought a key back.
+func (c *comparison) anyBack() bool {
+	return slices.ContainsFunc(c.t.Epochs, func(e sim.Epoch) bool { return e.Back })
+}
+
+// asSeen takes for a renewal whatever prolonged a lease: a look shows that, also where no answer came. Who gives back a key whose value
+// is its name, and takes it again between two looks, prolongs it as well.
+func (c *comparison) asSeen(o outsider) {
+	c.renewals, c.regrants, c.seen = map[string][]history.Span{}, map[string][]history.Span{}, &o
+	for i := range c.t.Epochs {
+		e := &c.t.Epochs[i]
+		for _, at := range e.Renewed {
+			c.renewals[e.ID] = append(c.renewals[e.ID], history.At(at))
+		}
+		for j := range c.t.Epochs {
+			again := &c.t.Epochs[j]
+			if !o.names || again.Key != e.Key || nameOf(again.Replica) != nameOf(e.Replica) || again.Granted == sim.Never || !later(again, e) {
+				continue
+			}
+			for _, at := range append([]int64{again.Granted}, again.Renewed...) {
+				c.regrants[e.ID] = append(c.regrants[e.ID], history.At(at))
+			}
+		}
+	}
+}

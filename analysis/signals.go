@@ -70,14 +70,21 @@ func (j *judging) ask(l *experiments.MetricLimit) *question {
 // unsighted says that the signal which l is about was not read all the time.
 func (j *judging) unsighted(l *experiments.Limit) []verdict.Missing {
 	by := experiments.Signal{}
-	switch lock := j.ix.Exp.Lock(l.Lock); {
+	switch told := j.teller(l); {
 	case l.SLO.Metric != nil:
 		by.Metric = l.SLO.Metric.Name
 	case l.SLO.Logs != nil:
 		by.Log = l.SLO.Logs.Pattern
-	case lock != nil && lock.AbandonedBy != nil:
-		by = *lock.AbandonedBy
+	case told != nil && told.Of != nil:
+		return append(j.sighted(l, *told.Of), j.sighted(l, experiments.Signal{Metric: told.Metric, Log: told.Log})...)
+	case told != nil:
+		by = experiments.Signal{Metric: told.Metric, Log: told.Log}
 	}
+	return j.sighted(l, by)
+}
+
+// sighted says that a signal was not read all the time.
+func (j *judging) sighted(l *experiments.Limit, by experiments.Signal) []verdict.Missing {
 	if by.Log != "" {
 		_, watched := j.logWindow()
 		return append(j.logsBlind(watched), j.illegible(facts.ProbeLogs)...)
@@ -285,20 +292,4 @@ func (j *judging) logsBlind(w history.Span) []verdict.Missing {
 		}
 	}
 	return ls
-}
-
-// signalledAbandonments is what a metric or a log says of how often the lock was given up.
-func signalledAbandonments(j *judging, l *experiments.Limit) figure {
-	by := j.ix.Exp.Lock(l.Lock).AbandonedBy
-	var f figure
-	if by.Log != "" {
-		f = j.matches(by.Log)
-	} else {
-		f = j.metric(countedBy(by.Metric))
-	}
-	if f.unit != verdict.UnitCount && f.unfit == "" {
-		f.unfit, f.Lo, f.Hi = by.Metric+" is no counter: its values are not whole numbers.", 0, facts.Open
-	}
-	f.unit = verdict.UnitCount
-	return f
 }

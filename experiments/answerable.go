@@ -24,6 +24,11 @@ func tellers() []told {
 		{"takeover", true, true, always, "the keys, to the next grant; with effects, to the successor's first one"},
 		{"rolling", false, false, always, "the keys, and a `rolling_restart`"}, // whoever restarts replicas in turn knows
 		{"abandonments", true, true, bySignal, "a counter or a log line (`abandoned_by` of the lock)"},
+		{"busy.count", true, true, bySignals("busy.count", "busy", "{log: PATTERN}"), "a counter or a log line of refused acquires (`told_by.busy` of the lock)"},
+		{"not_owned.renew", true, true, bySignals("not_owned.renew", "not_owned_renew", "{log: PATTERN}"), "a counter or a log line of such answers (`told_by.not_owned_renew`); with `of`, as a share"},
+		{"not_owned.release", true, true, bySignals("not_owned.release", "not_owned_release", "{log: PATTERN}"), "likewise (`told_by.not_owned_release`)"},
+		{"failed_releases.calls", true, true, bySignals("failed_releases.calls", "failed_releases", "{log: PATTERN}"), "likewise (`told_by.failed_releases`)"},
+		{"wait", false, true, bySignals("wait", "wait", "{metric: SECONDS, of: {metric: WAITS}}"), "two counters, seconds and waits (`told_by.wait`): its `max` alone"},
 		{"duplicate_epochs", true, true, byTokens, "the keys, where tokens are told: `holder: log` or `map.token`"},
 		{"vanished", true, true, byKeys, "the keys of a Redis or etcd; effects with `map.token` make it sure"},
 		{"held", true, true, byKeys, "the keys"},

@@ -62,6 +62,7 @@ func (c *checker) all() {
 	c.timing()
 	c.metrics()
 	c.logs()
+	c.toldSignals()
 	if a := c.e.Probes.Alerts; a != nil {
 		a.check(c.File, "probes.alerts", a.URL)
 	}

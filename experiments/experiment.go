@@ -135,7 +135,7 @@ type System struct {
 	Worker      []string       // command of a worker that speaks the worker protocol, where lockdrill stands for this program; left out: lockdrill's own
 	CheckWorker bool           `rule:"omit,for=@embedded"`                                 // what a worker says is held against the worker protocol, and a line that breaks it fails the run
 	Restart     time.Duration  `rule:"default=500ms,least=1ms" scale:"no"`                 // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
-	PolicySheet PolicySheet    `rule:"shorthand=File,for=@embedded"`                       // a leader_election section, or the file beside the experiment's that has it: its loops become locks, with SLOs
+	PolicySheet PolicySheet    `rule:"shorthand=File"`                                     // a leader_election section, or the file beside the experiment's that has it: its loops become locks, with SLOs
 	Processes   *Processes     `rule:"for=@observed"`                                      // observed replicas that are processes of this host
 	Holder      []HolderSource `rule:"for=@observed"`                                      // observed: how to find out who holds a key of the Redis; tried in this order
 	Locks       []Lock         `rule:"required,unless=system.policy_sheet|system.effects"` // the locks that are drilled
@@ -251,6 +251,7 @@ type Lock struct {
 	Unfenced  bool // the ledger does not compare fences of what is written under the lock
 	// AbandonedBy is what tells how often an observed lock was given up, which nobody claims; nil = nothing does.
 	AbandonedBy *Signal
+	ToldBy      *Told // likewise of what else they would say; nil = nothing does
 
 	Place   Place    `file:"-"` // for messages
 	Assumed []string `file:"-"` // what the file leaves out of the policy, and what stands there instead

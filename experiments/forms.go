@@ -191,6 +191,7 @@ type lockForm struct {
 	Fenced      *bool            `rule:"for=@embedded"` // the ledger compares fences of what is written under the lock; left out: it does, or as the profile says. false here or under work: it does not
 	Policy      *lockcore.Policy // a complete policy of your own, instead of a profile's
 	AbandonedBy *Signal          `rule:"for=@observed"` // observed: what tells how often the lock was given up, which nobody claims
+	ToldBy      *Told            `rule:"for=@observed"` // observed: what tells how often the lock was busy, how long it was waited for, and how its calls were answered
 }
 
 // overrides change single values of a profile's policy, or are all that a lock says of its own.
@@ -208,7 +209,7 @@ type overrides struct {
 }
 
 func (l *Lock) Spelling() any {
-	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, KeySuffix: l.KeySuffix, Lease: l.Lease, AbandonedBy: l.AbandonedBy}
+	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, KeySuffix: l.KeySuffix, Lease: l.Lease, AbandonedBy: l.AbandonedBy, ToldBy: l.ToldBy}
 	if l.Unfenced {
 		f.Fenced = new(bool)
 	}
@@ -234,7 +235,7 @@ func (l *Lock) SetSpelling(f *vocab.File, path string, spelling any) {
 		}
 		in.KeyPrefix, in.KeySuffix, _ = strings.Cut(in.KeyPattern, "*")
 	}
-	*l = Lock{Name: in.Name, Profile: in.Profile, Key: in.Key, KeyPrefix: in.KeyPrefix, KeySuffix: in.KeySuffix, Lease: in.Lease, AbandonedBy: in.AbandonedBy, Place: placeOf(f, path)}
+	*l = Lock{Name: in.Name, Profile: in.Profile, Key: in.Key, KeyPrefix: in.KeyPrefix, KeySuffix: in.KeySuffix, Lease: in.Lease, AbandonedBy: in.AbandonedBy, ToldBy: in.ToldBy, Place: placeOf(f, path)}
 	switch {
 	case f.Invalid(path):
 		return

@@ -74,6 +74,14 @@ func kindOf(value string) draft.Values {
 	return draft.Names
 }
 
+// note takes in what a look showed, and what its value is.
+func (t *Table) note(s Seen) {
+	t.See(s.Event)
+	if s.Values != "" {
+		t.keys[s.Key].values = s.Values
+	}
+}
+
 // See takes in what a probe's look showed. Other events it leaves alone.
 func (t *Table) See(e history.Event) {
 	if e.Kind != history.LookKind || e.Look == nil {
@@ -187,7 +195,7 @@ func (t *Table) Rows(now int64) []Row {
 		}
 		name := k.Name
 		if !k.Lease {
-			name = jobPattern(k.Name)
+			name = Group(k.Name)
 		}
 		groups[name] = append(groups[name], k)
 	}
@@ -203,9 +211,9 @@ func (t *Table) Rows(now int64) []Row {
 	return rows
 }
 
-// jobPattern is a key with a star for the id of a job: what stands behind the last colon or slash and has a digit, or between the last two
+// Group is how a key is called among others: with a star for the id of a job: what stands behind the last colon or slash and has a digit, or between the last two
 // and is nothing but an id. Another key is its own pattern.
-func jobPattern(key string) string {
+func Group(key string) string {
 	at := strings.LastIndexAny(key, ":/")
 	if at < 0 || at == len(key)-1 {
 		return key

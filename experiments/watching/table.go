@@ -211,8 +211,8 @@ func (t *Table) Rows(now int64) []Row {
 	return rows
 }
 
-// Group is how a key is called among others: with a star for the id of a job: what stands behind the last colon or slash and has a digit, or between the last two
-// and is nothing but an id. Another key is its own pattern.
+// Group is how a key is called among others: with a star for the id of a job. That is what stands behind the last colon or slash and has a
+// digit, or between the last two and is nothing but an id. Another key is its own group.
 func Group(key string) string {
 	at := strings.LastIndexAny(key, ":/")
 	if at < 0 || at == len(key)-1 {

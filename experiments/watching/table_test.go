@@ -41,7 +41,7 @@ func TestKeysOfJobsAreOneRow(t *testing.T) {
 		"job:17": "job:*", "job:a1": "job:*", "bull:q:17:lock": "bull:q:*:lock", "bull:{q}:17:lock": "bull:{q}:*:lock",
 		"q/5e1f0c77-aa/lock": "q/*/lock", "app:eu1:leader": "app:eu1:leader", "17:lock": "17:lock", "leader": "leader", "job:": "job:",
 	} {
-		if got := jobPattern(key); got != want {
+		if got := Group(key); got != want {
 			t.Errorf("%s: %s, want %s", key, got, want)
 		}
 	}

@@ -139,7 +139,7 @@ func (d *Draft) target(b *text) {
 	b.line(0, "redis:")
 	b.line(1, "mode: external")
 	b.line(1, "url: %s", quote(d.Redis.URL))
-	for _, f := range []struct{ name, value string }{{"username_env", d.Redis.UsernameEnv}, {"password_env", d.Redis.PasswordEnv}, {"ca", d.Redis.CA}} {
+	for _, f := range []struct{ name, value string }{{"username_env", d.Redis.UsernameEnv}, {"password_env", d.Redis.PasswordEnv}, {"ca", d.Redis.CA}, {"cert", d.Redis.Cert}, {"key", d.Redis.Key}} {
 		if f.value != "" {
 			b.line(1, "%s: %s", f.name, quote(f.value))
 		}

@@ -89,6 +89,12 @@ var cases = map[string]func() *tape{
 	"written-in-time":      func() *tape { return written(10.5, "c1", 15.998) },
 	"written-by-nobody":    func() *tape { return written(14, "", 15.998) },
 	"written-given-back":   func() *tape { return written(10.5, "c1", 16.05) },
+	"believes-on":          func() *tape { return saysSo(16) },
+	"believes-no-longer":   func() *tape { return saysSo(12.4) },
+	"leader-robbed":        func() *tape { return replaced(14) },
+	"leader-resigned":      func() *tape { return replaced(10.9) },
+	"leaderless-long":      func() *tape { return vacant(45) },
+	"leaderless-short":     func() *tape { return vacant(28.5) },
 	"delayed-not-due":      func() *tape { return delayed(100) },
 	"delayed-left":         func() *tape { return delayed(8) },
 }

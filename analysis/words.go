@@ -42,6 +42,8 @@ func phrases() map[string]phrase {
 		"abandonments":             {"%[1]s of %[2]s that worked were given up", "See which of them were needed. An abandonment SLO tells a safe policy from a hasty one."},
 		measureSignalled:           {"", "See which of them were needed: the signal tells how often the lock was given up, not why."},
 		"overlap.belief":           {"More than one holder for %[1]s in all, in %[2]s", adviceOnOverlap},
+		"overlap.lease":            {"Two leases of one key for %[1]s in all, in %[2]s", "See what the store did: a fail-over, a roll-back, or somebody who deleted the key."},
+		"leaderless":               {"Nobody led for %[1]s in all, with %[2]s", "Shorten the lease and the poll, and release the lock on SIGTERM. See the takeovers for which of them it was."},
 		"overlap.work":             {"More than one at work for %[1]s in all, in %[2]s", adviceOnOverlap},
 		"overlap.effect":           {"", "Let the resource compare fences (fenced: true)."},
 		"stale_writes":             {"", "Let the resource compare fences (fenced: true)."},

@@ -85,7 +85,7 @@ func (r *Repeat) SetSpelling(f *vocab.File, path string, spelling any) {
 }
 
 type overlapForm struct {
-	Level   string   `rule:"required,words=belief|work|effect"` // of whom two may overlap: belief and work are a time, effect is a count
+	Level   string   `rule:"required,words=belief|work|lease|effect"` // of whom two may overlap: belief, work and lease are a time, effect is a count
 	Max     *amount  // at most this
 	Min     *amount  // at least this
 	Exactly *amount  // just this
@@ -189,6 +189,7 @@ type lockForm struct {
 	Fenced      *bool            `rule:"for=@embedded"` // the ledger compares fences of what is written under the lock; left out: it does, or as the profile says. false here or under work: it does not
 	Policy      *lockcore.Policy // a complete policy of your own, instead of a profile's
 	AbandonedBy *Signal          `rule:"for=@observed"` // observed: what tells how often the lock was given up, which nobody claims
+	Belief      *Belief          `rule:"for=@observed"` // observed: what tells whether a replica believes that it holds the lock
 }
 
 // overrides change single values of a profile's policy, or are all that a lock says of its own.
@@ -206,7 +207,7 @@ type overrides struct {
 }
 
 func (l *Lock) Spelling() any {
-	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, Lease: l.Lease, AbandonedBy: l.AbandonedBy}
+	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, Lease: l.Lease, AbandonedBy: l.AbandonedBy, Belief: l.Belief}
 	if l.Unfenced {
 		f.Fenced = new(bool)
 	}
@@ -222,7 +223,7 @@ func (l *Lock) SetSpelling(f *vocab.File, path string, spelling any) {
 	given(f, path+".key", in.Key)
 	given(f, path+".key_prefix", in.KeyPrefix)
 	given(f, path+".lease", in.Lease)
-	*l = Lock{Name: in.Name, Profile: in.Profile, Key: in.Key, KeyPrefix: in.KeyPrefix, Lease: in.Lease, AbandonedBy: in.AbandonedBy, Place: placeOf(f, path)}
+	*l = Lock{Name: in.Name, Profile: in.Profile, Key: in.Key, KeyPrefix: in.KeyPrefix, Lease: in.Lease, AbandonedBy: in.AbandonedBy, Belief: in.Belief, Place: placeOf(f, path)}
 	switch {
 	case f.Invalid(path):
 		return

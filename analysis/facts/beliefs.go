@@ -302,7 +302,11 @@ func (ix *Facts) LossToBelief(lock string) (out losses) {
 		}
 		if out.N++; out.N == 1 || d.Lo > out.Lo {
 			out.Evidence = Cite(e.N, v.n)
-			out.Why = fmt.Sprintf("%s lost key %s at %s, and said for %s more that it held it", ix.Writer(who), k.Name, figures.Clock(freed.To), d)
+			more := d.String()
+			if d.Hi == Open {
+				more = "at least " + figures.Short(d.Lo)
+			}
+			out.Why = fmt.Sprintf("%s lost key %s at %s, and said for %s more that it held it", ix.Writer(who), k.Name, figures.Clock(freed.To), more)
 		}
 		out.Lo = max(out.Lo, d.Lo)
 	}

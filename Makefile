@@ -101,7 +101,7 @@ postgres: deps ## a worker on advisory locks of a real PostgreSQL, drilled: a mi
 alerts: deps ## each exported alert fires in a real Prometheus beside the shipped drill that it names, at the drill's time scale (ALERTS=full: at time scale 1, two hours): a quarter of an hour
 	LOCKDRILL_ALERTS=$(ALERTS) $(GO) test -count=1 -v -timeout 6h -run 'TestEveryAlertFires|TestAlertsOnDrillsFire|TestARealAlertmanagerSays|RaisesTheAlert' ./cmd/lockdrill
 
-liars: deps ## each of forty wrong workers, and what the drill worker-check says of it: five minutes
+liars: deps ## each of forty-one wrong workers, mutants of the lock among them, and what the drill worker-check says of it: five minutes
 	LOCKDRILL_LIARS=all $(GO) test -count=1 -v -timeout 30m -run TestLiveTheDrillTellsWrongWorkers ./cmd/lockdrill
 
 subjects: deps ## every scenario rehearsed a hundred times and each mutant of its subject twenty times, then one mutant of each live: twenty minutes
@@ -161,6 +161,9 @@ helm: ## the exported chart, by a real Helm that is built here: lint, and templa
 	cd internal/helm && GOFLAGS=-buildvcs=false $(GO) build -o ../../bin/helm helm.sh/helm/v3/cmd/helm
 	LOCKDRILL_HELM=$(CURDIR)/bin/helm $(GO) test -count=1 -v -run TestHelm ./deploy
 
+# Modules of their own: `go test ./...` does not enter them.
+BESIDE := internal/wild internal/bench internal/elector
+
 check: deps ## what must hold before a change is merged: form, vet, staticcheck, structure, tests under the race detector (without the drills through the binary)
 	@test -z "$$(gofmt -l .)" || { echo "gofmt:"; gofmt -l .; exit 1; }
 	$(GO) build ./...
@@ -168,6 +171,7 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 	$(GO) tool staticcheck -tags full ./...
 	$(GO) mod tidy -diff
 	$(GO) test ./internal/archtest
+	for module in $(BESIDE); do (cd $$module && $(GO) vet ./... && $(GO) mod tidy -diff) || exit 1; done
 	cd internal/wild && $(GO) test .
 	$(GO) test -race -short -tags full ./...
 

@@ -100,6 +100,24 @@ func vacant(again float64) *tape {
 	return t.thenKilled(again)
 }
 
+// untold: nobody ever says that it leads, or, where asked, one could not be asked for six seconds.
+func untold(asks bool) *tape {
+	t := asked("of a leader's replicas too little is known")
+	t.tells(0.5, "r1.1", false, "")
+	t.tells(0.5, "r2.1", asks, "")
+	t.reign(1.25, 25.25, svcLeader, "b", "r2.1")
+	if asks {
+		t.tells(16, "r1.1", false, history.GoneTimeout)
+		t.tells(22, "r1.1", false, "")
+		return t.thenKilled(28.5)
+	}
+	t.kill(25.3, "kill-leader#1", "after_renew", "b")
+	t.start(25.9, "r2.2")
+	t.look(28.25, svcLeader, "", 0)
+	t.reign(28.5, 71.5, svcLeader, "c", "r1.1")
+	return t.over(26, 72, experiments.ProbeKeys, history.BeliefProbe("leader"))
+}
+
 // What replicas say decides, and each of the pair's differences by itself.
 func TestWhatReplicasSayOfThemselves(t *testing.T) {
 	for _, c := range []struct {
@@ -118,6 +136,7 @@ func TestWhatReplicasSayOfThemselves(t *testing.T) {
 		{"leader-resigned", "overlap.belief", verdict.Pass, 0, 0},
 		{"leader-resigned", "overlap.lease", verdict.Pass, 0, 0},
 		{"leader-resigned", "vanished", verdict.Inconclusive, 0, 1},
+		{"leader-unasked", "overlap.belief", verdict.Inconclusive, 0, 6.202},
 		{"leaderless-long", "leaderless", verdict.Fail, 19.598, 19.802},
 		{"leaderless-short", "leaderless", verdict.Pass, 3.098, 3.302},
 	} {

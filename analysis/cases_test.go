@@ -95,6 +95,8 @@ var cases = map[string]func() *tape{
 	"leader-resigned":      func() *tape { return replaced(10.9) },
 	"leaderless-long":      func() *tape { return vacant(45) },
 	"leaderless-short":     func() *tape { return vacant(28.5) },
+	"leader-unasked":       func() *tape { return untold(true) },
+	"leader-never-said":    func() *tape { return untold(false) },
 	"delayed-not-due":      func() *tape { return delayed(100) },
 	"delayed-left":         func() *tape { return delayed(8) },
 }

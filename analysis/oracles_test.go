@@ -189,7 +189,10 @@ func redRow(table map[string]*measure, name string) string {
 	if table[name] != nil {
 		return name
 	}
-	measure, _, _ := strings.Cut(name, ".")
+	measure, rest, _ := strings.Cut(name, ".")
+	if _, part, ok := strings.Cut(rest, "."); ok && table[measure+"."+part] != nil { // alert.NAME.fired
+		return measure + "." + part
+	}
 	return measure
 }
 
@@ -337,7 +340,7 @@ const ledgerHead = `# What proves that an answer can be given
 After this page you can say of each answer of the judge what would make it appear, and find the place.
 
 A test writes this page (` + "`go test ./analysis -run Ledger -update`" + `) and holds it. It has %d locks and workers that are [wrong on purpose](selftest.md),
-%d [recorded cases](testing.md#fixtures), %d [mistakes in our own code](rehearsal.md) and %d files that ` + "`validate`" + ` refuses, each for a message of its own. One that goes is a difference here.
+%d [recorded cases](testing.md#fixtures), %d [mistakes in our own code](testing.md#mutants) and %d files that ` + "`validate`" + ` refuses, each for a message of its own. One that goes is a difference here.
 "Noticed by" are tests that fail when the judge never gives the answer: ` + "`make oracles`" + ` drops each in turn and finds out.
 Which rows a wrong lock may turn red, and no others, stands beside it; which rows a recorded case turns red, in its golden file.
 `

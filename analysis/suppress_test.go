@@ -39,6 +39,9 @@ func KeptVoid(v Void) Void {
 	out.Lints = j.lints(out)
 `},
 	{"row.go", "lacks := slices.Concat(j.missingOf(l.Lock), a.lacks)", "lacks := verdict.Kept(slices.Concat(j.missingOf(l.Lock), a.lacks))"},
+	{"row.go", "\t\tlacks = a.unsure\n", "\t\tlacks = verdict.Kept(a.unsure)\n"},
+	{"expect.go", "\tr.Verdict, r.Why, r.Next, r.Missing = verdict.Inconclusive", "\tif verdict.Dropped(\"lack\", string(m.Code)) {\n\t\treturn\n\t}\n\tr.Verdict, r.Why, r.Next, r.Missing = verdict.Inconclusive"},
+	{"unknown.go", "\t\t\tif len(lacks) > 0 {\n", "\t\t\tif lacks = verdict.Kept(lacks); len(lacks) > 0 {\n"},
 	{"row.go", "\ta.lacks = j.needsOf(l, m, &a.figure)\n", "\ta.lacks = verdict.Kept(j.needsOf(l, m, &a.figure))\n"},
 	{"row.go", "a.undecided(j.advice())...)\n", "verdict.Kept(a.undecided(j.advice()))...)\n"},
 	{"row.go", "\treturn a\n}\n\n// beside", `	if a.word == verdict.Fail && verdict.Dropped("measure", rowFor(j.measures, l)) {

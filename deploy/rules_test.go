@@ -20,24 +20,24 @@ import (
 
 // The rules are judged by Prometheus's own engine: promtool evaluates what is exported on synthetic series.
 
-// promtool returns the path of promtool; without one the test is skipped, in continuous integration it fails.
-func promtool(t *testing.T) string {
+// tool returns the path of promtool or amtool; without it the test is skipped, in continuous integration it fails.
+func tool(t *testing.T, name string) string {
 	t.Helper()
-	path, err := exec.LookPath("promtool")
+	path, err := exec.LookPath(name)
 	if err == nil {
 		return path
 	}
 	if os.Getenv("CI") == "true" {
-		t.Fatal("promtool is not on the PATH: continuous integration must evaluate the exported rules (make deps)")
+		t.Fatalf("%s is not on the PATH: continuous integration must evaluate the exported rules and their route (make deps)", name)
 	}
-	t.Skip("SKIPPED, NOT TESTED: promtool is not on the PATH")
+	t.Skipf("SKIPPED, NOT TESTED: %s is not on the PATH", name)
 	return ""
 }
 
 // check runs promtool and fails the test with what it says.
 func check(t *testing.T, args ...string) {
 	t.Helper()
-	if out, err := exec.Command(promtool(t), args...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(tool(t, "promtool"), args...).CombinedOutput(); err != nil {
 		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
@@ -257,7 +257,7 @@ func ownScenarios() []scenario {
 }
 
 func TestAlertsFireAsTheySay(t *testing.T) {
-	promtool(t)
+	tool(t, "promtool")
 	fired, kept := map[string]bool{}, map[string]bool{}
 	for name, set := range map[string]struct {
 		healthy   series

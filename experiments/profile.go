@@ -20,7 +20,23 @@ type profileFile struct {
 	KeyPrefix   string          // locks taken per job
 	Fenced      bool            `rule:"default=true"` // the ledger compares fences of what is written under the lock
 	Policy      lockcore.Policy `rule:"required"`
+	Errors      LockErrors      // what the real lock's callers read
 	Beyond      []string        // what of the real lock a policy cannot say, a sentence each
+}
+
+// LockErrors are the texts of a real lock's errors; "" = none is published.
+type LockErrors struct {
+	Busy      string // of an acquire whose wait is over
+	Abandoned string // with which the work is ended when the lock is given up
+	NoToken   string // of a release without a token
+}
+
+// Errors are the texts that the errors of the lock's profile have.
+func (l *Lock) Errors() LockErrors {
+	if p, err := readProfile(l.Profile); err == nil {
+		return p.Errors
+	}
+	return LockErrors{}
 }
 
 // Profile gives the lock that a shipped profile describes, without a name of its own.

@@ -2,8 +2,10 @@ package experiments
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +14,80 @@ import (
 
 // marks enclose what the declarations give of a document: <!-- fields: system.work[] --> is the table of that section, and
 // <!-- faults --> the one of all kinds of faults, <!-- sources --> that of what tells the measures of an observed system.
-var marks = regexp.MustCompile(`(?s)(<!-- (fields|faults|sources)(?:: (\S+))? -->\n)(.*?)(<!-- end -->)`)
+var marks = regexp.MustCompile(`(?s)(<!-- (fields|group|faults|sources)(?:: (\S+))? -->\n)(.*?)(<!-- end -->)`)
+
+// groups are fields that many sections have alike, as the section that is named has them: other tables say them in one row, with a link to
+// <!-- group: NAME -->, where they stand with their meaning.
+var groups = map[string]struct {
+	of, link string
+	fields   []string
+}{
+	"limits": {"slos[].takeover", "[limits](#limits-of-a-figure)", []string{"max", "min", "exactly", "at_most", "at_least", "of"}},
+	"whom":   {"faults[].pause", "[whom](#whom-a-fault-strikes)", []string{"holder_of", "replica", "all"}},
+	"asking": {"probes.promql[]", "[how a server is asked](#asking)", []string{"username_env", "password_env", "bearer_env", "headers", "headers_env", "ca"}},
+}
+
+// rows are the rows of a table below its head, cell by cell: field, value and its default, meaning.
+func rows(table string) (cells [][]string) {
+	for line := range strings.Lines(strings.SplitAfterN(table, "\n", 3)[2]) {
+		c := strings.Split(strings.TrimSuffix(strings.TrimPrefix(line, "| "), " |\n"), " | ")
+		if c[2] != "" {
+			c[1] += ", default " + c[2]
+		}
+		cells = append(cells, []string{c[0], c[1], c[3]})
+	}
+	return cells
+}
+
+// group is the table of a group, and its rows as its section has them.
+func group(tables map[string]string, name string) (table string, want [][]string) {
+	all := rows(tables[groups[name].of])
+	var b strings.Builder
+	b.WriteString("| field | meaning |\n|---|---|\n")
+	for _, r := range all {
+		if slices.Contains(groups[name].fields, strings.Trim(r[0], "`")) {
+			want = append(want, r)
+			fmt.Fprintf(&b, "| %s | %s |\n", r[0], r[2])
+		}
+	}
+	return b.String(), want
+}
+
+// shorter is a table in which a group has one row, and so have the kinds of faults, and neighbours that differ in their names alone.
+func shorter(tables map[string]string, table string) string {
+	all := rows(table)
+	for _, r := range all {
+		if slices.Contains(fault.Kinds(), strings.Trim(r[0], "`")) && r[1] == "section" {
+			r[2] = "exactly one of these: [what each does](faults.md)"
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		_, want := group(tables, name)
+		for at := range len(all) - len(want) + 1 {
+			if slices.EqualFunc(all[at:at+len(want)], want, func(a, b []string) bool { return a[0] == b[0] && a[2] == b[2] }) {
+				var names []string
+				for _, r := range want {
+					names = append(names, r[0])
+				}
+				one := slices.Clone(all[at])
+				one[0], one[2] = strings.Join(names, ", "), groups[name].link
+				all = slices.Replace(all, at, at+len(want), one)
+				break
+			}
+		}
+	}
+	var b strings.Builder
+	b.WriteString("| field | value | meaning |\n|---|---|---|\n")
+	for i := 0; i < len(all); {
+		names, end := all[i][0], i+1
+		for ; end < len(all) && slices.Equal(all[end][1:], all[i][1:]); end++ {
+			names += ", " + all[end][0]
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(append([]string{names}, all[i][1:]...), " | "))
+		i = end
+	}
+	return b.String()
+}
 
 // The tables of the documents are those of the declarations, and no section of a file is without one. Read the diff after -update.
 func TestTablesOfTheDocuments(t *testing.T) {
@@ -38,12 +113,21 @@ func TestTablesOfTheDocuments(t *testing.T) {
 				shown[m[2]] = true
 				return m[1] + sourcesTable() + m[5]
 			}
+			if m[2] == "group" {
+				if _, is := groups[m[3]]; !is {
+					t.Errorf("%s: there is no group %s", name, m[3])
+					return block
+				}
+				shown["group "+m[3]] = true
+				table, _ := group(tables, m[3])
+				return m[1] + table + m[5]
+			}
 			table, is := tables[m[3]]
 			if !is || shown[m[3]] {
 				t.Errorf("%s: there is no section %s, or its table is there twice", name, m[3])
 			}
 			shown[m[3]] = true
-			return m[1] + table + m[5]
+			return m[1] + shorter(tables, table) + m[5]
 		})
 		if *update {
 			if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
@@ -56,6 +140,11 @@ func TestTablesOfTheDocuments(t *testing.T) {
 	for path := range tables {
 		if !shown[path] {
 			t.Errorf("the fields of %s are in no document: write <!-- fields: %s --> and <!-- end --> where they belong", path, path)
+		}
+	}
+	for name := range groups {
+		if !shown["group "+name] {
+			t.Errorf("no document has the group %s: write <!-- group: %s --> and <!-- end -->", name, name)
 		}
 	}
 	if !shown["faults"] || !shown["sources"] {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
@@ -30,10 +31,10 @@ func TestAClockIsConfirmedOnlyIfEveryVictimSawIt(t *testing.T) {
 		{"one cannot", recorded{saw("r1.1", "-2s"), tell(history.FaultReverted, "r2.1", "not supported")}, "unconfirmed"},
 		{"one died", recorded{saw("r1.1", "-2s"), dies}, "moved"},
 	} {
-		k := &Clock{Await: c.events.await, Offset: func(string) time.Duration { return -2 * time.Second }, Now: func() int64 { return 1 }}
+		k := steps(&fault.Clock{Offset: -2 * time.Second}, &Reach{Send: untold, Await: c.events.await, Clock: func() int64 { return 1 }})
 		r := undo.Record{Shot: history.Event{Op: "c#1", Fault: &history.Fault{ID: "c", Shot: 1, Victims: []string{"r1.1", "r2.1"}}}}
 		_, seen, err := k.Confirm(t.Context(), r, history.At(1))
-		if void(err) != c.want || (err == nil) != (c.want == "") {
+		if voidOf(err) != c.want || (err == nil) != (c.want == "") {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 		if err == nil && (seen.Hits != 2 || seen.Expected != int64(-2*time.Second)) {
@@ -44,11 +45,10 @@ func TestAClockIsConfirmedOnlyIfEveryVictimSawIt(t *testing.T) {
 
 func TestAClockIsArmedAndDisarmed(t *testing.T) {
 	var sent []protocol.Command
-	k := &Clock{
-		Send:   func(_ string, c protocol.Command) error { sent = append(sent, c); return nil },
-		Await:  recorded{{Kind: history.FaultReverted, Op: "c#1", Source: "r1.1"}}.await,
-		Offset: func(string) time.Duration { return time.Second }, Now: func() int64 { return 1 },
-	}
+	k := steps(&fault.Clock{Offset: time.Second}, &Reach{
+		Send:  func(_ string, c protocol.Command) error { sent = append(sent, c); return nil },
+		Await: recorded{{Kind: history.FaultReverted, Op: "c#1", Source: "r1.1"}}.await, Clock: func() int64 { return 1 },
+	})
 	r := undo.Record{Shot: history.Event{Op: "c#1", Fault: &history.Fault{ID: "c", Shot: 1, Victim: "r1.1", Declared: 9}}}
 	if _, err := k.Inject(t.Context(), r); err != nil {
 		t.Fatal(err)

@@ -1,11 +1,14 @@
 package injectors
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
@@ -15,7 +18,7 @@ import (
 )
 
 // heldLock is a lock that is really held, and the fault that takes its key away.
-func heldLock(t *testing.T, form string) (*redis.Client, *DeleteKey, history.Event) {
+func heldLock(t *testing.T, form string) (*redis.Client, *stepping, history.Event) {
 	t.Helper()
 	addr := redistest.Start(t)
 	c := redisstore.NewClient(addr)
@@ -23,7 +26,7 @@ func heldLock(t *testing.T, form string) (*redis.Client, *DeleteKey, history.Eve
 	if _, err := redisstore.NewStore(c, "p:").Acquire(t.Context(), "job", "tok", time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	d := &DeleteKey{Open: dial, Where: func() undo.Store { return undo.Store{Addr: addr} }, Prefix: "p:", Clock: monotime.Now}
+	d := steps(&fault.DeleteKey{To: strings.TrimPrefix(form, "vanish")}, &Reach{Open: RedisFromOutside(dial), Store: idle{undo.Store{Addr: addr}}, Keys: "p:", Clock: monotime.Now})
 	return c, d, history.Event{Key: "job", Epoch: lockcore.Fingerprint("tok"),
 		Fault: &history.Fault{ID: "d", Shot: 1, Kind: "delete_key", Form: form, Declared: int64(time.Minute)}}
 }
@@ -81,9 +84,8 @@ func TestAStrangerHasTheKeyUntilTheEnd(t *testing.T) {
 	if ttl, _ := c.PTTL(t.Context(), "p:job").Result(); ttl <= 0 || ttl > time.Minute {
 		t.Errorf("it stays for %s: a dead runner must leave no stranger for ever", ttl)
 	}
-	other := &DeleteKey{Open: dial, Clock: monotime.Now} // another process
 	for range 2 {
-		if _, err := other.Revert(t.Context(), undo.Record{Store: r.Store, Key: r.Key}); err != nil {
+		if err := elsewhere(t.Context(), r); err != nil {
 			t.Error(err)
 		}
 	}
@@ -93,7 +95,7 @@ func TestAStrangerHasTheKeyUntilTheEnd(t *testing.T) {
 	if err := c.Set(t.Context(), "p:job", "next", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Revert(t.Context(), undo.Record{Store: r.Store, Key: r.Key}); err != nil {
+	if err := elsewhere(t.Context(), r); err != nil {
 		t.Error(err)
 	}
 	if v, _ := c.Get(t.Context(), "p:job").Result(); v != "next" {
@@ -113,10 +115,10 @@ func TestAKeyThatChangedHandsIsLeftAlone(t *testing.T) {
 		if value != "" {
 			c.Set(t.Context(), "p:job", value, 0)
 		}
-		if _, err := d.Inject(t.Context(), r); void(err) != "moved" {
+		if _, err := d.Inject(t.Context(), r); voidOf(err) != "moved" {
 			t.Errorf("key %q: inject: %v, want moved", value, err)
 		}
-		if _, err := d.Prepare(t.Context(), shot); void(err) != "moved" {
+		if _, err := d.Prepare(t.Context(), shot); voidOf(err) != "moved" {
 			t.Errorf("key %q: prepare: %v, want moved", value, err)
 		}
 		if v, _ := c.Get(t.Context(), "p:job").Result(); v != value {
@@ -127,16 +129,45 @@ func TestAKeyThatChangedHandsIsLeftAlone(t *testing.T) {
 
 // A write into another database, say, does nothing to the lock: the look from outside shows it.
 func TestAKeyThatIsStillTheHoldersIsVoid(t *testing.T) {
-	_, d, shot := heldLock(t, "vanish")
 	for _, form := range []string{"vanish", FormStranger} {
-		shot.Fault.Form = form
+		_, d, shot := heldLock(t, form)
 		r, err := d.Prepare(t.Context(), shot)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Shot = shot
-		if _, _, err := d.Confirm(t.Context(), r, history.At(monotime.Now())); void(err) != "unconfirmed" {
+		if _, _, err := d.Confirm(t.Context(), r, history.At(monotime.Now())); voidOf(err) != "unconfirmed" {
 			t.Errorf("%s: %v, want a void shot", form, err)
+		}
+	}
+}
+
+// elsewhereKept is a store that is no Redis.
+type elsewhereKept struct{ Outside }
+
+func (elsewhereKept) Close() error { return nil }
+
+// named is a store that names who holds its locks.
+type named struct{ idle }
+
+func (named) Holder(context.Context, string) (name, epoch, token string, err error) {
+	return "k", "e", "", nil
+}
+func (named) End(context.Context, string, string) (bool, error)   { return false, nil }
+func (named) Lives(context.Context, string, string) (bool, error) { return false, nil }
+
+// A key of another store than a Redis is taken by its holder's name, where the store knows that; else nothing is done to it.
+func TestTheKeyOfAnotherStore(t *testing.T) {
+	for _, to := range []string{"", FormStranger} {
+		f, shot := &fault.DeleteKey{To: to}, history.Event{Op: "d#1", Key: "job", Epoch: "e", Fault: &history.Fault{ID: "d", Shot: 1, Kind: "delete_key"}}
+		reach := &Reach{Store: idle{}, Open: func(undo.Store) (Outside, error) { return elsewhereKept{}, nil }, Clock: monotime.Now}
+		if _, err := reach.Prepare(t.Context(), f, shot); err == nil || !strings.Contains(err.Error(), "a Redis only") {
+			t.Errorf("to %q: %v", to, err)
+		}
+		reach.Store = named{}
+		h, err := reach.Prepare(t.Context(), f, shot)
+		if err != nil || h.Record().Key.Name != "k" {
+			t.Errorf("to %q, of a store that names holders: %+v, %v", to, h.Record().Key, err)
 		}
 	}
 }

@@ -54,9 +54,9 @@ func TestBurstIsConfirmedOnlyIfItHitWhatWasAsked(t *testing.T) {
 		{"one of two died, by time", two, 0, recorded{exit("signal: killed"), burstHit("r2.1", 5), burstOver("r2.1", "b#1", 1)}, 1, ""},
 	} {
 		shot := history.Event{Op: "b#1", Fault: &history.Fault{ID: "b", Shot: 1, Kind: "renew_failures", Victims: c.victims, Want: c.want, Via: "worker"}}
-		x := &Failures{Await: c.events.await}
+		x := steps(&fault.Failures{Of: lockcore.OpRenew}, &Reach{Send: untold, Await: c.events.await})
 		window, seen, err := x.Confirm(t.Context(), undo.Record{Shot: shot}, history.At(1))
-		if void(err) != c.void || (err == nil) != (c.void == "") || seen.Hits != c.hits {
+		if voidOf(err) != c.void || (err == nil) != (c.void == "") || seen.Hits != c.hits {
 			t.Errorf("%s: %v with %d hits, want %q with %d", c.name, err, seen.Hits, c.void, c.hits)
 		}
 		if (c.name == "all hit" || c.name == "together enough") && window != (history.Span{From: 5, To: 9}) {
@@ -84,8 +84,8 @@ func TestBurstArmsWhatItIsAimedAtAndDisarms(t *testing.T) {
 		f := faultOf(c.kind, c.fault)
 		var armed, disarmed []string
 		var got protocol.Arm
-		x := &Failures{
-			Fault: func(string) fault.Spec { return f }, Clock: func() int64 { return 7 }, Await: both.await,
+		x := steps(f, &Reach{
+			Clock: func() int64 { return 7 }, Await: both.await,
 			Send: func(who string, cmd protocol.Command) error {
 				if cmd.Cmd == protocol.CmdArm {
 					armed, got = append(armed, who), *cmd.Arm
@@ -94,7 +94,7 @@ func TestBurstArmsWhatItIsAimedAtAndDisarms(t *testing.T) {
 				}
 				return nil
 			},
-		}
+		})
 		c.shot.Op = "b#1"
 		c.shot.Fault.ID, c.shot.Fault.Shot, c.shot.Fault.Kind, c.shot.Fault.Want, c.shot.Fault.Declared = "b", 1, c.kind, 3, 9
 		rec := undo.Record{Shot: c.shot}
@@ -113,7 +113,7 @@ func TestBurstArmsWhatItIsAimedAtAndDisarms(t *testing.T) {
 			t.Errorf("%s: a burst that r1.1 does not say is over was reported as reverted", c.kind)
 		}
 		x.Send = func(string, protocol.Command) error { return errors.New("gone") }
-		if _, err := x.Inject(t.Context(), rec); void(err) != "moved" {
+		if _, err := x.Inject(t.Context(), rec); voidOf(err) != "moved" {
 			t.Errorf("%s: nobody is there: %v", c.kind, err)
 		}
 	}
@@ -125,22 +125,22 @@ func faultOf(kind string, b fault.Failures) fault.Spec {
 }
 
 // onTheWay is an injector with a tap in front of a real Redis, and a client that goes through it as r1.
-func onTheWay(t *testing.T, f fault.Spec) (x *Failures, c *redis.Client, events *[]history.Event) {
+func onTheWay(t *testing.T, f fault.Spec) (x *stepping, c *redis.Client, events *[]history.Event) {
 	t.Helper()
 	addr := redistest.Start(t)
 	events = &[]history.Event{}
-	x = &Failures{
-		Fault: func(string) fault.Spec { return f }, Clock: monotime.Now,
-		Glob: func(_, key string) string { return "p:" + key + "*" },
-		Bare: func(name string) (string, string) { return "job", strings.TrimPrefix(name, "p:") },
-	}
-	x.Record = func(e history.Event) error { *events = append(*events, e); return nil } // the tap calls it one by one
+	x = steps(f, &Reach{
+		Clock: monotime.Now,
+		Glob:  func(_, key string) string { return "p:" + key + "*" },
+		Bare:  func(name string) (string, string) { return "job", strings.TrimPrefix(name, "p:") },
+	})
+	x.Write = func(e history.Event) error { *events = append(*events, e); return nil } // the tap calls it one by one
 	x.Tap = tap.New(tap.Options{
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "tcp", addr)
 		},
-		Clock: monotime.Now, OnHit: x.Hit,
+		Clock: monotime.Now, OnHit: x.Reach.Hit,
 	})
 	t.Cleanup(func() { _ = x.Tap.Close() })
 	way, err := x.Tap.Listen("r1", "127.0.0.1:0")
@@ -228,12 +228,11 @@ func TestBurstOnTheWayThatHitsNothingIsVoid(t *testing.T) {
 		c.does(client)
 		x.Tap.End(rec.Shot.Op, "its time was up")
 		_, _, err = x.Confirm(t.Context(), rec, applied)
-		if void(err) != "unconfirmed" || !strings.Contains(err.Error(), c.says) {
+		if voidOf(err) != "unconfirmed" || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want %q", err, c.says)
 		}
 	}
-	x := &Failures{Fault: func(string) fault.Spec { return f }}
-	if _, err := x.Prepare(t.Context(), wayShot("release_failures", 1, 1)); err == nil {
+	if _, err := steps(f, &Reach{}).Prepare(t.Context(), wayShot("release_failures", 1, 1)); err == nil {
 		t.Error("a burst without its proxy was prepared")
 	}
 }

@@ -30,9 +30,9 @@ const (
 const toxicPrefix = "lockdrill-"
 
 // vacant refuses a proxy that another run has left something on.
-func (x *Toxics) vacant(p toxi.Proxy) error {
+func (h *Hit) vacant(p toxi.Proxy) error {
 	for _, t := range p.Toxics {
-		if strings.HasPrefix(t.Name, toxicPrefix) && !strings.HasPrefix(t.Name, toxicPrefix+x.Run+"-") {
+		if strings.HasPrefix(t.Name, toxicPrefix) && !strings.HasPrefix(t.Name, toxicPrefix+h.Run+"-") {
 			return fmt.Errorf("proxy %s carries %s, a toxic of another run: wait for its end, or undo what it left with lockdrill recover", p.Name, t.Name)
 		}
 	}
@@ -40,10 +40,10 @@ func (x *Toxics) vacant(p toxi.Proxy) error {
 }
 
 // links are the connections of a process to a proxy.
-func (x *Toxics) links(name string, routes []undo.ProxyRoute) ([]sockets.Conn, error) {
-	pid := x.processes([]string{name})[name]
-	mine := x.Routes(name)
-	i := slices.IndexFunc(routes, func(w undo.ProxyRoute) bool { return len(mine) > 0 && w.Proxy == mine[0].Proxy })
+func (h *Hit) links(name string) ([]sockets.Conn, error) {
+	pid := h.processes()[name]
+	mine := h.Routes(name)
+	i := slices.IndexFunc(h.Rec.Routes, func(w undo.ProxyRoute) bool { return len(mine) > 0 && w.Proxy == mine[0].Proxy })
 	if pid == 0 || i < 0 {
 		return nil, nil
 	}
@@ -54,7 +54,7 @@ func (x *Toxics) links(name string, routes []undo.ProxyRoute) ([]sockets.Conn, e
 		}
 		return nil, err
 	}
-	inodes, ends := sockets.Of(pid), listens(&routes[i])
+	inodes, ends := sockets.Of(pid), listens(&h.Rec.Routes[i])
 	return slices.DeleteFunc(all, func(c sockets.Conn) bool { return !inodes[c.Inode] || !slices.Contains(ends, c.Remote) }), nil
 }
 
@@ -86,17 +86,17 @@ func listens(w *undo.ProxyRoute) []netip.AddrPort {
 }
 
 // through waits until each victim that lives is connected to its proxy, and gives those connections by name.
-func (x *Toxics) through(ctx context.Context, names []string, routes []undo.ProxyRoute, until func() bool) (map[string][]sockets.Conn, error) {
+func (h *Hit) through(ctx context.Context, until func() bool) (map[string][]sockets.Conn, error) {
 	seen := map[string][]sockets.Conn{}
 	again := time.NewTicker(throughEvery)
 	defer again.Stop()
 	for {
 		var missing []string
-		for _, name := range x.living(names) {
+		for _, name := range h.living(h.names()) {
 			if len(seen[name]) > 0 {
 				continue
 			}
-			links, err := x.links(name, routes)
+			links, err := h.links(name)
 			if seen[name] = links; err != nil {
 				return seen, err
 			}
@@ -120,23 +120,22 @@ func (x *Toxics) through(ctx context.Context, names []string, routes []undo.Prox
 
 // seeLinks is seeVictims where the victims claim nothing. Under a cut their connections are gone, or no lease of theirs is extended while
 // it lasts; under any other fault they are there.
-func (x *Toxics) seeLinks(ctx context.Context, r undo.Record, names []string, applied history.Span, p plan) (string, error) {
-	end := applied.From + r.Shot.Fault.Declared
-	over := func() bool { return x.Clock() >= end }
+func (h *Hit) seeLinks(ctx context.Context) (string, error) {
+	end, names := h.Applied.From+h.fault().Declared, h.names()
+	over := func() bool { return h.now() >= end }
 	who := strings.Join(names, ", ")
-	if !p.evidence.cut {
-		if _, err := x.through(ctx, names, r.Routes, over); err != nil {
+	if !h.ground.evidence.cut {
+		if _, err := h.through(ctx, over); err != nil {
 			return "", cancelled(ctx, err)
 		}
 		return who + ": connected through the proxy, before the fault and under it", nil
 	}
-	var before map[string][]sockets.Conn
-	x.edit(r.Shot.Op, func(g *ground) { before = g.links })
+	before := h.ground.links
 	again := time.NewTicker(evidenceEvery)
 	defer again.Stop()
 	for !over() && ctx.Err() == nil {
-		if key := x.extended(names, r.Shot, applied.To+int64(underWay)); key != "" {
-			return "", &voidError{history.Unconfirmed, "the lease of " + key + " was extended under the fault: does its holder go round the proxy?"}
+		if key := h.extended(names, h.Applied.To+int64(underWay)); key != "" {
+			return "", void(history.Unconfirmed, "the lease of %s was extended under the fault: does its holder go round the proxy?", key)
 		}
 		select {
 		case <-again.C:
@@ -144,10 +143,10 @@ func (x *Toxics) seeLinks(ctx context.Context, r undo.Record, names []string, ap
 		}
 	}
 	for _, name := range names {
-		if now, err := x.links(name, r.Routes); err != nil {
-			return "", &voidError{history.Unconfirmed, err.Error()}
-		} else if !p.holds && slices.ContainsFunc(before[name], func(c sockets.Conn) bool { return slices.Contains(now, c) }) {
-			return "", &voidError{history.Unconfirmed, "a connection of " + name + " that was open before the fault outlived it"}
+		if now, err := h.links(name); err != nil {
+			return "", void(history.Unconfirmed, "%v", err)
+		} else if !h.ground.holds && slices.ContainsFunc(before[name], func(c sockets.Conn) bool { return slices.Contains(now, c) }) {
+			return "", void(history.Unconfirmed, "a connection of %s that was open before the fault outlived it", name)
 		}
 	}
 	return who + ": connected through the proxy before the fault, and no lease of theirs was extended under it", cancelled(ctx, nil)
@@ -159,20 +158,20 @@ func cancelled(ctx context.Context, err error) error {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case err != nil:
-		return &voidError{history.Unconfirmed, err.Error()}
+		return void(history.Unconfirmed, "%v", err)
 	}
 	return nil
 }
 
 // extended names a key of a victim whose lease was surely extended after an instant; "" = there is none.
-func (x *Toxics) extended(names []string, shot history.Event, after int64) string {
+func (h *Hit) extended(names []string, after int64) string {
 	ends := history.Ends{}
-	for _, e := range x.Past() {
+	for _, e := range h.Past() {
 		if e.Kind != history.LookKind {
 			continue
 		}
 		longer := ends.Extended(e)
-		if l := e.Look; longer && e.N > shot.N && l.Prev != nil && l.Prev.From >= after && slices.Contains(names, history.ReplicaOf(l.Holder)) {
+		if l := e.Look; longer && e.N > h.Rec.Shot.N && l.Prev != nil && l.Prev.From >= after && slices.Contains(names, history.ReplicaOf(l.Holder)) {
 			return e.Key
 		}
 	}

@@ -46,13 +46,12 @@ func newForeignStand(t *testing.T, api, redis, addr string) *stand {
 	}
 	t.Cleanup(func() { _ = client.Process.Kill(); _ = client.Wait() })
 	s := &stand{redis: redis, log: runner.NewLog(), lasts: 2 * time.Second}
-	s.Toxics = &Toxics{
-		Fault: func(string) fault.Spec { return s.fault },
+	s.stepping = steps(nil, &Reach{
 		Routes: func(string) []undo.ProxyRoute {
 			return []undo.ProxyRoute{{API: api, Proxy: name, Theirs: true}}
 		},
 		Await: s.log.Await, Past: func() []history.Event { return s.log.Since(0) }, Clock: monotime.Now, Run: "test",
-	}
+	})
 	s.add(history.Event{Kind: history.ReplicaStart, Source: "runner", Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", PID: client.Process.Pid}})
 	return s
 }
@@ -98,7 +97,7 @@ func TestFaultsBefallAProxyOfSomebodysOwn(t *testing.T) {
 				t.Errorf("seen %+v", saw)
 			}
 			if name == "down" || name == "latency both" {
-				err = RevertRoutes(t.Context(), rec)
+				err = elsewhere(t.Context(), rec)
 			} else {
 				_, err = s.Revert(t.Context(), rec)
 			}
@@ -174,7 +173,7 @@ func TestAProxyOfSomebodysOwnIsNeverReplaced(t *testing.T) {
 	}))
 	defer api.Close()
 	defer close(over)
-	err := RevertRoutes(t.Context(), undo.Record{Kind: "latency", Routes: []undo.ProxyRoute{
+	err := elsewhere(t.Context(), undo.Record{Kind: "latency", Shot: history.Event{Fault: &history.Fault{}}, Routes: []undo.ProxyRoute{
 		{API: api.URL, Proxy: "redis", Listen: "127.0.0.1:1", Theirs: true, Toxics: []string{"lockdrill-test-f.1-upstream"}}}})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "curl -X DELETE") || others.Load() != 0 {
 		t.Errorf("%v, and %d other calls", err, others.Load())

@@ -56,14 +56,14 @@ func TestAProcessThatIsAskedToEndIsKilledWhenItsGraceIsOver(t *testing.T) {
 		"it had ended by itself": {asked{ends: map[syscall.Signal]history.Event{syscall.SIGTERM: at("gone", 80, 85)}}, "unconfirmed", []syscall.Signal{syscall.SIGTERM}, history.Span{}},
 		"it was dead already":    {asked{past: recorded{at("gone", 80, 85)}}, "moved", nil, history.Span{}},
 	} {
-		k := &Kill{Signal: c.a.signal, Fault: func(string) fault.Spec { return &fault.Kill{} }, Grace: time.Second, Await: c.a.await, Past: func() []history.Event { return c.a.past }, Clock: func() int64 { return 100 }}
+		k := steps(&fault.Kill{How: fault.Graceful}, &Reach{Signal: c.a.signal, Grace: time.Second, Await: c.a.await, Past: func() []history.Event { return c.a.past }, Clock: func() int64 { return 100 }})
 		r := undo.Record{Shot: history.Event{Epoch: "e1", Fault: &history.Fault{Kind: "kill", Form: fault.Graceful, Victim: "r1.1"}}}
 		span, err := k.Inject(t.Context(), r)
 		var seen history.Fault
 		if err == nil {
 			_, seen, err = k.Confirm(t.Context(), r, span)
 		}
-		if void(err) != c.want || (err == nil) != (c.want == "") || !slices.Equal(c.a.sent, c.sent) {
+		if voidOf(err) != c.want || (err == nil) != (c.want == "") || !slices.Equal(c.a.sent, c.sent) {
 			t.Errorf("%s: %v, want %q; sent %v, want %v", name, err, c.want, c.a.sent, c.sent)
 		}
 		if d := seen.Death; err == nil && (d == nil || d.End == nil || *d.End != c.end || d.Sign != c.end.From || d.Call != span || d.Means != history.MeansSignal || d.By != history.ByKernel) {

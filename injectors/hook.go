@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -14,101 +13,68 @@ import (
 	"github.com/lockdrill/lockdrill/internal/command"
 )
 
-// Hook is a fault that commands of the user's make, observe and undo.
-type Hook struct {
-	Fault   func(id string) fault.Spec // as the experiment declares it
-	Mark    func(name string) string   // of the run, for the environment of what it starts
-	Secrets []string                   // names of environment variables
-	Past    func() []history.Event     // all that is recorded so far
-	Clock   func() int64
-
-	mu   sync.Mutex
-	said map[string]string // by do, of shots whose confirmation is to come
-}
+// hook is a fault that commands of the user's make, observe and undo. Its time is that of both, and a moment.
+var hook = Row{Needs: func(h *Hit) bool { return h.Mark != nil }, Find: commandsOf, Do: runDo, See: runConfirm, End: runUndo,
+	Takes: func(h *Hit) time.Duration { return 2*h.commands().Within + time.Second }}
 
 // saidMost is how much of what a command prints a history keeps.
 const saidMost = 1000
 
-func (h *Hook) commands(shot history.Event) *fault.Commands {
-	return h.Fault(shot.Fault.ID).(fault.Commanding).Runs()
+func (h *Hit) commands() *fault.Commands { return h.Spec.(fault.Commanding).Runs() }
+
+// commandsOf writes down which command undoes it, and whom it strikes.
+func commandsOf(_ context.Context, h *Hit) error {
+	c := h.commands()
+	h.Rec.Hook = &undo.Hook{Undo: c.Undo, Dir: c.Dir, Within: c.Within, Secrets: h.Secrets, Mark: h.Mark(undo.HookMark + h.Rec.Shot.Op)}
+	switch v := h.Victim; {
+	case h.fault().Victim == "":
+	case v == nil:
+		return void(history.NoTarget, "%s was never seen to start", h.fault().Victim)
+	default:
+		h.Rec.Hook.PID, h.Rec.Hook.Name = v.PID, cmp.Or(v.Called, v.Name)
+		if v.Pod != nil {
+			h.Rec.Hook.Name = v.Pod.Name
+		}
+	}
+	return nil
 }
 
-// Within is how long a shot may take: both of its commands, and a moment.
-func (h *Hook) Within(shot history.Event) time.Duration {
-	return 2*h.commands(shot).Within + time.Second
+// runDo runs do. One that fails may have done it in part: it is undone.
+func runDo(ctx context.Context, h *Hit) (err error) {
+	h.said, err = h.runHook(ctx, "do", h.commands().Do, h.Rec.Hook.Mark)
+	return err
 }
 
-// Prepare writes down which command undoes it, and whom it strikes.
-func (h *Hook) Prepare(_ context.Context, shot history.Event) (undo.Record, error) {
-	c := h.commands(shot)
-	r := undo.Record{Hook: &undo.Hook{Undo: c.Undo, Dir: c.Dir, Within: c.Within, Secrets: h.Secrets, Mark: h.Mark(undo.HookMark + shot.Op)}}
-	if shot.Fault.Victim == "" {
-		return r, nil
-	}
-	victim := startOf(h.Past(), shot)
-	if victim == nil {
-		return r, &voidError{history.NoTarget, shot.Fault.Victim + " was never seen to start"}
-	}
-	r.Hook.PID, r.Hook.Name = victim.PID, cmp.Or(victim.Called, victim.Name)
-	if victim.Pod != nil {
-		r.Hook.Name = victim.Pod.Name
-	}
-	return r, nil
-}
-
-// Inject runs do. One that fails may have done it in part: it is undone.
-func (h *Hook) Inject(ctx context.Context, r undo.Record) (history.Span, error) {
-	span := history.At(h.Clock())
-	said, err := runHook(ctx, r, "do", h.commands(r.Shot).Do, r.Hook.Mark)
-	span.To = h.Clock()
+// runConfirm runs confirm: nobody else knows what there is to see.
+func runConfirm(ctx context.Context, h *Hit) error {
+	confirmed, err := h.runHook(ctx, "confirm", h.commands().Confirm, h.Rec.Hook.Mark)
+	h.Window.To = h.now()
 	if err != nil {
-		return span, err
+		return void(history.Unconfirmed, "%v", err)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.said == nil {
-		h.said = map[string]string{}
-	}
-	h.said[r.Shot.Op] = said
-	return span, nil
-}
-
-// Confirm runs confirm: nobody else knows what there is to see.
-func (h *Hook) Confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
-	h.mu.Lock()
-	said := []string{h.said[r.Shot.Op]}
-	h.mu.Unlock()
-	confirmed, err := runHook(ctx, r, "confirm", h.commands(r.Shot).Confirm, r.Hook.Mark)
-	window := history.Span{From: applied.From, To: h.Clock()}
-	if err != nil {
-		return window, history.Fault{}, &voidError{history.Unconfirmed, err.Error()}
-	}
-	if said = append(said, confirmed); said[0] == "" {
+	said := []string{h.said, confirmed}
+	if h.said == "" {
 		said = said[1:]
 	}
-	return window, history.Fault{Hits: 1, Detail: strings.TrimSuffix(strings.Join(said, "; "), "; ")}, nil
+	h.Saw.Hits, h.Saw.Detail = 1, strings.TrimSuffix(strings.Join(said, "; "), "; ")
+	return nil
 }
 
-// Revert runs undo, once nothing is left of what makes the fault.
-func (h *Hook) Revert(ctx context.Context, r undo.Record) (history.Span, error) {
-	if len(r.Hook.Undo) == 0 {
-		return r.Shot.Span, endHook(ctx, r)
+// runUndo ends a do or a confirm whose runner is dead, since what it would still do nobody would undo, and then runs undo.
+func runUndo(ctx context.Context, h *Hit) error {
+	err := undo.EndMarked(ctx, h.Rec.Hook.Mark)
+	if len(h.Rec.Hook.Undo) == 0 {
+		h.Ended = h.Rec.Shot.Span
+	} else if err == nil {
+		_, err = h.runHook(ctx, "undo", h.Rec.Hook.Undo, "")
 	}
-	span := history.At(h.Clock())
-	err := endHook(ctx, r)
-	if err == nil {
-		_, err = runHook(ctx, r, "undo", r.Hook.Undo, "")
-	}
-	span.To = h.Clock()
-	return span, err
+	return err
 }
-
-// endHook ends a do or a confirm whose runner is dead: what it would still do, nobody would undo.
-func endHook(ctx context.Context, r undo.Record) error { return undo.EndMarked(ctx, r.Hook.Mark) }
 
 // runHook runs one command of a hook, and tells what it has printed.
-func runHook(ctx context.Context, r undo.Record, step string, words []string, mark string) (said string, err error) {
-	c := command.Command{Words: words, Dir: r.Hook.Dir, Within: r.Hook.Within, Most: saidMost, Secrets: r.Hook.Secrets, Env: r.Hook.Env(r.Shot, step)}
+func (h *Hit) runHook(ctx context.Context, step string, words []string, mark string) (said string, err error) {
+	r := h.Rec.Hook
+	c := command.Command{Words: words, Dir: r.Dir, Within: r.Within, Most: saidMost, Secrets: r.Secrets, Env: r.Env(h.Rec.Shot, step)}
 	if mark != "" {
 		c.Env = append(c.Env, undo.MarkEnv+"="+mark)
 	}

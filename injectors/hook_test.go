@@ -11,14 +11,14 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 )
 
-func hookOf(t *testing.T, c fault.Commands) (*Hook, history.Event) {
+func hookOf(t *testing.T, c fault.Commands) (*stepping, history.Event) {
 	t.Helper()
 	c.Dir, c.Within = t.TempDir(), 20*time.Second
 	started := recorded{{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", PID: 4711}}}
-	h := &Hook{
-		Fault: func(string) fault.Spec { return &fault.Hook{Commands: c} }, Mark: func(name string) string { return "nonce/" + name },
+	h := steps(&fault.Hook{Commands: c}, &Reach{
+		Mark: func(name string) string { return "nonce/" + name },
 		Past: started.past, Clock: func() int64 { return 1 },
-	}
+	})
 	return h, history.Event{Op: "h#1", Key: "the-key", Fault: &history.Fault{ID: "h", Victim: "r1.1"}}
 }
 
@@ -43,7 +43,7 @@ func TestAHookTellsItsCommandsWhomTheyStrike(t *testing.T) {
 		t.Errorf("%+v, %v, want %q", seen, err, want)
 	}
 	for range 2 { // whoever undoes it may do so again, in another process, which has nothing but the record
-		if err := byCommand(Reach{})(t.Context(), r); err != nil {
+		if err := elsewhere(t.Context(), r); err != nil {
 			t.Error(err)
 		}
 	}
@@ -65,7 +65,7 @@ func TestAHookBelievesTheExitStatus(t *testing.T) {
 	if _, err := h.Inject(t.Context(), r); err == nil || err.Error() != "do: sh ended with exit status 3: no luck" {
 		t.Error(err)
 	}
-	if _, _, err := h.Confirm(t.Context(), r, history.Span{}); void(err) != "unconfirmed" || err.Error() != "confirm: sh ended with exit status 3: no luck" {
+	if _, _, err := h.Confirm(t.Context(), r, history.Span{}); voidOf(err) != "unconfirmed" || err.Error() != "confirm: sh ended with exit status 3: no luck" {
 		t.Error(err)
 	}
 	if _, err := h.Revert(t.Context(), r); err == nil || err.Error() != "undo: sh ended with exit status 3: no luck" {
@@ -77,7 +77,7 @@ func TestAHookBelievesTheExitStatus(t *testing.T) {
 		t.Error(err)
 	}
 	shot.Fault.Victim = "r9.1"
-	if _, err := h.Prepare(t.Context(), shot); void(err) != "no_target" {
+	if _, err := h.Prepare(t.Context(), shot); voidOf(err) != "no_target" {
 		t.Errorf("a victim that was never seen: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -24,7 +25,7 @@ func (r recorded) await(_ context.Context, from int, match func(history.Event) b
 
 func (r recorded) past() []history.Event { return r }
 
-func void(err error) string {
+func voidOf(err error) string {
 	var v *voidError
 	if errors.As(err, &v) {
 		return string(v.Void())
@@ -57,9 +58,9 @@ func TestKillIsConfirmedOnlyIfTheHolderDiedOfItWhileItHeld(t *testing.T) {
 		{"death never seen", recorded{}, "unconfirmed"},
 		{"another one died", recorded{{Kind: history.ReplicaExit, Replica: &history.Replica{Incarnation: "r2.1", Exit: "signal: killed"}}}, "unconfirmed"},
 	} {
-		k := &Kill{Await: c.events.await, Past: c.events.past}
+		k := steps(&fault.Kill{}, &Reach{Signal: unsent, Await: c.events.await, Past: c.events.past})
 		window, seen, err := k.Confirm(t.Context(), undo.Record{Shot: shot}, applied)
-		if void(err) != c.want || (err == nil) != (c.want == "") {
+		if voidOf(err) != c.want || (err == nil) != (c.want == "") {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 		if err == nil && (window != history.Span{From: 100, To: 105} || seen.Hits != 1) {
@@ -69,18 +70,18 @@ func TestKillIsConfirmedOnlyIfTheHolderDiedOfItWhileItHeld(t *testing.T) {
 }
 
 func TestKillOfADeadProcessIsVoid(t *testing.T) {
-	k := &Kill{Signal: func(string, syscall.Signal) (history.Span, error) {
+	k := steps(&fault.Kill{}, &Reach{Signal: func(string, syscall.Signal) (history.Span, error) {
 		return history.Span{}, errors.New("no such process")
-	}}
+	}})
 	_, err := k.Inject(t.Context(), undo.Record{Shot: history.Event{Fault: &history.Fault{Victim: "r1.1"}}})
-	if void(err) != "moved" {
+	if voidOf(err) != "moved" {
 		t.Errorf("%v, want a void shot", err)
 	}
 }
 
 // A death is neither written down with a body nor undone: reverting it, in whatever process and how often, does nothing.
 func TestKillHasNothingToUndo(t *testing.T) {
-	k := &Kill{}
+	k := steps(&fault.Kill{}, &Reach{Signal: unsent})
 	rec, err := k.Prepare(t.Context(), history.Event{Fault: &history.Fault{Victim: "r1.1"}})
 	if err != nil || rec.Process != nil || rec.Key != nil || rec.Store != nil || rec.Route != nil {
 		t.Errorf("%+v, %v", rec, err)

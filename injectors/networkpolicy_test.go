@@ -1,6 +1,7 @@
 package injectors
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -62,7 +63,7 @@ func (n *network) Remove(context.Context, string, string, string, string) error 
 }
 
 // cutting is a fault at a pod that holds the leader's lease, and the looks after it.
-func cutting(t *testing.T, c *network, after ...history.Event) (*NetworkPolicy, undo.Record) {
+func cutting(t *testing.T, c *network, after ...history.Event) (*stepping, undo.Record) {
 	t.Helper()
 	pod := &history.Pod{Name: "web-1", UID: "p1"}
 	before := recorded{
@@ -70,10 +71,10 @@ func cutting(t *testing.T, c *network, after ...history.Event) (*NetworkPolicy, 
 		look(50, "r1.1", "e1", 100*time.Millisecond),
 	}
 	log := append(before[:len(before):len(before)], after...)
-	n := &NetworkPolicy{
-		Reach: func(context.Context, undo.Record) (Network, error) { return c, nil }, Where: undo.Cluster{Run: "run", Namespace: "shop"},
+	n := steps(&fault.NetworkPolicy{}, &Reach{
+		Cluster: func(context.Context, undo.Record) (Network, error) { return c, nil }, Home: func(in string) undo.Cluster { return undo.Cluster{Run: "run", Namespace: cmp.Or(in, "shop")} },
 		Await: log.await, Past: before.past, Clock: func() int64 { return 100 },
-	}
+	})
 	shot := history.Event{Op: "cut#1", Key: "leader", Epoch: "e1", Fault: &history.Fault{Victim: "r1.1", Declared: int64(time.Minute)}}
 	r, err := n.Prepare(t.Context(), shot)
 	if err != nil {
@@ -101,7 +102,7 @@ func TestAPodIsCutOffByAPolicyOfTheRunsOwn(t *testing.T) {
 	if got := strings.Join(c.calls, ", "); got != "apply, label "+r.Cut.Policy || c.policy != r.Cut.Policy || c.run != "run" {
 		t.Errorf("did %s; policy %q of %q", got, c.policy, c.run)
 	}
-	undone := Reverters(Reach{Cluster: n.Reach}, false)["network_policy"]
+	undone := (&Reach{Cluster: n.Cluster}).Reverters(false)["network_policy"]
 	for range 2 {
 		if err := undone(t.Context(), r); err != nil {
 			t.Fatal(err)
@@ -116,7 +117,7 @@ func TestAPodIsCutOffByAPolicyOfTheRunsOwn(t *testing.T) {
 		t.Errorf("of another's: %v, %v", c.calls, err)
 	}
 	c.pod.UID = "p3"
-	if _, err := n.Inject(t.Context(), r); void(err) != "moved" {
+	if _, err := n.Inject(t.Context(), r); voidOf(err) != "moved" {
 		t.Errorf("another pod of that name: %v", err)
 	}
 }
@@ -128,17 +129,19 @@ func TestAPodOfAFurtherNamespaceIsCutOffThere(t *testing.T) {
 		{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", Pod: &history.Pod{Name: "jobs/web-1", UID: "p1"}}},
 		look(50, "r1.1", "e1", time.Second),
 	}
-	s := &Set{Parts: Parts{
-		Network:   func(namespace string) Network { asked = append(asked, namespace); return c },
-		Namespace: undo.Cluster{Run: "run", Namespace: "shop"}, Namespaces: map[string]undo.Cluster{"jobs": {Run: "run", Namespace: "jobs"}},
-		Fault: func(string) fault.Spec { return &fault.NetworkPolicy{} }, Past: log.past, Clock: func() int64 { return 100 },
-	}}
-	n := s.networkPolicy()
-	r, err := n.Prepare(t.Context(), history.Event{Op: "cut#1", Key: "leader", Epoch: "e1", Fault: &history.Fault{ID: "cut", Victim: "r1.1"}})
-	if err == nil {
-		_, err = n.Inject(t.Context(), r)
+	reach := &Reach{
+		Cluster: func(_ context.Context, r undo.Record) (Network, error) {
+			asked = append(asked, r.Cluster.Namespace)
+			return c, nil
+		},
+		Home: func(in string) undo.Cluster { return undo.Cluster{Run: "run", Namespace: cmp.Or(in, "shop")} },
+		Past: log.past, Clock: func() int64 { return 100 },
 	}
-	if err != nil || r.Cluster.Namespace != "jobs" || len(asked) < 2 || slices.ContainsFunc(asked, func(in string) bool { return in != "jobs" }) {
+	h, err := reach.Prepare(t.Context(), &fault.NetworkPolicy{}, history.Event{Op: "cut#1", Key: "leader", Epoch: "e1", Fault: &history.Fault{ID: "cut", Victim: "r1.1"}})
+	if err == nil {
+		_, err = h.Inject(t.Context())
+	}
+	if r := h.Record(); err != nil || r.Cluster.Namespace != "jobs" || len(asked) < 2 || slices.ContainsFunc(asked, func(in string) bool { return in != "jobs" }) {
 		t.Errorf("%v, the record is of %q, asked in %q", err, r.Cluster.Namespace, asked)
 	}
 }
@@ -155,20 +158,20 @@ func TestACutIsConfirmedByWhatThePodNoLongerReaches(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c0 := &network{pod: kube.Pod{Name: "web-1", UID: "p1"}, exits: c.exits}
 			n, r := cutting(t, c0)
-			n.Fault = func(string) fault.Spec { return &fault.NetworkPolicy{Reach: []string{"wget"}} }
+			n.spec = &fault.NetworkPolicy{Reach: []string{"wget"}}
 			if _, err := n.Prepare(t.Context(), r.Shot); err != nil {
 				t.Fatal(err)
 			}
 			_, seen, err := n.Confirm(t.Context(), r, history.Span{From: 100, To: 102})
-			if void(err) != c.want || c.want == "" && (err != nil || seen.Hits != 1) || c.want != "" && !strings.Contains(err.Error(), "goes on reaching") {
+			if voidOf(err) != c.want || c.want == "" && (err != nil || seen.Hits != 1) || c.want != "" && !strings.Contains(err.Error(), "goes on reaching") {
 				t.Errorf("%s: %v, %+v, want %q", name, err, seen, c.want)
 			}
 		})
 	}
 	c := &network{pod: kube.Pod{Name: "web-1", UID: "p1"}, exits: []int{127}}
 	n, r := cutting(t, c)
-	n.Fault = func(string) fault.Spec { return &fault.NetworkPolicy{Reach: []string{"wget"}} }
-	if _, err := n.Prepare(t.Context(), r.Shot); void(err) != "unconfirmed" {
+	n.spec = &fault.NetworkPolicy{Reach: []string{"wget"}}
+	if _, err := n.Prepare(t.Context(), r.Shot); voidOf(err) != "unconfirmed" {
 		t.Errorf("it never reached anything: %v", err)
 	}
 }
@@ -191,7 +194,7 @@ func TestACutIsConfirmedByTheLeaseThatRunsOut(t *testing.T) {
 	} {
 		n, r := cutting(t, &network{pod: kube.Pod{Name: "web-1", UID: "p1"}}, c.after...)
 		_, seen, err := n.Confirm(t.Context(), r, history.Span{From: 100, To: 102})
-		if void(err) != c.want || (err == nil) != (c.want == "") || err == nil && seen.Hits != 1 {
+		if voidOf(err) != c.want || (err == nil) != (c.want == "") || err == nil && seen.Hits != 1 {
 			t.Errorf("%s: %v, %+v, want %q", name, err, seen, c.want)
 		}
 	}

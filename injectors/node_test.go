@@ -47,7 +47,7 @@ func (n *noded) Evict(_ context.Context, name, _ string) error {
 	return nil
 }
 
-func draining(t *testing.T, c *noded, do fault.NodeDo) (*Node, undo.Record, error) {
+func draining(t *testing.T, c *noded, do fault.NodeDo) (*stepping, undo.Record, error) {
 	t.Helper()
 	started := func(i int) history.Event {
 		return history.Event{Kind: history.ReplicaStart, Span: history.At(1), Replica: &history.Replica{Incarnation: fmt.Sprintf("r%d.1", i), Pod: &history.Pod{Name: fmt.Sprintf("w-%d", i), UID: fmt.Sprintf("uw-%d", i)}}}
@@ -57,10 +57,11 @@ func draining(t *testing.T, c *noded, do fault.NodeDo) (*Node, undo.Record, erro
 		events = append(events, history.Event{Kind: history.ObjectKind, Span: history.Span{From: 104, To: 108}, Object: &history.Object{Kind: "pod", UID: fmt.Sprintf("uw-%d", i), Gone: true}},
 			history.Event{Kind: history.ReplicaExit, Span: history.Span{From: 105, To: 110}, Replica: &history.Replica{Incarnation: fmt.Sprintf("r%d.1", i)}})
 	}
-	n := &Node{
-		One:   &PodKill{Pods: c, Await: events.await, Past: events.past, Clock: func() int64 { return 100 }, Fault: func(string) fault.Spec { return &fault.Node{Do: do} }},
-		Reach: func(context.Context, undo.Record) (Nodes, error) { return c, nil }, Where: undo.Cluster{Run: "run", Namespace: "shop"}, Clock: func() int64 { return 100 },
-	}
+	n := steps(&fault.Node{Do: do}, &Reach{
+		Pods: c, Await: events.await, Past: events.past, Clock: func() int64 { return 100 },
+		Cluster: func(context.Context, undo.Record) (Network, error) { return &network{Nodes: c}, nil },
+		Home:    func(string) undo.Cluster { return undo.Cluster{Run: "run", Namespace: "shop"} },
+	})
 	shot := history.Event{Op: "d#1", Key: "leader", Epoch: "e1", Fault: &history.Fault{ID: "d", Kind: "node", Form: string(do), Victim: "r1.1"}}
 	if do == fault.Drain {
 		shot.Fault.Victims = []string{"r1.1", "r2.1"}
@@ -85,7 +86,7 @@ func TestANodeIsDrainedAndUncordoned(t *testing.T) {
 	if err != nil || seen.Hits != 1 || seen.Death == nil || seen.Death.End == nil || window.To != 110 || !strings.Contains(seen.Detail, "2 pods left node n1") {
 		t.Errorf("confirmed %v, %+v, %v", window, seen, err)
 	}
-	undone := Reverters(Reach{Cluster: func(context.Context, undo.Record) (Network, error) { return &network{Nodes: c}, nil }}, false)["node"]
+	undone := (&Reach{Cluster: func(context.Context, undo.Record) (Network, error) { return &network{Nodes: c}, nil }}).Reverters(false)["node"]
 	for range 2 {
 		if err := undone(t.Context(), r); err != nil || c.node.Cordoned {
 			t.Fatalf("undone: %v, %+v", err, c.node)
@@ -102,7 +103,7 @@ func TestANodeIsDrainedAndUncordoned(t *testing.T) {
 
 func TestWhatKeepsANodeFromBeingDrained(t *testing.T) {
 	c := &noded{node: kube.Node{Name: "n1", UID: "n", Cordoned: true}}
-	if _, _, err := draining(t, c, fault.Cordon); void(err) != string(history.NoTarget) {
+	if _, _, err := draining(t, c, fault.Cordon); voidOf(err) != string(history.NoTarget) {
 		t.Errorf("cordoned already: %v", err)
 	}
 	c = &noded{node: kube.Node{Name: "n1", UID: "n"}, block: fmt.Errorf("evict pod w-2: %w: web", kube.ErrBudget)}
@@ -110,14 +111,14 @@ func TestWhatKeepsANodeFromBeingDrained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Inject(t.Context(), r); void(err) != string(history.Budget) || slices.Contains(c.calls, "evict w-1") {
+	if _, err := n.Inject(t.Context(), r); voidOf(err) != string(history.Budget) || slices.Contains(c.calls, "evict w-1") {
 		t.Errorf("a budget blocks: %v, did %q", err, c.calls)
 	}
 	if _, err := n.Revert(t.Context(), r); err != nil || c.node.Cordoned {
 		t.Errorf("reverted: %v, %+v", err, c.node)
 	}
 	r.Shot.Fault.Victim = "r3.1"
-	if _, err := n.Prepare(t.Context(), r.Shot); void(err) == "" {
+	if _, err := n.Prepare(t.Context(), r.Shot); voidOf(err) == "" {
 		t.Errorf("a holder that is on no known node: %v", err)
 	}
 }
@@ -137,7 +138,7 @@ func TestANodeIsCordoned(t *testing.T) {
 		t.Errorf("confirmed %+v, %v", seen, err)
 	}
 	c.node.Cordoned = false
-	if _, _, err := n.Confirm(t.Context(), r, applied); void(err) != string(history.Unconfirmed) {
+	if _, _, err := n.Confirm(t.Context(), r, applied); voidOf(err) != string(history.Unconfirmed) {
 		t.Errorf("uncordoned by somebody: %v", err)
 	}
 }

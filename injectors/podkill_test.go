@@ -62,9 +62,8 @@ func podShot(form string) undo.Record {
 	return undo.Record{Shot: history.Event{Op: "k#1", Epoch: "e1", Fault: &history.Fault{ID: "k", Shot: 1, Kind: "kill", Form: form, Victim: "r1.1", Anchor: 90}}}
 }
 
-func podKill(c *cluster, events recorded, command ...string) *PodKill {
-	return &PodKill{Pods: c, Await: events.await, Past: events.past, Clock: func() int64 { return 7 },
-		Fault: func(string) fault.Spec { return &fault.Kill{Exec: command} }}
+func podKill(c *cluster, events recorded, command ...string) *stepping {
+	return steps(&fault.Kill{Exec: command}, &Reach{Pods: c, Await: events.await, Past: events.past, Clock: func() int64 { return 7 }})
 }
 
 // extended is a look at a lock that names the victim, which found the lease to end at until.
@@ -141,7 +140,7 @@ func TestPodKillTellsTheThreeInstantsAsFarAsTheyWereSeen(t *testing.T) {
 			}
 			k := podKill(&cluster{}, append(recorded{podStart}, c.events...), command...)
 			window, seen, err := k.Confirm(t.Context(), podShot(c.form), applied)
-			if void(err) != c.want || (err == nil) != (c.want == "") {
+			if voidOf(err) != c.want || (err == nil) != (c.want == "") {
 				t.Fatalf("%s: %v, want %q", c.name, err, c.want)
 			}
 			d := seen.Death
@@ -211,36 +210,36 @@ func TestADeleteIsWitnessed(t *testing.T) {
 func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
 	forced := podShot(fault.ForceDelete)
 	for name, c := range map[string]*cluster{"another of that name": {uid: "u2"}, "gone": {}, "ending": {uid: "u1", ending: true}, "another life": {uid: "u1", restarts: 1}} {
-		if _, err := podKill(c, recorded{podStart}).Prepare(t.Context(), forced.Shot); void(err) != "moved" {
+		if _, err := podKill(c, recorded{podStart}).Prepare(t.Context(), forced.Shot); voidOf(err) != "moved" {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := podKill(c, recorded{podStart}).Inject(t.Context(), forced); void(err) != "moved" || len(c.deleted) > 0 {
+		if _, err := podKill(c, recorded{podStart}).Inject(t.Context(), forced); voidOf(err) != "moved" || len(c.deleted) > 0 {
 			t.Errorf("%s, by the time of the call: %v, deleted %v", name, err, c.deleted)
 		}
-		if _, err := podKill(c, recorded{podStart}, "kill").Inject(t.Context(), podShot(fault.Crash)); void(err) != "moved" || len(c.run) > 0 {
+		if _, err := podKill(c, recorded{podStart}, "kill").Inject(t.Context(), podShot(fault.Crash)); voidOf(err) != "moved" || len(c.run) > 0 {
 			t.Errorf("%s: %v, ran %v", name, err, c.run)
 		}
 	}
-	if _, err := podKill(&cluster{uid: "u1"}, nil).Prepare(t.Context(), forced.Shot); void(err) != "no_target" {
+	if _, err := podKill(&cluster{uid: "u1"}, nil).Prepare(t.Context(), forced.Shot); voidOf(err) != "no_target" {
 		t.Errorf("no pod known: %v", err)
 	}
 	for _, gone := range []error{kube.ErrGone, kube.ErrAnother} {
-		if _, err := podKill(&cluster{uid: "u1", err: gone}, recorded{podStart}).Inject(t.Context(), forced); void(err) != "moved" {
+		if _, err := podKill(&cluster{uid: "u1", err: gone}, recorded{podStart}).Inject(t.Context(), forced); voidOf(err) != "moved" {
 			t.Errorf("%v: %v", gone, err)
 		}
 	}
-	if _, err := podKill(&cluster{uid: "u1", err: errors.New("no route")}, recorded{podStart}).Inject(t.Context(), forced); err == nil || void(err) != "" {
+	if _, err := podKill(&cluster{uid: "u1", err: errors.New("no route")}, recorded{podStart}).Inject(t.Context(), forced); err == nil || voidOf(err) != "" {
 		t.Errorf("an API that does not answer: %v", err)
 	}
-	if _, err := podKill(&cluster{uid: "u1", exit: 127}, recorded{podStart}, "kill").Inject(t.Context(), podShot(fault.Crash)); void(err) != "unconfirmed" {
+	if _, err := podKill(&cluster{uid: "u1", exit: 127}, recorded{podStart}, "kill").Inject(t.Context(), podShot(fault.Crash)); voidOf(err) != "unconfirmed" {
 		t.Errorf("no such command: %v", err)
 	}
 	for err, want := range map[error]string{fmt.Errorf("exec: %w", kube.ErrNotRun): "unconfirmed", errors.New("the stream was cut"): ""} {
-		if _, got := podKill(&cluster{uid: "u1", err: err}, recorded{podStart}, "kill").Inject(t.Context(), podShot(fault.Crash)); void(got) != want {
+		if _, got := podKill(&cluster{uid: "u1", err: err}, recorded{podStart}, "kill").Inject(t.Context(), podShot(fault.Crash)); voidOf(got) != want {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
-	if _, err := podKill(&cluster{uid: "u1"}, recorded{podStart}).Inject(t.Context(), podShot(fault.Crash)); void(err) != "unconfirmed" {
+	if _, err := podKill(&cluster{uid: "u1"}, recorded{podStart}).Inject(t.Context(), podShot(fault.Crash)); voidOf(err) != "unconfirmed" {
 		t.Errorf("nobody to tell: %v", err)
 	}
 }
@@ -252,7 +251,7 @@ func TestAnEvictionIsForTheBudgetsToDecide(t *testing.T) {
 		t.Errorf("%v, evicted %d, deleted %v", err, c.evicted, c.deleted)
 	}
 	c.err = fmt.Errorf("evict pod w-0: %w: the budget web needs 2", kube.ErrBudget)
-	if _, err := podKill(c, recorded{podStart}).Inject(t.Context(), podShot(fault.Evict)); void(err) != string(history.Budget) || !strings.Contains(err.Error(), "web") {
+	if _, err := podKill(c, recorded{podStart}).Inject(t.Context(), podShot(fault.Evict)); voidOf(err) != string(history.Budget) || !strings.Contains(err.Error(), "web") {
 		t.Errorf("blocked: %v", err)
 	}
 	if k := podKill(c, nil); k.Within(podShot(fault.Evict).Shot) != k.Within(podShot(fault.Graceful).Shot) {
@@ -291,13 +290,13 @@ func podKillUnanswered(t *testing.T, form string, failed error, events recorded,
 		t.Fatalf("%s: %v: it may have been done", form, err)
 	}
 	_, _, err = k.Confirm(t.Context(), podShot(form), span)
-	if done != (err == nil) || !done && (void(err) != "unconfirmed" || !strings.Contains(err.Error(), why)) {
+	if done != (err == nil) || !done && (voidOf(err) != "unconfirmed" || !strings.Contains(err.Error(), why)) {
 		t.Errorf("%s, done %t, seen %d events: %v", form, done, len(events)-1, err)
 	}
 }
 
 func TestPodKillWaitsAsLongAsAPodMayTake(t *testing.T) {
-	k := &PodKill{}
+	k := podKill(&cluster{}, nil)
 	if g, f := k.Within(podShot(fault.Graceful).Shot), k.Within(podShot(fault.ForceDelete).Shot); g <= gracesMost || f < forceWithin || f > gracesMost {
 		t.Errorf("graceful %s, forced %s", g, f)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -13,18 +12,6 @@ import (
 	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/toxi"
 )
-
-// RevertRoutes ends a fault of the network by its record alone, in any process: all ways at once, each within a few seconds whatever
-// the server does. It removes only toxics that the record names.
-func RevertRoutes(ctx context.Context, r undo.Record) error {
-	return each(r.Routes, func(w undo.ProxyRoute) error {
-		if err := revertWay(ctx, w); err != nil {
-			by := undo.ByHand(undo.Record{Kind: r.Kind, Routes: []undo.ProxyRoute{w}})
-			return fmt.Errorf("free the way %s: %w; by hand: %s", w.Proxy, err, strings.Join(by, "; "))
-		}
-		return nil
-	})
-}
 
 // revertWay climbs from the gentlest way to end a fault to the roughest: remove the toxics (open connections stay); disable the proxy,
 // remove them, enable it (open connections are closed); put a successor on the same address (what hangs in the old one is left). A proxy

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
-	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/procstat"
 )
@@ -115,58 +113,6 @@ func signal(p undo.Process, sig syscall.Signal) error {
 		return fmt.Errorf("signal process group %d: %w", p.PID, err)
 	}
 	return nil
-}
-
-// endedBySomebody is the end of a shot whose victim did not live through it: its own supervisor may have taken it for dead.
-func endedBySomebody(p undo.Process, now int64, applied history.Span) error {
-	return &voidError{history.Ended, fmt.Sprintf("process %d was ended %s into the fault, by somebody else", p.PID, figures.Short(max(0, now-applied.To)))}
-}
-
-// watchStop waits until the group stands still, then watches it for as long as the fault lasts. The window is that in which it was
-// seen to stand still; it is cut short where the run ends first.
-func watchStop(ctx context.Context, p undo.Process, applied history.Span, lasts time.Duration, clock func() int64) (history.Span, history.Fault, error) {
-	end := applied.To + int64(lasts)
-	limit := applied.To + int64(stopWithin)
-	seen := history.Fault{Expected: int64(lasts)}
-	var window history.Span
-	tick := time.NewTicker(stateEvery)
-	defer tick.Stop()
-	for {
-		looked := clock()
-		all, _, err := standing(p)
-		now := clock()
-		switch {
-		case errors.Is(err, errGone):
-			return window, seen, endedBySomebody(p, now, applied)
-		case err != nil:
-			return window, seen, err
-		case all && window.From == 0:
-			window = history.Span{From: now, To: now}
-			tick.Reset(watchEvery)
-		case all:
-			window.To = looked
-		case window.From != 0 && dying(ctx, p):
-			return window, seen, endedBySomebody(p, now, applied)
-		case window.From != 0:
-			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("process %d went on after %s of %s: somebody else has continued it", p.PID, time.Duration(window.Width()), lasts)}
-		case now > min(limit, end):
-			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("process %d was never seen to stand still", p.PID)}
-		}
-		if window.From != 0 {
-			seen.Hits, seen.Observed = 1, window.Width()
-		}
-		if window.From != 0 && now >= end {
-			return window, seen, nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			if window.From != 0 {
-				return window, seen, nil
-			}
-			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("process %d was never seen to stand still", p.PID)}
-		}
-	}
 }
 
 // dying reports whether a process that no longer stands still is on its way to its end.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
@@ -47,10 +48,10 @@ func sleeper(t *testing.T) (*exec.Cmd, undo.Process) {
 }
 
 // pausing is a pause of the sleeper, with whatever signal does instead of kill(2).
-func pausing(p undo.Process, signal func(syscall.Signal) error) (*Pause, history.Event) {
+func pausing(p undo.Process, signal func(syscall.Signal) error) (*stepping, history.Event) {
 	past := []history.Event{{Kind: history.ReplicaStart, Replica: &history.Replica{Incarnation: "r1.1", PID: p.PID, Started: p.Started}}}
 	shot := history.Event{Op: "p#1", Fault: &history.Fault{ID: "p", Shot: 1, Kind: "pause", Victim: "r1.1", Declared: int64(pauseFor)}}
-	return &Pause{
+	return steps(&fault.Pause{}, &Reach{
 		Signal: func(_ string, sig syscall.Signal) (history.Span, error) {
 			span := history.At(monotime.Now())
 			err := signal(sig)
@@ -59,7 +60,7 @@ func pausing(p undo.Process, signal func(syscall.Signal) error) (*Pause, history
 		},
 		Past:  func() []history.Event { return past },
 		Clock: monotime.Now,
-	}, shot
+	}), shot
 }
 
 func group(p undo.Process) func(syscall.Signal) error {
@@ -115,7 +116,7 @@ func TestAPauseStandsStillForItsTimeAndEnds(t *testing.T) {
 	}
 	// Another process has nothing but the record.
 	for range 2 {
-		if _, err := (&Pause{Clock: monotime.Now}).Revert(t.Context(), undo.Record{Kind: "pause", Process: r.Process}); err != nil {
+		if err := elsewhere(t.Context(), undo.Record{Kind: "pause", Shot: shot, Process: r.Process}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -154,7 +155,7 @@ func TestAPauseThatIsNotFeltIsVoid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := p.Confirm(t.Context(), r, applied); void(err) != c.want {
+			if _, _, err := p.Confirm(t.Context(), r, applied); voidOf(err) != c.want {
 				t.Errorf("%v, want a void shot: %s", err, c.want)
 			}
 			if _, err := p.Revert(t.Context(), r); err != nil {
@@ -173,11 +174,11 @@ func TestAPauseOfWhatIsGoneIsVoid(t *testing.T) {
 	}
 	_ = syscall.Kill(-proc.PID, syscall.SIGKILL)
 	_ = cmd.Wait() // it was killed
-	if _, err := p.Prepare(t.Context(), shot); void(err) != "moved" {
+	if _, err := p.Prepare(t.Context(), shot); voidOf(err) != "moved" {
 		t.Errorf("prepare: %v, want moved", err)
 	}
 	r.Shot = shot
-	if _, err := p.Inject(t.Context(), r); void(err) != "moved" {
+	if _, err := p.Inject(t.Context(), r); voidOf(err) != "moved" {
 		t.Errorf("inject: %v, want moved", err)
 	}
 	if _, err := p.Revert(t.Context(), r); err != nil {
@@ -188,7 +189,7 @@ func TestAPauseOfWhatIsGoneIsVoid(t *testing.T) {
 	_ = syscall.Kill(-other.PID, syscall.SIGSTOP)
 	stranger := other
 	stranger.Started, stranger.Mark = stranger.Started+"0", "another's"
-	if _, err := p.Revert(t.Context(), undo.Record{Process: &stranger}); err != nil {
+	if _, err := p.Revert(t.Context(), undo.Record{Shot: shot, Process: &stranger}); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*stopWithin)

@@ -11,8 +11,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/monotime"
 )
 
-func starving(p *Pause) *Starve {
-	return &Starve{Pause: *p, Fault: func(string) fault.Spec { return &fault.Starve{Share: 0.5, Period: 20 * time.Millisecond} }}
+func starving(p *stepping) *stepping {
+	return steps(&fault.Starve{Share: 0.5, Period: 20 * time.Millisecond}, p.Reach)
 }
 
 // ofStanding is a clock that goes on only from one reading at which the group stands to the next at which it still does: by it only
@@ -62,7 +62,7 @@ func TestAStarvedProcessStandsInTurns(t *testing.T) {
 	if !r.Halts() {
 		t.Error("it is undone after the faults that a stopped process cannot be told to end")
 	}
-	if err := Reverters(Reach{}, false)["starve"](t.Context(), r); err != nil {
+	if err := (&Reach{}).Reverters(false)["starve"](t.Context(), r); err != nil {
 		t.Error(err)
 	}
 	if _, any, err := standing(proc); any || err != nil {
@@ -89,7 +89,7 @@ func TestAProcessThatSomebodyContinuesIsNotStarved(t *testing.T) {
 		_ = resume(t.Context(), proc)
 		return monotime.Now()
 	}
-	if _, _, err := s.Confirm(t.Context(), r, applied); void(err) != "unconfirmed" || !strings.Contains(err.Error(), "stand still") {
+	if _, _, err := s.Confirm(t.Context(), r, applied); voidOf(err) != "unconfirmed" || !strings.Contains(err.Error(), "stand still") {
 		t.Errorf("%v", err)
 	}
 }
@@ -111,7 +111,7 @@ func TestAStarvedProcessThatEndsIsVoid(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if _, _, err := s.Confirm(t.Context(), r, applied); void(err) != "ended" {
+	if _, _, err := s.Confirm(t.Context(), r, applied); voidOf(err) != "ended" {
 		t.Errorf("%v", err)
 	}
 }

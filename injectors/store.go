@@ -76,320 +76,335 @@ func RedisFromOutside(open func(undo.Store) (*redis.Client, error)) Outsider {
 	}
 }
 
-// Store is a fault of the locks' store itself. Whatever is done to it is seen over connections of its own, from outside.
-type Store struct {
-	Server Server // nil in a process that only reverts
-	Open   Outsider
-	Fault  func(id string) fault.Store
-	Prefix string // of every key of the run: witnesses are written below it
-	Clock  func() int64
-}
-
 const (
 	askWithin  = 500 * time.Millisecond // for one question to the store
 	backWithin = 2 * time.Second        // until a store that another fault restarts takes writes again
+	upWithin   = 10 * time.Second       // and one that this fault has killed: it may read long what it has kept
 	downEvery  = 20 * time.Millisecond  // how often a stopped server is looked for
 )
 
-// Prepare says what the store is now, and whether the fault can befall it at all.
-func (s *Store) Prepare(ctx context.Context, shot history.Event) (undo.Record, error) {
-	where := s.Server.Where()
-	c, err := s.Open(where)
-	if err != nil {
-		return undo.Record{}, err
-	}
-	defer c.Close()
-	if where.RunID, err = whoAnswers(ctx, c); err != nil {
-		return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("the store does not answer: %v", err)}
-	}
-	r := undo.Record{Store: &where}
-	switch fault.Do(shot.Fault.Form) {
-	case fault.StoreFill:
-		where.Memory, err = memoryOf(ctx, clientOf(c))
-		return r, err
-	case fault.StoreFreeze:
-		r.Process = s.Server.Process()
-	case fault.StoreFreezeLeader, fault.StoreStopLeader:
-		leading, ok := s.Server.(Leading)
-		if !ok {
-			return r, &voidError{history.NoTarget, "no server of the store leads others"}
-		}
-		if r.Process, err = leading.Leader(ctx); err != nil {
-			return r, &voidError{history.NoTarget, fmt.Sprintf("no server of the store says that it leads: %v", err)}
-		}
-	default:
-		return r, nil
-	}
-	if r.Process == nil {
-		return r, &voidError{history.NoTarget, "the store is no process of this run"}
-	}
-	return r, nil
+// stores are the faults of the locks' store itself, by what is done. Whatever is done to it is seen over connections of its own, from outside.
+var stores = map[string][]Row{
+	string(fault.StorePause):        {{Needs: locks, Find: storeNow, Do: tell(pauseWrites), See: writeWaits, End: stillThere(unpause)}},
+	string(fault.StoreFill):         {{Needs: locks, Find: memoryNow, Do: tell(fill), See: lasting(writeRefused), End: stillThere(emptied)}},
+	string(fault.StoreFreeze):       {{Needs: locks, Find: inTurn(storeNow, server), Do: toServer(freeze), See: still, End: goOn}},
+	string(fault.StoreFreezeLeader): {{Needs: locks, Find: inTurn(storeNow, leader), Do: toServer(freeze), See: still, End: goOn}},
+	string(fault.StoreStop):         {{Needs: locks, Find: storeNow, Do: toServer(kill), See: lasting(silent), End: startServer(upWithin)}},
+	string(fault.StoreStopLeader):   {{Needs: locks, Find: inTurn(storeNow, leader), Do: toServer(killLeader), See: lasting(leaderGone), End: startServer(upWithin)}},
+	string(fault.StoreRestart):      {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(restart)), See: newLife, End: startServer(upWithin)}},
+	string(fault.StoreFlush):        {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(flush)), See: lost, End: startServer(backWithin)}},
+	string(fault.StoreFailover):     {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(failOver)), See: newPrimary, End: startServer(upWithin)}},
 }
 
-// Inject does it. The bracket is that in which the store was struck; of restart and failover, until it answered again.
-func (s *Store) Inject(ctx context.Context, r undo.Record) (history.Span, error) {
-	span := history.At(s.Clock())
-	c, err := s.Open(*r.Store)
+func locks(h *Hit) bool { return h.Store != nil }
+
+// over does something over a connection of its own to the store of the record.
+func (h *Hit) over(do func(Outside) error) error {
+	c, err := h.Open(*h.Rec.Store)
 	if err != nil {
-		return span, err
+		return err
 	}
 	defer c.Close()
-	f := s.Fault(r.Shot.Fault.ID)
-	if f.Do == fault.StoreFlush || f.Do == fault.StoreRestart || f.Do == fault.StoreFailover {
-		if err := c.Put(ctx, s.witness(r, "before"), 0); err != nil {
-			return span, fmt.Errorf("write witness: %w", err)
-		}
-	}
-	span = history.At(s.Clock())
-	switch f.Do {
-	case fault.StorePause: // writes only: CLIENT UNPAUSE itself would wait for the end of a pause of everything
-		err = clientOf(c).Do(ctx, "CLIENT", "PAUSE", time.Duration(r.Shot.Fault.Declared).Milliseconds(), "WRITE").Err()
-	case fault.StoreFill:
-		err = fill(ctx, clientOf(c))
-	case fault.StoreStopLeader:
-		err = s.Server.(Leading).KillServer(ctx, *r.Process)
-	case fault.StoreFreeze, fault.StoreFreezeLeader:
-		err = signal(*r.Process, syscall.SIGSTOP)
-	case fault.StoreRestart:
-		err = errors.Join(s.Server.Kill(ctx), s.Server.Start(ctx, f.Keep))
-	case fault.StoreStop:
-		err = s.Server.Kill(ctx)
-	case fault.StoreFlush:
-		err = s.Server.Flush(ctx)
-	case fault.StoreFailover:
-		span, err = s.failOver(ctx, clientOf(c), r, f.Lag)
-	default:
-		err = fmt.Errorf("%q is unknown", f.Do)
-	}
-	span.To = s.Clock()
-	if errors.Is(err, errGone) {
-		return span, &voidError{history.Moved, "the store's process is gone"}
-	}
-	if err != nil {
-		return span, fmt.Errorf("%s store: %w", f.Do, err)
-	}
-	return span, nil
+	return do(c)
 }
 
-// clientOf is the client of a Redis: only such a store is paused, and fails over.
-func clientOf(c Outside) *redis.Client { return c.(redisOutside).Client }
+// storeNow writes down which store it is, and which life of it.
+func storeNow(ctx context.Context, h *Hit) error {
+	where := h.Store.Where()
+	h.Rec.Store = &where
+	return h.over(func(c Outside) (err error) {
+		if where.RunID, err = whoAnswers(ctx, c); err != nil {
+			return void(history.NoTarget, "the store does not answer: %v", err)
+		}
+		return nil
+	})
+}
 
-// failOver cuts the standby off, lets what is then written pile up for lag, and kills the server. The span begins at the kill.
-func (s *Store) failOver(ctx context.Context, c *redis.Client, r undo.Record, lag time.Duration) (history.Span, error) {
-	none := history.At(s.Clock())
-	if n, err := c.Wait(ctx, 1, askWithin).Result(); err != nil || n < 1 {
-		return none, fmt.Errorf("the standby is not in step: %w", errors.Join(err, ctx.Err()))
+// memoryNow writes down what the store may use.
+func memoryNow(ctx context.Context, h *Hit) error {
+	err := storeNow(ctx, h)
+	if err == nil {
+		err = h.overRedis(func(c *redis.Client) (err error) {
+			h.Rec.Store.Memory, err = memoryOf(ctx, c)
+			return err
+		})
 	}
-	if err := s.Server.Cut(ctx); err != nil {
-		return none, err
+	return err
+}
+
+func server(_ context.Context, h *Hit) error {
+	if h.Rec.Process = h.Store.Process(); h.Rec.Process == nil {
+		return void(history.NoTarget, "the store is no process of this run")
 	}
-	if err := c.Set(ctx, s.witness(r, "lost"), "1", 0).Err(); err != nil {
-		return none, fmt.Errorf("write witness: %w", err)
+	return nil
+}
+
+func leader(ctx context.Context, h *Hit) (err error) {
+	leading, ok := h.Store.(Leading)
+	if !ok {
+		return void(history.NoTarget, "no server of the store leads others")
 	}
-	pile := time.NewTimer(lag)
-	defer pile.Stop()
-	select {
-	case <-pile.C:
-	case <-ctx.Done():
-		return none, ctx.Err()
+	if h.Rec.Process, err = leading.Leader(ctx); err != nil {
+		return void(history.NoTarget, "no server of the store says that it leads: %v", err)
 	}
-	span := history.At(s.Clock())
-	return span, s.Server.FailOver(ctx)
+	return nil
+}
+
+// toServer strikes; the fault's time begins now, whatever came before.
+func toServer(do step) step {
+	return func(ctx context.Context, h *Hit) error {
+		h.Applied = history.At(h.now())
+		err := do(ctx, h)
+		if errors.Is(err, errGone) {
+			return void(history.Moved, "the store's process is gone")
+		}
+		if err != nil {
+			err = fmt.Errorf("%s store: %w", h.fault().Form, err)
+		}
+		return err
+	}
+}
+
+// tell strikes over a connection to a Redis: only such a store is paused or filled, and fails over.
+func tell(do func(context.Context, *Hit, *redis.Client) error) step {
+	return func(ctx context.Context, h *Hit) error {
+		return h.overRedis(func(c *redis.Client) error {
+			return toServer(func(ctx context.Context, h *Hit) error { return do(ctx, h, c) })(ctx, h)
+		})
+	}
+}
+
+// overRedis does something over a connection of its own, where the store is a Redis.
+func (h *Hit) overRedis(do func(*redis.Client) error) error {
+	return h.over(func(o Outside) error {
+		c, is := o.(redisOutside)
+		if !is {
+			return errors.New("this is done to a Redis only, and the locks are in another store")
+		}
+		return do(c.Client)
+	})
+}
+
+func freeze(_ context.Context, h *Hit) error  { return signal(*h.Rec.Process, syscall.SIGSTOP) }
+func kill(ctx context.Context, h *Hit) error  { return h.Store.Kill(ctx) }
+func flush(ctx context.Context, h *Hit) error { return h.Store.Flush(ctx) }
+func restart(ctx context.Context, h *Hit) error {
+	return errors.Join(h.Store.Kill(ctx), h.Store.Start(ctx, keeps(h)))
+}
+func keeps(h *Hit) bool { return h.Spec.(*fault.Store).Keep }
+func killLeader(ctx context.Context, h *Hit) error {
+	return h.Store.(Leading).KillServer(ctx, *h.Rec.Process)
+}
+
+// pauseWrites pauses those alone: CLIENT UNPAUSE itself would wait for the end of a pause of everything.
+func pauseWrites(ctx context.Context, h *Hit, c *redis.Client) error {
+	return c.Do(ctx, "CLIENT", "PAUSE", h.lasts().Milliseconds(), "WRITE").Err()
+}
+
+// failOver cuts the standby off, lets what is then written pile up for lag, and kills the server: then the fault begins.
+func failOver(ctx context.Context, h *Hit) error {
+	return h.overRedis(func(c *redis.Client) error {
+		if n, err := c.Wait(ctx, 1, askWithin).Result(); err != nil || n < 1 {
+			return fmt.Errorf("the standby is not in step: %w", errors.Join(err, ctx.Err()))
+		}
+		if err := h.Store.Cut(ctx); err != nil {
+			return err
+		}
+		if err := c.Set(ctx, h.witness("lost"), "1", 0).Err(); err != nil {
+			return fmt.Errorf("write witness: %w", err)
+		}
+		if rest(ctx, h.Spec.(*fault.Store).Lag); ctx.Err() != nil {
+			return ctx.Err()
+		}
+		h.Applied = history.At(h.now())
+		return h.Store.FailOver(ctx)
+	})
 }
 
 // witness is a key that the fault destroys, or must not destroy.
-func (s *Store) witness(r undo.Record, what string) string {
-	return s.Prefix + "witness:" + r.Shot.Op + ":" + what
-}
+func (h *Hit) witness(what string) string { return h.Prefix + "witness:" + h.Rec.Shot.Op + ":" + what }
 
-// Confirm reads back what has become of the store.
-func (s *Store) Confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
-	lasts := time.Duration(r.Shot.Fault.Declared)
-	switch f := s.Fault(r.Shot.Fault.ID); f.Do {
-	case fault.StorePause:
-		return s.confirmPause(ctx, r, applied, lasts)
-	case fault.StoreFill:
-		return s.confirmFull(ctx, r, applied, lasts)
-	case fault.StoreStopLeader:
-		return s.confirmDead(ctx, r, applied, lasts)
-	case fault.StoreFreeze, fault.StoreFreezeLeader:
-		return watchStop(ctx, *r.Process, applied, lasts, s.Clock)
-	case fault.StoreStop:
-		return s.confirmDown(ctx, r, applied, lasts)
-	case fault.StoreRestart:
-		return s.confirmLife(ctx, r, applied, true, map[string]bool{"before": f.Keep})
-	case fault.StoreFailover:
-		return s.confirmLife(ctx, r, applied, true, map[string]bool{"before": true, "lost": false})
-	default:
-		return s.confirmLife(ctx, r, applied, false, map[string]bool{"before": false})
-	}
-}
-
-// confirmPause asks for a write at once and sees how long it is kept waiting.
-func (s *Store) confirmPause(ctx context.Context, r undo.Record, applied history.Span, lasts time.Duration) (history.Span, history.Fault, error) {
-	c, err := s.Open(*r.Store)
+func witness(ctx context.Context, h *Hit) error {
+	err := h.over(func(c Outside) error { return c.Put(ctx, h.witness("before"), 0) })
 	if err != nil {
-		return applied, history.Fault{}, err
-	}
-	defer c.Close()
-	waiting, cancel := context.WithDeadline(ctx, time.Now().Add(time.Duration(applied.To-s.Clock())+lasts))
-	defer cancel()
-	// The client looks at deadlines only: where the run ends early, nothing but a closed connection ends the wait.
-	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-	patient := clientOf(c).WithTimeout(lasts + askWithin)
-	sent := s.Clock()
-	err = patient.Set(waiting, s.witness(r, "pause"), "1", lasts+askWithin).Err()
-	window := history.Span{From: applied.To, To: s.Clock()}
-	// What comes after the pause's end is this machine's own lateness.
-	seen := history.Fault{Expected: int64(lasts), Observed: max(0, min(window.To, applied.To+int64(lasts))-sent)}
-	var timedOut net.Error // the connection's deadline is the context's, and either may be noticed first
-	switch unanswered := waiting.Err() != nil || errors.As(err, &timedOut) && timedOut.Timeout(); {
-	case err != nil && !unanswered:
-		return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("a write to the paused store failed: %v", err)}
-	case window.Width() < int64(lasts)*9/10 && ctx.Err() == nil:
-		return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("a write to the paused store was answered after %s of %s", time.Duration(window.Width()), lasts)}
-	case seen.Observed < int64(lasts)/2 && ctx.Err() == nil: // the pause was there at its end, and hardly seen
-		return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the write that shows the pause was sent only after %s of %s: this machine is busy", time.Duration(sent-applied.To), lasts)}
-	}
-	seen.Hits = 1
-	return window, seen, nil
-}
-
-// confirmDown sees that nobody listens at the store's address for as long as it is stopped.
-func (s *Store) confirmDown(ctx context.Context, r undo.Record, applied history.Span, lasts time.Duration) (history.Span, history.Fault, error) {
-	c, err := s.Open(*r.Store)
-	if err != nil {
-		return applied, history.Fault{}, err
-	}
-	defer c.Close()
-	return s.watchGone(ctx, applied, lasts, func(within time.Duration) error {
-		if _, err := whoAnswers(ctx, c); err == nil {
-			return fmt.Errorf("the stopped store answered after %s of %s", within, lasts)
-		}
-		return nil
-	})
-}
-
-// confirmDead sees that the process is gone for as long as it is stopped, and nobody has started it again.
-func (s *Store) confirmDead(ctx context.Context, r undo.Record, applied history.Span, lasts time.Duration) (history.Span, history.Fault, error) {
-	return s.watchGone(ctx, applied, lasts, func(within time.Duration) error {
-		if err := signal(*r.Process, 0); !errors.Is(err, errGone) {
-			return fmt.Errorf("the store's leader was there after %s of %s: %v", within, lasts, err)
-		}
-		return nil
-	})
-}
-
-// watchGone looks for what is stopped until its time is up. there is the error that it was found with, within so long.
-func (s *Store) watchGone(ctx context.Context, applied history.Span, lasts time.Duration, there func(within time.Duration) error) (history.Span, history.Fault, error) {
-	window, seen := history.At(applied.To), history.Fault{Expected: int64(lasts)}
-	for range poll.Every(ctx, downEvery) {
-		looked := s.Clock()
-		if err := there(time.Duration(window.Width())); err != nil {
-			return window, seen, &voidError{history.Unconfirmed, err.Error()}
-		}
-		if ctx.Err() == nil { // else the look was cut short
-			window.To = looked
-			seen.Hits, seen.Observed = 1, window.Width()
-		}
-		if looked >= applied.To+int64(lasts) {
-			break
-		}
-	}
-	if seen.Hits == 0 { // the run ended before anybody looked
-		return window, seen, ctx.Err()
-	}
-	return window, seen, nil
-}
-
-// confirmLife reads the run id, which a new process changes, and the witnesses, which lived or died.
-func (s *Store) confirmLife(ctx context.Context, r undo.Record, applied history.Span, changed bool, lives map[string]bool) (history.Span, history.Fault, error) {
-	c, err := s.Open(*r.Store)
-	if err != nil {
-		return applied, history.Fault{}, err
-	}
-	defer c.Close()
-	var seen history.Fault
-	now, err := whoAnswers(ctx, c)
-	if err != nil {
-		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the store does not answer after the fault: %v", err)}
-	}
-	if now != "" && r.Store.RunID != "" && (now != r.Store.RunID) != changed {
-		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the store's run id was %s and is %s", r.Store.RunID, now)}
-	}
-	for what, want := range lives {
-		there, err := c.There(ctx, s.witness(r, what))
-		if err != nil {
-			return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the witness %q cannot be looked for: %v", what, err)}
-		}
-		if there != want {
-			text := map[bool]string{true: "is still there", false: "is gone"}[there]
-			return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the witness %q that was written before the fault %s", what, text)}
-		}
-	}
-	if c, ok := c.(redisOutside); ok {
-		role, err := told(ctx, c.Client, "replication", "role")
-		if err != nil || role != "" && role != "master" {
-			return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the store's role is %q: %v", role, err)}
-		}
-	}
-	seen.Hits = 1
-	if changed { // for so long nobody answered
-		seen.Observed = applied.Width()
-	}
-	return history.Span{From: applied.From, To: s.Clock()}, seen, nil
-}
-
-// Revert ends what goes on, and reads back that the store answers and takes writes. In another process the runner is dead: a server
-// of its own died with it, and has nothing to be started for.
-func (s *Store) Revert(ctx context.Context, r undo.Record) (history.Span, error) {
-	span := history.At(s.Clock())
-	form := fault.Do(r.Shot.Fault.Form)
-	switch {
-	case form == fault.StoreFreeze, form == fault.StoreFreezeLeader:
-		return resumed(ctx, r.Process, s.Clock)
-	case s.Server == nil && (form != fault.StorePause && form != fault.StoreFill || r.Store.Owned):
-		return span, nil
-	case s.Server != nil && form != fault.StorePause && form != fault.StoreFill:
-		if err := s.Server.Start(ctx, s.Fault(r.Shot.Fault.ID).Keep); err != nil {
-			return span, fmt.Errorf("start store: %w", err)
-		}
-	}
-	c, err := s.Open(*r.Store)
-	if err != nil {
-		return span, err
-	}
-	defer c.Close()
-	if form == fault.StorePause {
-		if err := clientOf(c).Do(ctx, "CLIENT", "UNPAUSE").Err(); err != nil {
-			return span, fmt.Errorf("end the pause: %w", err)
-		}
-	}
-	if form == fault.StoreFill && r.Store.Memory != nil {
-		if err := emptied(ctx, clientOf(c), *r.Store.Memory); err != nil {
-			return span, fmt.Errorf("give the store its memory back: %w", err)
-		}
-	}
-	if err := s.takesWrites(ctx, c, r); err != nil {
-		return span, fmt.Errorf("write to the store after the fault: %w", err)
-	}
-	span.To = s.Clock()
-	return span, nil
-}
-
-// takesWrites reports why the store takes no writes. Another fault may just restart it: it is asked for backWithin.
-func (s *Store) takesWrites(ctx context.Context, c Outside, r undo.Record) error {
-	witness := s.witness(r, "after")
-	within, cancel := context.WithTimeout(ctx, backWithin)
-	defer cancel()
-	var err error
-	for range poll.Every(within, watchEvery) {
-		err = errors.Join(c.Put(ctx, witness, time.Minute), c.Drop(ctx, witness, s.witness(r, "before"), s.witness(r, "pause"), s.witness(r, "fill")))
-		if err == nil {
-			return nil
-		}
+		err = fmt.Errorf("write witness: %w", err)
 	}
 	return err
+}
+
+// writeWaits asks for a write at once and sees how long it is kept waiting.
+func writeWaits(ctx context.Context, h *Hit) error {
+	lasts, sent := h.lasts(), int64(0)
+	waiting, cancel := context.WithDeadline(ctx, time.Now().Add(time.Duration(h.Applied.To-h.now())+lasts))
+	defer cancel()
+	var written error
+	err := h.overRedis(func(c *redis.Client) error {
+		// The client looks at deadlines only: where the run ends early, nothing but a closed connection ends the wait.
+		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+		patient := c.WithTimeout(lasts + askWithin)
+		sent = h.now()
+		written = patient.Set(waiting, h.witness("pause"), "1", lasts+askWithin).Err()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	h.Window = history.Span{From: h.Applied.To, To: h.now()}
+	// What comes after the pause's end is this machine's own lateness.
+	h.Saw.Expected, h.Saw.Observed = int64(lasts), max(0, min(h.Window.To, h.Applied.To+int64(lasts))-sent)
+	var timedOut net.Error // the connection's deadline is the context's, and either may be noticed first
+	switch unanswered := waiting.Err() != nil || errors.As(written, &timedOut) && timedOut.Timeout(); {
+	case written != nil && !unanswered:
+		return void(history.Unconfirmed, "a write to the paused store failed: %v", written)
+	case h.Window.Width() < int64(lasts)*9/10 && ctx.Err() == nil:
+		return void(history.Unconfirmed, "a write to the paused store was answered after %s of %s", time.Duration(h.Window.Width()), lasts)
+	case h.Saw.Observed < int64(lasts)/2 && ctx.Err() == nil: // the pause was there at its end, and hardly seen
+		return void(history.Unconfirmed, "the write that shows the pause was sent only after %s of %s: this machine is busy", time.Duration(sent-h.Applied.To), lasts)
+	}
+	h.Saw.Hits = 1
+	return nil
+}
+
+// for_ looks until the fault's time is up; an error is what was seen instead of it.
+func lasting(look func(ctx context.Context, h *Hit, c Outside, within time.Duration) error) step {
+	return func(ctx context.Context, h *Hit) error {
+		lasts := h.fault().Declared
+		return h.over(func(c Outside) error {
+			h.Window, h.Saw.Expected = history.At(h.Applied.To), lasts
+			for range poll.Every(ctx, downEvery) {
+				looked := h.now()
+				if err := look(ctx, h, c, time.Duration(h.Window.Width())); err != nil {
+					return void(history.Unconfirmed, "%v", err)
+				}
+				if ctx.Err() == nil { // else the look was cut short
+					h.Window.To = looked
+					h.Saw.Hits, h.Saw.Observed = 1, h.Window.Width()
+				}
+				if looked >= h.Applied.To+lasts {
+					break
+				}
+			}
+			if h.Saw.Hits == 0 { // the run ended before anybody looked
+				return ctx.Err()
+			}
+			return nil
+		})
+	}
+}
+
+// silent: nobody answers at the store's address.
+func silent(ctx context.Context, h *Hit, c Outside, within time.Duration) error {
+	if _, err := whoAnswers(ctx, c); err == nil {
+		return fmt.Errorf("the stopped store answered after %s of %s", within, h.lasts())
+	}
+	return nil
+}
+
+// leaderGone: the process is gone, and nobody has started it again.
+func leaderGone(_ context.Context, h *Hit, _ Outside, within time.Duration) error {
+	if err := signal(*h.Rec.Process, 0); !errors.Is(err, errGone) {
+		return fmt.Errorf("the store's leader was there after %s of %s: %v", within, h.lasts(), err)
+	}
+	return nil
+}
+
+// writeRefused: for want of memory.
+func writeRefused(ctx context.Context, h *Hit, c Outside, within time.Duration) error {
+	if err := c.Put(ctx, h.witness("fill"), h.lasts()); !redis.IsOOMError(err) && ctx.Err() == nil {
+		return fmt.Errorf("a write to the full store was not refused after %s of %s: %v", within, h.lasts(), err)
+	}
+	return nil
+}
+
+func newLife(ctx context.Context, h *Hit) error {
+	h.Saw.Observed = h.Applied.Width() // for so long nobody answered
+	return h.life(ctx, true, map[string]bool{"before": keeps(h)})
+}
+
+func newPrimary(ctx context.Context, h *Hit) error {
+	h.Saw.Observed = h.Applied.Width()
+	return h.life(ctx, true, map[string]bool{"before": true, "lost": false})
+}
+
+func lost(ctx context.Context, h *Hit) error {
+	return h.life(ctx, false, map[string]bool{"before": false})
+}
+
+// life reads the run id, which a new process changes, and the witnesses, which lived or died.
+func (h *Hit) life(ctx context.Context, changed bool, lives map[string]bool) error {
+	return h.over(func(c Outside) error {
+		now, err := whoAnswers(ctx, c)
+		if err != nil {
+			return void(history.Unconfirmed, "the store does not answer after the fault: %v", err)
+		}
+		if was := h.Rec.Store.RunID; now != "" && was != "" && (now != was) != changed {
+			return void(history.Unconfirmed, "the store's run id was %s and is %s", was, now)
+		}
+		for what, want := range lives {
+			there, err := c.There(ctx, h.witness(what))
+			if err != nil {
+				return void(history.Unconfirmed, "the witness %q cannot be looked for: %v", what, err)
+			}
+			if there != want {
+				return void(history.Unconfirmed, "the witness %q that was written before the fault %s", what, map[bool]string{true: "is still there", false: "is gone"}[there])
+			}
+		}
+		if c, ok := c.(redisOutside); ok {
+			if role, err := told(ctx, c.Client, "replication", "role"); err != nil || role != "" && role != "master" {
+				return void(history.Unconfirmed, "the store's role is %q: %v", role, err)
+			}
+		}
+		h.Saw.Hits, h.Window.To = 1, h.now()
+		return nil
+	})
+}
+
+// startServer starts what was killed; one that runs goes on. A server of a dead runner died with it, and has nothing to be started for.
+func startServer(within time.Duration) step {
+	return func(ctx context.Context, h *Hit) error {
+		if h.Store == nil {
+			return nil
+		}
+		if err := h.Store.Start(ctx, keeps(h)); err != nil {
+			return fmt.Errorf("start store: %w", err)
+		}
+		return h.takesWrites(ctx, within)
+	}
+}
+
+// stillThere ends what goes on in a Redis, which a server of a dead runner is not.
+func stillThere(end func(context.Context, *redis.Client, *undo.Store) error) step {
+	return func(ctx context.Context, h *Hit) error {
+		if h.Store == nil && h.Rec.Store.Owned {
+			return nil
+		}
+		if err := h.overRedis(func(c *redis.Client) error { return end(ctx, c, h.Rec.Store) }); err != nil {
+			return err
+		}
+		return h.takesWrites(ctx, backWithin)
+	}
+}
+
+func unpause(ctx context.Context, c *redis.Client, _ *undo.Store) error {
+	if err := c.Do(ctx, "CLIENT", "UNPAUSE").Err(); err != nil {
+		return fmt.Errorf("end the pause: %w", err)
+	}
+	return nil
+}
+
+// takesWrites reports why the store takes no writes, within such a time.
+func (h *Hit) takesWrites(ctx context.Context, within time.Duration) error {
+	return h.over(func(c Outside) (err error) {
+		within, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		for range poll.Every(within, watchEvery) {
+			err = errors.Join(c.Put(ctx, h.witness("after"), time.Minute), c.Drop(ctx, h.witness("after"), h.witness("before"), h.witness("pause"), h.witness("fill")))
+			if err == nil {
+				return nil
+			}
+		}
+		return fmt.Errorf("write to the store after the fault: %w", err)
+	})
 }
 
 // whoAnswers is the server's run id within askWithin.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -32,10 +34,9 @@ func dial(w undo.Store) (*redis.Client, error) {
 }
 
 // strike is the life of a fault up to its confirmation.
-func strike(t *testing.T, s *Store, f fault.Store, lasts time.Duration) (undo.Record, history.Fault, error) {
+func strike(t *testing.T, server Server, f fault.Store, lasts time.Duration) (undo.Record, history.Fault, error) {
 	t.Helper()
-	s.Open, s.Prefix, s.Clock = RedisFromOutside(dial), "lockdrill:test:", monotime.Now
-	s.Fault = func(string) fault.Store { return f }
+	s := steps(&f, &Reach{Store: server, Open: RedisFromOutside(dial), Prefix: "lockdrill:test:", Clock: monotime.Now})
 	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: string(f.Do), Victim: history.VictimStore, Declared: int64(lasts)}}
 	r, err := s.Prepare(t.Context(), shot)
 	r.Shot = shot
@@ -55,12 +56,12 @@ func TestAStoreFaultThatDidNotHappenIsVoid(t *testing.T) {
 	for _, f := range []fault.Store{
 		{Do: fault.StoreRestart}, {Do: fault.StoreRestart, Keep: true}, {Do: fault.StoreStop}, {Do: fault.StoreFlush}, {Do: fault.StoreFreeze},
 	} {
-		_, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, f, 200*time.Millisecond)
-		if void(err) == "" {
+		_, _, err := strike(t, idle{undo.Store{Addr: addr}}, f, 200*time.Millisecond)
+		if voidOf(err) == "" {
 			t.Errorf("%+v: %v, want a void shot", f, err)
 		}
 	}
-	if _, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, fault.Store{Do: fault.StoreFailover}, 0); err == nil {
+	if _, _, err := strike(t, idle{undo.Store{Addr: addr}}, fault.Store{Do: fault.StoreFailover}, 0); err == nil {
 		t.Error("a fail-over without a standby was confirmed")
 	}
 }
@@ -68,7 +69,7 @@ func TestAStoreFaultThatDidNotHappenIsVoid(t *testing.T) {
 func TestAPauseOfTheStoreIsFeltAndEnds(t *testing.T) {
 	addr := redistest.Start(t)
 	pause := fault.Store{Do: fault.StorePause}
-	r, seen, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, pause, time.Second)
+	r, seen, err := strike(t, idle{undo.Store{Addr: addr}}, pause, time.Second)
 	if err != nil || seen.Observed < int64(500*time.Millisecond) {
 		t.Errorf("seen %+v, %v", seen, err)
 	}
@@ -78,7 +79,7 @@ func TestAPauseOfTheStoreIsFeltAndEnds(t *testing.T) {
 	if err := c.Do(t.Context(), "CLIENT", "PAUSE", 600_000, "WRITE").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&Store{Open: RedisFromOutside(dial), Clock: monotime.Now}).Revert(t.Context(), r); err != nil {
+	if err := elsewhere(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil {
@@ -109,21 +110,20 @@ func TestAFilledStoreHasItsMemoryBack(t *testing.T) {
 	if err := c.Set(t.Context(), "lock", "token", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	r, seen, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, fault.Store{Do: fault.StoreFill}, 500*time.Millisecond)
+	r, seen, err := strike(t, idle{undo.Store{Addr: addr}}, fault.Store{Do: fault.StoreFill}, 500*time.Millisecond)
 	if err != nil || seen.Observed < int64(400*time.Millisecond) || *r.Store.Memory != had {
 		t.Fatalf("seen %+v, record %+v, %v", seen, r.Store.Memory, err)
 	}
 	has(filled)
-	elsewhere := &Store{Open: RedisFromOutside(dial), Clock: monotime.Now}
 	for range 2 { // killed before it was undone, and undone twice
-		if err := fill(t.Context(), c); err != nil {
+		if err := fill(t.Context(), nil, c); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Set(t.Context(), "k", "v", 0).Err(); !redis.IsOOMError(err) {
 			t.Errorf("a full store takes a write: %v", err)
 		}
 		for range 2 {
-			if _, err := elsewhere.Revert(t.Context(), r); err != nil {
+			if err := elsewhere(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -132,13 +132,13 @@ func TestAFilledStoreHasItsMemoryBack(t *testing.T) {
 	if err := c.ConfigSet(t.Context(), evictionPolicy, filled.Policy).Err(); err != nil { // killed between the two
 		t.Fatal(err)
 	}
-	if _, err := elsewhere.Revert(t.Context(), r); err != nil {
+	if err := elsewhere(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	has(had)
 	theirs := undo.Memory{Max: "200000000", Policy: "volatile-ttl"}
 	set(theirs)
-	if _, err := elsewhere.Revert(t.Context(), r); err != nil {
+	if err := elsewhere(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	has(theirs)
@@ -160,12 +160,38 @@ func (r *restarting) Put(ctx context.Context, key string, ttl time.Duration) err
 	return r.Outside.Put(ctx, key, ttl)
 }
 
+// A run that is interrupted while a server starts again waits for it: it is dirty only where it never comes.
+func TestARestartThatIsInterruptedWaitsForTheServer(t *testing.T) {
+	real, dir := redistest.Need(t), t.TempDir()
+	slow := filepath.Join(dir, "slow")
+	wrapper := "#!/bin/sh\nif [ -e " + slow + " ]; then sleep 3; fi\nexec " + real + " \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "redis-server"), []byte(wrapper), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	w := newWorld(t)
+	f := &fault.Store{Do: fault.StoreRestart}
+	w.store(f)
+	if err := os.WriteFile(slow, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := w.prepare(f)
+	ctx, interrupt := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, interrupt)
+	if _, err := s.Inject(ctx); err == nil {
+		t.Error("it was back before it could be")
+	}
+	if _, err := s.Revert(t.Context()); err != nil {
+		t.Errorf("it was not waited for: %v", err)
+	}
+}
+
 // Another fault may restart the store just when the end of this one is read back.
 func TestAStoreThatRestartsMeanwhileIsAskedAgain(t *testing.T) {
 	addr := redistest.Start(t)
 	r := undo.Record{Store: &undo.Store{Addr: addr}, Shot: history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: "flush", Victim: history.VictimStore}}}
 	for refuses, ends := range map[int]bool{3: true, 1 << 30: false} {
-		s := &Store{Server: idle{undo.Store{Addr: addr}}, Prefix: "lockdrill:test:", Clock: monotime.Now, Fault: func(string) fault.Store { return fault.Store{Do: fault.StoreFlush} }}
+		s := steps(&fault.Store{Do: fault.StoreFlush}, &Reach{Store: idle{undo.Store{Addr: addr}}, Prefix: "lockdrill:test:", Clock: monotime.Now})
 		s.Open = func(w undo.Store) (Outside, error) {
 			c, err := RedisFromOutside(dial)(w)
 			return &restarting{c, refuses}, err
@@ -181,8 +207,7 @@ func TestAPauseOfTheStoreThatIsLookedAtLate(t *testing.T) {
 	addr := redistest.Start(t)
 	c, _ := dial(undo.Store{Addr: addr})
 	defer c.Close()
-	s := &Store{Open: RedisFromOutside(dial), Prefix: "lockdrill:test:", Clock: monotime.Now}
-	s.Fault = func(string) fault.Store { return fault.Store{Do: fault.StorePause} }
+	s := steps(&fault.Store{Do: fault.StorePause}, &Reach{Store: idle{undo.Store{Addr: addr}}, Open: RedisFromOutside(dial), Prefix: "lockdrill:test:", Clock: monotime.Now})
 	const lasts = 2 * time.Second
 	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: "pause", Victim: history.VictimStore, Declared: int64(lasts)}}
 	for late, want := range map[time.Duration]string{lasts / 5: "", lasts * 3 / 4: "unconfirmed"} {
@@ -190,7 +215,7 @@ func TestAPauseOfTheStoreThatIsLookedAtLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		applied := history.At(monotime.Now() - int64(late))
-		if _, seen, err := s.Confirm(t.Context(), undo.Record{Store: &undo.Store{Addr: addr}, Shot: shot}, applied); void(err) != want || (err == nil) != (want == "") {
+		if _, seen, err := s.Confirm(t.Context(), undo.Record{Store: &undo.Store{Addr: addr}, Shot: shot}, applied); voidOf(err) != want || (err == nil) != (want == "") {
 			t.Errorf("%s late: %+v, %v, want %q", late, seen, err, want)
 		}
 	}
@@ -201,8 +226,7 @@ func TestAPauseOfTheStoreIsGivenUpWithTheRun(t *testing.T) {
 	addr := redistest.Start(t)
 	c, _ := dial(undo.Store{Addr: addr})
 	defer c.Close()
-	s := &Store{Server: idle{undo.Store{Addr: addr}}, Open: RedisFromOutside(dial), Prefix: "lockdrill:test:", Clock: monotime.Now}
-	s.Fault = func(string) fault.Store { return fault.Store{Do: fault.StorePause} }
+	s := steps(&fault.Store{Do: fault.StorePause}, &Reach{Store: idle{undo.Store{Addr: addr}}, Open: RedisFromOutside(dial), Prefix: "lockdrill:test:", Clock: monotime.Now})
 	const lasts = 5 * time.Minute
 	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: "pause", Victim: history.VictimStore, Declared: int64(lasts)}}
 	r, err := s.Prepare(t.Context(), shot)
@@ -244,10 +268,10 @@ func TestAPauseThatSomebodyEndsIsVoid(t *testing.T) {
 			}
 		}
 	}()
-	_, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, fault.Store{Do: fault.StorePause}, 20*time.Second)
+	_, _, err := strike(t, idle{undo.Store{Addr: addr}}, fault.Store{Do: fault.StorePause}, 20*time.Second)
 	close(over)
 	<-ended
-	if void(err) != "unconfirmed" {
+	if voidOf(err) != "unconfirmed" {
 		t.Errorf("%v, want a void shot", err)
 	}
 }

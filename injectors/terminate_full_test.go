@@ -10,11 +10,20 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/postgres"
 	"github.com/lockdrill/lockdrill/internal/sqltest"
 )
+
+// sessioned is a store whose locks belong to sessions.
+type sessioned struct {
+	idle
+	server *postgres.Client
+}
+
+func (s sessioned) Sessions() *postgres.Client { return s.server }
 
 // The session that holds the lock is ended, and no other.
 func TestTheSessionOfAHolderIsEnded(t *testing.T) {
@@ -43,7 +52,7 @@ func TestTheSessionOfAHolderIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	granted := history.Event{Kind: history.AcquireReturn, Epoch: "r1.1/1", Call: &history.Call{Result: history.ResultGranted, ID: id}}
-	i := &Terminate{Held: sessions{server}, Past: func() []history.Event { return []history.Event{granted} }, Clock: monotime.Now}
+	i := steps(&fault.Terminate{}, &Reach{Store: sessioned{server: server}, Past: func() []history.Event { return []history.Event{granted} }, Clock: monotime.Now})
 	shot := func(key, epoch string) history.Event {
 		return history.Event{Op: "t#1", Key: key, Epoch: epoch, Fault: &history.Fault{ID: "t", Shot: 1, Kind: "terminate"}}
 	}

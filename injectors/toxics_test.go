@@ -29,11 +29,10 @@ import (
 
 // net is a store, a way to it for r1 and r2, and r1, which renews without end over the address that it is given.
 type stand struct {
-	*Toxics
+	*stepping
 	proxies *testbed.Proxies
 	redis   string
 	log     *runner.Log
-	fault   fault.Spec
 	lasts   time.Duration // of a shot
 
 	mu sync.Mutex
@@ -61,15 +60,14 @@ func newStandBefore(t *testing.T, o testbed.ProxyOptions, store string, q endpoi
 			t.Error(err)
 		}
 	})
-	s.Toxics = &Toxics{
-		Fault:    func(string) fault.Spec { return s.fault },
+	s.stepping = steps(nil, &Reach{
 		Routes:   s.proxies.Routes,
 		Replicas: o.Replicas,
 		Await:    s.log.Await,
 		Past:     func() []history.Event { return s.log.Since(0) },
 		Clock:    monotime.Now,
 		Question: q,
-	}
+	})
 	return s
 }
 
@@ -86,7 +84,7 @@ func (s *stand) beat(t *testing.T, name, addr string) {
 			s.add(e)
 			e.Kind, e.Outcome, e.Call = history.RenewReturn, history.OK, &history.Call{Result: history.ResultRenewed}
 			var err error
-			if conn, err = renew(ctx, s.question(), conn, addr); err != nil {
+			if conn, err = renew(ctx, (&Hit{Reach: s.Reach}).question(), conn, addr); err != nil {
 				e.Outcome, e.Call = history.Unknown, &history.Call{Result: history.ResultError}
 			}
 			e.To = monotime.Now() // the effect lies anywhere within the call
@@ -131,7 +129,7 @@ func renew(ctx context.Context, q endpoint.Question, conn net.Conn, addr string)
 
 // shot is a fault aimed at r1.
 func (s *stand) shot(f fault.Spec) history.Event {
-	s.fault = f
+	s.spec = f
 	return history.Event{N: 0, Op: "f#1", Fault: &history.Fault{ID: "f", Shot: 1, Kind: f.Kind(), Victim: "r1.1", Declared: int64(s.lasts)}}
 }
 
@@ -210,7 +208,7 @@ func areFeltAndEnd(t *testing.T, before func(t *testing.T) *stand) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			if _, _, err := pings(ctx, s.question(), s.proxies.Addrs("r1")[0], 1, 0); err != nil {
+			if _, err := pinged(1, false)(ctx, (&Hit{Reach: s.Reach}).question(), s.proxies.Addrs("r1")[0], 0); err != nil {
 				t.Errorf("the way does not work again: %v", err)
 			}
 		})
@@ -224,7 +222,7 @@ func TestAClientThatGoesRoundTheProxyIsVoid(t *testing.T) {
 			s := newStand(t, testbed.ProxyOptions{})
 			s.beat(t, "r1", s.redis)
 			rec, applied := s.strike(t, f)
-			if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" {
+			if _, _, err := s.Confirm(t.Context(), rec, applied); voidOf(err) != "unconfirmed" {
 				t.Errorf("%v, want a void shot", err)
 			}
 			if _, err := s.Revert(t.Context(), rec); err != nil {
@@ -240,7 +238,7 @@ func TestAFaultThatNobodyFeelsIsVoid(t *testing.T) {
 	if len(rec.Routes) != 2 {
 		t.Errorf("aimed at all, and struck %d ways of 2", len(rec.Routes))
 	}
-	if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" {
+	if _, _, err := s.Confirm(t.Context(), rec, applied); voidOf(err) != "unconfirmed" {
 		t.Errorf("%v, want a void shot", err)
 	}
 }
@@ -259,7 +257,7 @@ func TestAFaultThatEndsBeforeItsTime(t *testing.T) {
 
 	rec, applied := s.strike(t, latency)
 	remove(rec)
-	if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" {
+	if _, _, err := s.Confirm(t.Context(), rec, applied); voidOf(err) != "unconfirmed" {
 		t.Errorf("%v, want a void shot", err)
 	}
 	if _, err := s.Revert(t.Context(), rec); err != nil {
@@ -287,7 +285,7 @@ func TestAnotherOnesToxicStays(t *testing.T) {
 	if err := toxi.New(w.API).Add(t.Context(), w.Proxy, theirs); err != nil {
 		t.Fatal(err)
 	}
-	if err := RevertRoutes(t.Context(), rec); err != nil {
+	if err := elsewhere(t.Context(), rec); err != nil {
 		t.Fatal(err)
 	}
 	if p := s.proxy(t, "r1"); len(p.Toxics) != 1 || p.Toxics[0].Name != "theirs" {
@@ -317,7 +315,7 @@ func TestTheKnownDeadlockIsSurvived(t *testing.T) {
 			if p := s.proxy(t, "r1"); !strings.HasSuffix(p.Name, "~2") || len(p.Toxics) != 0 {
 				t.Errorf("the deadlock was not provoked, or not passed by: %+v", p)
 			}
-			if err := RevertRoutes(t.Context(), rec); err != nil {
+			if err := elsewhere(t.Context(), rec); err != nil {
 				t.Errorf("again, by the record alone: %v", err)
 			}
 			s.beat(t, "r1", s.proxies.Addrs("r1")[0])
@@ -344,7 +342,7 @@ func (s *stand) stopReading(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	conn, err := open(ctx, s.question(), s.redis)
+	conn, err := open(ctx, (&Hit{Reach: s.Reach}).question(), s.redis)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +355,7 @@ func (s *stand) stopReading(t *testing.T, addr string) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lazy, err := open(ctx, s.question(), addr)
+	lazy, err := open(ctx, (&Hit{Reach: s.Reach}).question(), addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -402,10 +400,10 @@ func TestARestartedServerIsNotMistakenForAFault(t *testing.T) {
 	s.beat(t, "r1", s.proxies.Addrs("r1")[0])
 	rec, applied := s.strike(t, &fault.Cut{How: fault.Down, Aim: fault.Aim{Replica: "r1"}})
 	server.Restart() // nobody listens on the way: as with the fault
-	if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" || !strings.Contains(err.Error(), "restarted") {
+	if _, _, err := s.Confirm(t.Context(), rec, applied); voidOf(err) != "unconfirmed" || !strings.Contains(err.Error(), "restarted") {
 		t.Errorf("%v, want a void shot", err)
 	}
-	if err := RevertRoutes(t.Context(), rec); err != nil {
+	if err := elsewhere(t.Context(), rec); err != nil {
 		t.Errorf("what is gone is undone: %v", err)
 	}
 }
@@ -413,12 +411,12 @@ func TestARestartedServerIsNotMistakenForAFault(t *testing.T) {
 func TestAServerThatIsGoneIsRevertedOnlyIfItWasTheRunners(t *testing.T) {
 	w := undo.ProxyRoute{API: "http://127.0.0.1:1", // no port that others are given
 		Proxy: "lockdrill-x-r1", Listen: "127.0.0.1:1", Toxics: []string{"lockdrill-x-r1-f.1-upstream"}}
-	err := RevertRoutes(t.Context(), undo.Record{Kind: "latency", Routes: []undo.ProxyRoute{w}})
+	err := elsewhere(t.Context(), undo.Record{Kind: "latency", Shot: history.Event{Fault: &history.Fault{}}, Routes: []undo.ProxyRoute{w}})
 	if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "curl -X DELETE") {
 		t.Errorf("%v: nobody knows whether a server that does not answer still has the toxic, and how it is removed", err)
 	}
 	w.Own = os.Getpid()
-	if err := RevertRoutes(t.Context(), undo.Record{Kind: "latency", Routes: []undo.ProxyRoute{w}}); err != nil {
+	if err := elsewhere(t.Context(), undo.Record{Kind: "latency", Shot: history.Event{Fault: &history.Fault{}}, Routes: []undo.ProxyRoute{w}}); err != nil {
 		t.Errorf("the embedded server is gone: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 // trial is how a fresh connection of our own shows a fault of the network.
@@ -58,57 +59,59 @@ func (t trial) need(base time.Duration) time.Duration {
 }
 
 func pingTrial(least, most time.Duration) trial {
-	pings := 2
+	n := 2
 	if least >= longPing { // a second one might outlast the fault's time
-		pings = 1
+		n = 1
 	}
-	return trial{least: least, most: most, calm: quickestOf(calmPings), run: quickestOf(pings)}
+	return trial{least: least, most: most, calm: pinged(calmPings, false), run: pinged(n, false)}
 }
 
 // someTrial is for delays of which some are nothing: the slowest of many counts.
 func someTrial(least, most time.Duration) trial {
-	return trial{least: least, most: most, above: true, calm: slowestOf(calmPings), run: slowestOf(manyPings)}
+	return trial{least: least, most: most, above: true, calm: pinged(calmPings, true), run: pinged(manyPings, true)}
 }
 
-func quickestOf(n int) measuring {
+// pinged asks n times, and takes the quickest or the slowest answer; with the slowest it stops once that is enough.
+func pinged(n int, slowest bool) measuring {
+	return func(ctx context.Context, q endpoint.Question, addr string, enough time.Duration) (took time.Duration, err error) {
+		return on(func(ask asking, _ net.Conn) (time.Duration, error) {
+			for i := range n {
+				one, err := ask(0)
+				switch {
+				case err != nil:
+					return took, err
+				case i == 0 || slowest && one > took || !slowest && one < took:
+					took = one
+				}
+				if slowest && enough > 0 && took >= enough {
+					break
+				}
+			}
+			return took, nil
+		})(ctx, q, addr, 0)
+	}
+}
+
+// asking asks once for so many bytes, and gives how long the answer took.
+type asking func(size int) (time.Duration, error)
+
+// on measures over a fresh connection, which has the context's deadline.
+func on(do func(ask asking, conn net.Conn) (time.Duration, error)) measuring {
 	return func(ctx context.Context, q endpoint.Question, addr string, _ time.Duration) (time.Duration, error) {
-		quickest, _, err := pings(ctx, q, addr, n, 0)
-		return quickest, err
-	}
-}
-
-func slowestOf(n int) measuring {
-	return func(ctx context.Context, q endpoint.Question, addr string, enough time.Duration) (time.Duration, error) {
-		_, slowest, err := pings(ctx, q, addr, n, enough)
-		return slowest, err
-	}
-}
-
-// pings asks up to n times on one fresh connection; it stops early when one answer took as long as enough, if that is not 0.
-func pings(ctx context.Context, q endpoint.Question, addr string, n int, enough time.Duration) (quickest, slowest time.Duration, err error) {
-	conn, err := open(ctx, q, addr)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer conn.Close()
-	in := bufio.NewReader(conn)
-	for i := range n {
-		took, err := ask(q, conn, in, 0)
+		conn, err := open(ctx, q, addr)
 		if err != nil {
-			return quickest, slowest, err
+			return 0, err
 		}
-		if i == 0 || took < quickest {
-			quickest = took
-		}
-		slowest = max(slowest, took)
-		if enough > 0 && slowest >= enough {
-			break
-		}
+		defer conn.Close()
+		in := bufio.NewReader(conn)
+		return do(func(size int) (time.Duration, error) {
+			start := time.Now()
+			err := q.Ask(conn, in, size)
+			return time.Since(start), err
+		}, conn)
 	}
-	return quickest, slowest, nil
 }
 
-// open connects; the connection has the context's deadline.
 func open(ctx context.Context, q endpoint.Question, addr string) (net.Conn, error) {
 	conn, err := q.Dial(ctx, addr)
 	if err != nil {
@@ -118,13 +121,6 @@ func open(ctx context.Context, q endpoint.Question, addr string) (net.Conn, erro
 		_ = conn.SetDeadline(deadline)
 	}
 	return conn, nil
-}
-
-// ask asks once, and gives how long the answer took.
-func ask(q endpoint.Question, conn net.Conn, in *bufio.Reader, size int) (time.Duration, error) {
-	start := time.Now()
-	err := q.Ask(conn, in, size)
-	return time.Since(start), err
 }
 
 // echoTrial sends so much there and back that it takes a while at rate kB/s in n directions.
@@ -150,63 +146,55 @@ func piecesTrial(piece int, apart time.Duration, n int, q endpoint.Question) tri
 
 // echo sends so many bytes there and back.
 func echo(size int, least, most time.Duration) trial {
-	return trial{least: least, most: most,
-		run: func(ctx context.Context, q endpoint.Question, addr string, _ time.Duration) (time.Duration, error) {
-			conn, err := open(ctx, q, addr)
-			if err != nil {
-				return 0, err
-			}
-			defer conn.Close()
-			return ask(q, conn, bufio.NewReader(conn), size)
-		}}
+	return trial{least: least, most: most, run: on(func(ask asking, _ net.Conn) (time.Duration, error) { return ask(size) })}
 }
 
 // closeTrial ends the sending half of a connection and waits until the other end has closed as well.
 func closeTrial(least time.Duration) trial {
-	return trial{least: least, most: least,
-		run: func(ctx context.Context, q endpoint.Question, addr string, _ time.Duration) (time.Duration, error) {
-			conn, err := open(ctx, q, addr)
-			if err != nil {
-				return 0, err
-			}
-			defer conn.Close()
-			if _, err := ask(q, conn, bufio.NewReader(conn), 0); err != nil {
-				return 0, err
-			}
-			half, ok := conn.(interface{ CloseWrite() error })
-			if !ok {
-				return 0, errors.New("this connection cannot be closed by half")
-			}
-			start := time.Now()
-			if err := half.CloseWrite(); err != nil {
-				return 0, err
-			}
-			_, err = io.Copy(io.Discard, conn)
-			return time.Since(start), err
-		}}
+	return trial{least: least, most: least, run: on(func(ask asking, conn net.Conn) (time.Duration, error) {
+		if _, err := ask(0); err != nil {
+			return 0, err
+		}
+		half, ok := conn.(interface{ CloseWrite() error })
+		if !ok {
+			return 0, errors.New("this connection cannot be closed by half")
+		}
+		start := time.Now()
+		if err := half.CloseWrite(); err != nil {
+			return 0, err
+		}
+		_, err := io.Copy(io.Discard, conn)
+		return time.Since(start), err
+	})}
 }
 
 // cutTrial is for ways on which nothing may come back; before the fault an answer must.
 func cutTrial(run func(ctx context.Context, q endpoint.Question, addr string) error) trial {
-	return trial{cut: true, most: silentTime, calm: quickestOf(calmPings),
+	return trial{cut: true, most: silentTime, calm: pinged(calmPings, false),
 		run: func(ctx context.Context, q endpoint.Question, addr string, _ time.Duration) (time.Duration, error) {
 			return 0, run(ctx, q, addr)
 		}}
 }
 
+// answer is the error of one question; an answer is one as well.
+func answer(ctx context.Context, q endpoint.Question, addr string) error {
+	if _, err := pinged(1, false)(ctx, q, addr, 0); err != nil {
+		return err
+	}
+	return errAnswered
+}
+
+var errAnswered = errors.New("there was an answer")
+
 // silence: the connection stands and nothing comes back, be it that the store is to let it in first.
 func silence(ctx context.Context, q endpoint.Question, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, silentTime)
 	defer cancel()
-	conn, err := open(ctx, q, addr)
-	if err == nil {
-		defer conn.Close()
-		_, err = ask(q, conn, bufio.NewReader(conn), 0)
-	}
+	err := answer(ctx, q, addr)
 	var timeout net.Error
 	switch {
-	case err == nil:
-		return errors.New("there was an answer")
+	case errors.Is(err, errAnswered):
+		return err
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return nil
 	}
@@ -215,18 +203,14 @@ func silence(ctx context.Context, q endpoint.Question, addr string) error {
 
 // broken: a connection ends as soon as it is used.
 func broken(ctx context.Context, q endpoint.Question, addr string) error {
-	conn, err := open(ctx, q, addr)
-	if err == nil {
-		defer conn.Close()
-		_, err = ask(q, conn, bufio.NewReader(conn), 0)
-	}
-	switch {
-	case err == nil:
-		return errors.New("there was an answer")
+	switch err := answer(ctx, q, addr); {
+	case errors.Is(err, errAnswered):
+		return err
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return nil
+	default:
+		return fmt.Errorf("the connection was not reset: %w", err)
 	}
-	return fmt.Errorf("the connection was not reset: %w", err)
 }
 
 // refusal: nobody listens.
@@ -243,30 +227,24 @@ func refusal(ctx context.Context, q endpoint.Question, addr string) error {
 }
 
 // measure makes one trial on each way, all at once.
-func (x *Toxics) measure(ctx context.Context, routes []undo.ProxyRoute, t trial, enough time.Duration) ([]time.Duration, error) {
-	q := x.question()
+func (h *Hit) measure(ctx context.Context, t trial, enough time.Duration) ([]time.Duration, error) {
+	q, seen := h.question(), make([]time.Duration, len(h.Rec.Routes))
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(2+q.Trips)*t.most+answerTime)
 	defer cancel()
-	seen := make([]time.Duration, len(routes))
-	index := map[string]int{}
-	for i, w := range routes {
-		index[w.Proxy] = i
-	}
-	err := each(routes, func(w undo.ProxyRoute) error {
+	return seen, each(h.Rec.Routes, func(i int, w undo.ProxyRoute) error {
 		took, err := t.run(ctx, q, w.Addr(), enough)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.Proxy, err)
 		}
-		seen[index[w.Proxy]] = took
+		seen[i] = took
 		return nil
 	})
-	return seen, err
 }
 
 // question is how the store is asked: a Redis, unless something else was said.
-func (x *Toxics) question() endpoint.Question {
-	if x.Question.Ask != nil {
-		return x.Question
+func (h *Hit) question() endpoint.Question {
+	if h.Question.Ask != nil {
+		return h.Question
 	}
 	return endpoint.AskRedis(endpoint.Access{})
 }
@@ -278,32 +256,26 @@ const (
 )
 
 // awaitFree passes a connection through each way again. Where the store itself does not answer, or as slowly, it is not the way.
-func (x *Toxics) awaitFree(ctx context.Context, routes []undo.ProxyRoute, g ground) error {
+func (h *Hit) awaitFree(ctx context.Context, g ground) error {
 	ctx, cancel := context.WithTimeout(ctx, freeWithin)
 	defer cancel()
 	once := func(addr string) (time.Duration, error) {
 		ctx, cancel := context.WithTimeout(ctx, onceWithin)
 		defer cancel()
-		took, _, err := pings(ctx, x.question(), addr, 1, 0)
-		return took, err
+		return pinged(1, false)(ctx, h.question(), addr, 0)
 	}
-	return each(routes, func(w undo.ProxyRoute) error {
-		for {
-			took, err := once(w.Addr())
-			if err == nil && (g.need == 0 || took < g.base+g.need/2) {
+	return each(h.Rec.Routes, func(_ int, w undo.ProxyRoute) error {
+		var took time.Duration
+		var err error
+		for range poll.Every(ctx, 20*time.Millisecond) {
+			if took, err = once(w.Addr()); err == nil && (g.need == 0 || took < g.base+g.need/2) {
 				return nil
 			}
 			direct, down := once(w.Upstream)
 			if ctx.Err() == nil && (down != nil || err == nil && direct > took/2) {
 				return nil
 			}
-			wait := time.NewTimer(20 * time.Millisecond)
-			select {
-			case <-wait.C:
-			case <-ctx.Done():
-				wait.Stop()
-				return fmt.Errorf("the fault is removed from %s, and a round trip there is not what it was: %s (%w)", w.Proxy, took, errors.Join(err, ctx.Err()))
-			}
 		}
+		return fmt.Errorf("the fault is removed from %s, and a round trip there is not what it was: %s (%w)", w.Proxy, took, errors.Join(err, ctx.Err()))
 	})
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/procstat"
+	"github.com/lockdrill/lockdrill/internal/sockets"
 )
 
 // victimEvidence is how the victims are to show a fault of the network, in their own claims: independent of the proxy, so that a client that
@@ -34,41 +36,42 @@ const (
 
 // seeVictims waits until all living victims have felt the fault, at most until its time is up, when one must have. It returns a sentence
 // that says who has felt what.
-func (x *Toxics) seeVictims(ctx context.Context, r undo.Record, names []string, applied history.Span, f victimEvidence) (string, error) {
-	claims := &claims{victimEvidence: f, names: names, after: applied.To, open: map[string]history.Event{}, late: map[string]int{}, prompt: map[string]int{}, quickest: map[string]time.Duration{}}
-	end := applied.From + r.Shot.Fault.Declared
-	for from, tick := int(r.Shot.N), 1; ; tick++ {
-		over := x.Clock() >= end
+func (h *Hit) seeVictims(ctx context.Context, f victimEvidence) (string, error) {
+	names := h.names()
+	claims := &claims{victimEvidence: f, names: names, after: h.Applied.To, open: map[string]history.Event{}, late: map[string]int{}, prompt: map[string]int{}, quickest: map[string]time.Duration{}}
+	end := h.Applied.From + h.fault().Declared
+	for from, tick := int(h.Rec.Shot.N), 1; ; tick++ {
+		over := h.now() >= end
 		wait, cancel := context.WithTimeout(ctx, evidenceEvery)
-		_, err := x.Await(wait, from, func(e history.Event) bool {
+		_, err := h.Await(wait, from, func(e history.Event) bool {
 			from = int(e.N)
 			claims.see(e)
-			return claims.quick != "" || !f.sockets && claims.all(x.living(names), over)
+			return claims.quick != "" || !f.sockets && claims.all(h.living(names), over)
 		})
 		if err != nil && !over {
 			<-wait.Done() // the log may have ended early
 		}
 		cancel()
-		claims.hang(x.Clock())
+		claims.hang(h.now())
 		if f.sockets {
-			if err := x.connected(claims, r.Routes); err != nil {
-				return "", &voidError{history.Unconfirmed, err.Error()}
+			if err := h.connected(claims); err != nil {
+				return "", void(history.Unconfirmed, "%v", err)
 			}
 		}
 		switch {
 		case ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled):
 			return "", ctx.Err()
 		case claims.quick != "":
-			return "", &voidError{history.Unconfirmed, claims.quick + ": does it go round the proxy?"}
-		case claims.all(x.living(names), over):
+			return "", void(history.Unconfirmed, "%s: does it go round the proxy?", claims.quick)
+		case claims.all(h.living(names), over):
 			return claims.say(), nil
 		case over && slices.ContainsFunc(names, func(name string) bool { return claims.shows(name, true) }):
 			return claims.say(), nil
 		case over || ctx.Err() != nil:
-			return "", &voidError{history.Unconfirmed, claims.nobody()}
+			return "", void(history.Unconfirmed, "%s", claims.nobody())
 		}
 		if tick%lostEvery == 0 {
-			if err := x.stillOn(ctx, r); err != nil {
+			if err := h.stillOn(ctx); err != nil {
 				return "", err
 			}
 		}
@@ -76,24 +79,25 @@ func (x *Toxics) seeVictims(ctx context.Context, r undo.Record, names []string, 
 }
 
 // living are the victims that run now.
-func (x *Toxics) living(names []string) []string {
-	alive := x.processes(names)
-	return slices.Collect(maps.Keys(alive))
+func (h *Hit) living(names []string) []string {
+	alive := h.processes()
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, lives := alive[name]; return !lives })
 }
 
-// processes are the ids of the victims' processes that run now, by name.
-func (x *Toxics) processes(names []string) map[string]int {
-	alive := map[string]int{}
-	for _, e := range x.Past() {
+// processes are the ids of the processes of replicas that run now, by name. What is past is read once.
+func (h *Hit) processes() map[string]int {
+	past := h.Past()
+	for _, e := range past[min(h.read, len(past)):] {
 		switch {
-		case e.Replica == nil || !slices.Contains(names, e.Replica.Name):
+		case e.Replica == nil:
 		case e.Kind == history.ReplicaStart:
-			alive[e.Replica.Name] = e.Replica.PID
+			h.pids[e.Replica.Name] = e.Replica.PID
 		case e.Kind == history.ReplicaExit:
-			delete(alive, e.Replica.Name)
+			delete(h.pids, e.Replica.Name)
 		}
 	}
-	return alive
+	h.read = len(past)
+	return h.pids
 }
 
 // claims is what the victims say about their operations under the fault.
@@ -215,8 +219,8 @@ func (c *claims) nobody() string {
 }
 
 // connected looks at the victims' sockets: a connection to the way is what a client that goes round it does not have.
-func (x *Toxics) connected(c *claims, routes []undo.ProxyRoute) error {
-	alive := x.processes(c.names)
+func (h *Hit) connected(c *claims) error {
+	alive := h.processes()
 	for _, name := range c.names {
 		pid := alive[name]
 		if pid == 0 || c.late[name] > 0 {
@@ -226,8 +230,8 @@ func (x *Toxics) connected(c *claims, routes []undo.ProxyRoute) error {
 		if err != nil {
 			return fmt.Errorf("look at the sockets of %s: %w", name, err)
 		}
-		mine := x.Routes(name)
-		if slices.ContainsFunc(routes, func(w undo.ProxyRoute) bool {
+		mine := h.Routes(name)
+		if slices.ContainsFunc(h.Rec.Routes, func(w undo.ProxyRoute) bool {
 			_, text, _ := net.SplitHostPort(w.Addr())
 			port, err := strconv.Atoi(text)
 			return err == nil && slices.Contains(ports, port) && slices.ContainsFunc(mine, func(m undo.ProxyRoute) bool { return m.Proxy == baseName(w.Proxy) })
@@ -236,6 +240,24 @@ func (x *Toxics) connected(c *claims, routes []undo.ProxyRoute) error {
 		}
 	}
 	return nil
+}
+
+// remotePorts lists the ports at the far end of the open TCP connections of a process group.
+func remotePorts(group int) (ports []int, err error) {
+	pids, err := procstat.New().All()
+	for _, pid := range pids {
+		if _, its, err := stateOf(fmt.Sprintf("/proc/%d/stat", pid)); err != nil || its != group {
+			continue // gone meanwhile, or another's
+		}
+		inodes := sockets.Of(pid)
+		conns, _ := sockets.Established(pid) // of one that is gone meanwhile there are none
+		for _, c := range conns {
+			if inodes[c.Inode] {
+				ports = append(ports, int(c.Remote.Port()))
+			}
+		}
+	}
+	return ports, err
 }
 
 // baseName is a proxy's name without the number of a successor.

@@ -26,13 +26,13 @@ var (
 // Variant says where a lock departs from the core, for locks that are wrong on purpose (package mutants). The zero Variant departs
 // nowhere. Whoever drives a lock asks it at the seams; Machine and Table know nothing of it.
 type Variant struct {
-	Attempt   func(Policy) Attempt // nil = NewMachine
-	Rules     func(t *Table) Rules // nil = the table itself; made once for each table
-	Feigns    []Op                 // calls that are announced and answered ok, and never sent
-	OneToken  bool                 // every acquire of a process carries the same token
-	LateFence bool                 // effects carry the key's newest fence, fetched at the time of the write
-	Unfenced  bool                 // effects ask for no comparison of fences
-	NoBegin   bool                 // work is entered without an effect
+	Attempt     func(Policy) Attempt // nil = NewMachine
+	Rules       func(t *Table) Rules // nil = the table itself; made once for each table
+	Feigns      []Op                 // calls that are announced and answered ok, and never sent
+	OneToken    bool                 // every acquire of a process carries the same token
+	SharedToken bool                 // every acquire of every process does
+	LateFence   bool                 // effects carry the key's newest fence, fetched at the time of the write
+	Unfenced    bool                 // effects ask for no comparison of fences
 }
 
 // Feigned reports whether calls of op are never sent.

@@ -26,33 +26,28 @@ type Advisory struct {
 	keys map[string]*advised
 }
 
-// advised is a key and what its last look showed.
+// advised is a key that looks ask for.
 type advised struct {
-	lock, key string
-	id        postgres.Key
-	known     bool // its id is
-	seen      bool
-	span      history.Span
-	epoch     string // of the last look; "" = nobody held it
-	named     Named
-	since     int64
+	track
+	id    postgres.Key
+	known bool // its id is
 }
 
 // NewAdvisory returns a probe that asks by client, which it closes, and that watches no key yet.
 func NewAdvisory(client *postgres.Client) *Advisory {
-	return &Advisory{client: client, keys: map[string]*advised{}}
+	return &Advisory{client: client, names: Names{Shown: true}, keys: map[string]*advised{}}
 }
 
 // Name makes looks say whom sessions belong to. It is called before the first look. An Unclaimed.Value is the session's application name,
 // or its client's address.
-func (p *Advisory) Name(names Names) { p.names = names }
+func (p *Advisory) Name(names Names) { p.names = Names{names.Holder, true} }
 
 // Watch adds a key of a lock that each look is to read; a key that is watched already stays as it is.
 func (p *Advisory) Watch(lock, key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.keys[key] == nil {
-		p.keys[key] = &advised{lock: lock, key: key}
+		p.keys[key] = &advised{track: track{lock: lock, key: key}}
 	}
 }
 
@@ -87,8 +82,7 @@ func (p *Advisory) Look(ctx context.Context, final bool) (func(history.Span) []h
 		defer p.mu.Unlock()
 		var events []history.Event
 		for _, w := range all {
-			session, there := held[w.id]
-			events = w.observe(events, session, there, now, at, final, p.names)
+			events = w.see(events, sourceKeys, &p.names, stateOf(held, w.id, now), sight{Span: at, final: final})
 		}
 		return events
 	}, nil
@@ -151,7 +145,7 @@ func (p *Advisory) Now(ctx context.Context, lock, key string) (now Unclaimed, ep
 	w := p.keys[key]
 	p.mu.Unlock()
 	if w == nil {
-		w = &advised{lock: lock, key: key}
+		w = &advised{track: track{lock: lock, key: key}}
 	}
 	if err := p.resolve(ctx, []*advised{w}); err != nil {
 		return now, "", false, fmt.Errorf("look up holder of %s: %w", key, err)
@@ -162,49 +156,14 @@ func (p *Advisory) Now(ctx context.Context, lock, key string) (now Unclaimed, ep
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	session, held := all[w.id]
-	if now = (Unclaimed{Lock: lock, Key: key}); !held {
-		return now, "", false, nil
-	}
-	epoch, now.Value = session.ID(), session.Name()
-	if w.seen {
-		if now.Since = w.since; w.epoch != epoch {
-			now.Since = w.span.From
-		}
-	}
-	return now, epoch, true, nil
+	return w.now(lock, stateOf(all, w.id, time.Time{}))
 }
 
-// observe takes in what a look showed and appends an event if it is news.
-func (w *advised) observe(events []history.Event, s postgres.Session, there bool, now time.Time, at history.Span, final bool, names Names) []history.Event {
-	epoch := ""
-	if there {
-		epoch = s.ID()
+// stateOf is which session has a lock, as the server had it at that time.
+func stateOf(held map[postgres.Key]postgres.Session, id postgres.Key, at time.Time) state {
+	s := state{left: absent, server: at.UnixMicro()}
+	if session, there := held[id]; there {
+		s.value, s.epoch, s.left = session.Name(), session.ID(), endless
 	}
-	news := epoch != w.epoch
-	if news {
-		w.named, w.since = Named{}, w.span.From
-	}
-	if names.Holder != nil && w.named.Holder == "" && there {
-		before := w.named
-		w.named = names.Holder(Unclaimed{w.lock, w.key, s.Name(), w.since})
-		news = news || w.named != before
-	}
-	if news || final {
-		e := history.Event{
-			Kind: history.LookKind, Span: at, Source: sourceKeys, Lock: w.lock, Key: w.key, Epoch: epoch,
-			Look: &history.Look{PTTL: absent, Server: now.UnixMicro(), Final: final},
-		}
-		if there {
-			e.Look.Present, e.Look.PTTL, e.Look.Named = true, endless, cut(s.Name())
-			e.Look.Holder, e.Look.By, e.Look.Disputed = w.named.Holder, w.named.By, w.named.Disputed
-		}
-		if news && w.seen {
-			before := w.span
-			e.Look.Prev = &before
-		}
-		events = append(events, e)
-	}
-	w.seen, w.span, w.epoch = true, at, epoch
-	return events
+	return s
 }

@@ -44,26 +44,24 @@ type Etcd struct {
 	over    context.CancelFunc   // ends the watches of it, and they begin anew
 	locks   map[string]string    // by key, that are watched
 	rivals  map[string][]*rival  // by key: who holds it and who waits, in the order of their revisions
-	shown   map[string]etcdShown // by key: what was reported last
+	shown   map[string]*etcdLock // by key
 	told    int64                // revision up to which all is known
 	more    chan struct{}        // closed when more is told
-	looked  sight                // the last look that was good
+	looked  etcdLook             // the last look that was good
 	news    []history.Event
 	torn    error
 }
 
-// sight is a look at a revision.
-type sight struct {
+// etcdLook is a look at a revision.
+type etcdLook struct {
 	revision int64
 	at       history.Span
 }
 
-// etcdShown is a state of a lock as it was reported.
-type etcdShown struct {
-	epoch string
-	at    history.Span // the last time that it was seen
-	seen  bool
-	torn  bool // changes before it may have escaped
+// etcdLock is what was reported of a lock.
+type etcdLock struct {
+	track
+	torn bool // changes since may have escaped
 }
 
 // NewEtcd begins to watch what lies below the prefix of at. Its owner calls Close.
@@ -72,7 +70,7 @@ func NewEtcd(ctx context.Context, at protocol.Endpoint, clock func() int64) (*Et
 	if err != nil {
 		return nil, err
 	}
-	p := &Etcd{clients: clients, prefix: at.Prefix, clock: clock, locks: map[string]string{}, rivals: map[string][]*rival{}, shown: map[string]etcdShown{}, more: make(chan struct{})}
+	p := &Etcd{clients: clients, prefix: at.Prefix, clock: clock, locks: map[string]string{}, rivals: map[string][]*rival{}, shown: map[string]*etcdLock{}, more: make(chan struct{})}
 	if err := p.list(ctx); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -129,7 +127,7 @@ func (p *Etcd) list(ctx context.Context) error {
 	for _, kv := range got.Kvs {
 		p.put(kv)
 	}
-	p.told, p.looked = got.Header.Revision, sight{got.Header.Revision, history.Span{From: from, To: p.clock()}}
+	p.told, p.looked = got.Header.Revision, etcdLook{got.Header.Revision, history.Span{From: from, To: p.clock()}}
 	for key := range before {
 		p.change(key, p.looked.at)
 	}
@@ -197,9 +195,8 @@ func (p *Etcd) tear(ctx context.Context, why string) {
 	p.news = append(p.news, history.Event{Kind: history.GapKind, Span: at, Source: sourceKeys, Coverage: &history.Coverage{
 		Probe: kindKeys.Probe, Why: why, Failed: true, Largest: at.Width(),
 	}})
-	for key, s := range p.shown {
-		s.torn = true
-		p.shown[key] = s
+	for _, l := range p.shown {
+		l.torn = true
 	}
 	p.told = 0
 	p.mu.Unlock()
@@ -238,15 +235,24 @@ func epochOf(r *rival) string {
 
 // change reports who has a lock now, if that is news.
 func (p *Etcd) change(key string, at history.Span) {
-	before, holder := p.shown[key], p.holder(key)
-	epoch := ""
-	if holder != nil {
-		epoch = epochOf(holder)
-	}
-	if before.epoch == epoch && (before.seen || epoch == "") {
+	l, s := p.lock(key), stateOfRival(p.holder(key))
+	if l.last.epoch == s.epoch {
 		return
 	}
-	p.report(key, holder, at, before)
+	prev := l.at
+	if !l.torn { // nothing was told in between
+		prev.From = max(prev.From, min(p.looked.at.From, at.From))
+		prev.To = max(prev.To, prev.From)
+	}
+	p.report(l, s, at, prev)
+}
+
+// lock is what was reported of the lock of that key.
+func (p *Etcd) lock(key string) *etcdLock {
+	if p.shown[key] == nil {
+		p.shown[key] = &etcdLock{track: track{key: key}}
+	}
+	return p.shown[key]
 }
 
 func (p *Etcd) holder(key string) *rival {
@@ -256,40 +262,31 @@ func (p *Etcd) holder(key string) *rival {
 	return nil
 }
 
-// report adds an event of a lock as it is.
-func (p *Etcd) report(key string, holder *rival, at history.Span, before etcdShown) {
-	e := p.event(key, holder, at)
-	if before.seen {
-		prev := before.at
-		if !before.torn { // nothing was told in between
-			prev.From = max(prev.From, min(p.looked.at.From, at.From))
-			prev.To = max(prev.To, prev.From)
-		}
-		e.Look.Prev, e.Look.Direct = &prev, !before.torn
-	}
-	p.shown[key] = etcdShown{epoch: e.Epoch, at: at, seen: true}
-	p.news = append(p.news, e)
+// report adds an event of a lock as it is, which was seen as it was before at prev.
+func (p *Etcd) report(l *etcdLock, s state, at, prev history.Span) {
+	p.news = l.see(p.news, sourceKeys, &Names{}, s, sight{Span: at, told: &told{news: true, prev: prev, direct: !l.torn}})
+	l.torn = false
 }
 
-func (p *Etcd) event(key string, holder *rival, at history.Span) history.Event {
-	e := history.Event{Kind: history.LookKind, Span: at, Source: sourceKeys, Lock: p.locks[key], Key: key, Look: &history.Look{PTTL: absent}}
-	if holder != nil {
-		e.Epoch, e.Fence = epochOf(holder), holder.created
-		e.Look.Present, e.Look.PTTL = true, 0
-		if holder.lease == clientv3.NoLease {
-			e.Look.PTTL = -1
-		} else if holder.granted > 0 {
-			e.Look.PTTL, e.Look.Slack = (holder.left+1)*int64(time.Second), int64(time.Second)
-		}
+// stateOfRival is that of a lock which a rival has; nil = nobody has it.
+func stateOfRival(holder *rival) state {
+	if holder == nil {
+		return state{left: absent}
 	}
-	return e
+	s := state{value: holder.value, epoch: epochOf(holder), fence: holder.created}
+	if holder.lease == clientv3.NoLease {
+		s.left = endless
+	} else if holder.granted > 0 {
+		s.left, s.slack = (holder.left+1)*int64(time.Second), int64(time.Second)
+	}
+	return s
 }
 
 // Look reads a revision and waits until the watches have told everything up to it. The returned function gives an event for each change
 // since the last look whose function was called, and for each lease that was seen to be prolonged; with final, also one for every lock.
 func (p *Etcd) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
 	answers := p.askLeases(ctx)
-	s := sight{at: history.At(p.clock())}
+	s := etcdLook{at: history.At(p.clock())}
 	got, err := p.clients.Get(ctx, p.prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		return nil, fmt.Errorf("look at the keys of locks: %w", err)
@@ -314,9 +311,9 @@ func (p *Etcd) Look(ctx context.Context, final bool) (func(history.Span) []histo
 		p.news = nil
 		if p.looked = s; final {
 			for key := range p.locks {
-				e := p.event(key, p.holder(key), s.at)
-				e.Look.Final = true
-				events = append(events, e)
+				last := *p.lock(key)
+				events = last.see(events, sourceKeys, &Names{}, stateOfRival(p.holder(key)), sight{Span: s.at, final: true, told: &told{}})
+				events[len(events)-1].Lock = p.locks[key]
 			}
 		}
 		slices.SortStableFunc(events, func(a, b history.Event) int { return int(min(1, max(-1, a.To-b.To))) })

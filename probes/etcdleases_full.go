@@ -64,12 +64,8 @@ func (p *Etcd) showLeases(answers []leaseAnswer) {
 			r.left, r.asked, r.granted = a.left, a.at.To, time.Duration(a.granted)*time.Second
 		}
 		if fresh || prolonged {
-			before := p.shown[a.key]
-			e := p.event(a.key, r, a.at)
-			prev := before.at
-			e.Look.Prev, e.Look.Direct = &prev, !before.torn
-			p.shown[a.key] = etcdShown{epoch: e.Epoch, at: a.at, seen: true}
-			p.news = append(p.news, e)
+			l := p.lock(a.key)
+			p.report(l, stateOfRival(r), a.at, l.at)
 		}
 	}
 }

@@ -72,7 +72,7 @@ const (
 
 // known is a key that was seen, or that the file names.
 type known struct {
-	watched
+	track
 	node  *node
 	exact bool
 	due   int64 // when its lease is predicted to be over; 0 = it has none
@@ -110,10 +110,11 @@ func (p *Keyspace) Now(ctx context.Context, lock, key string) (now Unclaimed, ep
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w := p.keys[key]; w != nil {
-		return w.now(lock, s[0])
+	w := p.keys[key]
+	if w == nil {
+		w = &known{track: track{key: key}}
 	}
-	return (&watched{key: key}).now(lock, s[0])
+	return w.now(lock, w.ofToken(s[0]))
 }
 
 // Look reads the keys that have changed or whose leases are over; with final, all. It fails until each server has been swept once, and
@@ -218,8 +219,8 @@ func (d *dues) Pop() any {
 // expect notes when a key's lease is over by what a look at it showed.
 func (d *dues) expect(w *known, at history.Span, s state) {
 	w.due = 0
-	if s.pttl >= 0 { // it is gone once the millisecond is over that is its end
-		w.due = at.To + s.pttl + int64(pttlError) - s.server%1000*int64(time.Microsecond)
+	if s.left >= 0 { // it is gone once the millisecond is over that is its end
+		w.due = at.To + s.left + pttlError - s.server%1000*int64(time.Microsecond)
 		heap.Push(d, due{w.due, w})
 	}
 }

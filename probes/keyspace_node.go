@@ -178,12 +178,12 @@ func (n *node) know(name string) *known {
 		n.p.mu.Lock()
 		defer n.p.mu.Unlock()
 		lock, exact := n.p.lockOf(name)
-		w = &known{watched: watched{lock: lock, key: name, name: name}, exact: exact}
+		w = &known{track: track{lock: lock, key: name}, exact: exact}
 		n.p.keys[name] = w
 		if n.sweep.done > 0 && n.events != nil { // until the last barrier no event had told of it
-			w.seen, w.span, w.last = true, n.before, state{pttl: absent}
+			w.seen, w.at, w.last = true, n.before, state{left: absent}
 		} else if n.sweep.done > 0 { // a sweep did not find it: at one instant at least it was not there
-			w.seen, w.span, w.last = true, n.sweep.last, state{pttl: absent}
+			w.seen, w.at, w.last = true, n.sweep.last, state{left: absent}
 		}
 	}
 	if w.node != n {
@@ -253,7 +253,7 @@ func (n *node) list(changed map[string]bool, now int64, final bool) []*known {
 		}
 	}
 	for name, more := range changed {
-		if w := n.know(name); more || !w.seen || w.last.pttl != absent {
+		if w := n.know(name); more || !w.seen || w.last.left != absent {
 			n.persist(w)
 			add(w)
 		}
@@ -263,8 +263,8 @@ func (n *node) list(changed map[string]bool, now int64, final bool) []*known {
 		add(w)
 	}
 	n.unnamed = slices.DeleteFunc(n.unnamed, func(w *known) bool {
-		w.unnamed = w.last.pttl != absent && w.named.Holder == ""
-		if w.unnamed && now-w.span.From > int64(askAgain) {
+		w.unnamed = w.last.left != absent && w.named.Holder == ""
+		if w.unnamed && now-w.at.From > int64(askAgain) {
 			add(w)
 		}
 		return !w.unnamed
@@ -278,15 +278,15 @@ func (n *node) list(changed map[string]bool, now int64, final bool) []*known {
 // persist takes note that a key was until the last barrier as the last look at it showed it, since no event had told otherwise.
 func (n *node) persist(w *known) {
 	b := n.before
-	if n.events == nil || !w.seen || b.From <= w.span.From || w.last.pttl >= 0 && b.To >= w.span.From+w.last.pttl {
+	if n.events == nil || !w.seen || b.From <= w.at.From || w.last.left >= 0 && b.To >= w.at.From+w.last.left {
 		return
 	}
 	n.p.mu.Lock()
 	defer n.p.mu.Unlock()
-	if w.last.pttl > 0 {
-		w.last.pttl = max(1, w.last.pttl-max(0, b.From-w.span.To))
+	if w.last.left > 0 {
+		w.last.left = max(1, w.last.left-max(0, b.From-w.at.To))
 	}
-	w.span = b
+	w.at = b
 }
 
 // inTurn adds those of the keys that a look reads where there are no events.
@@ -333,13 +333,14 @@ func (n *node) read(ctx context.Context, keys []*known, final, explained bool) e
 func (n *node) take(w *known, s state, at history.Span, final, explained bool) {
 	n.p.mu.Lock()
 	defer n.p.mu.Unlock()
-	before, over := w.span, w.seen && w.last.pttl >= 0 && s.pttl == absent && at.To >= w.span.From+w.last.pttl
+	s = w.ofToken(s)
+	before, over := w.at, w.seen && w.last.left >= 0 && s.left == absent && at.To >= w.at.From+w.last.left
 	if !explained && !over && n.events != nil && w.news(s, at) {
 		n.unexplained[w.key] = history.Span{From: before.From, To: at.To}
 	}
-	n.p.told = w.observe(n.p.told, s, at, final, n.p.names)
+	n.p.told = w.see(n.p.told, sourceKeys, &n.p.names, s, sight{Span: at, final: final})
 	n.dues.expect(w, at, s)
-	if unnamed := s.pttl != absent && w.named.Holder == "" && n.p.names.Holder != nil; unnamed && !w.unnamed {
+	if unnamed := s.left != absent && w.named.Holder == "" && n.p.names.Holder != nil; unnamed && !w.unnamed {
 		n.unnamed = append(n.unnamed, w)
 		w.unnamed = true
 	}

@@ -94,7 +94,7 @@ func (n *node) swept(ctx context.Context) error {
 	at := history.Span{From: s.began, To: n.p.o.Clock()}
 	var keys []*known
 	for _, w := range n.mine {
-		if w.swept <= s.done && w.seen && w.last.pttl != absent && w.span.To < s.began {
+		if w.swept <= s.done && w.seen && w.last.left != absent && w.at.To < s.began {
 			keys = append(keys, w)
 		}
 	}

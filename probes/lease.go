@@ -28,7 +28,6 @@ type LeaseAPI interface {
 // contenders of client-go count it. Sample and Now may be called at any time; looks are made one after the other.
 type Leases struct {
 	api     LeaseAPI
-	holder  func(named string) string
 	clock   func() int64
 	leases  []*leased // in the order of their names
 	stop    context.CancelFunc
@@ -39,9 +38,9 @@ type Leases struct {
 // holder's name means, or ""; clock is that of the looks. Its owner calls Close.
 func NewLeases(api LeaseAPI, locks map[string]string, holder func(named string) string, clock func() int64) *Leases {
 	ctx, stop := context.WithCancel(context.Background())
-	p := &Leases{api: api, holder: holder, clock: clock, stop: stop}
+	p := &Leases{api: api, clock: clock, stop: stop}
 	for _, name := range slices.Sorted(maps.Keys(locks)) {
-		w := newLeased(locks[name], name, &kindLease, clock())
+		w := newLeased(locks[name], name, &kindLease, func(u Unclaimed) Named { return Named{Holder: holder(u.Value)} }, clock())
 		p.leases = append(p.leases, w)
 		p.watches.Go(func() {
 			api.WatchLease(ctx, name, func(c kube.LeaseChange) { w.record(c, clock) }, w.heard)
@@ -64,7 +63,7 @@ func (p *Leases) Look(ctx context.Context, final bool) (func(history.Span) []his
 	seen := make([]sample, len(p.leases))
 	for i, w := range p.leases {
 		var err error
-		if _, seen[i], err = p.see(ctx, w.name); err != nil {
+		if _, seen[i], err = p.see(ctx, w.key); err != nil {
 			return nil, fmt.Errorf("look at %d leases: %w", len(p.leases), err)
 		}
 	}
@@ -76,7 +75,7 @@ func (p *Leases) Look(ctx context.Context, final bool) (func(history.Span) []his
 	return func(history.Span) []history.Event {
 		var events []history.Event
 		for i, w := range p.leases {
-			events = w.report(events, seen[i], final, p.holder)
+			events = w.report(events, seen[i], final)
 		}
 		return events
 	}, nil
@@ -85,7 +84,7 @@ func (p *Leases) Look(ctx context.Context, final bool) (func(history.Span) []his
 // Sample looks at all objects once more: what becomes of them after it surely came after it began.
 func (p *Leases) Sample(ctx context.Context) error {
 	for _, w := range p.leases {
-		if _, _, err := p.see(ctx, w.name); err != nil {
+		if _, _, err := p.see(ctx, w.key); err != nil {
 			return fmt.Errorf("look at %d leases: %w", len(p.leases), err)
 		}
 	}
@@ -112,7 +111,7 @@ func (p *Leases) see(ctx context.Context, name string) (record, sample, error) {
 	if ok {
 		s.version = l.ResourceVersion
 	}
-	if i, known := slices.BinarySearchFunc(p.leases, name, func(w *leased, n string) int { return cmp.Compare(w.name, n) }); known && ok {
+	if i, known := slices.BinarySearchFunc(p.leases, name, func(w *leased, n string) int { return cmp.Compare(w.key, n) }); known && ok {
 		p.leases[i].note(s)
 	}
 	return recordOf(l, ok), s, nil

@@ -15,8 +15,8 @@ import (
 
 // leased is a Lease object: what its watch and its looks have shown, and how much of that was reported.
 type leased struct {
-	lock, name string
-	kind       *Kind // of whose events they are
+	kind  *Kind // of whose events they are
+	names Names // of whoever it names
 
 	mu      sync.Mutex
 	news    []change      // told by the watch, and not reported yet
@@ -25,19 +25,15 @@ type leased struct {
 	broken  error         // why it does not watch at present
 	samples []sample      // of versions that may not be reported yet
 
-	last   change       // the state that was reported last
-	seen   bool         // there was one
-	span   history.Span // the last time that this state was seen, at an instant in it
-	hole   bool         // what came just before it is not known, and nothing was reported since that says so
-	holder string       // incarnation; known once for an epoch, it stays: a pod may have another life by the next look
-	early  int64        // the lease ends no sooner
-	late   int64        // and no later
+	track        // the state that was reported last
+	last  change // as the watch told it
+	hole  bool   // what came just before it is not known, and nothing was reported since that says so
+	early int64  // the lease ends no sooner
+	late  int64  // and no later
 }
 
-func newLeased(lock, name string, kind *Kind, now int64) *leased {
-	w := &leased{lock: lock, name: name, kind: kind, told: make(chan struct{})}
-	w.span.From = now
-	return w
+func newLeased(lock, name string, kind *Kind, holder func(Unclaimed) Named, now int64) *leased {
+	return &leased{track: track{lock: lock, key: name, at: history.Span{From: now}}, kind: kind, names: Names{holder, true}, told: make(chan struct{})}
 }
 
 // change is a state of the object that the watch told of.
@@ -131,7 +127,7 @@ func (w *leased) await(ctx context.Context, s sample) error {
 		select {
 		case <-told:
 		case <-ctx.Done():
-			return fmt.Errorf("the watch of lease %s has not told of what a look showed: %w", w.name, cmp.Or(broken, ctx.Err()))
+			return fmt.Errorf("the watch of lease %s has not told of what a look showed: %w", w.key, cmp.Or(broken, ctx.Err()))
 		}
 	}
 }
@@ -145,28 +141,24 @@ func (w *leased) reached(version string) bool {
 
 // report appends what the watch has told since the last time. A change came after the last look that showed the version before, and
 // before it was told.
-func (w *leased) report(events []history.Event, s sample, final bool, holder func(string) string) []history.Event {
+func (w *leased) report(events []history.Event, s sample, final bool) []history.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.recall()
 	for _, c := range w.news {
-		events = w.take(events, c, holder)
+		events = w.take(events, c)
 		w.recall()
 	}
 	w.news = nil
 	// What was seen before this look was asked has been told since, or lies where the watch told nothing.
 	w.samples = slices.DeleteFunc(w.samples, func(o sample) bool { return o.at.To < s.at.From })
-	at := w.span
+	shown := w.at
+	at := sight{Span: shown, final: final, told: &told{prev: shown, direct: !w.hole}}
 	if s.version == w.last.version {
-		at = s.at
+		at.Span = s.at
 	}
-	if found := w.names(holder); found || final {
-		e := w.event(at)
-		if e.Look.Final = final; found {
-			w.follow(&e, w.span)
-		}
-		events = append(events, e)
-	}
+	events = w.show(events, at)
+	w.at = shown // others may have seen it later
 	return events
 }
 
@@ -176,19 +168,20 @@ func (w *leased) recall() {
 		if s.version != w.last.version {
 			return false
 		}
-		if s.at.From > w.span.From {
-			w.span = s.at
+		if s.at.From > w.at.From {
+			w.at = s.at
 		}
 		return true
 	})
 }
 
 // take makes a change the present state, and appends an event if it is news.
-func (w *leased) take(events []history.Event, c change, holder func(string) string) []history.Event {
-	prev, at := w.span, history.Span{From: min(w.span.From, c.at), To: c.at}
-	if w.hole = w.hole || w.seen && c.kube.Listed; w.seen && c.kube.Listed {
+func (w *leased) take(events []history.Event, c change) []history.Event {
+	at := history.Span{From: min(w.at.From, c.at), To: c.at}
+	if w.seen && c.kube.Listed {
+		w.hole = true
 		events = append(events, history.Event{Kind: history.GapKind, Span: at, Source: w.kind.Source, Coverage: &history.Coverage{
-			Probe: w.kind.Probe, Why: "the watch of lease " + w.name + " was cut, and what was changed before the next list was not told", Failed: true, Largest: at.Width(),
+			Probe: w.kind.Probe, Why: "the watch of lease " + w.key + " was cut, and what was changed before the next list was not told", Failed: true, Largest: at.Width(),
 		}})
 	}
 	news := w.seen && c.record != w.last.record || !w.seen && c.held()
@@ -200,45 +193,20 @@ func (w *leased) take(events []history.Event, c change, holder func(string) stri
 	case c.record != w.last.record: // contenders of client-go do not see that it was extended, others may
 		w.late = at.To + int64(c.duration)
 	}
-	if c.epoch != w.last.epoch {
-		w.holder = ""
-	}
-	first := !w.seen
-	w.seen, w.span, w.last = true, at, c
-	if found := w.names(holder); !found && !news {
-		return events
-	}
-	e := w.event(at)
-	if !first {
-		w.follow(&e, prev)
-	}
-	return append(events, e)
+	w.last = c
+	return w.show(events, sight{Span: at, told: &told{news: news, prev: w.at, direct: !w.hole}})
 }
 
-// names finds the incarnation that holds, where it was not known before.
-func (w *leased) names(holder func(string) string) (found bool) {
-	if w.holder == "" && w.last.held() {
-		w.holder = holder(w.last.named)
-		return w.holder != ""
-	}
-	return false
-}
-
-// event is a look at the present state.
-func (w *leased) event(at history.Span) history.Event {
+// show tells of the present state. Where others may lie before it, nobody knows whose release it was.
+func (w *leased) show(events []history.Event, at sight) []history.Event {
 	r := &w.last.record
-	l := &history.Look{PTTL: absent, Released: r.there && !r.held()}
+	s := state{value: r.named, epoch: r.epoch, left: absent, released: r.there && !r.held() && (at.final || !w.hole)}
 	if r.held() {
-		l.Present, l.PTTL = true, max(0, w.late-at.To)
-		l.Slack = max(0, at.From+l.PTTL-w.early)
-		l.Named, l.Holder = cut(r.named), w.holder
+		s.left = max(0, w.late-at.To)
+		s.slack = max(0, at.From+s.left-w.early)
 	}
-	return history.Event{Kind: history.LookKind, Span: at, Source: w.kind.Source, Lock: w.lock, Key: w.name, Epoch: r.epoch, Look: l}
-}
-
-// follow says which state came before the event's. Where others may lie between, nobody knows whose release it was.
-func (w *leased) follow(e *history.Event, prev history.Span) {
-	e.Look.Prev, e.Look.Direct = &prev, !w.hole
-	e.Look.Released = e.Look.Released && !w.hole
-	w.hole = false
+	before := len(events)
+	events = w.see(events, w.kind.Source, &w.names, s, at)
+	w.hole = w.hole && len(events) == before
+	return events
 }

@@ -60,7 +60,7 @@ func (p *LeaseKeys) Watch(lock, key string) {
 	if p.keys[key] != nil {
 		return
 	}
-	w := newLeased(lock, key, &kindKeys, p.clock())
+	w := newLeased(lock, key, &kindKeys, nil, p.clock())
 	w.broken = p.broken
 	p.keys[key] = w
 	if p.known {
@@ -136,9 +136,9 @@ func (p *LeaseKeys) Look(ctx context.Context, final bool) (func(history.Span) []
 	}
 	return func(history.Span) []history.Event {
 		var events []history.Event
-		inOrder := slices.SortedFunc(maps.Keys(seen), func(a, b *leased) int { return strings.Compare(a.name, b.name) })
+		inOrder := slices.SortedFunc(maps.Keys(seen), func(a, b *leased) int { return strings.Compare(a.key, b.key) })
 		for _, w := range inOrder {
-			events = w.report(events, seen[w], final, func(string) string { return "" })
+			events = w.report(events, seen[w], final)
 		}
 		return events
 	}, nil
@@ -180,7 +180,7 @@ func (p *LeaseKeys) see(ctx context.Context) (map[*leased]sample, map[string]kub
 	}
 	seen := map[*leased]sample{}
 	for _, w := range watched {
-		s := sample{version: all[w.name].ResourceVersion, at: at}
+		s := sample{version: all[w.key].ResourceVersion, at: at}
 		if s.version != "" {
 			w.note(s)
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -37,9 +36,7 @@ type Ledger struct {
 	lost   error
 
 	// The look that is made.
-	final    bool
-	pages    int             // read so far
-	read     int64           // position of the last entry of those
+	read     int64           // position of the last entry that it has read
 	end      bool            // they reach to the end
 	entries  []history.Event // in them
 	question []byte
@@ -58,23 +55,29 @@ func (p *Ledger) Close() error { return p.wire.close() }
 // Look reads what is new; the final look reads to the end, however much that is. The returned function gives an event for
 // each new entry, and one for the loss of entries where it was found out. An error that wraps ErrLedgerLost stays for all later looks.
 func (p *Ledger) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
-	p.begin(final)
-	return await(ctx, p.Answer)
-}
-
-// Ask begins a look that is not the final one, and does not wait: Answer has what came of it.
-func (p *Ledger) Ask() { p.begin(false) }
-
-func (p *Ledger) begin(final bool) {
-	p.final, p.pages, p.read, p.end, p.entries = final, 0, p.pos, false, nil
-	if p.lost == nil {
-		p.ask()
+	if p.lost != nil {
+		return nil, p.lost
 	}
+	p.read, p.end, p.entries = p.pos, false, nil
+	for pages := 0; !p.end && (final || pages < pagesOfLook); pages++ {
+		reply, err := p.wire.ask(ctx, p.next(), 4)
+		if err == nil {
+			err = p.take(reply)
+		}
+		switch {
+		case errors.Is(err, ErrLedgerLost):
+			p.lost = err
+			return p.report, nil
+		case err != nil:
+			return nil, fmt.Errorf("read ledger after position %d: %w", p.read, err)
+		}
+	}
+	return p.report, nil
 }
 
-// ask asks for the next page, and how many entries there are in all. The page begins with the entry that was read last, which must
+// next asks for the next page, and how many entries there are in all. The page begins with the entry that was read last, which must
 // still be there. Only together they tell of an entry that is gone from what was read before.
-func (p *Ledger) ask() {
+func (p *Ledger) next() []byte {
 	start, seen := "-", 0
 	if p.read > 0 {
 		start, seen = strconv.FormatInt(p.read, 10)+"-0", 1
@@ -87,33 +90,7 @@ func (p *Ledger) ask() {
 		}
 	}
 	p.question = q
-	p.wire.ask(q, 4)
-}
-
-// Answer waits for what the look shows: see Look. ok is false where that has not come by then; it may be asked for again.
-func (p *Ledger) Answer(until time.Time) (report func(history.Span) []history.Event, ok bool, err error) {
-	if p.lost != nil {
-		return nil, false, p.lost
-	}
-	for {
-		reply, ok, err := p.wire.answer(until)
-		if err == nil && !ok {
-			return nil, false, nil
-		}
-		if err == nil {
-			err = p.take(reply)
-		}
-		switch {
-		case errors.Is(err, ErrLedgerLost):
-			p.lost = err
-		case err != nil:
-			return nil, false, fmt.Errorf("read ledger after position %d: %w", p.read, err)
-		}
-		if p.pages++; p.end || p.lost != nil || !p.final && p.pages == pagesOfLook {
-			return p.report, true, nil
-		}
-		p.ask()
-	}
+	return q
 }
 
 // take adds the entries of a page. ErrLedgerLost: what it shows cannot be; the entries before that are added.

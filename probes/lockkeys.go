@@ -14,7 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -25,10 +24,6 @@ const (
 	chunk      = 512                // keys a script call: Redis serves nobody else meanwhile (about 0.5 ms)
 	inTurn     = 128                // keys that nobody asks for, a look: one EXISTS of some 15 microseconds
 	settle     = 20                 // looks that show a job's key absent, after which nobody is expected to hold it
-	pttlError  = time.Millisecond   // PTTL is rounded to this
-	sourceKeys = "probe:lock_keys"  // Event.Source
-	absent     = int64(-2)          // PTTL of a key that is not there
-	endless    = int64(-1)          // of one that has no expiry
 	perMilli   = int64(1_000_000)   // ns
 	noScript   = "unknown command"  // reply of servers before 7.0 to EVALSHA_RO
 	noReadOnly = "read-only script" // reply of the embedded store to TIME in a read-only script
@@ -52,12 +47,11 @@ type LockKeys struct {
 	next int        // in far: whose turn it is
 
 	// The look that is made; its room is used again by the next.
-	wire     *wire
-	final    bool
-	all      []*watched // to be read
-	first    int        // of those, how many somebody may hold
-	states   []state    // of those that have been read
-	question []byte
+	wire   *wire
+	all    []*watched // to be read
+	first  int        // of those, how many somebody may hold
+	states []state    // of those that have been read
+	asking []byte
 }
 
 // reader reads keys of a server, or one key at a time of a cluster.
@@ -67,46 +61,13 @@ type reader struct {
 	plain  atomic.Bool // the server has no read-only form
 }
 
-// watched is a key and what its last look showed.
+// watched is a key that looks read.
 type watched struct {
-	lock, key string
+	track
 	name      string // of the key at the store
 	job       bool   // it is a job's: free once that is done
 	near, far bool   // it is in the list of that name; in both until its turn comes among the others
 	absent    int    // looks in a row that showed it absent, since somebody was last expected to hold it
-	seen      bool
-	span      history.Span
-	last      state
-	named     Named // whom its token means: known once, it stays, since a pod may have another life by the next look
-	since     int64 // the token came after this; 0 = at any time before the first look
-}
-
-// Names says who holds keys, where nobody claims them: keys of an observed system.
-type Names struct {
-	Holder func(Unclaimed) Named // it answers at once, and may know more when it is asked again; nil = keys are claimed
-	Shown  bool                  // values are names of holders by the file's own word; else they may be secrets, and stay in here
-}
-
-// Unclaimed is a key of which nobody says who holds it.
-type Unclaimed struct {
-	Lock, Key string
-	Value     string // its token: a secret
-	Since     int64  // the token came after this; 0 = nobody knows when
-}
-
-// Named is who that is, as far as is known.
-type Named struct {
-	Holder   string // incarnation; "" = not known
-	By       string // the source that says so
-	Disputed string // sources name several: which of them says what
-}
-
-// state of a lock key at one instant.
-type state struct {
-	value  string // token
-	epoch  string // its fingerprint
-	pttl   int64  // ns, or absent, or -1 = no expiry
-	server int64  // microseconds
 }
 
 // NewLockKeys returns a probe of the store that o dials and that watches no key yet; prefix goes before each key.
@@ -120,12 +81,12 @@ func (p *LockKeys) Name(names Names) { p.names = names }
 
 // Watch adds a key of a lock that each look is to read; a key that is watched already stays as it is.
 func (p *LockKeys) Watch(lock, key string) {
-	p.add(&watched{lock: lock, key: key, name: p.prefix + key})
+	p.add(&watched{track: track{lock: lock, key: key}, name: p.prefix + key})
 }
 
 // Expect is Watch for the key of a job, each time that somebody may be about to take it.
 func (p *LockKeys) Expect(lock, key string) {
-	p.add(&watched{lock: lock, key: key, name: p.prefix + key, job: true})
+	p.add(&watched{track: track{lock: lock, key: key}, name: p.prefix + key, job: true})
 }
 
 // Asked says that somebody is about to take a key; of one that is not watched it takes no note.
@@ -206,10 +167,11 @@ func (p *LockKeys) Now(ctx context.Context, lock, key string) (now Unclaimed, ep
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w := p.keys[key]; w != nil {
-		return w.now(lock, s[0])
+	w := p.keys[key]
+	if w == nil {
+		w = &watched{track: track{key: key}}
 	}
-	return (&watched{key: key}).now(lock, s[0])
+	return w.now(lock, w.ofToken(s[0]))
 }
 
 // Any is a key with that prefix that is there at this moment; "" = there is none.
@@ -221,27 +183,16 @@ func (p *LockKeys) Any(ctx context.Context, prefix string) (string, error) {
 	return "", keys.Err()
 }
 
-// now is what a key says that shows s.
-func (w *watched) now(lock string, s state) (now Unclaimed, epoch string, held bool, err error) {
-	now = Unclaimed{Lock: lock, Key: w.key, Value: s.value}
-	if w.seen {
-		if now.Since = w.since; w.last.value != now.Value {
-			now.Since = w.span.From
-		}
-	}
-	return now, lockcore.Fingerprint(s.value), s.pttl != absent, nil
-}
-
 // Peek is whose token a lock's key carries, as a fingerprint, and what is left of the lease: below 0 = it has no end. Nobody's is "".
 func Peek(ctx context.Context, c redis.UniversalClient, key string) (epoch string, left time.Duration, err error) {
 	s, err := (&reader{redis: c, script: redis.NewScript(lookScript)}).read(ctx, nil, []string{key}, 1)
 	if err != nil {
 		return "", 0, fmt.Errorf("look up holder of %s: %w", key, err)
 	}
-	if s[0].pttl == absent {
+	if s[0].left == absent {
 		return "", 0, nil
 	}
-	return cmp.Or(lockcore.Fingerprint(s[0].value), unknown), time.Duration(s[0].pttl), nil
+	return cmp.Or(lockcore.Fingerprint(s[0].value), unknown), time.Duration(s[0].left), nil
 }
 
 // read runs the script for a chunk of keys, of which the first near are likely to be there, and adds their states. Its read-only form works while a server refuses writes; where the server does
@@ -281,76 +232,18 @@ func parseLook(states []state, reply []any, n, near int) ([]state, error) {
 		s := state{server: server}
 		s.value, ok = reply[1+2*i].(string)
 		if ok {
-			s.pttl, ok = reply[2+2*i].(int64)
+			s.left, ok = reply[2+2*i].(int64)
 		}
-		if s.pttl >= 0 {
-			s.pttl *= perMilli
+		if s.left >= 0 {
+			s.left *= perMilli
 		}
 		states = append(states, s)
 	}
 	for range n - told {
-		states = append(states, state{server: server, pttl: absent})
+		states = append(states, state{server: server, left: absent})
 	}
 	if !ok {
 		return nil, errors.New("got a reply of an unexpected shape")
 	}
 	return states, nil
-}
-
-// observe takes in what a look showed and appends an event if it is news.
-func (w *watched) observe(events []history.Event, s state, at history.Span, final bool, names Names) []history.Event {
-	if w.seen && !final && s.pttl == absent && w.last.pttl == absent { // as nearly all keys, nearly always
-		w.span, w.last.server = at, s.server
-		return events
-	}
-	s.epoch = w.last.epoch
-	if !w.seen || s.value != w.last.value {
-		s.epoch, w.named, w.since = lockcore.Fingerprint(s.value), Named{}, w.span.From
-	}
-	if s.epoch == "" && s.pttl != absent {
-		s.epoch = unknown // an empty value is no token
-	}
-	news := w.news(s, at)
-	if names.Holder != nil && w.named.Holder == "" && s.pttl != absent {
-		before := w.named
-		w.named = names.Holder(Unclaimed{w.lock, w.key, s.value, w.since})
-		news = news || w.named != before
-	}
-	if news || final {
-		e := history.Event{
-			Kind: history.LookKind, Span: at, Source: sourceKeys, Lock: w.lock, Key: w.key, Epoch: s.epoch,
-			Look: &history.Look{Present: s.pttl != absent, PTTL: s.pttl, Server: s.server, Final: final},
-		}
-		if s.pttl != absent {
-			e.Look.Holder, e.Look.By, e.Look.Disputed = w.named.Holder, w.named.By, w.named.Disputed
-		}
-		if names.Shown && s.pttl != absent {
-			e.Look.Named = cut(s.value)
-		}
-		if news && w.seen {
-			before := w.span
-			e.Look.Prev = &before
-			if w.last.pttl >= 0 {
-				e.Look.PrevPTTL = max(1, w.last.pttl)
-			}
-		}
-		events = append(events, e)
-	}
-	w.seen, w.span, w.last = true, at, s
-	return events
-}
-
-// news reports whether s differs from the last look by more than the passing of time. That no key was there at the first
-// look is none.
-func (w *watched) news(s state, at history.Span) bool {
-	switch {
-	case !w.seen:
-		return s.pttl != absent
-	case s.value != w.last.value, (s.pttl < 0 || w.last.pttl < 0) && s.pttl != w.last.pttl:
-		return true
-	case s.pttl < 0:
-		return false
-	}
-	surelyPassed := max(0, at.From-w.span.To)
-	return s.pttl > w.last.pttl-surelyPassed+int64(pttlError)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/resp"
@@ -18,25 +17,23 @@ import (
 // a look event for each key whose state has changed since the last look at it whose function was called, in the order of keys; with
 // final, one for every key.
 func (p *LockKeys) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
-	p.begin(final)
-	return await(ctx, p.Answer)
-}
-
-// Ask begins a look that is not the final one, and does not wait: Answer has what came of it.
-func (p *LockKeys) Ask() { p.begin(false) }
-
-func (p *LockKeys) begin(final bool) {
-	p.final, p.states = final, p.states[:0]
+	p.states = p.states[:0]
 	p.all, p.first = p.toRead(final)
-	p.ask(false)
+	for whole := false; len(p.states) < len(p.all); {
+		reply, err := p.wire.ask(ctx, p.question(whole), 1)
+		if err == nil {
+			whole, err = p.take(reply)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look at %d lock keys: %w", len(p.all), err)
+		}
+	}
+	return func(at history.Span) []history.Event { return p.report(sight{Span: at, final: final}) }, nil
 }
 
-// ask asks for the next chunk of keys, by the whole script where the server does not know it yet.
-func (p *LockKeys) ask(whole bool) {
+// question is that for the next chunk of keys, with the whole script where the server does not know it yet.
+func (p *LockKeys) question(whole bool) []byte {
 	part, near := p.part()
-	if len(part) == 0 {
-		return
-	}
 	verb, script := "EVALSHA", p.script.Hash()
 	if whole {
 		verb, script = "EVAL", lookScript
@@ -44,13 +41,13 @@ func (p *LockKeys) ask(whole bool) {
 	if !p.plain.Load() {
 		verb += "_RO"
 	}
-	q := resp.AppendWord(resp.AppendWord(resp.AppendHead(p.question[:0], 4+len(part)), verb), script)
+	q := resp.AppendWord(resp.AppendWord(resp.AppendHead(p.asking[:0], 4+len(part)), verb), script)
 	q = resp.AppendWord(q, strconv.Itoa(len(part)))
 	for _, w := range part {
 		q = resp.AppendWord(q, w.name)
 	}
-	p.question = resp.AppendWord(q, strconv.Itoa(near))
-	p.wire.ask(p.question, 1)
+	p.asking = resp.AppendWord(q, strconv.Itoa(near))
+	return p.asking
 }
 
 // part is the next chunk of keys that is to be read, and how many of those somebody may hold.
@@ -58,25 +55,6 @@ func (p *LockKeys) part() ([]*watched, int) {
 	read := len(p.states)
 	part := p.all[read:min(len(p.all), read+chunk)]
 	return part, min(len(part), max(0, p.first-read))
-}
-
-// Answer waits for what the look shows: see Look. ok is false where that has not come by then; it may be asked for again.
-func (p *LockKeys) Answer(until time.Time) (report func(history.Span) []history.Event, ok bool, err error) {
-	for len(p.states) < len(p.all) {
-		reply, ok, err := p.wire.answer(until)
-		if err == nil && !ok {
-			return nil, false, nil
-		}
-		whole := false
-		if err == nil {
-			whole, err = p.take(reply)
-		}
-		if err != nil {
-			return nil, false, fmt.Errorf("look at %d lock keys: %w", len(p.all), err)
-		}
-		p.ask(whole)
-	}
-	return p.report, true, nil
 }
 
 // take adds the states that a reply shows. Where the server does not know the script, the whole of it is to be sent; where it has no
@@ -90,15 +68,15 @@ func (p *LockKeys) take(b []byte) (whole bool, err error) {
 		return false, fmt.Errorf("got %d values for %d keys, %d of them near", values, len(part), near)
 	} else if reply.Err() == nil {
 		for i, w := range part {
-			s := state{server: server, pttl: absent}
+			s := state{server: server, left: absent}
 			if i < told {
 				if value := reply.Bulk(); string(value) == w.last.value {
 					s.value = w.last.value
 				} else {
 					s.value = string(value)
 				}
-				if s.pttl = reply.Int(); s.pttl >= 0 {
-					s.pttl *= perMilli
+				if s.left = reply.Int(); s.left >= 0 {
+					s.left *= perMilli
 				}
 			}
 			p.states = append(p.states, s)
@@ -120,13 +98,13 @@ func (p *LockKeys) take(b []byte) (whole bool, err error) {
 }
 
 // report is what a look showed whose bracket is known.
-func (p *LockKeys) report(at history.Span) []history.Event {
+func (p *LockKeys) report(at sight) []history.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var events []history.Event
 	for i, w := range p.all {
-		events = w.observe(events, p.states[i], at, p.final, p.names)
-		if w.absent++; p.states[i].pttl != absent {
+		events = w.see(events, sourceKeys, &p.names, w.ofToken(p.states[i]), at)
+		if w.absent++; p.states[i].left != absent {
 			p.approach(w)
 		}
 	}

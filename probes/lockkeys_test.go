@@ -272,8 +272,8 @@ func TestNewsOfALease(t *testing.T) {
 			}
 			return n * ms
 		}
-		w := watched{seen: true, span: tt.from, last: state{value: "t", pttl: pttl(tt.before)}}
-		if got := w.news(state{value: "t", pttl: pttl(tt.after)}, tt.to); got != tt.want {
+		w := track{seen: true, at: tt.from, last: state{epoch: "t", left: pttl(tt.before)}}
+		if got := w.news(state{epoch: "t", left: pttl(tt.after)}, tt.to); got != tt.want {
 			t.Errorf("%s: news = %v, want %v", tt.name, got, tt.want)
 		}
 	}

@@ -48,6 +48,7 @@ func NewLogs(patterns map[string]string, redact func(string) string) (*Logs, err
 
 // LogFiles says which files are read.
 type LogFiles struct {
+	Bus   *follow.Bus // on which others want files, too; nil = nobody does
 	Globs []string
 	Want  func(path string) bool // nil = all that match
 	Clock func() int64
@@ -57,7 +58,7 @@ type LogFiles struct {
 
 // Follow lets looks read files, from where they end now. The error says which one cannot be read.
 func (p *Logs) Follow(o LogFiles) error {
-	p.files = follow.New(follow.Options{
+	p.files = o.Bus.Follow(follow.Options{
 		Globs: o.Globs, Want: o.Want, Clock: o.Clock,
 		Line: func(path string, l follow.Line) {
 			p.line(func() string {

@@ -1,6 +1,7 @@
 package probes
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -56,88 +57,75 @@ func say(t *testing.T, c net.Conn, what string) {
 	}
 }
 
-// An answer that has not come yet can be taken later; one to a question that was given up is never taken for that to the next.
+// An answer may come in pieces; one to a question that was given up is never taken for that to the next.
 func TestAWireTakesTheAnswerToItsQuestion(t *testing.T) {
 	addr, connections := scriptedServer(t)
 	w := newWire(&redis.Options{Addr: addr})
-	w.within = time.Minute
 	defer w.close()
-	soon := func() time.Time { return time.Now().Add(time.Millisecond) }
-	answer := func(want string) {
-		t.Helper()
-		got, ok, err := w.answer(time.Now().Add(time.Hour))
-		if err != nil || !ok || string(got) != want {
-			t.Fatalf("the answer is %q, %v, %v, want %q", got, ok, err, want)
-		}
+	type answered struct {
+		text string
+		err  error
 	}
-	w.ask([]byte("A\r\n"), 2)
+	ask := func(ctx context.Context, question string, replies int) <-chan answered {
+		got := make(chan answered, 1)
+		go func() {
+			text, err := w.ask(ctx, []byte(question), replies)
+			got <- answered{string(text), err}
+		}()
+		return got
+	}
+	ctx := t.Context()
+	a := ask(ctx, "A\r\n", 2)
 	first := <-connections
 	defer first.Close()
-	sent := func() { // once it is connected
-		t.Helper()
-		for more := true; more; more = w.conn == nil {
-			if got, ok, err := w.answer(soon()); ok || err != nil {
-				t.Fatalf("before there is an answer: %q, %v", got, err)
-			}
-		}
-	}
-	sent()
 	read(t, first, "A\r\n")
 	say(t, first, "+a\r\n$5\r\nab")
-	if got, ok, err := w.answer(soon()); ok || err != nil {
-		t.Fatalf("in the middle of the answer: %q, %v", got, err)
-	}
 	say(t, first, "cde\r\n")
-	answer("+a\r\n$5\r\nabcde\r\n")
-
-	w.ask([]byte("B\r\n"), 1)
+	if got := <-a; got != (answered{"+a\r\n$5\r\nabcde\r\n", nil}) {
+		t.Fatalf("A: %+v", got)
+	}
+	late, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	b := ask(late, "B\r\n", 1)
 	read(t, first, "B\r\n")
-	w.ask([]byte("C\r\n"), 1) // nobody waits for the answer to B any more
+	if got := <-b; !errors.Is(got.err, os.ErrDeadlineExceeded) {
+		t.Fatalf("B, which has no answer: %+v", got)
+	}
+	_, _ = first.Write([]byte("+b\r\n"))
+	c := ask(ctx, "C\r\n", 1)
 	second := <-connections
 	defer second.Close()
-	_, _ = first.Write([]byte("+b\r\n"))
-	sent()
 	read(t, second, "C\r\n")
 	say(t, second, "+c\r\n")
-	answer("+c\r\n")
-
-	w.ask([]byte("D\r\n"), 1)
+	if got := <-c; got != (answered{"+c\r\n", nil}) {
+		t.Fatalf("C: %+v", got)
+	}
+	d := ask(ctx, "D\r\n", 1)
 	read(t, second, "D\r\n")
 	say(t, second, "+d\r\n+more\r\n")
-	if got, _, err := w.answer(time.Now().Add(time.Hour)); !errors.Is(err, resp.ErrSyntax) {
-		t.Fatalf("two replies to one command: %q, %v", got, err)
+	if got := <-d; !errors.Is(got.err, resp.ErrSyntax) {
+		t.Fatalf("two replies to one command: %+v", got)
 	}
-	w.ask([]byte("E\r\n"), 1) // on a new connection
+	e := ask(ctx, "E\r\n", 1) // on a new connection
 	third := <-connections
-	defer third.Close()
-	sent()
 	_ = third.Close()
-	if got, ok, err := w.answer(time.Now().Add(time.Hour)); err == nil || ok {
-		t.Fatalf("after the end of the connection: %q, %v", got, ok)
+	if got := <-e; got.err == nil {
+		t.Fatalf("after the end of the connection: %+v", got)
 	}
-	w.ask([]byte("F\r\n"), 1)
-	fourth := <-connections
-	defer fourth.Close()
-	sent()
-	read(t, fourth, "F\r\n")
-	say(t, fourth, "+f\r\n")
-	answer("+f\r\n")
 }
 
-// Nobody waits for a server that takes connections and then says nothing, until the wire's own limit.
+// Nobody waits for long for a server that takes connections and then says nothing.
 func TestAWireThatCannotLogIn(t *testing.T) {
 	addr, connections := scriptedServer(t)
 	w := newWire(&redis.Options{Addr: addr, Password: "x"})
 	defer w.close()
-	w.within = 10 * time.Millisecond
-	w.ask([]byte("A\r\n"), 1)
-	defer func(c net.Conn) { _ = c.Close() }(<-connections)
-	if got, ok, err := w.answer(time.Now().Add(time.Millisecond)); ok || err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("while the server says nothing: %q, %v", got, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	got, err := w.ask(ctx, []byte("A\r\n"), 1)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("%q, %v, want %v", got, err, os.ErrDeadlineExceeded)
 	}
-	if got, ok, err := w.answer(time.Now().Add(time.Hour)); ok || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("after the limit: %q, %v, want %v", got, err, os.ErrDeadlineExceeded)
-	}
+	_ = (<-connections).Close()
 }
 
 // A look goes to the database that is named, with the password, through TLS.

@@ -16,7 +16,7 @@ import (
 func Archive(a *compare.Archive, link func(folder string) string) *doc.Document {
 	runs := 0
 	d := &doc.Document{Word: doc.Word{Text: "HISTORY"}, Title: figures.Plural(len(a.Experiments), "experiment"), Lead: []string{"Each run keeps its own verdict. There is no score over them."},
-		Foot: "This page needs no network. lockdrill history -f json gives the same as data.", Styles: timeline.Styles()}
+		Foot: pageFoot("history"), Styles: timeline.Styles()}
 	for i := range a.Experiments {
 		e := &a.Experiments[i]
 		runs += len(e.Runs)
@@ -47,8 +47,8 @@ func Archive(a *compare.Archive, link func(folder string) string) *doc.Document 
 }
 
 func archivedTable(e *compare.ArchivedExperiment, link func(string) string) *doc.Table {
-	g := &doc.Table{Label: "The runs of " + e.Name, Most: map[doc.Level]int{doc.Brief: mostArchived, doc.Short: mostArchived, doc.Full: rowsOfTable}, Where: "earlier runs, see lockdrill history -f json",
-		Columns: []doc.Column{{Name: "started"}, {Name: "verdict"}, {Name: "labels"}, {Name: "nearest to its limit"}, {Name: "run", Least: doc.Full}}}
+	g := &doc.Table{Label: "The runs of " + e.Name, Cards: true, Most: map[doc.Level]int{doc.Brief: mostArchived, doc.Short: mostArchived, doc.Full: rowsOfTable}, Where: "earlier runs, see lockdrill history -f json",
+		Columns: []doc.Column{{Name: "started", Head: true}, {Name: "verdict"}, {Name: "labels"}, {Name: "nearest to its limit"}, {Name: "run", Least: doc.Full}}}
 	for k := len(e.Runs) - 1; k >= 0; k-- { // the latest first: it is what people come for
 		run := &e.Runs[k]
 		id := doc.Cell{Text: run.ID, Code: true}

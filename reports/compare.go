@@ -17,7 +17,7 @@ import (
 func Comparison(c *compare.Comparison) *doc.Document {
 	word, tone := answerWord(c.Answer)
 	d := &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: c.Experiment, Tally: beside(c), Lead: []string{answerSentence(c.Answer)},
-		Foot: "This page needs no network. lockdrill compare -f json gives the same as data.", Styles: timeline.Styles()}
+		Foot: pageFoot("compare"), Styles: timeline.Styles()}
 	if c.Rehearsal {
 		d.Word.Before = "REHEARSAL"
 	}
@@ -42,7 +42,7 @@ func comparedBlocks(c *compare.Comparison) []doc.Block {
 
 // comparedTable has the medians and the change in each row, and how sure they are below it.
 func comparedTable(c *compare.Comparison) *doc.Table {
-	t := &doc.Table{Label: "Each row beside the baseline, the medians", Most: map[doc.Level]int{doc.Short: mostRows, doc.Full: rowsOfTable}, Where: "lockdrill compare -f json has them all",
+	t := &doc.Table{Label: "Each row beside the baseline, the medians", Cards: true, Most: map[doc.Level]int{doc.Short: mostRows, doc.Full: rowsOfTable}, Where: "lockdrill compare -f json has them all",
 		Columns: []doc.Column{{Name: "verdict"}, {Name: "lock", Head: true}, {Name: "measure", Head: true}, {Name: "base"}, {Name: "head"}, {Name: "change"}, {Name: "p"}}}
 	for _, r := range worstRows(c.Rows) {
 		word, tone := rowWord(r.Word)

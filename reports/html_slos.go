@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -30,7 +31,7 @@ func sloBlocks(j *verdict.Judgement, ev *evidence) []doc.Block {
 // sloTable is a row for each promise, violations first, each that was not met with its why and next.
 func sloTable(j *verdict.Judgement, ev *evidence) *doc.Table {
 	t := &doc.Table{Label: "SLOs, violations first", Cards: true, Most: map[doc.Level]int{doc.Short: mostRows}, Told: map[doc.Level]int{doc.Short: mostReasons}, Where: "see the full report",
-		Columns: []doc.Column{{Name: "verdict"}, {Name: "lock"}, {Name: "promise", Head: true}, {Name: "observed"}, {Name: "margin", Least: doc.Full}, {Name: "from"}}}
+		Columns: []doc.Column{{Name: "verdict"}, {Name: "lock", Named: true}, {Name: "promise", Head: true}, {Name: "observed"}, {Name: "margin", Least: doc.Full}, {Name: "from"}}}
 	risky := slices.ContainsFunc(j.SLOs, bounded)
 	if risky {
 		t.Columns = append(t.Columns, doc.Column{Name: "could break", Least: doc.Short})
@@ -39,7 +40,7 @@ func sloTable(j *verdict.Judgement, ev *evidence) *doc.Table {
 		why, next := beyond(s.SLOResult, j.Missing)
 		row := doc.Row{ID: fmt.Sprintf("slo-%d", i+1), Tone: s.tone, Refs: ev.cite(s.Evidence)}
 		if s.Verdict != verdict.Pass {
-			row.Notes = []doc.Item{doc.Of("why", why), doc.Of("next", next)}
+			row.Notes = []doc.Item{doc.Of("why", why), doc.Of("who", slowestOf(j, s.SLOResult)), doc.Of("next", next)}
 		}
 		row.Notes = append(row.Notes, doc.Item{Label: "based on", Texts: []string{s.Rests}, Least: doc.Full})
 		row.Cells = []doc.Cell{{Text: s.word, Tone: s.tone}, {Text: s.Lock, Code: true}, {Text: s.promise}, {Text: s.observed, Brief: s.glance, Figure: true},
@@ -54,6 +55,24 @@ func sloTable(j *verdict.Judgement, ev *evidence) *doc.Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// slowestOf says of a takeover that failed which fault struck whom before the slowest, and who took over; "" of any other row.
+func slowestOf(j *verdict.Judgement, s verdict.SLOResult) string {
+	if s.Verdict != verdict.Fail || s.Ask != verdict.AtMost || !strings.HasPrefix(s.Measure, "takeover") {
+		return ""
+	}
+	var worst *verdict.Takeover
+	for i := range j.Takeovers {
+		t := &j.Takeovers[i]
+		if t.Lock == s.Lock && t.Fault != "" && (worst == nil || t.Hi == nil || worst.Hi != nil && *t.Hi > *worst.Hi) {
+			worst = t
+		}
+	}
+	if worst == nil || worst.Victim == "" {
+		return ""
+	}
+	return "The slowest: " + worst.Fault + " struck " + worst.Victim + ", and " + cmp.Or(worst.Successor, "nobody") + " took over."
 }
 
 // marginText is how far what was seen stays from the limit, or is beyond it: never more than was measured.
@@ -93,7 +112,7 @@ func atLeast(v float64, unit string) string {
 	case verdict.UnitRatio:
 		return share(math.Floor(v*1e5+noise) / 1e5)
 	}
-	return figures.Floor(figures.Nanoseconds(v))
+	return figures.Exact(figures.Down(figures.Nanoseconds(v)))
 }
 
 // meterOf is nil where there is no scale to draw on.

@@ -47,7 +47,7 @@ func timelineBlocks(l *timeline.Lanes) []doc.Block {
 	for _, p := range timeline.Trials(l) {
 		drawn := pictureOf(p)
 		drawn.Bare = true
-		trials = append(trials, doc.Block{Fold: p.Title, Figure: drawn})
+		trials = append(trials, doc.Block{Fold: "Close-up of the worst: " + strings.ToLower(p.Title[:1]) + p.Title[1:], Figure: drawn})
 	}
 	blocks := []doc.Block{{Figure: pictureOf(timeline.Overview(l))}}
 	if len(trials) > 1 {

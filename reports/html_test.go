@@ -290,9 +290,9 @@ func TestMargin(t *testing.T) {
 		s    verdict.SLOResult
 		want string
 	}{
-		{verdict.SLOResult{Unit: "s", Limit: 3, Lo: 1.072449423, Hi: at(1.072915833), N: 7}, "1.927s left (64%)"},
-		{verdict.SLOResult{Unit: "s", Limit: 30, Lo: 88.6812, Hi: at(88.7), N: 3}, "58.681s over"},
-		{verdict.SLOResult{Unit: "s", Limit: 30, Lo: 88.6812, N: 3}, "58.681s over"},
+		{verdict.SLOResult{Unit: "s", Limit: 3, Lo: 1.072449423, Hi: at(1.072915833), N: 7}, "1.92s left (64%)"},
+		{verdict.SLOResult{Unit: "s", Limit: 30, Lo: 88.6812, Hi: at(88.7), N: 3}, "58.6s over"},
+		{verdict.SLOResult{Unit: "s", Limit: 30, Lo: 88.6812, N: 3}, "58.6s over"},
 		{verdict.SLOResult{Unit: "s", Limit: 30, Lo: 29, Hi: at(31), N: 3}, "not known"},
 		{verdict.SLOResult{Unit: "s", Limit: 30, Lo: 2, N: 3}, "not known"},
 		{verdict.SLOResult{Unit: "s", Limit: 30}, "–"},

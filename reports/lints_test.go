@@ -19,7 +19,7 @@ func TestWhatAWorkerBrokeIsNamedFirst(t *testing.T) {
 		{"many rules", nil, []verdict.Lint{{Code: "a"}, {Code: "b"}, {Code: "c"}, {Code: "d"}}, "Every answered promise was kept, but the worker broke the worker protocol: a, b, c and 1 more."},
 		{"no rule", nil, nil, "Every answered promise was kept, but what the worker said does not hold: see the findings."},
 	} {
-		if got := brokenText(&verdict.Judgement{SLOs: c.slos, Lints: c.lints}); got != c.want {
+		if got := brokenText(&verdict.Judgement{Run: verdict.RunInfo{Live: true}, SLOs: c.slos, Lints: c.lints}); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // lockSums are what each lock's policy comes to, and what simulated runs of it gave, where there were any.
 func lockSums(all []forecast.LockSums, rehearsed int64) doc.Section {
-	s := doc.Section{ID: "sums", Title: "What the timings allow, lock by lock"}
+	s := doc.Section{ID: "sums", Title: "What the timings allow, lock by lock", Short: "What the timings allow"}
 	if rehearsed > 0 {
 		s.Title = "What the timings allow, and what " + figures.Plural(rehearsed, "simulated run") + " gave"
 	}
@@ -78,7 +78,7 @@ func takeoverRange(s *forecast.LockSums) string {
 
 func promiseOf(s *forecast.LockSums, i int) string {
 	pr := s.Promises[i]
-	text := "Your timings guarantee it."
+	text := "Your timings guarantee it if the first effect comes within " + secs(pr.Value-s.Takeover.Hi) + " of the grant."
 	switch {
 	case pr.Luck && pr.Value < s.Takeover.Lo:
 		text = "Your timings cannot meet it."

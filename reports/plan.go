@@ -17,12 +17,14 @@ import (
 // Plan is what a run would do. It never says how it would come out.
 func Plan(pl *forecast.Plan) *doc.Document {
 	d := &doc.Document{Word: doc.Word{Text: "PLAN"}, Title: pl.Experiment, Lead: []string{"This is what a run would do. Nothing was touched, and the result is not predicted."},
-		Foot: "This page needs no network. lockdrill plan -f json gives the same as data."}
+		Foot: pageFoot("plan")}
+	d.Lead = append(d.Lead, plannedWord(pl))
 	if pl.TimeScale != 1 {
 		d.Labels = []string{fmt.Sprintf("time scale %g: 1s of the file takes %s", pl.TimeScale, secs(pl.TimeScale))}
 	}
 	add := func(id, title string, blocks ...doc.Block) {
-		d.Sections = append(d.Sections, doc.Section{ID: id, Title: title, Blocks: blocks})
+		short, _, _ := strings.Cut(title, ", ")
+		d.Sections = append(d.Sections, doc.Section{ID: id, Title: title, Short: short, Blocks: blocks})
 	}
 	timeline := blocksFor(pl.Timeline, planned)
 	if len(timeline) == 0 {
@@ -50,7 +52,7 @@ func Plan(pl *forecast.Plan) *doc.Document {
 	add("signals", "Signals, as they stand now", blocksFor(pl.Signals, func(s forecast.PlannedSignal) doc.Block {
 		return doc.Block{Heading: s.Name + ", " + s.Source, List: spoken(append(s.First, s.Why)...)}
 	})...)
-	add("checks", "Checks, in the numbers of the file (lockdrill explain L1 ... L12)", doc.Block{Table: plannedChecks(pl)})
+	add("checks", checksTitle, doc.Block{Table: plannedChecks(pl.Sums)})
 	d.Sections = append(d.Sections, lockSums(pl.LockSums, pl.Rehearsed))
 	add("beyond", "Not as the real lock, which these policies cannot say", doc.Block{List: textsOf(pl.Beyond, func(b forecast.PlannedBeyond) string { return strings.Join(b.Locks, ", ") + ": " + b.What })})
 	add("trials", "Trials that a promised percentile needs", doc.Block{Items: itemsOf(pl.Quantiles, plannedQuantile)})
@@ -59,6 +61,29 @@ func Plan(pl *forecast.Plan) *doc.Document {
 	})})
 	add("duration", "Duration, in real time", doc.Block{Items: plannedDuration(pl)})
 	return d
+}
+
+// plannedWord says whether the run may begin as things are, and which checks warn.
+func plannedWord(pl *forecast.Plan) string {
+	var refuse, warn []string
+	for _, g := range pl.Guards {
+		if g.Refuses {
+			refuse = append(refuse, g.Name)
+		}
+	}
+	for _, l := range pl.Sums {
+		if !l.OK && !slices.Contains(warn, l.Rule) {
+			warn = append(warn, l.Rule)
+		}
+	}
+	text := "Every guard would let it run."
+	if len(refuse) > 0 {
+		text = "It would be refused now, by " + strings.Join(refuse, ", ") + "."
+	}
+	if len(warn) > 0 {
+		text += " Checks that warn: " + strings.Join(warn, ", ") + "."
+	}
+	return text
 }
 
 // blocksFor makes a block of each of list.
@@ -143,7 +168,7 @@ func planned(f forecast.PlannedFault) doc.Block {
 }
 
 func plannedGuards(pl *forecast.Plan) (blocks []doc.Block) {
-	g := &doc.Table{Label: "Guards", Columns: doc.Columns("guard", "", "says")}
+	g := &doc.Table{Label: "Guards", Cards: true, Columns: []doc.Column{{Name: "guard", Head: true}, {}, {Name: "says"}}}
 	for _, x := range pl.Guards {
 		word := doc.Cell{Text: "ok", Tone: doc.Good}
 		if x.Refuses {
@@ -191,9 +216,22 @@ func plannedHolder(h forecast.PlannedHolder) doc.Block {
 	return doc.Block{Heading: fmt.Sprintf("%s  key %s: %s", h.Lock, h.Key, who), List: spoken(append([]string{h.Why}, h.Says...)...)}
 }
 
-func plannedChecks(pl *forecast.Plan) *doc.Table {
-	g := &doc.Table{Label: "Checks", Columns: doc.Columns("rule", "", "lock", "what it comes to")}
-	for _, l := range pl.Sums {
+// Sums are the checks of a shipped profile as it is.
+func Sums(profile string, lints []forecast.Lint) *doc.Document {
+	return &doc.Document{Word: doc.Word{Text: "CHECKS"}, Title: profile, Lead: []string{"These are the sums of its timings. Nothing was measured."},
+		Foot: pageFoot("tune --profile " + profile), Sections: []doc.Section{{ID: "checks", Title: checksTitle, Blocks: []doc.Block{{Table: plannedChecks(lints)}}}}}
+}
+
+const checksTitle = "Checks, in the numbers of the file (lockdrill explain L1 ... L12)"
+
+// pageFoot is the last line of a page that a command gives.
+func pageFoot(command string) string {
+	return "This page needs no network. lockdrill " + command + " -f json gives the same as data."
+}
+
+func plannedChecks(lints []forecast.Lint) *doc.Table {
+	g := &doc.Table{Label: "Checks", Cards: true, Columns: []doc.Column{{Name: "rule", Head: true}, {}, {Name: "lock", Named: true}, {Name: "what it comes to"}}}
+	for _, l := range lints {
 		word := doc.Cell{Text: "ok", Tone: doc.Good}
 		if !l.OK {
 			word = doc.Cell{Text: "WARN", Tone: doc.Open}

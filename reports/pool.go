@@ -19,7 +19,7 @@ func Pool(p *compare.Pooled) *doc.Document {
 		rows.Row(doc.Cell{Text: word, Tone: tone}, doc.Cell{Text: r.Lock, Code: true}, doc.Cell{Text: verdict.MeasureWords(r.Measure) + " <= " + figures.Exact(figures.Nanoseconds(r.Limit))}, doc.Cell{Text: r.Why})
 	}
 	return &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: p.Experiment, Tally: figures.Plural(len(p.Runs), "run") + " together", Lead: []string{pooledSentence(p)},
-		Foot: "This page needs no network. lockdrill history --pool -f json gives the same as data.",
+		Foot: pageFoot("history --pool"),
 		Sections: []doc.Section{
 			{ID: "why", Title: "Why", Bare: true, Blocks: []doc.Block{{Items: reasonsAs(p.Reasons, mostRows)}}},
 			{ID: "rows", Title: "Rows", Blocks: []doc.Block{{Table: rows}}},

@@ -11,10 +11,10 @@ import (
 
 // Rehearsal is what many rehearsals showed, in the times of the file. again is the command that a seed's number completes.
 func Rehearsal(r *forecast.Rehearsal, again string) *doc.Document {
-	d := &doc.Document{Word: doc.Word{Text: "REHEARSAL"}, Title: r.Experiment, Tally: figures.Plural(r.Seeds, "simulated run"), Lead: []string{
+	d := &doc.Document{Word: rehearsedWord(r), Title: r.Experiment, Tally: figures.Plural(r.Seeds, "simulated run"), Lead: []string{
 		fmt.Sprintf("In virtual time, with %d replicas at the durations of the file: it answers no SLO of a live system.", r.Replicas),
 		"Simulated runs that broke any limit: " + shareOfSeeds(r.Breach, r.Seeds) + "."},
-		Foot: "This page needs no network. lockdrill rehearse -f json gives the same as data."}
+		Foot: pageFoot("rehearse")}
 	if s := r.Worst; s != nil {
 		d.Lead = append(d.Lead, fmt.Sprintf("Worst: seed %d with %s %s %s, limit %s. To see it: %s %d",
 			s.Seed, s.Lock, s.Measure, rehearsedFigure(&s.Value, s.Unit), rehearsedFigure(&s.Limit, s.Unit), again, s.Seed))
@@ -46,7 +46,23 @@ func Rehearsal(r *forecast.Rehearsal, again string) *doc.Document {
 		{ID: "expected", Title: "What the faults are expected to provoke", Blocks: []doc.Block{{Items: rehearsedExpectations(r, again)}}},
 		lockSums(r.Locks, r.Seeds),
 	}
+	for i, l := range r.Locks { // a plan has it beside its checks
+		at := &d.Sections[2].Blocks[i]
+		at.Items = append(at.Items, doc.Of("next", l.Advice))
+	}
 	return d
+}
+
+// rehearsedWord is what the exit status says.
+func rehearsedWord(r *forecast.Rehearsal) doc.Word {
+	w := doc.Word{Text: "HELD", Tone: doc.Good, Before: "REHEARSAL"}
+	switch {
+	case r.Breach > r.FailAbove:
+		w.Text, w.Tone = "FAIL", doc.Bad
+	case !r.Provoked(), !r.Measured():
+		w.Text, w.Tone = "INCONCLUSIVE", doc.Open
+	}
+	return w
 }
 
 // rehearsedExpectations say what the faults provoked, and in which seed one did not.

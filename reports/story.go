@@ -20,11 +20,12 @@ import (
 type Story struct {
 	Level StoryLevel // of the lines that Line gives
 
-	loops   map[string]bool   // locks of which every grant is news
-	pids    map[string]int    // by incarnation
-	pods    map[string]string // names, by the incarnation in it
-	waited  map[string]string // what a pod was last said to wait for, by its UID
-	doomed  map[string]bool   // incarnations that a fault was about to kill
+	loops   map[string]bool                   // locks of which every grant is news
+	errors  map[string]experiments.LockErrors // by lock: what callers of the real one read
+	pids    map[string]int                    // by incarnation
+	pods    map[string]string                 // names, by the incarnation in it
+	waited  map[string]string                 // what a pod was last said to wait for, by its UID
+	doomed  map[string]bool                   // incarnations that a fault was about to kill
 	faults  map[string]*experiments.Fault
 	repeats map[string]int // lines that were told once and are counted from then on: delays of a probe, void shots
 	width   int            // of the column that says who
@@ -50,14 +51,15 @@ var room = map[StoryLevel]int{TellMain: 38, TellBad: 11}
 
 // NewStory returns the story of one run of e.
 func NewStory(e *experiments.Experiment) *Story {
-	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, pods: map[string]string{}, waited: map[string]string{}, told: map[StoryLevel]int{}, repeats: map[string]int{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: doc.LabelWidth}
+	s := &Story{loops: map[string]bool{}, errors: map[string]experiments.LockErrors{}, pids: map[string]int{}, pods: map[string]string{}, waited: map[string]string{}, told: map[StoryLevel]int{}, repeats: map[string]int{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: doc.LabelWidth}
 	for i := range e.Faults { // void shots are repeated, at most as often again
 		f := &e.Faults[i]
 		s.faults[f.ID] = f
 		s.width = max(s.width, len(fmt.Sprintf("%s#%d", f.ID, 2*f.Repeat.Count)))
 	}
 	for i := range e.System.Locks {
-		s.loops[e.System.Locks[i].Name] = e.System.Locks[i].Loop()
+		l := &e.System.Locks[i]
+		s.loops[l.Name], s.errors[l.Name] = l.Loop(), l.Errors()
 	}
 	return s
 }
@@ -102,7 +104,7 @@ func (s *Story) tells(e *history.Event) bool {
 // weightOf is the least level at which the line of an event is told.
 func weightOf(e *history.Event) StoryLevel {
 	switch e.Kind {
-	case history.FaultConfirmed, history.ReplicaReady, history.RunCalibration, history.RunPrediction:
+	case history.FaultConfirmed, history.ReplicaReady, history.RunCalibration, history.RunPrediction, history.WaitEnd:
 		return TellAll
 	case history.FaultVoid, history.GapKind, history.ReplicaExit, history.UnownedEnter, history.RunCleanup, history.ObjectKind, history.StoreIncarnation:
 		return TellBad
@@ -222,7 +224,14 @@ func (s *Story) claim(e *history.Event) string {
 		if n := e.Abandon.Failures; n > 0 {
 			text += fmt.Sprintf(", after %s in a row", figures.Plural(n, "failed renewal"))
 		}
+		if says := s.errors[e.Lock].Abandoned; says != "" {
+			text += fmt.Sprintf("; its work reads %q", says)
+		}
 		return text
+	case history.WaitEnd:
+		if says := s.errors[e.Lock].Busy; says != "" && e.Outcome == history.Fail {
+			return fmt.Sprintf("waited for %s in vain: its caller reads %q", e.Key, says)
+		}
 	case history.UnownedEnter:
 		return "works on without owning " + e.Key
 	}

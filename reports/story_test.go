@@ -89,6 +89,28 @@ func TestStory(t *testing.T) {
 	isGolden(t, "story.txt", b.String())
 }
 
+// Where the lock is of a profile whose errors are published, the story has them as its callers read them; elsewhere a wait that ends
+// busy is no news.
+func TestStoryHasTheErrorsOfPublishedLocks(t *testing.T) {
+	for _, c := range []struct{ profile, gaveUp, waited string }{
+		{"cordum/scheduler-job", `; its work reads "job lock abandoned: renewal failed"`, ""},
+		{"cordum/approval", "", `waited for k in vain: its caller reads "approval lock busy"`},
+		{"lockdrill/critical", "", ""},
+	} {
+		story := NewStory(&experiments.Experiment{System: experiments.System{Locks: []experiments.Lock{{Name: "l", Profile: c.profile}}}})
+		line := story.Line(history.Event{Kind: history.AbandonKind, Source: "r1.1", Lock: "l", Key: "k", Abandon: &history.Abandon{Reason: "count", Failures: 3}})
+		if want := "gave up k: count, after 3 failed renewals in a row" + c.gaveUp; !strings.HasSuffix(line, want) {
+			t.Errorf("%s: %q", c.profile, line)
+		}
+		for _, outcome := range []history.Outcome{history.Fail, history.OK} {
+			line := story.Line(history.Event{Kind: history.WaitEnd, Source: "r1.1", Lock: "l", Key: "k", Outcome: outcome, Call: &history.Call{}})
+			if told := outcome == history.Fail && c.waited != ""; told != strings.HasSuffix(line, "  "+c.waited) || !told && line != "" {
+				t.Errorf("%s, %s: %q", c.profile, outcome, line)
+			}
+		}
+	}
+}
+
 // What keeps a pod from being ready is told once, and not what it passes through anyway.
 func TestStoryTellsWhatPodsWaitFor(t *testing.T) {
 	const pull = "worker: ImagePullBackOff (image example/w:1)"

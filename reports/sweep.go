@@ -17,7 +17,7 @@ func Sweep(s *sweep.Document, value func(float64) string) *doc.Document {
 		what += " of lock " + s.Lock
 	}
 	d := &doc.Document{Word: doc.Word{Text: "SWEEP", Tone: sweptTone(s)}, Title: s.Experiment, Tally: what + " from " + value(s.From) + " to " + value(s.To), Lead: []string{ceilingOf(s, value)},
-		Foot: "This page needs no network. lockdrill rehearse --sweep -f json gives the same as data.", Styles: timeline.Styles()}
+		Foot: pageFoot("rehearse --sweep"), Styles: timeline.Styles()}
 	if s.Live {
 		d.Labels = []string{"live"}
 	} else {

@@ -112,19 +112,18 @@ func tally(j *verdict.Judgement) string {
 // sentences say what happened to the locks, and then how sure that is.
 func sentences(j *verdict.Judgement) []string {
 	var s []string
-	if beside := unasked(j); len(beside) > 0 && j.Verdict != "slo-failed" {
-		s = append(s, "No promise asks about it, but the run saw "+strings.Join(beside, ", ")+".")
+	beside := unasked(j)
+	if j.Verdict != "slo-failed" {
+		s = append(s, beside...)
 	}
 	switch j.Verdict {
 	case "pass":
 		s = append(s, heldSentence(j))
 	case "slo-failed":
-		s = append(s, brokenText(j)+" A gate stops here.")
-		if beside := unasked(j); len(beside) > 0 {
-			s = append(s, "No promise asks about it, but the run saw "+strings.Join(beside, ", ")+".")
-		}
+		s = append(s, brokenText(j)+gateText(j, " A gate stops here."))
+		s = append(s, beside...)
 	case "inconclusive":
-		s = append(s, heldSentence(j)+" That is not enough evidence for an answer. A gate stops here, unless it says --on-inconclusive pass.")
+		s = append(s, heldSentence(j)+gateText(j, " That is not enough evidence for an answer. A gate stops here, unless it says --on-inconclusive pass."))
 	case "aborted":
 		s = append(s, "The run was ended early: it answers nothing.")
 	case "dirty":
@@ -133,9 +132,17 @@ func sentences(j *verdict.Judgement) []string {
 		s = append(s, "lockdrill itself failed, so there is no verdict about the locks.")
 	}
 	if !j.Run.Live {
-		s = append(s, "This is a rehearsal in virtual time. It answers no SLO of a live system.")
+		s = append(s, "This is a rehearsal in virtual time. It answers no SLO of a live system: run the drill live for that.")
 	}
 	return s
+}
+
+// gateText is said of a live run alone: no gate takes a rehearsal.
+func gateText(j *verdict.Judgement, text string) string {
+	if !j.Run.Live {
+		return ""
+	}
+	return text
 }
 
 // heldSentence counts what held, under how many faults, and what those faults cannot exclude.
@@ -143,7 +150,7 @@ func heldSentence(j *verdict.Judgement) string {
 	held, broken, rate := 0, 0, 0.0
 	for _, s := range j.Rows() {
 		switch {
-		case s.Verdict == verdict.Pass:
+		case s.Verdict == verdict.Pass, lacksLiveAlone(s.Missing):
 			held++
 		case s.Verdict == verdict.Fail:
 			broken++
@@ -157,13 +164,18 @@ func heldSentence(j *verdict.Judgement) string {
 	switch {
 	case all == 0:
 		text = "No promise was judged"
+	case held+broken == 0:
+		text = "No promise broke and none could be answered"
 	case broken > 0:
 		text, rate = fmt.Sprintf("%s of %s broke", figures.Count(broken), figures.Plural(all, "promise")), 0
 	}
 	if len(j.Faults) > 0 {
 		text += " under " + figures.Plural(confirmed(j), "fault")
 	}
-	if open := all - held - broken; open > 0 {
+	if !j.Run.Live && all > 0 {
+		text += " in the simulation"
+	}
+	if open := all - held - broken; open > 0 && open < all {
 		text += "; " + figures.Count(open) + " not answered"
 	}
 	if len(j.Faults) == 0 {
@@ -173,6 +185,11 @@ func heldSentence(j *verdict.Judgement) string {
 		text += " Up to " + percent(rate) + " of such faults could still break one."
 	}
 	return text
+}
+
+// lacksLiveAlone reports a row that only a live system would answer: its figures kept the limit.
+func lacksLiveAlone(lacks []verdict.Missing) bool {
+	return len(lacks) > 0 && !slices.ContainsFunc(lacks, func(m verdict.Missing) bool { return m.Code != verdict.MissingLiveSystem })
 }
 
 // confirmed counts the faults that counted.
@@ -185,28 +202,38 @@ func confirmed(j *verdict.Judgement) (n int) {
 	return n
 }
 
-// unasked are signs of two holders at once that the run surely saw and that no promise of the file is about, and what contradicts itself.
-func unasked(j *verdict.Judgement) []string {
+// unasked tells of signs of two holders at once that the run surely saw and that no promise of the file is about, and of what contradicts
+// itself; nothing where there is neither.
+func unasked(j *verdict.Judgement) (says []string) {
 	asked := func(measure string) bool {
 		return slices.ContainsFunc(j.Rows(), func(s verdict.SLOResult) bool { return s.Measure == measure })
 	}
-	var saw []string
+	var saw, promises []string
 	for _, x := range []struct {
-		n             int
-		what, measure string
+		n                      int
+		what, measure, promise string
 	}{
-		{j.Counts.Duplicates, "duplicate terminal state", "duplicate_terminal_states"},
-		{j.Counts.StaleApplied, "stale write", "overlap.effect"},
-		{j.Counts.UnownedEffects, "unowned write", "overlap.effect"},
+		{j.Counts.Duplicates, "duplicate terminal state", "duplicate_terminal_states", "duplicate_terminal_states: {max: 0}"},
+		{j.Counts.StaleApplied, "stale write", "overlap.effect", "overlap: {level: effect, max: 0}"},
+		{j.Counts.UnownedEffects, "unowned write", "overlap.effect", "overlap: {level: effect, max: 0}"},
 	} {
 		if x.n > 0 && !asked(x.measure) {
 			saw = append(saw, figures.Plural(x.n, x.what))
+			if !slices.Contains(promises, x.promise) {
+				promises = append(promises, x.promise)
+			}
 		}
 	}
 	if n := len(j.Findings); n > 0 {
-		saw = append(saw, figures.Plural(n, "finding")+" (two ways to know the same thing disagree)")
+		saw = append(saw, figures.Plural(n, "finding")+" (two ways to know the same thing disagree: "+doc.Shorten(j.Findings[0].What, doc.LongText)+")")
 	}
-	return saw
+	if len(saw) > 0 {
+		says = append(says, "No promise asks about it, but the run saw "+strings.Join(saw, ", ")+".")
+	}
+	if len(promises) > 0 {
+		says = append(says, "To have it judged, promise "+strings.Join(promises, " and ")+".")
+	}
+	return says
 }
 
 // boundNote explains the column of what could still break.
@@ -224,6 +251,9 @@ func missingItems(j *verdict.Judgement) []item {
 	var list []item
 	said := map[string]bool{}
 	for i, l := range j.Missing {
+		if l.Code == verdict.MissingLiveSystem { // which the headline says
+			continue
+		}
 		list = append(list, item{"why", l.Why})
 		if i > 0 && j.Missing[0].Code == verdict.MissingCompletion { // what a run that ended early lacks tells nothing of the file
 			continue
@@ -276,6 +306,9 @@ func rowOf(s verdict.SLOResult, j *verdict.Judgement) sloRow {
 		if s.Hi != nil {
 			hi := *s.Hi / scale
 			r.inFile.Hi = &hi
+		}
+		if s.Why != "" && s.Verdict == verdict.Fail {
+			r.Why = "In real time, which is " + factor(scale) + " of the file's: " + s.Why
 		}
 		if s.N > 0 || s.Hi != nil {
 			real := " real x " + strconv.FormatFloat(1/scale, 'g', 4, 64) + ")"

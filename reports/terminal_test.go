@@ -197,6 +197,27 @@ func TestScaleAndLabelAreSaidWithTheWord(t *testing.T) {
 	}
 }
 
+// Of a rehearsal is said what held in it, once that it is none, and nothing of gates: there is none that takes it.
+func TestARehearsalSaysWhatHeldAndStopsNoGate(t *testing.T) {
+	alone := []verdict.Missing{verdict.Lacking(verdict.MissingLiveSystem)}
+	for name, c := range map[string]struct {
+		word  string
+		row   verdict.SLOResult
+		wants string
+	}{
+		"kept":   {"inconclusive", verdict.SLOResult{Verdict: verdict.Inconclusive, Missing: alone}, "1 of 1 promise held under 1 fault in the simulation."},
+		"open":   {"inconclusive", verdict.SLOResult{Verdict: verdict.Inconclusive, Missing: append(alone, verdict.Lacking(verdict.MissingEnd))}, "No promise broke and none could be answered under 1 fault in the simulation."},
+		"broken": {"slo-failed", verdict.SLOResult{Verdict: verdict.Fail}, "1 of 1 promise broke under 1 fault in the simulation."},
+	} {
+		j := &verdict.Judgement{Verdict: c.word, SLOs: []verdict.SLOResult{c.row}, Missing: alone, Run: verdict.RunInfo{Steady: true, CleanedUp: true, TimeScale: 1},
+			Faults: []verdict.FaultResult{{ID: "f", Shots: 1, Shot: 1, Confirmed: true}}}
+		got := summary(t, j, Options{})
+		if !strings.Contains(got, c.wants) || strings.Contains(got, "gate") || strings.Count(got, "virtual time") != 1 || !strings.Contains(got, "valid? Yes") {
+			t.Errorf("%s: want %q and no gate in\n%s", name, c.wants, got)
+		}
+	}
+}
+
 // What nobody asked about stands above what held.
 func TestWhatNoPromiseAsksAboutIsSaid(t *testing.T) {
 	for _, word := range []string{"pass", "inconclusive", "aborted"} {

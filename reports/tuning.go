@@ -17,7 +17,7 @@ import (
 // that the drill was written to, "" = none.
 func Tuning(t *forecast.Tuning, written string) *doc.Document {
 	d := &doc.Document{Word: doc.Word{Text: "RECOMMENDED", Tone: doc.Good}, Title: "the timings of a lock",
-		Tally: "by the rule ttl = p99 + jitter + guard, renew = ttl / 3, takeover = ttl + jitter + poll"}
+		Tally: "by the rule ttl = p99 + jitter + guard, renew = ttl / 3, takeover = ttl + jitter + poll", Foot: pageFoot("tune")}
 	if !t.Possible {
 		d.Word, d.Title, d.Tally = doc.Word{Text: "NO SUCH POLICY", Tone: doc.Bad}, "", ""
 		broken := &doc.Table{Label: "The rules that it breaks", Columns: doc.Columns("rule", "what it comes to")}

@@ -22,7 +22,7 @@ const (
 // validOf answers validTitle with yes or no, and says in a few words what there is to know beside it.
 func validOf(j *verdict.Judgement) (answer, says string) {
 	answer = "Yes"
-	if len(j.Missing) > 0 || !j.Run.Steady || !j.Run.CleanedUp || j.Verdict == "error" {
+	if len(j.Missing) > 0 && !lacksLiveAlone(j.Missing) || !j.Run.Steady || !j.Run.CleanedUp || j.Verdict == "error" {
 		answer = "No"
 	}
 	var all shotCount

@@ -199,32 +199,20 @@ func changes(runs []*Observed, o CompareOptions) []ArchivedChange {
 	return all
 }
 
-// moved says which rows of a comparison moved. That single runs gave no answer of their own is said at each of them.
+// moved is the answer of a comparison, by the rule of `lockdrill compare`, with what moved in it and how much could be compared.
 func moved(c *Comparison) (Answer, []string) {
+	tested, better := 0, []string{}
+	for _, r := range c.Rows {
+		switch r.Word {
+		case Better:
+			better = append(better, strings.TrimSpace(r.Lock+" "+r.Measure)+": better "+r.Why)
+			tested++
+		case Worse, Unchanged:
+			tested++
+		}
+	}
 	if c.Answer == Refused {
 		return c.Answer, c.Reasons
 	}
-	answer, tested, reasons := CannotSay, 0, []string{}
-	for _, f := range c.Correctness {
-		if f.Regressed {
-			answer, reasons = Regressed, append(reasons, fmt.Sprintf("%s: %d, and none before", f.What, f.Head))
-		}
-	}
-	for _, r := range c.Rows {
-		name := strings.TrimSpace(r.Lock+" "+r.Measure) + ": "
-		switch r.Word {
-		case Worse:
-			answer, reasons = Regressed, append(reasons, name+"worse "+r.Why)
-		case Better:
-			reasons = append(reasons, name+"better "+r.Why)
-		case Unchanged:
-		default:
-			continue
-		}
-		tested++
-	}
-	if tested > 0 && answer != Regressed {
-		answer = NoRegression
-	}
-	return answer, append(reasons, fmt.Sprintf("%d of %d rows have enough values to compare", tested, len(c.Rows)))
+	return c.Answer, slices.Concat(c.Reasons, better, []string{fmt.Sprintf("%d of %d rows have enough values to compare", tested, len(c.Rows))})
 }

@@ -101,3 +101,21 @@ func TestARunIsSaidToLackKillsOnlyWhereItDoes(t *testing.T) {
 		}
 	}
 }
+
+// Between two releases the list says what compare says of the same runs: runs that gave no answer show no lack of a regression.
+func TestTheListOfRunsAnswersAsCompareDoes(t *testing.T) {
+	for name, unanswered := range map[string]bool{"answered": false, "inconclusive": true} {
+		runs := months(60, 1000, 1000)[55:65]
+		for _, r := range runs[5:] { // as fast as before
+			r.Rows[0] = runs[0].Rows[0]
+		}
+		for _, r := range runs {
+			r.Run.Answered = !unanswered
+		}
+		e := ArchiveOf(runs, usual).Experiments[0]
+		c := compared(t, runs[:5], runs[5:], CompareOptions{Alpha: usual.Alpha, Tolerance: usual.Tolerance, Allow: []string{"tool"}})
+		if want := map[bool]Answer{false: NoRegression, true: CannotSay}[unanswered]; c.Answer != want || len(e.Changes) != 1 || e.Changes[0].Answer != want {
+			t.Errorf("%s: compare says %s, the list %+v", name, c.Answer, e.Changes)
+		}
+	}
+}

@@ -201,7 +201,7 @@ func decide(p *Pooled) {
 		}
 	}
 	if len(p.Rows) == 0 {
-		worst, open = verdict.Worst(worst, verdict.Inconclusive), append(open, "the experiment promises no quantile of takeover or tick_gap, so there is nothing to pool")
+		worst, open = verdict.Worst(worst, verdict.Inconclusive), append(open, "the experiment promises no quantile of takeover or tick_gap, so there is nothing to pool: promise one, such as takeover: {p95: 30s}")
 	}
 	p.Reasons = append(p.Reasons, open...)
 	p.ExitCode = map[verdict.Verdict]int{verdict.Pass: verdict.ExitPass, verdict.Inconclusive: verdict.ExitInconclusive, verdict.Fail: verdict.ExitSLOFailed}[worst]

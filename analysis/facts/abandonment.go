@@ -170,14 +170,14 @@ func (ix *Facts) reached(incarnation string, from, to int64) bool {
 func (g GiveUps) FirstOf(name string) string {
 	for _, a := range g.List {
 		if a.Timing == name || a.Need == name {
-			text := "Key " + a.Key + ", epoch " + a.Epoch
+			text := "Key " + a.Key + ", " + a.Replica
 			if a.FenceLag != nil {
 				text += fmt.Sprintf(": the work stopped %s after the validity end", figures.Short(figures.Nanoseconds(a.FenceLag.Lo)))
 				switch {
 				case a.Timing != verdict.Timely && a.FenceLag.Lo < 0: // a pause, or a key that was taken away
-					text = fmt.Sprintf("Key %s, epoch %s: the work went on for %s after the lease had ended", a.Key, a.Epoch, figures.Short(figures.Nanoseconds(a.Unowned.Lo)))
+					text = fmt.Sprintf("Key %s, %s: the work went on for %s after the lease had ended", a.Key, a.Replica, figures.Short(figures.Nanoseconds(a.Unowned.Lo)))
 				case a.FenceLag.Lo < 0:
-					text = fmt.Sprintf("Key %s, epoch %s: the work stopped %s before the validity end", a.Key, a.Epoch, figures.Short(figures.Nanoseconds(-a.FenceLag.Lo)))
+					text = fmt.Sprintf("Key %s, %s: the work stopped %s before the validity end", a.Key, a.Replica, figures.Short(figures.Nanoseconds(-a.FenceLag.Lo)))
 				}
 			}
 			return text

@@ -16,6 +16,7 @@ type LockSums struct {
 	Wait     *WaitSum     `json:"wait,omitempty"`     // absent = one try
 	Cadence  *CadenceSum  `json:"cadence,omitempty"`  // absent = no loop that is left to its TTL
 	Seeds    *SeedSums    `json:"seeds,omitempty"`    // what rehearsals gave; absent = nobody rehearsed it
+	Advice   string       `json:"advice,omitempty"`   // how the file could keep a promised maximum that its timings do not
 }
 
 // TakeoverSum is what a takeover can be: L3.
@@ -29,7 +30,7 @@ type TakeoverSum struct {
 type PromiseSum struct {
 	Limit  string  `json:"limit"` // max, p50 ...
 	Value  float64 `json:"value"`
-	Luck   bool    `json:"luck"`   // the band reaches beyond it: what meets it does so by luck
+	Luck   bool    `json:"luck"`   // the band, with the warm-up that a run measures, reaches beyond it: what meets it does so by luck
 	Prompt bool    `json:"prompt"` // it is met wherever every call is answered at once
 }
 
@@ -72,7 +73,10 @@ func lockSums(e *experiments.Experiment, l *experiments.Lock) LockSums {
 	s := LockSums{Lock: l.Name, Takeover: TakeoverSum{Lo: b.lo.Seconds(), Hi: b.hi.Seconds(), Untold: b.leavesOut()}, Promises: []PromiseSum{}}
 	for _, promised := range limitsOn(e, l.Name) {
 		if v := time.Duration(promised.At); promised.Measure == takeover {
-			s.Promises = append(s.Promises, PromiseSum{Limit: promised.Bound(), Value: v.Seconds(), Luck: v < b.hi, Prompt: v >= b.answered()})
+			if v <= b.hi && promised.Quantile == 0 && s.Advice == "" {
+				s.Advice = b.advice(&promised, 1)
+			}
+			s.Promises = append(s.Promises, PromiseSum{Limit: promised.Bound(), Value: v.Seconds(), Luck: v <= b.hi, Prompt: v >= b.answered()})
 		}
 	}
 	if p.RenewEvery > 0 {

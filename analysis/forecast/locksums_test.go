@@ -25,7 +25,8 @@ func renewedDrill(t *testing.T, limit time.Duration) *experiments.Experiment {
 // the band none is met.
 func TestPromisesBesideTheBand(t *testing.T) {
 	for limit, want := range map[time.Duration]PromiseSum{
-		94 * time.Second: {Luck: false, Prompt: true},
+		95 * time.Second: {Luck: false, Prompt: true},
+		94 * time.Second: {Luck: true, Prompt: true}, // nothing is left for the warm-up
 		90 * time.Second: {Luck: true, Prompt: true}, // ttl 60s + poll 30s
 		89 * time.Second: {Luck: true, Prompt: false},
 		30 * time.Second: {Luck: true, Prompt: false},
@@ -34,6 +35,14 @@ func TestPromisesBesideTheBand(t *testing.T) {
 		want.Limit, want.Value = "max", limit.Seconds()
 		if s.Promises[0] != want || s.Takeover.Lo != 38 || s.Takeover.Hi != 94 {
 			t.Errorf("%s: %+v, want %+v", limit, s, want)
+		}
+		e := renewedDrill(t, limit)
+		of := experiments.Limit{Measure: takeover, At: int64(limit)}
+		for _, warmup := range []time.Duration{100 * time.Microsecond, 999 * time.Millisecond, 1001 * time.Millisecond} {
+			run := PromiseOf(e, &e.System.Locks[0], &of, verdict.ClassCrash, warmup)
+			if luck := limit < run.Hi; luck != (want.Luck || warmup.Seconds() > want.Value-s.Takeover.Hi) {
+				t.Errorf("%s: a run with a warm-up of %s says luck %v", limit, warmup, luck)
+			}
 		}
 	}
 }

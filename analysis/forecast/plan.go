@@ -45,6 +45,7 @@ type PlannedGuard struct {
 	Refuses   bool   `json:"refuses"`
 	Momentary bool   `json:"momentary,omitempty"` // its refusal may be gone when the run is to begin: a plan shows it, and does not end with it
 	Says      string `json:"says"`
+	Flag      string `json:"flag,omitempty"`  // by which the operator meets it
 	Paste     string `json:"paste,omitempty"` // lines of a file that mend it
 }
 

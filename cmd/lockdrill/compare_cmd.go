@@ -47,7 +47,7 @@ func newCompareCmd(io streams) *cobra.Command {
 	flags.Float64Var(&f.Alpha, "alpha", compareAlpha, "chance, at most, that any row is called worse or better where nothing has changed")
 	flags.StringVar(&f.tolerance, "tolerance", fmt.Sprintf("%g%%", 100*compareTolerance), "change, as a share of the base's median, that does not count")
 	flags.StringSliceVar(&f.Allow, "allow-different", nil, "settings in which the runs may differ, each with all below it (tool, system.locks.job), or all")
-	f.output = formFlags(cmd, io, outputMD)
+	f.output = documentFlags(cmd, io)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if err := f.check(); err != nil {
 			return err
@@ -60,7 +60,7 @@ func newCompareCmd(io streams) *cobra.Command {
 		if err != nil {
 			return usagef("lockdrill compare: --slo: %w", err)
 		}
-		if err := f.print(io, c); err != nil {
+		if err := present(io, *f.output, c, reports.Comparison(c), doc.Full, doc.Short); err != nil {
 			return err
 		}
 		return status(c.ExitCode)
@@ -90,17 +90,6 @@ func share(s string) (float64, error) {
 		v /= 100
 	}
 	return v, nil
-}
-
-func (f *compareFlags) print(io streams, c *compare.Comparison) error {
-	switch *f.output {
-	case outputJSON:
-		return writeJSON(io.Out, c)
-	case outputMD:
-		_, err := fmt.Fprint(io.Out, doc.Markdown(reports.Comparison(c), doc.Short))
-		return err
-	}
-	return show(io.Out, reports.Comparison(c), doc.Full)
 }
 
 // besideBaseline compares the run in dir with earlier ones for a report.

@@ -112,7 +112,7 @@ func TestCompareRefusesWhatIsNoComparison(t *testing.T) {
 		"base head --alpha 0":               "--alpha 0: want a chance above 0 and below 0.5",
 		"base head --tolerance much":        "--tolerance much: want a share such as 10% or 0.1",
 		"base head --tolerance=-1%":         "--tolerance -1%: want a share",
-		"base head -f yaml":                 "must be text, json, md",
+		"base head -f yaml":                 "must be text, json, html, md",
 		"base head --allow-diffrent system": `did you mean "--allow-different"?`,
 	} {
 		got := tryIn(t, dir, append([]string{"compare"}, strings.Fields(args)...)...)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/drill"
+	"github.com/lockdrill/lockdrill/experiments/undo"
 )
 
 // exitError carries an exit status up to run. err is printed as one line on stderr; nil = all has been said already.
@@ -38,6 +40,23 @@ func exitOf(err error) *exitError {
 		return &exitError{code: broke.Status, err: broke.Err}
 	}
 	return end
+}
+
+// consenting is args again with the words that meet what a refusal asks of the operator; "" where it asks for none.
+func consenting(err error, args []string) string {
+	no := new(drill.Refusal)
+	if !errors.As(err, &no) || len(no.Flags()) == 0 {
+		return ""
+	}
+	at := slices.Index(args, "--") // what follows is a worker's
+	if at < 0 {
+		at = len(args)
+	}
+	words := slices.Concat([]string{"lockdrill"}, args[:at], no.Flags(), args[at:])
+	for i, w := range words {
+		words[i] = undo.Quote(w)
+	}
+	return "\nTo consent to what the drill would touch: " + strings.Join(words, " ")
 }
 
 // codeOf is the status that a command ends with.

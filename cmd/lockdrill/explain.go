@@ -172,6 +172,7 @@ type profileDoc struct {
 	KeyPrefix     string          `json:"keyPrefix,omitempty"`
 	Policy        lockcore.Policy `json:"policy"`
 	Words         []string        `json:"words"`
+	Errors        []string        `json:"errors,omitempty"` // what callers of the real lock read
 	Beyond        []string        `json:"beyond,omitempty"` // what of the real lock the policy cannot say
 }
 
@@ -191,32 +192,48 @@ func newExplainProfileCmd(io streams) *cobra.Command {
 			return usagef("lockdrill explain profile: %w", err)
 		}
 		if *format == outputJSON {
-			return writeJSON(io.Out, profileDoc{1, l.Profile, l.Key, l.KeyPrefix, l.Policy, l.Describe(), l.Beyond})
+			return writeJSON(io.Out, profileDoc{1, l.Profile, l.Key, l.KeyPrefix, l.Policy, l.Describe(), errorsOf(l), l.Beyond})
 		}
 		l.Name = shortName(args[0])
-		return printLock(io, l, args[0])
+		text, err := lockText(l, args[0])
+		if err != nil {
+			return err
+		}
+		return writeText(io.Out, text)
 	}
 	return cmd
 }
 
-// printLock writes a lock as YAML, below what it says in words.
-func printLock(io streams, l *experiments.Lock, title string) error {
+// lockText is a lock as YAML, below what it says in words.
+func lockText(l *experiments.Lock, title string) (string, error) {
 	text, err := experiments.MarshalLock(l)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(io.Out, "# %s\n", title)
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n", title)
 	for _, line := range l.Describe() {
-		fmt.Fprintf(io.Out, "# %s\n", line)
+		fmt.Fprintf(&b, "# %s\n", line)
+	}
+	for _, line := range errorsOf(l) {
+		fmt.Fprintf(&b, "# Its callers read %s\n", line)
 	}
 	for _, line := range l.Beyond {
-		fmt.Fprintf(io.Out, "# Not in these words: %s\n", line)
+		fmt.Fprintf(&b, "# Not in these words: %s\n", line)
 	}
 	if len(l.Assumed) > 0 {
-		fmt.Fprintf(io.Out, "# The file leaves out, so this is assumed: %s\n", strings.Join(l.Assumed, ", "))
+		fmt.Fprintf(&b, "# The file leaves out, so this is assumed: %s\n", strings.Join(l.Assumed, ", "))
 	}
-	_, err = fmt.Fprintf(io.Out, "%s", text)
-	return err
+	b.Write(text)
+	return b.String(), err
+}
+
+// errorsOf says which errors the callers of a profile's real lock read, and when.
+func errorsOf(l *experiments.Lock) (lines []string) {
+	of := l.Errors()
+	for _, e := range [][2]string{{of.Busy, "when the wait is over"}, {of.Abandoned, "when the lock is given up"}, {of.NoToken, "from a release without a token"}} {
+		if e[0] != "" {
+			lines = append(lines, fmt.Sprintf("%q %s", e[0], e[1]))
+		}
+	}
+	return lines
 }
 
 // shortName is a profile's name without its family.

@@ -123,6 +123,14 @@ func TestExplainProfile(t *testing.T) {
 				t.Errorf("%s: not in the text: %s", name, line)
 			}
 		}
+		for _, line := range doc.Errors {
+			if !strings.Contains(got.stdout, "# Its callers read "+line+"\n") {
+				t.Errorf("%s: not in the text: %s", name, line)
+			}
+		}
+		if want := map[string]int{"cordum/approval": 2, "cordum/scheduler-job": 2, "cordum/workflow-run": 1}[name]; len(doc.Errors) != want {
+			t.Errorf("%s: its callers read %q", name, doc.Errors)
+		}
 		if shipped := strings.HasPrefix(name, "lockdrill/"); (len(doc.Beyond) == 0) != shipped { // ours is what its policy says
 			t.Errorf("%s says beyond its policy: %v", name, doc.Beyond)
 		}
@@ -135,17 +143,17 @@ func TestExplainProfile(t *testing.T) {
 func TestTuneSumsUpAProfile(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string][]string{
-		"--profile cordum/scheduler-job": {"L1  WARN  acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s"},
+		"--profile cordum/scheduler-job": {"L1 WARN scheduler-job acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s"},
 		"--profile cordum/pending-replayer --takeover 30s": {
-			"L5  WARN  ttl_hold: one replica runs every 60s (poll 30s * 2)", "L3  WARN  takeover max 30s", "Your timings do not guarantee it. In the file, keep"},
+			"L5 WARN pending-replayer ttl_hold: one replica runs every 60s (poll 30s * 2)", "L3 WARN pending-replayer takeover max 30s", "Your timings do not guarantee it. In the file, keep"},
 		"--profile kubernetes/leader-election --takeover 35s": {
-			"L1  ok    gives up ttl 15s - drift 0s - stop budget 3s = 12s after its last success was sent",
+			"L1 ok leader-election gives up ttl 15s - drift 0s - stop budget 3s = 12s after its last success was sent",
 			"to 33.8s (ttl 15s + in flight 5s + seen by a contender 4.4s + poll 4.4s + acquire 5s)"},
-		"--profile cordum/approval --p99 9s": {"L4  WARN  wait 2s, under ttl 10s", "L7  WARN  never renewed: work p99 9s + acquire 2s = 11s, over ttl 10s"},
+		"--profile cordum/approval --p99 9s": {"L4 WARN approval wait 2s, under ttl 10s", "L7 WARN approval never renewed: work p99 9s + acquire 2s = 11s, over ttl 10s"},
 	} {
 		got := try(t, append([]string{"tune"}, strings.Fields(args)...)...)
 		for _, w := range want {
-			if got.code != verdict.ExitPass || !strings.Contains(got.stdout, w) {
+			if got.code != verdict.ExitPass || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), w) {
 				t.Errorf("%s: %+v, want %q", args, got, w)
 			}
 		}

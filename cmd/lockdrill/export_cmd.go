@@ -162,7 +162,7 @@ func newExportCICmd(out streams) *cobra.Command {
 		Use:   "ci " + systems + " [FILE|NAME]",
 		Short: "Print a CI step that gates on a drill's exit status and keeps its report",
 		Long: "ci prints a step for a CI system. The step runs the drill FILE|NAME (default first-drill), gates on its exit status, and keeps\n" +
-			"the report whatever the status is. It tries again only after status 1 (the tool broke). docs/ci.md says what to adapt.",
+			"the report whatever the status is. It tries again only after status 1 (the tool broke). docs/gating.md says what to adapt.",
 		Example: "  lockdrill export ci github\n  lockdrill export ci gitlab first-drill --on-inconclusive pass\n" +
 			"  lockdrill export ci github first-drill --schedule \"17 5 * * 1\" --approve production",
 		Args: cobra.RangeArgs(1, 2),

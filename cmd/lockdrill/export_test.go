@@ -30,7 +30,7 @@ func TestExportExamples(t *testing.T) {
 	t.Parallel()
 	dir := exportDir(t)
 	examples := 0
-	for _, page := range []string{"../../docs/alerts.md", "../../docs/ci.md", "../../docs/kubernetes.md"} {
+	for _, page := range []string{"../../docs/alerts.md", "../../docs/gating.md", "../../docs/kubernetes.md"} {
 		_, rest, _ := strings.Cut(string(read(t, page)), "<!-- examples:export -->\n```\n")
 		block, _, ok := strings.Cut(rest, "```\n<!-- /examples -->")
 		if !ok {

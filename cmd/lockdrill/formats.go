@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/lockdrill/lockdrill/reports"
 	"github.com/lockdrill/lockdrill/reports/doc"
 )
@@ -40,13 +42,35 @@ func formats() []format {
 	}
 }
 
-// show writes d as text for where it is read.
-func show(w io.Writer, d *doc.Document, l doc.Level) error {
-	look := lookOf(w)
-	if _, err := io.WriteString(w, doc.Text(d, l, doc.Look{Width: look.Width, Color: look.Color})); err != nil {
+// documentFlags are formFlags of a command whose result is a document.
+func documentFlags(cmd *cobra.Command, to streams) *output {
+	return formFlags(cmd, to, outputHTML, outputMD)
+}
+
+// present prints data, or what d says of it: as text for the screen, as Markdown for a chat or a CI step, or as a page.
+func present(io streams, form output, data any, d *doc.Document, screen, chat doc.Level) error {
+	switch form {
+	case outputJSON:
+		return writeJSON(io.Out, data)
+	case outputMD:
+		return writeText(io.Out, doc.Markdown(d, chat))
+	case outputHTML:
+		return reports.Write(io.Out, d)
+	}
+	return show(io.Out, d, screen)
+}
+
+func writeText(w io.Writer, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
+}
+
+// show writes d as text for where it is read.
+func show(w io.Writer, d *doc.Document, l doc.Level) error {
+	look := lookOf(w)
+	return writeText(w, doc.Text(d, l, doc.Look{Width: look.Width, Color: look.Color}))
 }
 
 func formatNames() []string {

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/term"
@@ -60,18 +61,10 @@ func judgeGameDay(io streams, dir string, format output) (int, error) {
 
 // printGameDay prints the report of a day in one of its forms.
 func printGameDay(io streams, g *gameday.Document, format output) error {
-	switch format {
-	case outputText:
-		return show(io.Out, reports.GameDay(g), doc.Short)
-	case outputJSON:
-		return writeJSON(io.Out, g)
-	case outputMD:
-		_, err := fmt.Fprint(io.Out, doc.Markdown(reports.GameDay(g), doc.Full))
-		return err
-	case outputHTML:
-		return reports.Write(io.Out, reports.GameDay(g))
+	if !slices.Contains([]output{outputText, outputMD, outputHTML, outputJSON}, format) {
+		return usagef("-f %s: a game day has the forms text, md, html and json", format)
 	}
-	return usagef("-f %s: a game day has the forms text, md, html and json", format)
+	return present(io, format, g, reports.GameDay(g), doc.Short, doc.Full)
 }
 
 // sheetOf reads what arg names if it is the sheet of a game day; nil if it is anything else.

@@ -263,7 +263,8 @@ func TestATargetThatCannotBeAskedIsRefused(t *testing.T) {
 func TestAToxiproxyThatIsNotOursIsGuardedToo(t *testing.T) {
 	t.Parallel()
 	dir := guarded(t, embeddedRedis+"environment: staging\nproxy: {mode: external, url: \"http://127.0.0.1:8474\"}\n")
-	notYet(t, dir, []string{"toxiproxy http://127.0.0.1:8474", "--confirm guarded"})
+	notYet(t, dir, []string{"2 guards are not met\n  confirm: ", "toxiproxy http://127.0.0.1:8474", "--confirm guarded", "\n  environment: ",
+		"\nTo consent to what the drill would touch: lockdrill run guarded.yaml --confirm=guarded --environment=staging\n"})
 	notYet(t, dir, []string{"Toxiproxy does not say what it is for", "--environment staging"}, "--confirm", "guarded")
 }
 

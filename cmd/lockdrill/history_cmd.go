@@ -78,7 +78,7 @@ func newHistoryCmd(io streams) *cobra.Command {
 			"their label, or by a start that --start wrote down. DIR may then be the folder of a run as well. Exit status: that of the verdict.",
 		Example: "  lockdrill run p95-until-answered --label release=1.4\n  lockdrill history runs\n  lockdrill history runs -f html -o history.html\n  lockdrill history --pool --label release=1.4",
 	}
-	format := formFlags(cmd, io, outputHTML)
+	format := documentFlags(cmd, io)
 	of.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&pool, "pool", false, "judge the runs together")
 	cmd.Flags().StringVar(&of.start, "since", "", "--pool: only runs since the start that --start NAME wrote down")
@@ -97,8 +97,8 @@ func newHistoryCmd(io streams) *cobra.Command {
 		}
 		code, err := verdict.ExitPass, error(nil)
 		switch {
-		case pool && (*format == outputHTML || start != ""):
-			err = usagef("lockdrill history: --pool goes with -f text and -f json, and without --start")
+		case pool && start != "":
+			err = usagef("lockdrill history: --start notes where a pool begins, and --pool judges one: give one of the two")
 		case !pool && (result != "" || onInconclusive != "" || of.start != ""):
 			err = usagef("lockdrill history: --since, --result-file and --on-inconclusive go with --pool")
 		case pool:
@@ -183,23 +183,17 @@ func writeArchive(ctx context.Context, io streams, dirs []string, of selection, 
 	}
 	a := compare.ArchiveOf(seen, compare.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance})
 	a.Unread = append(a.Unread, all...)
-	switch format {
-	case outputJSON:
-		return writeJSON(io.Out, a)
-	case outputHTML:
-		base := "."
-		if to, ok := io.Out.(*sink); ok {
-			base = filepath.Dir(to.path)
-		}
-		return reports.Write(io.Out, reports.Archive(a, func(folder string) string {
-			path := filepath.Join(folder, fullReport())
-			if rel, err := filepath.Rel(absolute(base), absolute(path)); err == nil {
-				path = rel
-			}
-			return filepath.ToSlash(path)
-		}))
+	base := "."
+	if to, ok := io.Out.(*sink); ok {
+		base = filepath.Dir(to.path)
 	}
-	return show(io.Out, reports.Archive(a, nil), doc.Brief)
+	return present(io, format, a, reports.Archive(a, func(folder string) string {
+		path := filepath.Join(folder, fullReport())
+		if rel, err := filepath.Rel(absolute(base), absolute(path)); err == nil {
+			path = rel
+		}
+		return filepath.ToSlash(path)
+	}), doc.Brief, doc.Short)
 }
 
 func absolute(path string) string {
@@ -267,10 +261,5 @@ func judgePool(io streams, args []string, of selection, format output) (int, err
 	if err != nil {
 		return 0, err
 	}
-	if format == outputJSON {
-		err = writeJSON(io.Out, p)
-	} else {
-		err = show(io.Out, reports.Pool(p), doc.Full)
-	}
-	return p.ExitCode, unlessUnread(err)
+	return p.ExitCode, unlessUnread(present(io, format, p, reports.Pool(p), doc.Full, doc.Full))
 }

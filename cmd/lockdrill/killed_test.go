@@ -86,6 +86,10 @@ func changes() []changed {
 		{name: "pause of several of somebody's processes", kind: "pause", states: all, drill: atSomebodysProcess("pause: {count: 2}")},
 		{name: "pause of somebody's process", kind: "pause", states: all, quick: []string{"injected"}, drill: atSomebodysProcess("pause: {holder_of: leader}")},
 		{name: "starvation of somebody's process", kind: "starve", states: all, drill: atSomebodysProcess("starve: {holder_of: leader, share: 0.5}")},
+		{name: "starve", states: all, drill: instead("starve: {holder_of: loop, share: 0.5}")},
+		{name: "rolling_restart", states: all, drill: func(t *testing.T, _ string) killable {
+			return killable{yaml: edit(t, withFault(t, goodDrill, "", "rolling_restart: {grace: 500ms}"), "    repeat: {count: 1}\n", "")}
+		}},
 		{name: "hook", states: all, quick: []string{"injected"}, drill: func(t *testing.T, lasts string) killable {
 			dir, fault := hookFolder(t)
 			return killable{yaml: withFault(t, goodDrill, lasts, fault), args: consent, check: func(t *testing.T, _ string) {
@@ -112,6 +116,7 @@ func changes() []changed {
 		{name: "a key that vanishes", kind: "delete_key", states: all, drill: instant("delete_key: {holder_of: loop}")},
 		{name: "keys on somebody's Redis", kind: "keys", states: []string{"intent"}, drill: somebodys("")},
 		{name: "pause of somebody's Redis", kind: "store", states: all, quick: []string{"injected"}, drill: somebodys("store: {do: pause}")},
+		{name: "fill of somebody's Redis", kind: "store", states: all, quick: []string{"injected"}, drill: somebodys("store: {do: fill}")},
 		{name: "flush of somebody's Redis", kind: "store", states: all, drill: func(t *testing.T, _ string) killable {
 			return atSomebodys(t, "", "store: {do: flush}")
 		}},
@@ -119,6 +124,7 @@ func changes() []changed {
 		{name: "latency", states: all, quick: []string{"injected"}, drill: network("latency: {all: true, add: 20ms, stream: both}")},
 		{name: "jitter", states: all, drill: network("jitter: {all: true, by: 20ms}")},
 		{name: "bandwidth", states: all, drill: network("bandwidth: {all: true, rate: 20, stream: both}")},
+		{name: "slices", states: all, drill: network("slices: {all: true, size: 100, delay: 5ms, stream: both}")},
 		{name: "reset", states: all, drill: network("reset: {holder_of: loop}")},
 		{name: "slow_close", states: all, drill: network("slow_close: {all: true, delay: 100ms, stream: upstream}")},
 		{name: "black_hole", states: all, drill: network("black_hole: {holder_of: loop}")},
@@ -152,7 +158,7 @@ func withFault(t *testing.T, yaml, lasts, fault string) string {
 func atSomebodys(t *testing.T, lasts, fault string) killable {
 	t.Helper()
 	addr := theirRedis(t)
-	yaml := edit(t, goodDrill, "redis: {mode: spawn}", "redis: {mode: external, url: \"redis://"+addr+"\", allow: [pause, flush, delete_key]}", "environment: local", "environment: staging")
+	yaml := edit(t, goodDrill, "redis: {mode: spawn}", "redis: {mode: external, url: \"redis://"+addr+"\", allow: [pause, flush, fill, delete_key]}", "environment: local", "environment: staging")
 	if fault != "" {
 		yaml = withFault(t, yaml, lasts, fault)
 	}

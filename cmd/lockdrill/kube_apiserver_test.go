@@ -22,7 +22,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 )
 
-// apiFaults are the rows of docs/leases.md: what befalls the API server, and for whom. A row that is brief is tried by each test-kube;
+// apiFaults are the rows of docs/stores.md: what befalls the API server, and for whom. A row that is brief is tried by each test-kube;
 // LOCKDRILL_API_FAULTS=N measures all of them, with N shots each.
 var apiFaults = []struct {
 	name, fault string

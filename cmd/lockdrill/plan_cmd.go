@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
@@ -42,7 +42,7 @@ func newPlanCmd(io streams) *cobra.Command {
 		Example: "  lockdrill plan first-drill\n  lockdrill plan first-drill --hash",
 		Args:    cobra.ExactArgs(1),
 	}
-	format := formFlags(cmd, io)
+	format := documentFlags(cmd, io)
 	consentFlags(cmd.Flags(), &c)
 	values := setFlag(cmd.Flags())
 	verbose := cmd.Flags().Bool("verbose", false, "print as well the policy of each lock in full, with the values that were assumed")
@@ -64,16 +64,29 @@ func newPlanCmd(io streams) *cobra.Command {
 				return err
 			}
 		}
-		if *format == outputJSON {
-			err = writeJSON(io.Out, planDoc{1, args[0], hash, plan})
-		} else if err = show(io.Out, reports.Plan(plan), doc.Full); err == nil && *hashed {
-			_, err = fmt.Fprintf(io.Out, "\nhash  %s\n", hash)
+		d := reports.Plan(plan)
+		if *hashed {
+			d.Sections = append(d.Sections, doc.Section{ID: "approve", Title: "To run this, and nothing else", Blocks: []doc.Block{{Code: "lockdrill run " + args[0] + " --plan " + hash}}})
 		}
+		var policies []string
 		for i := range e.System.Locks {
-			if l := &e.System.Locks[i]; *verbose && *format != outputJSON && err == nil {
-				fmt.Fprintln(io.Out)
-				err = printLock(io, l, "lock "+l.Name)
+			if l := &e.System.Locks[i]; *verbose {
+				text, err := lockText(l, "lock "+l.Name)
+				if err != nil {
+					return err
+				}
+				policies = append(policies, text)
 			}
+		}
+		if *verbose && *format != outputText {
+			d.Sections = append(d.Sections, doc.Section{ID: "policies", Title: "The policy of each lock", Blocks: []doc.Block{{Code: strings.Join(policies, "\n")}}})
+		}
+		err = present(io, *format, planDoc{1, args[0], hash, plan}, d, doc.Full, doc.Full)
+		if *format == outputText && *hashed && err == nil { // a line of its own for scripts
+			err = writeLines(io.Out, "\nhash  "+hash)
+		}
+		if *format == outputText && *verbose && err == nil {
+			err = writeText(io.Out, "\n"+strings.Join(policies, "\n"))
 		}
 		if err != nil {
 			return err

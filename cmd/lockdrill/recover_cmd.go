@@ -49,8 +49,8 @@ func newRecoverCmd(io streams) *cobra.Command {
 			return recoverAll(cmd.Context(), io, f)
 		}
 		dir := runFolder(args[0])
-		if !isDir(dir) {
-			return usagef("%s: no such folder; runs are folders such as %s", args[0], filepath.Join(runsFolder, "latest"))
+		if err := wantFolder(args[0], dir); err != nil {
+			return err
 		}
 		return recoverDir(cmd.Context(), io, dir, f)
 	}

@@ -72,7 +72,7 @@ func newRehearseCmd(io streams) *cobra.Command {
 	cmd.ValidArgsFunction = completed(scenarioNames)
 	sweepFlag(flags, &f.sweep)
 	flags.StringVar(&f.out, "out", "", "folder for --replay (default runs/rehearsal-<name>-<seed>)")
-	f.output = formFlags(cmd, io, outputHTML)
+	f.output = documentFlags(cmd, io)
 	values := setFlag(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.check(cmd.Flags()); err != nil {
@@ -119,8 +119,6 @@ func (f *rehearseFlags) check(flags *pflag.FlagSet) error {
 		return usagef("--replay %d: seeds are 1 or more", f.replay)
 	case f.sweep != "" && f.replay != 0:
 		return usagef("--sweep rehearses many drills, and --replay one: give one of the two")
-	case *f.output == outputHTML && f.sweep == "":
-		return usagef("-f html is the page of a sweep: it goes with --sweep; --replay SEED writes the page of one rehearsal into its folder")
 	case f.out != "" && f.replay == 0:
 		return usagef("--out is the folder of a seed's history: it goes with --replay SEED")
 	}
@@ -156,11 +154,7 @@ func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Exp
 	}
 	made := all.Document()
 	made.FailAbove = f.failAbove
-	if *f.output == outputJSON {
-		err = writeJSON(io.Out, made)
-	} else {
-		err = show(io.Out, reports.Rehearsal(made, "lockdrill rehearse "+name+" --replay"), doc.Full)
-	}
+	err = present(io, *f.output, made, reports.Rehearsal(made, "lockdrill rehearse "+name+" --replay"), doc.Full, doc.Full)
 	switch {
 	case err != nil:
 		return err

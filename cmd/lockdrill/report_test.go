@@ -124,6 +124,7 @@ func TestJudgeRefusesForms(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"judge fail -f jnuit", `lockdrill judge: invalid argument "jnuit" for "-f, --format" flag: must be ` + strings.Join(formatNames(), ", ") + `; see lockdrill judge --help`},
 		{"judge nowhere -f md", "nowhere: no such folder; runs are folders such as runs/latest"},
+		{"judge runs/fail/history.jsonl", "runs/fail/history.jsonl: this is a file; runs are folders such as runs/fail"},
 		{"judge fail -f md -o no/such/folder/x.md", "no/such/folder/x.md: write: no such file or directory"},
 	} {
 		if got := tryIn(t, dir, strings.Fields(c.args)...); got != (result{verdict.ExitUsage, "", c.want + "\n"}) {
@@ -141,10 +142,10 @@ func TestGatingPageNamesWhatThereIs(t *testing.T) {
 			t.Errorf("docs/gating.md does not name the format %s", name)
 		}
 	}
-	help := try(t, "run", "--help").stdout
+	help := try(t, "run", "--help").stdout + try(t, "export", "ci", "--help").stdout
 	for _, flag := range regexp.MustCompile("--[a-z][a-z-]+").FindAllString(page, -1) {
 		if !strings.Contains(help, flag) {
-			t.Errorf("docs/gating.md names %s, which run does not have", flag)
+			t.Errorf("docs/gating.md names %s, which neither run nor export ci has", flag)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	end := exitOf(err)
 	if end.err != nil {
-		fmt.Fprintln(stderr, reports.Harmless(end.err.Error()))
+		fmt.Fprintln(stderr, reports.Harmless(end.err.Error()+consenting(end.err, args)))
 		annotate(stderr, end.err)
 	}
 	return end.code

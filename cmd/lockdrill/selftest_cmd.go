@@ -92,7 +92,7 @@ func (f *selftestFlags) cases() ([]selftest.Case, error) {
 	if f.live && f.rehearse {
 		return nil, usagef("--live and --rehearse: want one of them")
 	}
-	if len(f.only) == 0 {
+	if len(f.only) == 0 && !f.live {
 		return all, nil
 	}
 	var some []selftest.Case
@@ -101,7 +101,7 @@ func (f *selftestFlags) cases() ([]selftest.Case, error) {
 		if name := c.Name(); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-		if slices.Contains(f.only, c.Name()) {
+		if live := !f.live || !c.Scene.Tells; live && (len(f.only) == 0 || slices.Contains(f.only, c.Name())) {
 			some = append(some, c)
 		}
 	}
@@ -109,6 +109,9 @@ func (f *selftestFlags) cases() ([]selftest.Case, error) {
 		if !slices.Contains(names, name) {
 			return nil, usagef("--only %s: no such animal or class; there are %s", name, strings.Join(names, ", "))
 		}
+	}
+	if len(some) == 0 {
+		return nil, usagef("--live --only %s: what these show is written on the record of a rehearsal: leave out --live", strings.Join(f.only, ","))
 	}
 	return some, nil
 }

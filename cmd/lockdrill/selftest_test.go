@@ -63,3 +63,19 @@ func TestSelftestNamesWhatItKnows(t *testing.T) {
 		t.Errorf("status %d: %s", got.code, got.stderr)
 	}
 }
+
+// What is written on the record of a rehearsal is not played live, and whoever asks for that is told.
+func TestSelftestPlaysNoTapeLive(t *testing.T) {
+	t.Parallel()
+	got := try(t, "selftest", "--live", "--only", "false-alarm")
+	if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "leave out --live") {
+		t.Errorf("%+v", got)
+	}
+	f := selftestFlags{live: true, seeds: 1, scale: selftestScale}
+	live, err := f.cases()
+	f.live = false
+	all, err2 := f.cases()
+	if err != nil || err2 != nil || len(live) == 0 || len(all)-len(live) != 4 { // three animals and a control
+		t.Errorf("%d of %d cases are played live (%v, %v)", len(live), len(all), err, err2)
+	}
+}

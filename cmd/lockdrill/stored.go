@@ -32,10 +32,25 @@ type stored struct {
 	sum    hash.Hash    // of what has passed
 }
 
+// wantFolder refuses what cannot be the folder of a run, as arg named it.
+func wantFolder(arg, dir string) error {
+	const runs = "runs are folders such as "
+	if isDir(dir) {
+		return nil
+	}
+	switch _, err := os.Stat(arg); {
+	case err == nil && isRunFolder(filepath.Dir(arg)):
+		return usagef("%s: this is a file; %s%s", arg, runs, filepath.Dir(arg))
+	case err == nil:
+		return usagef("%s: this is a file, and no folder of a run; %s%s", arg, runs, filepath.Join(runsFolder, "latest"))
+	}
+	return usagef("%s: no such folder; %s%s", arg, runs, filepath.Join(runsFolder, "latest"))
+}
+
 // openStored opens what a run's folder holds. Files that are missing, damaged or not of one run are usage errors.
 func openStored(dir string) (*stored, error) {
-	if !isDir(dir) {
-		return nil, usagef("%s: no such folder; runs are folders such as %s", dir, filepath.Join(runsFolder, "latest"))
+	if err := wantFolder(dir, dir); err != nil {
+		return nil, err
 	}
 	data, err := readPart(dir, experimentFile)
 	if err != nil {

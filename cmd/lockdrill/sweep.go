@@ -175,16 +175,8 @@ func (f *sweeping) drill(ctx context.Context, io streams, e *experiments.Experim
 
 func (f *sweeping) print(io streams, s *sweep.Document) error {
 	value := func(v float64) string { return sweep.Value(s.Dial, v) }
-	var err error
-	switch f.format {
-	case outputJSON:
-		err = writeJSON(io.Out, s)
-	case outputHTML:
-		err = reports.Write(io.Out, reports.Sweep(s, value))
-	default:
-		err = show(io.Out, reports.Sweep(s, value), doc.Full)
-	}
-	switch err = unlessUnread(err); {
+	err := unlessUnread(present(io, f.format, s, reports.Sweep(s, value), doc.Full, doc.Full))
+	switch {
 	case err != nil:
 		return err
 	case s.Holds != nil:

@@ -11,17 +11,17 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/sweep"
 )
 
-// sweptFile is the example of docs/sweep.md, as a reader would copy it.
+// sweptFile is the example of docs/rehearsal.md, as a reader would copy it.
 func sweptFile(t *testing.T) string {
 	t.Helper()
-	doc, err := os.ReadFile("../../docs/sweep.md")
+	doc, err := os.ReadFile("../../docs/rehearsal.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(doc), "```yaml\n")
 	text, _, closed := strings.Cut(rest, "```")
 	if !found || !closed {
-		t.Fatal("docs/sweep.md has no example")
+		t.Fatal("docs/rehearsal.md has no example")
 	}
 	path := filepath.Join(t.TempDir(), "outlived.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -90,7 +90,6 @@ func TestSweepMisuse(t *testing.T) {
 		{[]string{"--sweep", ""}, "--sweep ''"},
 		{[]string{"--sweep", "hold=1s..2s", "--fail-above", "2"}, "--fail-above 2"},
 		{[]string{"--sweep", "hold=1s..2s", "--replay", "2"}, "give one of the two"},
-		{[]string{"-f", "html"}, "goes with --sweep"},
 	} {
 		if got := try(t, append([]string{"rehearse", file}, c.args...)...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, c.says) {
 			t.Errorf("%v: %+v, want %q", c.args, got, c.says)

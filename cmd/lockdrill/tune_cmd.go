@@ -84,7 +84,7 @@ func newTuneCmd(io streams) *cobra.Command {
 	flags.IntVar(&f.locks, "locks", 1000, "locks held at once, for what renewals cost")
 	flags.Int64Var(&f.seeds, "seeds", tuneSeeds, "rehearsals of each policy and fault")
 	flags.StringVar(&f.write, "write", "", "write the rehearsed drill of the recommended policy to this new file")
-	f.output = formFlags(cmd, io)
+	f.output = documentFlags(cmd, io)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
 			return err
@@ -278,12 +278,7 @@ func (f *tuneFlags) conclude(io streams, t *forecast.Tuning) error {
 			return err
 		}
 	}
-	var err error
-	if *f.output == outputJSON {
-		err = writeJSON(io.Out, t)
-	} else {
-		err = show(io.Out, reports.Tuning(t, f.write), doc.Full)
-	}
+	err := present(io, *f.output, t, reports.Tuning(t, f.write), doc.Full, doc.Full)
 	switch {
 	case err != nil:
 		return err

@@ -1,13 +1,14 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // sumsDoc is the document of `tune --profile NAME -f json` where no jitter is given: the sums of the profile as it is.
@@ -19,28 +20,16 @@ type sumsDoc struct {
 
 // sums works out L1 to L8 of a shipped profile, under the work and the takeover that are given.
 func (f *tuneFlags) sums(io streams) error {
-	doc := sumsDoc{SchemaVersion: 1, Profile: f.profile, Sums: []lockcore.Sum{}}
+	data := sumsDoc{SchemaVersion: 1, Profile: f.profile, Sums: []lockcore.Sum{}}
 	l, err := experiments.Profile(f.profile)
 	if err != nil {
 		return usagef("lockdrill tune: %w", err)
 	}
-	for _, lint := range forecast.Lints(f.profiled(l), 0) {
-		doc.Sums = append(doc.Sums, lint.Sum)
+	lints := forecast.Lints(f.profiled(l), 0)
+	for _, lint := range lints {
+		data.Sums = append(data.Sums, lint.Sum)
 	}
-	if *f.output == outputJSON {
-		return writeJSON(io.Out, doc)
-	}
-	for _, s := range doc.Sums {
-		word := "ok  "
-		if !s.OK {
-			word = "WARN"
-		}
-		fmt.Fprintf(io.Out, "%s  %s  %s\n", s.Rule, word, s.Text)
-		if s.Means != "" {
-			fmt.Fprintf(io.Out, "          %s\n", s.Means)
-		}
-	}
-	return nil
+	return present(io, *f.output, data, reports.Sums(f.profile, lints), doc.Full, doc.Full)
 }
 
 // profiled is a drill of one lock, as far as the sums need it: a kill at a random moment.

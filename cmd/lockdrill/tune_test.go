@@ -277,15 +277,15 @@ func TestTuneTheLongestLease(t *testing.T) {
 	}
 }
 
-// The example of docs/tuning.md is what the command prints. What rehearsals measured may differ in its last digits, whether a promise was
+// The example of docs/rehearsal.md is what the command prints. What rehearsals measured may differ in its last digits, whether a promise was
 // breached may not.
 func TestTuningDocument(t *testing.T) {
 	t.Parallel()
-	_, rest, _ := strings.Cut(string(read(t, "../../docs/tuning.md")), "<!-- transcript:tune -->\n```\n$ lockdrill ")
+	_, rest, _ := strings.Cut(string(read(t, "../../docs/rehearsal.md")), "<!-- transcript:tune -->\n```\n$ lockdrill ")
 	block, _, closed := strings.Cut(rest, "```\n<!-- /transcript -->\n")
 	command, shown, _ := strings.Cut(block, "\n")
 	if !closed || command == "" {
-		t.Fatal("docs/tuning.md has no block between <!-- transcript:tune --> and <!-- /transcript -->")
+		t.Fatal("docs/rehearsal.md has no block between <!-- transcript:tune --> and <!-- /transcript -->")
 	}
 	measured := regexp.MustCompile(`(average|takeovers  |(?:%| of 20) )(\s+)[\d.]+m?s(?: to [\d.]+m?s|\s+[\d.]+m?s)?`)
 	plain := func(s string) string { return measured.ReplaceAllString(s, "$1 #") }

@@ -91,9 +91,9 @@ func (f *watchFlags) watcher() (*watching.Watcher, error) {
 	case f.length <= 0:
 		return nil, usagef("--for %s: want a length above 0", f.length)
 	case leases && f.Redis.URL != "":
-		return nil, usagef("--redis and --namespace: one at a time")
+		return nil, usagef("lockdrill watch: --redis looks at keys, and --namespace and --lease at Lease objects: give one of the two")
 	case !leases && f.Redis.URL == "":
-		return nil, usagef("lockdrill watch: where are the locks? Say --redis redis://host:6379 --keys 'sched:*', or --namespace NAME")
+		return nil, usagef("lockdrill watch: where are the locks? Say --redis redis://host:6379 --keys 'sched:*', or --namespace NAME, or --lease NAME")
 	case !leases && len(f.keys) == 0:
 		return nil, usagef("lockdrill watch: which keys? Say --keys 'sched:*'; '*' alone looks at every key of the server")
 	}
@@ -159,7 +159,8 @@ func (f *watchFlags) nothing(s *watching.State) string {
 		return reports.Harmless(fmt.Sprintf("no lock was seen, and that says little: %s of %s failed, the last one: %s", figures.Count(s.Failed), figures.Plural(s.Looks, "look"), s.Why))
 	}
 	if f.cluster.Namespace != "" || len(f.leases) > 0 {
-		return "no lock was seen: no Lease object was held"
+		named := strings.Join(append([]string{""}, f.leases...), " ")
+		return reports.Harmless("no lock was seen: no Lease object" + named + " of namespace " + f.Namespace + " is there and held")
 	}
 	why := "no lock was seen: no key that matches " + strings.Join(f.keys, " or ") + " held a text, or a hash as Redisson has it, with an expiry"
 	if s.Keys > 0 {

@@ -205,12 +205,35 @@ func TestWatchRefusesWhatItCannotLookAt(t *testing.T) {
 		"watch --redis redis://h:1 --keys a --for 0s":                      "want a length above 0",
 		"watch --redis redis://u:hunter2@h:1 --keys a":                     "user and password do not stand in a file",
 		"watch --redis redis://h:1 --keys a --password-env NOT_SET_AT_ALL": "NOT_SET_AT_ALL",
-		"watch --redis redis://h:1 --keys a --namespace n":                 "one at a time",
-		"watch --redis redis://" + nobody + " --keys a --for 5s":           "refused",
+		"watch --redis redis://h:1 --keys a --namespace n":                 "give one of the two",
+		"watch --redis redis://h:1 --keys a --lease l":                     "--namespace and --lease at Lease objects",
+		"watch --redis redis://" + nobody + " --keys a --for 5s":           "refused: does the server run, and is its address right?",
+		"watch --redis redis://" + overTLS(t) + " --keys a --for 5s":       "the address begins with rediss://",
 	} {
 		got := try(t, strings.Fields(args)...)
 		if got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "hunter2") {
 			t.Errorf("%s: %+v, want %q", args, got, want)
 		}
 	}
+}
+
+// overTLS ends a connection that does not begin as TLS does.
+func overTLS(t *testing.T) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1))
+			_ = c.Close()
+		}
+	}()
+	return l.Addr().String()
 }

@@ -15,19 +15,17 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/injectors"
+	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/procstat"
-	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/probes"
-	"github.com/lockdrill/lockdrill/probes/effects"
 	"github.com/lockdrill/lockdrill/probes/holders"
 )
 
@@ -69,21 +67,19 @@ type Drill struct {
 
 	// What the parts add when they are opened. What a drill does not have is in none of these.
 	cfg       runner.Config
-	strikes   injectors.Parts // parts add to it when they are opened
-	made      map[string]runner.Injector
-	hit       func(tap.Hit) // takes what the tap reports
+	strikes   *injectors.Reach // parts add to it when they are opened
 	env       history.Environment
 	notices   []string        // what the drill stands on, for a person
 	net       sim.Net         // as it was measured
 	facts     []history.Event // recorded after the environment, before anything is started
 	begin     []func() error  // done once the history is being written
 	guards    []func() (word, why string)
-	lines     []*effects.Lines                                  // of pods' logs, that effects are read from
+	files     follow.Bus                                        // on which all are who want lines of files
+	lines     []listener                                        // who wants lines of pods' logs
 	keyMetric func(experiments.Metric) (*probes.Metrics, error) // of the locks' store
 	locks     *testbed.Store                                    // nil = the drill has none for locks
 	backends  []probes.Backend                                  // that are looked at
-	logs      *probes.Logs                                      // nil = no promise is about logs
-	heard     atomic.Pointer[[]*holders.Log]                    // that lines of pods' logs are handed to, once there are any
+	heard     atomic.Pointer[[]*holders.Log]                    // sources of holders that want them, too, once there are any
 	looks     []func() error                                    // close the connections of probes
 	stands    []func(ctx context.Context) error                 // end the stores, and what stands between them and the replicas
 }
@@ -165,7 +161,7 @@ func New(o Options) (*Drill, error) {
 		},
 	}
 	d.cfg.Machine = &runner.Machine{Proc: procstat.New(), Sleep: func(until int64) { monotime.SleepUntil(until + d.origin) }}
-	d.strikes = injectors.Parts{Fault: d.fault, Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.e.ReplicaNames(), Open: testbed.Dial, Run: d.run}
+	d.strikes = &injectors.Reach{Clock: d.clock, Await: d.await, Past: d.past, Write: d.record, Replicas: d.e.ReplicaNames(), Run: d.run}
 	var err error
 	if d.cluster, err = o.Cluster.open(o.Experiment); err != nil {
 		return nil, err
@@ -240,7 +236,7 @@ func (d *Drill) recordFacts(ctx context.Context) error {
 // config is what the parts have added up to.
 func (d *Drill) config() runner.Config {
 	cfg := d.cfg
-	cfg.Recorder, cfg.Log, cfg.Journal, cfg.Injectors, cfg.Tell = d.rec, d.log, d.journal, d.made, d.o.Notify
+	cfg.Recorder, cfg.Log, cfg.Journal, cfg.Injectors, cfg.Tell = d.rec, d.log, d.journal, striking{d.strikes}, d.o.Notify
 	cfg.Guard = func() (word, why string) {
 		for _, ask := range d.guards {
 			if word, why = ask(); word != "" {
@@ -266,9 +262,6 @@ func (d *Drill) record(e history.Event) error { _, err := d.rec.Record(e); retur
 func (d *Drill) await(ctx context.Context, from int, match func(history.Event) bool) (history.Event, error) {
 	return d.log.Await(ctx, from, match)
 }
-
-// fault is the experiment's fault of that id, scaled.
-func (d *Drill) fault(id string) fault.Spec { return faultOf(d.e, id).Spec }
 
 func faultOf(e *experiments.Experiment, id string) experiments.Fault {
 	for _, f := range e.Faults {

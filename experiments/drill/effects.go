@@ -25,7 +25,7 @@ import (
 func (d *Drill) openEffects(ctx context.Context) error {
 	for i := range d.e.System.Effects {
 		x := &d.e.System.Effects[i]
-		p, lines, err := openSource(ctx, d.e, x, d.clock, d.writerOf)
+		p, lines, err := openSource(ctx, d.e, x, &d.files, d.clock, d.writerOf)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func refusedEffects(x *experiments.Effects, err error) error {
 }
 
 // openSource makes the probe of one source. lines are those that somebody else follows: logs of pods.
-func openSource(ctx context.Context, e *experiments.Experiment, x *experiments.Effects, clock func() int64, writer func(path string) (incarnation string, since int64)) (p *effects.Probe, lines *effects.Lines, err error) {
+func openSource(ctx context.Context, e *experiments.Experiment, x *experiments.Effects, bus *follow.Bus, clock func() int64, writer func(path string) (incarnation string, since int64)) (p *effects.Probe, lines *effects.Lines, err error) {
 	l := e.Lock(x.Under())
 	o := effects.Options{Name: x.Probe(), Lock: l.Name, Map: effects.Map(x.Map), Prefix: l.KeyPrefix, Sparse: x.Lines()}
 	switch {
@@ -87,9 +87,9 @@ func openSource(ctx context.Context, e *experiments.Experiment, x *experiments.E
 	case len(x.Command) > 0:
 		from, err = effects.NewCommand(x.Command, x.Pattern)
 	case x.File != "":
-		from, err = effects.NewFiles(effects.Files{Globs: []string{x.File}, Pattern: x.Pattern, Clock: clock})
+		from, err = effects.NewFiles(effects.Files{Bus: bus, Globs: []string{x.File}, Pattern: x.Pattern, Clock: clock})
 	case e.Kubernetes == nil:
-		from, err = effects.NewFiles(effects.Files{Globs: []string{globOf(e.System.Processes.Log)}, Pattern: x.Pattern, Clock: clock, Writer: writer})
+		from, err = effects.NewFiles(effects.Files{Bus: bus, Globs: []string{globOf(e.System.Processes.Log)}, Pattern: x.Pattern, Clock: clock, Writer: writer})
 	default:
 		lines, err = effects.NewLines(x.Pattern)
 		from = lines
@@ -165,30 +165,6 @@ func (d *Drill) living(is func(testbed.Living) bool) testbed.Living {
 	return testbed.Living{}
 }
 
-// hearEffects lets lines of pods' logs be read for effects.
-func (d *Drill) hearEffects(o *testbed.PodsOptions) {
-	if len(d.lines) == 0 {
-		return
-	}
-	line, gap := o.OnLine, o.OnCut
-	o.OnLine = func(incarnation string, l follow.Line) {
-		if line != nil {
-			line(incarnation, l)
-		}
-		for _, of := range d.lines {
-			of.Line(incarnation, incarnation, l)
-		}
-	}
-	o.OnCut = func(whose string, at history.Span) {
-		if gap != nil {
-			gap(whose, at)
-		}
-		for _, l := range d.lines {
-			l.Cut("the log of " + whose + " was not followed")
-		}
-	}
-}
-
 // lookUpEffects shows the last effects of each source, as the map reads them.
 func lookUpEffects(ctx context.Context, e *experiments.Experiment, c Consent, plan *forecast.Plan) error {
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
@@ -196,7 +172,7 @@ func lookUpEffects(ctx context.Context, e *experiments.Experiment, c Consent, pl
 	for i := range e.System.Effects {
 		x := &e.System.Effects[i]
 		shown := forecast.PlannedEffects{Name: x.Name, Lock: x.Lock, Source: x.Source()}
-		p, lines, err := openSource(ctx, e, x, monotime.Now, func(string) (string, int64) { return "", 0 })
+		p, lines, err := openSource(ctx, e, x, nil, monotime.Now, func(string) (string, int64) { return "", 0 })
 		if err != nil {
 			return err
 		}
@@ -230,7 +206,7 @@ func linesNow(ctx context.Context, e *experiments.Experiment, c Consent, lines *
 	if err := now.pods(ctx, e, c); err != nil {
 		return err
 	}
-	now.eachLine(ctx, e, history.Span{}, func(pod string, l follow.Line) { lines.Line(pod, pod, l) })
+	now.eachLine(ctx, e, history.Span{}, lines.Line)
 	return nil
 }
 

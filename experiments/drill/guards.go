@@ -34,9 +34,10 @@ type Guard = forecast.PlannedGuard
 const environmentWithin = 5 * time.Second
 
 // guards are the answers, in the order in which they are asked. They touch nothing: of a target, what it says of itself is read, and
-// only if no guard before has refused. The error is one of settings without which the target cannot be asked, a usage error.
-// With reading, not even a command that changes nothing is sent where it might have: what a target does not tell is left to the run.
-func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.Time, reading bool) ([]Guard, error) {
+// only if no answer of a target before has refused. The error is one of settings without which the target cannot be asked, a usage error.
+// With reading, as for a plan, not even a command that changes nothing is sent where it might have: what a target does not tell is left to
+// the run. A run that is refused already only reads as well, so that its refusal names every guard that is not met.
+func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.Time, plan bool) ([]Guard, error) {
 	cluster, err := c.Cluster.open(e)
 	if err != nil {
 		return nil, err
@@ -45,6 +46,7 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 	if len(e.AbortWhen) > 0 {
 		all = append(all, abortGuard(e))
 	}
+	here, reading := len(all), plan || slices.ContainsFunc(all, refuses)
 	ask := []question{{"environment", func() (Guard, error) { return environmentGuard(ctx, e, c, nil) }}}
 	switch {
 	case cluster != nil:
@@ -64,11 +66,11 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 	if byAPIProxy(e) {
 		ask = append(ask, question{apiProxyGuardName, func() (Guard, error) { return apiProxyGuard(ctx, e), nil }})
 	}
-	if len(e.BlockedBy) > 0 && !reading { // last: what it says is soon out of date
+	if len(e.BlockedBy) > 0 && !plan { // last: what it says is soon out of date
 		ask = append(ask, question{blockGuardName, func() (Guard, error) { return blockGuard(ctx, e) }})
 	}
 	for _, a := range ask {
-		if slices.ContainsFunc(all, stops) || !reading && slices.ContainsFunc(all, refuses) {
+		if slices.ContainsFunc(all[here:], stops) && a.name != blockGuardName {
 			all = append(all, Guard{Name: a.name, Says: "not asked: the run is refused already"})
 			continue
 		}
@@ -77,7 +79,7 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 			return all, err
 		}
 		g.Name = a.name
-		all = append(all, g)
+		all, reading = append(all, g), reading || g.Refuses
 	}
 	return all, nil
 }
@@ -111,16 +113,42 @@ func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error 
 	if err != nil {
 		return err
 	}
-	for _, g := range all {
-		if g.Refuses {
-			text := g.Says
-			if g.Paste != "" {
-				text += "\n" + strings.TrimRight(g.Paste, "\n")
-			}
-			return &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: nothing was touched: %s: %s", e.Name, g.Name, text)}
-		}
+	if no := slices.DeleteFunc(all, func(g Guard) bool { return !g.Refuses }); len(no) > 0 {
+		return &Error{verdict.ExitRefused, &Refusal{e.Name, no}}
 	}
 	return nil
+}
+
+// Refusal is every guard that is not met.
+type Refusal struct {
+	name   string
+	guards []Guard
+}
+
+func (r *Refusal) Error() string {
+	text := r.name + ": refused: nothing was touched: "
+	between := ""
+	if len(r.guards) > 1 {
+		text += fmt.Sprintf("%d guards are not met", len(r.guards))
+		between = "\n  "
+	}
+	for _, g := range r.guards {
+		text += between + g.Name + ": " + g.Says
+		if g.Paste != "" {
+			text += "\n" + strings.TrimRight(g.Paste, "\n")
+		}
+	}
+	return text
+}
+
+// Flags are the words by which the operator's command meets the guards that it can meet.
+func (r *Refusal) Flags() (flags []string) {
+	for _, g := range r.guards {
+		if g.Flag != "" {
+			flags = append(flags, g.Flag)
+		}
+	}
+	return flags
 }
 
 func killSwitchGuard(e *experiments.Experiment) Guard {
@@ -224,7 +252,7 @@ func confirmGuard(e *experiments.Experiment, c Consent) Guard {
 	case slices.Contains(c.Confirm, e.Name):
 		g.Says = "given for " + targets
 	default:
-		g.Refuses = true
+		g.Refuses, g.Flag = true, "--confirm="+e.Name
 		g.Says = "the drill would touch what is not lockdrill's own (" + targets + "); to allow that, add --confirm " + e.Name
 		if len(c.Confirm) > 0 {
 			g.Says += ", not " + strings.Join(c.Confirm, ", ")
@@ -254,6 +282,9 @@ func environmentGuard(ctx context.Context, e *experiments.Experiment, c Consent,
 			g.Refuses, g.Says = true, err.Error()
 		case is == "":
 			g.Refuses, g.Says, g.Momentary = true, w.silent, !w.alone
+			if !w.alone {
+				g.Flag = "--environment=" + e.Environment
+			}
 		case is != e.Environment:
 			g.Refuses, g.Says = true, fmt.Sprintf("the file is for %q, and %s is %q (%s)", e.Environment, w.who, is, by)
 		}

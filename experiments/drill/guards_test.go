@@ -3,6 +3,7 @@ package drill
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,5 +71,50 @@ slos:
 	}
 	if last := plan.Guards[len(plan.Guards)-1]; last.Name != "sources" || !last.Refuses || !strings.Contains(last.Says, "probes.promql gave-up") || !strings.Contains(last.Says, "refused") {
 		t.Errorf("%+v", last)
+	}
+}
+
+// A refusal names every guard that is not met, and the words that meet those that words can meet. With them the others are left.
+func TestARefusalNamesAllThatIsNotMet(t *testing.T) {
+	e, err := experiments.Parse("refused.yaml", []byte(`apiVersion: lockdrill/v1
+kind: Experiment
+name: jobs
+environment: staging
+redis: {mode: embedded}
+proxy: {mode: external, url: "http://127.0.0.1:1"}
+blackouts: [{from: "00:00", to: "00:00", zone: UTC}]
+blocked_by: [{file: `+t.TempDir()+`}]
+system: {mode: embedded, replicas: 2, locks: [{name: leader, profile: cordum/scheduler-reconciler}]}
+faults: [{id: slow, latency: {holder_of: leader, add: 1ms}, for: 1s}]
+slos: [{lock: leader, takeover: {max: 95s}}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		consent Consent
+		guards  string
+		flags   []string
+	}{
+		{Consent{}, "calendar confirm environment blocked_by", []string{"--confirm=jobs", "--environment=staging"}},
+		{Consent{Confirm: []string{"jobs"}}, "calendar environment blocked_by", []string{"--environment=staging"}},
+		{Consent{Confirm: []string{"jobs"}, Environment: "staging"}, "calendar blocked_by", nil},
+		{Consent{Environment: "production"}, "calendar confirm environment blocked_by", []string{"--confirm=jobs"}}, // not to be said otherwise
+	} {
+		no := new(Refusal)
+		if err := Authorize(t.Context(), e, c.consent); !errors.As(err, &no) {
+			t.Errorf("%+v: %v", c.consent, err)
+			continue
+		}
+		var names []string
+		for _, g := range no.guards {
+			names = append(names, g.Name)
+			if !strings.Contains(no.Error(), "\n  "+g.Name+": "+g.Says) {
+				t.Errorf("%s is not told: %s", g.Name, no)
+			}
+		}
+		if got := strings.Join(names, " "); got != c.guards || !slices.Equal(no.Flags(), c.flags) {
+			t.Errorf("%+v: %s, by %q, want %s, by %q", c.consent, got, no.Flags(), c.guards, c.flags)
+		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 // asking is what sources of system.holder are made of.
 type asking struct {
 	e        *experiments.Experiment
+	files    *follow.Bus // nil = nobody else reads files
 	replicas func() []testbed.Living
 	redis    func() (*holders.RedisOptions, error)
 	clock    func() int64
@@ -72,7 +73,7 @@ func (a *asking) source(h *experiments.HolderSource) (holders.Source, error) {
 		if p := a.e.System.Processes; p != nil {
 			glob = follow.Glob(p.Log)
 		}
-		return holders.NewLog(regexp.MustCompile(h.Log.Pattern), glob, a.lives, a.lease, a.clock), nil
+		return holders.NewLog(regexp.MustCompile(h.Log.Pattern), a.files, glob, a.lives, a.lease, a.clock), nil
 	case h.Metric != nil:
 		return a.metric(h.Metric), nil
 	}
@@ -158,7 +159,7 @@ func (d *Drill) askHolders(fleet observedFleet, names *probes.Names) error {
 	if len(d.e.System.Holder) == 0 {
 		return nil
 	}
-	a := &asking{e: d.e, replicas: fleet.Replicas, redis: d.locks.Options, clock: d.clock, onWindow: d.window}
+	a := &asking{e: d.e, files: &d.files, replicas: fleet.Replicas, redis: d.locks.Options, clock: d.clock, onWindow: d.window}
 	chain, logs, err := a.chain()
 	if err != nil {
 		return fmt.Errorf("open sources of holders: %w", err)
@@ -214,20 +215,30 @@ func (d *Drill) window(c holders.Cost) {
 	_ = d.record(e) // a failed recorder ends the run by itself
 }
 
-// hearHolders lets lines of pods' logs say who holds.
-func (d *Drill) hearHolders(o *testbed.PodsOptions) {
-	if !slices.ContainsFunc(d.e.System.Holder, func(h experiments.HolderSource) bool { return h.Log != nil }) {
+// listener is who is told what pods' logs say.
+type listener interface {
+	Line(incarnation string, l follow.Line)
+	Cut(whose string, at history.Span)
+}
+
+// hearPods lets all listen who want lines of pods' logs. Sources of holders come once the pods are watched.
+func (d *Drill) hearPods(o *testbed.PodsOptions) {
+	if len(d.lines) == 0 && !slices.ContainsFunc(d.e.System.Holder, func(h experiments.HolderSource) bool { return h.Log != nil }) {
 		return
 	}
-	line := o.OnLine
 	o.OnLine = func(incarnation string, l follow.Line) {
-		if line != nil {
-			line(incarnation, l)
+		for _, s := range d.lines {
+			s.Line(incarnation, l)
 		}
 		if logs := d.heard.Load(); logs != nil {
 			for _, g := range *logs {
 				g.Line(incarnation, l)
 			}
+		}
+	}
+	o.OnCut = func(whose string, at history.Span) {
+		for _, s := range d.lines {
+			s.Cut(whose, at)
 		}
 	}
 }

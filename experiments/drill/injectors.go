@@ -11,20 +11,21 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/injectors"
 )
 
-// makeInjectors makes those that the drill has the parts for, and refuses a fault that needs another.
+// makeInjectors refuses a fault that takes something that the drill has not.
 func (d *Drill) makeInjectors() error {
 	d.strikes.Mark = d.journal.MarkOf
-	set := injectors.New(d.strikes)
-	d.made, d.hit = map[string]runner.Injector{}, set.Hit
-	for _, kind := range fault.Kinds() {
-		if i := set.Of(kind); i != nil {
-			d.made[kind] = i
-		}
-	}
-	return runner.Wired(d.e, d.made)
+	return runner.Wired(d.e, striking{d.strikes})
+}
+
+// striking has the runner strike by what the drill has for it.
+type striking struct{ *injectors.Reach }
+
+func (s striking) Prepare(ctx context.Context, f fault.Spec, shot history.Event) (runner.Strike, error) {
+	return s.Reach.Prepare(ctx, f, shot)
 }
 
 // placeCommands says of commands where they are run, unless the file does: their undoing must find the same ones from anywhere.
@@ -45,13 +46,14 @@ func placeCommands(e *experiments.Experiment) error {
 
 // reverters undo by the record alone, in any process: faults, and what a run stands on.
 func reverters(runnerDead bool, at Cluster) map[string]undo.Reverter {
-	all := injectors.Reverters(injectors.Reach{Store: testbed.Dial, Cluster: func(ctx context.Context, r undo.Record) (injectors.Network, error) {
+	reach := &injectors.Reach{Open: injectors.RedisFromOutside(testbed.Dial), Cluster: func(ctx context.Context, r undo.Record) (injectors.Network, error) {
 		r, err := at.elsewhere(r)
 		if err != nil {
 			return nil, err
 		}
 		return testbed.ClusterOf(ctx, r, at.Kubeconfig != "")
-	}}, runnerDead)
+	}}
+	all := reach.Reverters(runnerDead)
 	maps.Copy(all, map[string]undo.Reverter{
 		undo.StandReplica: testbed.EndStand,
 		undo.StandServer:  testbed.EndStand,

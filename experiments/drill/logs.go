@@ -35,7 +35,7 @@ func (d *Drill) openLogs(context.Context) error {
 			return &Error{verdict.ExitRefused, fmt.Errorf("probes.logs: read a log: %w", err)}
 		}
 	}
-	d.logs = logs
+	d.lines = append(d.lines, logs)
 	d.looks = append(d.looks, logs.Close)
 	d.cfg.Probes = append(d.cfg.Probes, sampledLogs(logs, d.e.Probes.Logs.MaxGap))
 	return nil
@@ -51,7 +51,7 @@ func (d *Drill) logFiles() probes.LogFiles {
 	globs, of := logGlobs(d.e)
 	writers := &writers{living: d.replicas, of: map[string]testbed.Living{}}
 	return probes.LogFiles{
-		Globs: globs, Clock: d.clock, Writer: writers.writer,
+		Bus: &d.files, Globs: globs, Clock: d.clock, Writer: writers.writer,
 		Want: func(path string) bool {
 			return slices.ContainsFunc(of, func(glob string) bool { fits, _ := filepath.Match(glob, path); return fits }) || writers.knows(path)
 		},

@@ -48,11 +48,17 @@ func (d *Drill) openNamespace(ctx context.Context) error {
 		return err
 	}
 	d.strikes.Pods, d.strikes.Container = d.cluster, d.e.Kubernetes.Container
-	d.strikes.Network = func(namespace string) injectors.Network { return d.cluster.In(namespace) }
-	d.strikes.Namespace, d.strikes.Namespaces = testbed.NamespaceOf(ctx, d.cluster, d.run), map[string]undo.Cluster{}
-	for _, one := range d.cluster.Each()[1:] {
-		d.strikes.Namespaces[one.Namespace] = testbed.NamespaceOf(ctx, one, d.run)
+	d.strikes.Cluster = func(_ context.Context, r undo.Record) (injectors.Network, error) {
+		return d.cluster.In(r.Cluster.Namespace), nil
 	}
+	homes := map[string]undo.Cluster{}
+	for i, one := range d.cluster.Each() {
+		home := testbed.NamespaceOf(ctx, one, d.run)
+		if homes[one.Namespace] = home; i == 0 {
+			homes[""] = home
+		}
+	}
+	d.strikes.Home = func(namespace string) undo.Cluster { return homes[namespace] }
 	d.strikes.APIProxy = d.e.Kubernetes.APIProxy
 	return nil
 }
@@ -225,11 +231,7 @@ func (d *Drill) watched() (testbed.PodsOptions, error) {
 		OnEvent: func(e history.Event) { _ = d.record(e) }, // a failed recorder ends the run by itself
 	}
 	o.Owners = d.owners
-	if d.logs != nil {
-		o.OnLine, o.OnCut = d.logs.Line, d.logs.Cut
-	}
-	d.hearEffects(&o)
-	d.hearHolders(&o)
+	d.hearPods(&o)
 	return o, nil
 }
 

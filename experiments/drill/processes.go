@@ -33,7 +33,7 @@ func (d *Drill) openProcesses(context.Context) error {
 		OnEvents: func(events []history.Event) { _ = d.rec.RecordAll(events) }, // a failed recorder ends the run by itself
 		OnExit:   d.exited,
 	})
-	d.env.Fleet, d.cfg.Fleet, d.cfg.Hear = history.FleetProcesses, fleet, fleet.Hear
+	d.env.Fleet, d.cfg.Fleet = history.FleetProcesses, fleet
 	d.strikes.Signal, d.strikes.Send, d.strikes.Grace = fleet.Signal, fleet.Send, workerGrace
 	d.stand(standing(fleet.Processes))
 	return nil

@@ -70,7 +70,7 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 	}
 	s.cfg.Stores = append(s.cfg.Stores, runner.Store{Name: runner.LocksStore, Life: locks.Life, Mark: locks.Mark, Away: s.mayBeAway()})
 	s.strikes.Prefix, s.strikes.Glob, s.strikes.Bare = prefix, s.glob, s.bare
-	s.strikes.Store, s.strikes.Seen = locks, kind.outside
+	s.strikes.Store, s.strikes.Open = locks, kind.outside
 	s.locks = s.Locks
 	if guest, ok := locks.(interface{ Held() error }); ok {
 		s.guards = append(s.guards, func() (word, why string) {

@@ -27,7 +27,7 @@ func (s *stores) openTap(context.Context) error {
 	if kind.tap == nil {
 		return fmt.Errorf("open the proxy: none reads what clients say to a store of kind %s", s.e.StoreKind())
 	}
-	t, way, err := kind.tap(s, tap.Options{Clock: s.clock, Seed: s.seed, OnHit: func(h tap.Hit) { s.hit(h) }})
+	t, way, err := kind.tap(s, tap.Options{Clock: s.clock, Seed: s.seed, OnHit: s.strikes.Hit})
 	if t != nil {
 		s.stands = append(s.stands, func(context.Context) error { return t.Close() })
 	}

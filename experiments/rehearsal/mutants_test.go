@@ -38,7 +38,7 @@ func readMutant(path string) (mutant, error) {
 	m.was, m.now, both = strings.Cut(m.was, "now:\n")
 	m.wrong, m.file, _ = strings.Cut(head, "\nfile: ")
 	if !found || !both || m.was == "" || m.was == m.now || m.wrong == "" || m.file == "" {
-		return mutant{}, fmt.Errorf("mutant %s is not of the form of docs/rehearsal.md", m.name)
+		return mutant{}, fmt.Errorf("mutant %s is not of the form of docs/testing.md", m.name)
 	}
 	return m, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
+	"github.com/lockdrill/lockdrill/lockcore/work"
 )
 
 // RealTime is e, as it was loaded, at its real durations: what the file gives for a scaled run, and no scale touches, gets the time
@@ -42,6 +43,7 @@ type Drill struct {
 // life of a replica: it hands on what is to be heard of an event, if anything.
 type Subject struct {
 	Variant lockcore.Variant
+	Work    work.Wrong
 	Tell    func() func(e history.Event, hand func(history.Event))
 }
 
@@ -66,7 +68,7 @@ func Of(e *experiments.Experiment, net sim.Net, of Subject) *Rehearser {
 		r.config.Emit = d.hear
 	}
 	for i := range r.config.Locks {
-		r.config.Locks[i].Variant = of.Variant
+		r.config.Locks[i].Variant, r.config.Locks[i].Wrong = of.Variant, of.Work
 	}
 	r.config.Looks.Keys, r.config.Looks.Ledger = sim.Sampling(d.e.Probes.LockKeys), sim.Sampling(d.e.Probes.Ledger)
 	d.w = sim.New(r.config)

@@ -191,7 +191,7 @@ func (c *comparison) successor(held *sim.Epoch, end string) int64 {
 	return x
 }
 
-// sameAgain reports that the next who learnt of a grant of the key was the same replica, in this life or in another.
+// sameAgain reports that the next who learnt of a grant of the key was the same replica.
 func (c *comparison) sameAgain(held *sim.Epoch) bool {
 	var next *sim.Epoch
 	for i := range c.t.Epochs {
@@ -199,7 +199,7 @@ func (c *comparison) sameAgain(held *sim.Epoch) bool {
 			next = e
 		}
 	}
-	return next != nil && nameOf(next.Replica) == nameOf(held.Replica)
+	return next != nil && next.Replica == held.Replica
 }
 
 // finished is when the epoch itself brought the job of its key to an end.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/pace"
 )
 
 // lifeEvery is how often a store is asked whether it is still the same.
@@ -47,14 +46,13 @@ type life struct {
 }
 
 func (l *life) run(ctx context.Context) {
-	next := time.NewTimer(0)
-	defer next.Stop()
+	due := time.NewTicker(lifeEvery)
+	defer due.Stop()
 	l.good = history.At(l.clock())
 	for {
 		l.look(ctx)
-		next.Reset(pace.Until(time.Duration(l.clock()), lifeEvery)) // with all others that wait: see there
 		select {
-		case <-next.C:
+		case <-due.C:
 		case <-ctx.Done():
 			return
 		}

@@ -1,8 +1,10 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"sync"
+	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
@@ -17,6 +19,7 @@ type flown struct {
 
 // part is what was written down of a fault at once.
 type part struct {
+	Strike
 	id   int // in the journal
 	rec  undo.Record
 	over bool         // it is undone,
@@ -39,9 +42,9 @@ func apart(shot history.Event) []history.Event {
 }
 
 // inject makes all parts at once. One that fails makes the whole fault void, whatever the others did.
-func inject(ctx context.Context, inj Injector, parts []*part) (history.Span, error) {
+func inject(ctx context.Context, parts []*part) (history.Span, error) {
 	spans, errs := make([]history.Span, len(parts)), make([]error, len(parts))
-	each(parts, func(i int, p *part) { spans[i], errs[i] = inj.Inject(ctx, p.rec) })
+	each(parts, func(i int, p *part) { spans[i], errs[i] = p.Inject(ctx) })
 	var all history.Span
 	for i, s := range spans {
 		if errs[i] != nil {
@@ -54,9 +57,9 @@ func inject(ctx context.Context, inj Injector, parts []*part) (history.Span, err
 
 // confirm sees that all parts took effect, and what they were seen to do together: where each is in effect for a while, that is the window
 // in which all were.
-func confirm(ctx context.Context, inj Injector, parts []*part, applied history.Span) (history.Span, history.Fault, error) {
+func confirm(ctx context.Context, parts []*part, applied history.Span) (history.Span, history.Fault, error) {
 	windows, saw, errs := make([]history.Span, len(parts)), make([]history.Fault, len(parts)), make([]error, len(parts))
-	each(parts, func(i int, p *part) { windows[i], saw[i], errs[i] = inj.Confirm(ctx, p.rec, applied) })
+	each(parts, func(i int, p *part) { windows[i], saw[i], errs[i] = p.Confirm(ctx, applied) })
 	window, seen := windows[0], saw[0]
 	for i := range parts {
 		if errs[i] != nil {
@@ -95,6 +98,14 @@ func together(a, b *history.Death) *history.Death {
 	return &d
 }
 
+// within is how long a shot may take beyond its own limit to be confirmed.
+func within(parts ...*part) (most time.Duration) {
+	for _, p := range parts {
+		most = max(most, cmp.Or(p.Within(), confirmWithin))
+	}
+	return most
+}
+
 // revert ends the part, on a fresh context: whatever happened to the shot's. What was undone is not undone again.
 func (p *part) revert(ctx context.Context, r *run) (history.Span, error) {
 	if p.over {
@@ -103,7 +114,7 @@ func (p *part) revert(ctx context.Context, r *run) (history.Span, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupWithin+p.rec.Takes())
 	defer cancel()
 	_ = r.Journal.Mark(p.id, undo.UndoIntent, "") // a journal that is lost ends the run, and keeps no fault alive
-	p.span, p.err = r.Injectors[p.rec.Kind].Revert(ctx, p.rec)
+	p.span, p.err = p.Revert(ctx)
 	p.over = p.err == nil
 	return p.span, p.err
 }

@@ -58,8 +58,8 @@ func several(t *testing.T, c *counted) ([]history.Event, undo.Content) {
 	t.Helper()
 	c.reverted = map[string]int{}
 	path := filepath.Join(t.TempDir(), undo.File)
-	r := runOf(t, path, map[string]Injector{"pause": c})
-	r.shots.fly(t.Context(), r, history.Event{Source: source, Op: "p#1", Fault: &history.Fault{ID: "p", Shot: 1, Kind: "pause", Victims: []string{"r1.1", "r2.1", "r3.1"}}}, 0)
+	r := runOf(t, path, fakes{"pause": c})
+	r.shots.fly(t.Context(), r, nil, history.Event{Source: source, Op: "p#1", Fault: &history.Fault{ID: "p", Shot: 1, Kind: "pause", Victims: []string{"r1.1", "r2.1", "r3.1"}}}, 0)
 	if r.shots.revertAll(t.Context(), r); len(r.shots.live) > 0 {
 		t.Errorf("in flight: %v", r.shots.live)
 	}
@@ -154,9 +154,10 @@ func TestOneOfSeveralThatCannotBeUndoneIsDirtyAlone(t *testing.T) {
 // What is tried again, because others of the shot could not be undone, is not undone twice.
 func TestAPartThatIsUndoneIsNotUndoneAgain(t *testing.T) {
 	c := &counted{reverted: map[string]int{}}
-	r := runOf(t, filepath.Join(t.TempDir(), undo.File), map[string]Injector{"pause": c})
+	r := runOf(t, filepath.Join(t.TempDir(), undo.File), fakes{"pause": c})
 	shot := history.Event{Op: "p#1 r1.1", Fault: &history.Fault{ID: "p", Shot: 1, Kind: "pause", Victim: "r1.1"}}
-	p := &part{rec: undo.Record{Kind: "pause", Folder: "r1.1", Shot: shot}}
+	rec := undo.Record{Kind: "pause", Folder: "r1.1", Shot: shot}
+	p := &part{Strike: &faked{c, rec}, rec: rec}
 	first, err := p.revert(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)

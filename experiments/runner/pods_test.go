@@ -28,8 +28,8 @@ func (s *slow) Confirm(ctx context.Context, _ undo.Record, applied history.Span)
 
 func TestAPatientInjectorHasItsTimeAndItsWord(t *testing.T) {
 	f := &slow{told: told{path: filepath.Join(t.TempDir(), undo.File)}}
-	r := runOf(t, f.path, map[string]Injector{"kill": f})
-	r.shots.fly(t.Context(), r, history.Event{Source: source, Op: "k#1", Fault: &history.Fault{ID: "k", Shot: 1, Kind: "kill", Victim: "r1.1"}}, 0)
+	r := runOf(t, f.path, fakes{"kill": f})
+	r.shots.fly(t.Context(), r, nil, history.Event{Source: source, Op: "k#1", Fault: &history.Fault{ID: "k", Shot: 1, Kind: "kill", Victim: "r1.1"}}, 0)
 	if f.left < 50*time.Minute {
 		t.Errorf("it had %s to confirm", f.left)
 	}

@@ -10,13 +10,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/conductor"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/pace"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -34,37 +35,32 @@ type Finder interface {
 	Unseen() string // what its looks for them get, where they fail at present; "" = they do not
 }
 
-// Injector makes one kind of fault. It learns all from the record, so that another process can revert.
-type Injector interface {
-	// Prepare says what is about to be changed and how it is undone. It reads, and changes nothing. A VoidError: no such target.
-	Prepare(ctx context.Context, shot history.Event) (undo.Record, error)
-	// Inject does it and returns the bracket of doing it. Where it fails, it may have been done in part: Revert is called.
-	Inject(ctx context.Context, r undo.Record) (history.Span, error)
-	// Confirm waits until the effect has been observed on the right victim, and returns the confirmed window; of seen the fields
-	// Hits, Detail, Baseline, Expected, Observed and Death are kept. A VoidError says that the shot must not count.
-	Confirm(ctx context.Context, r undo.Record, applied history.Span) (window history.Span, seen history.Fault, err error)
-	// Revert ends the fault and reads back that it has ended; "the target is gone" counts as ended. It may be called again, and by
-	// another process. It never removes what another put there. The bracket is that of the end of the fault's effect.
-	Revert(ctx context.Context, r undo.Record) (history.Span, error)
+// Injectors make faults.
+type Injectors interface {
+	Makes(s fault.Spec) bool // there is what it takes
+	// Prepare resolves a shot: whom it strikes, and how that is undone. It reads, and changes nothing. A VoidError: no such target.
+	Prepare(ctx context.Context, s fault.Spec, shot history.Event) (Strike, error)
 }
 
-// Patient is an injector of which some shots take longer than others to be confirmed.
-type Patient interface {
-	// Within is how long the shot may take to be injected and confirmed, beyond its declared time.
-	Within(shot history.Event) time.Duration
+// Strike is a shot on its way.
+type Strike interface {
+	// Record says how it is undone, also by another process.
+	Record() undo.Record
+	// Within is how long it may take to be injected and confirmed, beyond its declared time; 0 = as long as any.
+	Within() time.Duration
+	// Inject does it and returns the bracket of doing it. Where it fails, it may have been done in part: Revert is called.
+	Inject(ctx context.Context) (history.Span, error)
+	// Confirm waits until the effect has been observed on the right victim, and returns the confirmed window; of seen the fields
+	// Hits, Detail, Baseline, Expected, Observed and Death are kept. A VoidError says that the shot must not count.
+	Confirm(ctx context.Context, applied history.Span) (window history.Span, seen history.Fault, err error)
+	// Revert ends the fault and reads back that it has ended; "the target is gone" counts as ended. It may be called again.
+	// It never removes what another put there. The bracket is that of the end of the fault's effect.
+	Revert(ctx context.Context) (history.Span, error)
 }
 
 // Probe makes one look, with no schedule and no stamps: the returned function turns the look into events once its bracket is known.
 type Probe interface {
 	Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error)
-}
-
-// Asker is a probe whose looks need not be waited for: all of them share the lookout's goroutine.
-type Asker interface {
-	Probe
-	Ask() // begins a look, not the final one
-	// Answer is the end of that look; ok is false where the answer has not come by then: it is called again. The asker limits how long.
-	Answer(until time.Time) (report func(history.Span) []history.Event, ok bool, err error)
 }
 
 // Priced is a probe that knows what it has cost the store that it looks at.
@@ -108,7 +104,7 @@ type Config struct {
 	Log        *Log          // the recorder's tap
 	Journal    *undo.Journal // what is changed is written down here first
 	Fleet      Fleet
-	Injectors  map[string]Injector // by kind of fault
+	Injectors  Injectors
 	Probes     []Sampled
 	Stores     []Store
 	Holder     func(ctx context.Context, key string) (epoch string, ok bool, err error) // the store's own word
@@ -119,7 +115,6 @@ type Config struct {
 	Configure func(name, incarnation string) protocol.Configure
 	Cleanup   []Cleanup // in the order to be done
 	Machine   *Machine  // on which the runner is; nil = nobody watches it
-	Hear      func()    // takes what replicas have said; called every few milliseconds. nil = it comes by itself
 	// Guard is asked every second whether the run may go on; else it says why not, and the word for run.abort. nil = it may.
 	Guard func() (word, why string)
 	Tell  func(line string) // what a person is to know at once; nil = nobody listens
@@ -133,12 +128,13 @@ const (
 	storeLostFor  = 5 * time.Second  // a store that has not answered for so long is lost
 	guardEvery    = time.Second
 	writeEvery    = 20 * time.Millisecond // what comes often waits so long at most for the history's file
+	breath        = 2 * time.Millisecond  // between two turns of the loop: without it the runner of 200 jobs a second took a tenth more of a processor
 )
 
 // Wired refuses faults that nobody would make. Run does so too, and then does nothing else: also no clean-up.
-func Wired(e *experiments.Experiment, by map[string]Injector) error {
+func Wired(e *experiments.Experiment, by Injectors) error {
 	for i := range e.Faults {
-		if f := &e.Faults[i]; by[f.Kind()] == nil {
+		if f := &e.Faults[i]; !by.Makes(f.Spec) {
 			return fmt.Errorf("fault %s: this drill has no injector for faults of kind %s", f.ID, f.Kind())
 		}
 	}
@@ -162,7 +158,10 @@ func Run(ctx context.Context, cfg Config) error {
 	watch, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatching()
 	samplers := startSamplers(watch, r.Recorder, r.Clock, r.Probes)
-	watched := lookOut(watch, r.Machine, r.Clock, func(e history.Event) { _, _ = r.Recorder.Record(e) }, samplers.together, r.Hear)
+	var watched sync.WaitGroup
+	if r.Machine != nil {
+		watched.Go(func() { watchMachine(watch, r.Machine, r.Clock, func(e history.Event) { _, _ = r.Recorder.Record(e) }) })
+	}
 	lives := startLives(watch, r.Recorder, r.Clock, r.Stores, r.shots.atStore)
 
 	flights, land := context.WithCancel(context.WithoutCancel(ctx))
@@ -179,7 +178,7 @@ func Run(ctx context.Context, cfg Config) error {
 	samplers.finish(ctx, false)
 	stopWatching()
 	lives.wait()
-	<-watched
+	watched.Wait()
 	clean := r.cleanup(ctx)
 	return r.end(clean)
 }
@@ -191,7 +190,6 @@ func (r *run) loop(ctx, flights context.Context, watching *samplers, lost <-chan
 	timer, guard := time.NewTimer(0), time.NewTicker(guardEvery)
 	defer timer.Stop()
 	defer guard.Stop()
-	var pace pace.Pace
 	var write int64 // when what waits for it is to be written
 	for {
 		wake := r.Log.Changed()
@@ -208,7 +206,7 @@ func (r *run) loop(ctx, flights context.Context, watching *samplers, lost <-chan
 		if r.step(ctx, flights) {
 			return
 		}
-		time.Sleep(pace.Ahead(time.Duration(r.Clock())))
+		time.Sleep(breath)
 		now := r.Clock()
 		next := r.c.Next(now)
 		if now >= write {

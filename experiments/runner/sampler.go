@@ -1,31 +1,21 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/pace"
 )
 
 // coverEvery is how often a probe's coverage is written: a history that is cut off shows its evidence up to a second before.
 const coverEvery = int64(time.Second)
 
-// moment is more than a store at hand takes for an answer.
-const moment = int64(time.Millisecond)
+type samplers struct{ all []*sampler }
 
-type samplers struct {
-	all      []*sampler
-	together *askers // of them, those that the lookout asks
-}
-
-// sampler looks on schedule and keeps the books: what was covered, and where the gaps are.
+// sampler looks on schedule, in a goroutine of its own, and keeps the books: what was covered, and where the gaps are.
 type sampler struct {
 	Sampled
 	cancel context.CancelFunc
@@ -39,28 +29,16 @@ type sampler struct {
 	largest int64
 	failed  string                 // why looks fail at present
 	unseen  atomic.Pointer[string] // failed, for others to read
-
-	// Of one that is asked.
-	asker Asker // nil = its looks are made one by one
-	asked int64 // when
-	owes  bool  // its answer has not come
-	took  int64 // the last answer, or this one so far
-	due   int64 // the next look
 }
 
 func startSamplers(ctx context.Context, rec *history.Recorder, clock func() int64, probes []Sampled) *samplers {
-	s := &samplers{together: newAskers(ctx)}
+	s := &samplers{}
 	for _, p := range probes {
-		one := &sampler{Sampled: p, cancel: s.together.stop, done: s.together.ended, rec: rec, clock: clock, last: history.At(clock())}
+		one := &sampler{Sampled: p, done: make(chan struct{}), rec: rec, clock: clock, last: history.At(clock())}
 		one.covered = one.last
 		s.all = append(s.all, one)
-		if asker, ok := p.Probe.(Asker); ok && !p.Live {
-			one.asker = asker
-			s.together.of = append(s.together.of, one)
-			continue
-		}
 		ctx, cancel := context.WithCancel(ctx)
-		one.cancel, one.done = cancel, make(chan struct{})
+		one.cancel = cancel
 		go one.run(ctx)
 	}
 	return s
@@ -89,106 +67,17 @@ func (s *sampler) lastWithin() time.Duration { return max(5*lookWithin, s.Last) 
 
 func (s *sampler) run(ctx context.Context) {
 	defer close(s.done)
-	next := time.NewTimer(0)
-	defer next.Stop()
+	due := time.NewTicker(s.Every)
+	defer due.Stop()
 	for ctx.Err() == nil {
-		s.looks(ctx, next)
-	}
-}
-
-// looks makes looks for a while, which share their limit: one for each would cost about as much as a look at a store that is at hand.
-func (s *sampler) looks(ctx context.Context, next *time.Timer) {
-	within, cancel := context.WithTimeout(ctx, lookWithin)
-	defer cancel()
-	for until := s.clock() + int64(lookWithin/20); ctx.Err() == nil && s.clock() < until; {
+		within, cancel := context.WithTimeout(ctx, lookWithin)
 		s.look(within, false)
-		next.Reset(pace.Until(time.Duration(s.clock()), s.Every)) // with all others that wait: see there
+		cancel()
 		select {
-		case <-next.C:
+		case <-due.C:
 		case <-ctx.Done():
 		}
 	}
-}
-
-// askers are sampled in one goroutine, turn by turn: in a turn all stores of which a look is due are asked, and what they answer is taken.
-type askers struct {
-	of       []*sampler
-	schedule context.Context
-	stop     context.CancelFunc // ends it
-	ended    chan struct{}      // closed when no more turn is taken
-	over     bool               // it is closed
-	woke     func(due int64)    // is told of each wait that nothing has ended but the clock
-}
-
-func newAskers(ctx context.Context) *askers {
-	a := &askers{ended: make(chan struct{}), woke: func(int64) {}}
-	a.schedule, a.stop = context.WithCancel(ctx)
-	return a
-}
-
-// turn takes one, which ends when the next is due, at the latest, and says when that is.
-func (a *askers) turn(now int64) (due int64) {
-	due = now + int64(pace.Until(time.Duration(now), turnEvery))
-	if a.schedule.Err() != nil {
-		a.end()
-		return due
-	}
-	due = min(due, a.ask())
-	slices.SortStableFunc(a.of, func(x, y *sampler) int { return cmp.Compare(x.took, y.took) })
-	for _, s := range a.of { // whoever is slow comes last, and holds up the others for a moment at most
-		a.answer(s, min(due, s.clock()+moment))
-	}
-	for _, s := range a.of {
-		a.answer(s, due)
-	}
-	return due
-}
-
-func (a *askers) end() {
-	if !a.over {
-		a.over = true
-		a.stop()
-		close(a.ended)
-	}
-}
-
-// ask asks those whose look is due and that owe no answer, and says when the next one is due.
-func (a *askers) ask() (due int64) {
-	due = math.MaxInt64
-	for _, s := range a.of {
-		if now := s.clock(); now >= s.due {
-			s.due = now + int64(pace.Until(time.Duration(now), s.Every))
-			if !s.owes {
-				s.asked, s.owes = now, true
-				s.asker.Ask()
-			}
-		}
-		due = min(due, s.due)
-	}
-	return due
-}
-
-// answer waits until an instant for what was asked.
-func (a *askers) answer(s *sampler, until int64) {
-	if !s.owes {
-		return
-	}
-	now := s.clock()
-	until = max(until, now+moment/10) // what has come is taken in any case
-	report, ok, err := s.asker.Answer(time.Now().Add(time.Duration(until - now)))
-	span := history.Span{From: s.asked, To: s.clock()}
-	if s.took = span.Width(); err == nil && !ok {
-		if span.To >= until {
-			a.woke(until)
-		}
-		return
-	}
-	if s.owes = false; err != nil {
-		s.fails(err.Error())
-		return
-	}
-	s.good(a.schedule, span, false)
-	_ = s.rec.RecordAll(report(span)) // a failed recorder ends the run by itself
 }
 
 // look makes one look, for as long as ctx lasts, and records what it showed. A look that failed only lets the gap grow.

@@ -32,15 +32,8 @@ func (s *shots) atStore(store string) bool {
 	})
 }
 
-// confirmWithin is how long after its own limit a fault may take to be confirmed, unless its injector is Patient.
+// confirmWithin is how long after its own limit a fault may take to be confirmed, unless it says otherwise.
 const confirmWithin = 5 * time.Second
-
-func within(inj Injector, shot history.Event) time.Duration {
-	if p, ok := inj.(Patient); ok {
-		return p.Within(shot)
-	}
-	return confirmWithin
-}
 
 // fire resolves the victim at the store, now, and lets the injector do the rest beside the loop.
 func (s *shots) fire(ctx context.Context, r *run, f *conductor.Fire) {
@@ -58,20 +51,19 @@ func (s *shots) fire(ctx context.Context, r *run, f *conductor.Fire) {
 		void(r, shot, why, detail)
 		return
 	}
-	s.wg.Go(func() { s.fly(ctx, r, shot, f.Fault.For) })
+	s.wg.Go(func() { s.fly(ctx, r, f.Fault.Spec, shot, f.Fault.For) })
 }
 
 // fly is the life of one fault: written down, injected, confirmed, ended when its time is up, read back. fault.applied is recorded
 // before the confirmation is awaited: it is the fault's time. A burst that is bounded by its count (lasts 0) is over once it is
 // confirmed: what it may have left armed is not to strike any more.
-func (s *shots) fly(ctx context.Context, r *run, shot history.Event, lasts time.Duration) {
-	inj := r.Injectors[shot.Fault.Kind]
+func (s *shots) fly(ctx context.Context, r *run, spec fault.Spec, shot history.Event, lasts time.Duration) {
 	shot.Kind = history.FaultIntent
 	intent, err := r.Recorder.RecordNow(shot)
 	if err != nil {
 		return
 	}
-	f, err := s.writeDown(ctx, r, inj, intent)
+	f, err := s.writeDown(ctx, r, spec, intent)
 	if err != nil {
 		void(r, shot, voidWord(err), voidDetail(err))
 		if len(f.parts) == 0 {
@@ -79,7 +71,7 @@ func (s *shots) fly(ctx context.Context, r *run, shot history.Event, lasts time.
 		}
 	}
 	began := time.Now()
-	if err == nil && s.strike(ctx, r, inj, f) && lasts > 0 {
+	if err == nil && s.strike(ctx, r, f) && lasts > 0 {
 		left := time.NewTimer(time.Until(began.Add(lasts)))
 		defer left.Stop()
 		select {
@@ -131,20 +123,19 @@ func (s *shots) drop(f flown) {
 
 // writeDown prepares the fault and puts it into the journal: what cannot be written down is not done. With an error it returns what was
 // written down before.
-func (s *shots) writeDown(ctx context.Context, r *run, inj Injector, intent history.Event) (f flown, err error) {
+func (s *shots) writeDown(ctx context.Context, r *run, spec fault.Spec, intent history.Event) (f flown, err error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmWithin)
 	defer cancel()
 	f.shot = intent
 	for _, one := range apart(intent) {
-		var rec undo.Record
-		if rec, err = inj.Prepare(ctx, one); err != nil {
+		p := &part{}
+		if p.Strike, err = r.Injectors.Prepare(ctx, spec, one); err != nil {
 			break
 		}
-		rec.Kind, rec.Shot = one.Fault.Kind, one
-		rec.Ends = time.Now().UTC().Add(time.Duration(one.Fault.Declared))
-		rec.Until = rec.Ends.Add(confirmWithin + within(inj, one) + cleanupWithin + rec.Takes())
-		p := &part{rec: rec}
-		if p.id, err = r.Journal.Intend(rec); err != nil {
+		p.rec = p.Record()
+		p.rec.Ends = time.Now().UTC().Add(time.Duration(one.Fault.Declared))
+		p.rec.Until = p.rec.Ends.Add(confirmWithin + within(p) + cleanupWithin + p.rec.Takes())
+		if p.id, err = r.Journal.Intend(p.rec); err != nil {
 			err = fmt.Errorf("not injected: %w", err)
 			break
 		}
@@ -159,9 +150,9 @@ func (s *shots) writeDown(ctx context.Context, r *run, inj Injector, intent hist
 }
 
 // strike injects and confirms; false = the fault is void.
-func (s *shots) strike(ctx context.Context, r *run, inj Injector, f flown) bool {
+func (s *shots) strike(ctx context.Context, r *run, f flown) bool {
 	shot := f.shot
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(shot.Fault.Declared)+within(inj, shot))
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(shot.Fault.Declared)+within(f.parts...))
 	defer cancel()
 	if r.Again != nil && shot.Lock != "" && shot.Epoch != "" {
 		if err := r.Again(ctx, shot); err != nil {
@@ -169,7 +160,7 @@ func (s *shots) strike(ctx context.Context, r *run, inj Injector, f flown) bool 
 			return false
 		}
 	}
-	applied, err := inject(ctx, inj, f.parts)
+	applied, err := inject(ctx, f.parts)
 	if err != nil {
 		void(r, shot, voidWord(err), voidDetail(err))
 		return false
@@ -185,7 +176,7 @@ func (s *shots) strike(ctx context.Context, r *run, inj Injector, f flown) bool 
 	if _, err := r.Recorder.Record(done); err != nil {
 		return false
 	}
-	window, seen, err := confirm(ctx, inj, f.parts, applied)
+	window, seen, err := confirm(ctx, f.parts, applied)
 	saw := func(b *history.Fault) {
 		b.Hits, b.Baseline, b.Expected, b.Observed, b.Detail = seen.Hits, seen.Baseline, seen.Expected, seen.Observed, seen.Detail
 		b.Death = seen.Death

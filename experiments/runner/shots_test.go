@@ -9,9 +9,53 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 )
+
+// fakes are injectors by kind, which learn all from the record.
+type fakes map[string]fake
+
+type fake interface {
+	Prepare(context.Context, history.Event) (undo.Record, error)
+	Inject(context.Context, undo.Record) (history.Span, error)
+	Confirm(context.Context, undo.Record, history.Span) (history.Span, history.Fault, error)
+	Revert(context.Context, undo.Record) (history.Span, error)
+}
+
+func (f fakes) Makes(s fault.Spec) bool { return f[s.Kind()] != nil }
+
+func (f fakes) Prepare(ctx context.Context, _ fault.Spec, shot history.Event) (Strike, error) {
+	rec, err := f[shot.Fault.Kind].Prepare(ctx, shot)
+	rec.Kind, rec.Shot = shot.Fault.Kind, shot
+	return &faked{f[shot.Fault.Kind], rec}, err
+}
+
+// faked is a shot of a fake.
+type faked struct {
+	fake
+	rec undo.Record
+}
+
+func (f *faked) Record() undo.Record { return f.rec }
+
+func (f *faked) Within() time.Duration {
+	if p, ok := f.fake.(interface {
+		Within(history.Event) time.Duration
+	}); ok {
+		return p.Within(f.rec.Shot)
+	}
+	return 0
+}
+
+func (f *faked) Inject(ctx context.Context) (history.Span, error) { return f.fake.Inject(ctx, f.rec) }
+
+func (f *faked) Confirm(ctx context.Context, applied history.Span) (history.Span, history.Fault, error) {
+	return f.fake.Confirm(ctx, f.rec, applied)
+}
+
+func (f *faked) Revert(ctx context.Context) (history.Span, error) { return f.fake.Revert(ctx, f.rec) }
 
 // told is an injector that notes what it is asked to do, and fails where it is told to.
 type told struct {
@@ -53,9 +97,9 @@ func (f *told) Revert(ctx context.Context, r undo.Record) (history.Span, error) 
 func flight(t *testing.T, f *told, journal func(*undo.Journal)) (events []history.Kind, after undo.Content) {
 	t.Helper()
 	f.path = filepath.Join(t.TempDir(), undo.File)
-	r := runOf(t, f.path, map[string]Injector{"pause": f})
+	r := runOf(t, f.path, fakes{"pause": f})
 	journal(r.Journal)
-	r.shots.fly(t.Context(), r, history.Event{Source: source, Op: "p#1", Fault: &history.Fault{ID: "p", Shot: 1, Kind: "pause", Victim: "r1.1"}}, 0)
+	r.shots.fly(t.Context(), r, nil, history.Event{Source: source, Op: "p#1", Fault: &history.Fault{ID: "p", Shot: 1, Kind: "pause", Victim: "r1.1"}}, 0)
 	for _, e := range r.Log.Since(0) {
 		events = append(events, e.Kind)
 	}
@@ -67,7 +111,7 @@ func flight(t *testing.T, f *told, journal func(*undo.Journal)) (events []histor
 }
 
 // runOf is a run that has just a journal, a history and injectors.
-func runOf(t *testing.T, path string, injectors map[string]Injector) *run {
+func runOf(t *testing.T, path string, injectors fakes) *run {
 	t.Helper()
 	j, err := undo.Create(path, undo.Header{Run: "r"})
 	if err != nil {
@@ -117,16 +161,16 @@ func TestAFaultIsEndedAfterTheOneThatStandsInTheWay(t *testing.T) {
 		path := filepath.Join(t.TempDir(), undo.File)
 		pause := &standing{told: told{path: path}, over: make(chan struct{})}
 		clock := &held{told: told{path: path}, by: pause, failed: make(chan struct{}, 1)}
-		r := runOf(t, path, map[string]Injector{"pause": pause, "clock": clock})
+		r := runOf(t, path, fakes{"pause": pause, "clock": clock})
 		shot := func(id, kind string) history.Event {
 			return history.Event{Source: source, Op: id + "#1", Fault: &history.Fault{ID: id, Shot: 1, Kind: kind, Victim: "r1.1"}}
 		}
-		first, err := r.shots.writeDown(t.Context(), r, pause, shot("p", "pause"))
+		first, err := r.shots.writeDown(t.Context(), r, nil, shot("p", "pause"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		r.shots.wg.Go(func() { r.shots.fly(ctx, r, shot("c", "clock"), 0) })
+		r.shots.wg.Go(func() { r.shots.fly(ctx, r, nil, shot("c", "clock"), 0) })
 		<-clock.failed
 		if end == "in its time" {
 			if err := r.shots.revert(ctx, r, first); err != nil {

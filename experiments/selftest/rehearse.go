@@ -17,14 +17,18 @@ type Rehearsed struct{ Seeds int64 }
 // Play implements Player.
 func (r Rehearsed) Play(ctx context.Context, c *Case, e *experiments.Experiment) ([]*verdict.Judgement, error) {
 	a, _ := mutants.Find(c.Animal)
-	of, judger := rehearsal.Of(e, sim.DefaultNet(), rehearsal.Subject{Variant: a.Variant, Tell: a.Tell}), analysis.NewJudger(e)
+	of, judger := rehearsal.Of(e, sim.DefaultNet(), rehearsal.Subject{Variant: a.Variant, Work: a.Work, Tell: a.Tell}), analysis.NewJudger(e)
 	var js []*verdict.Judgement
 	for seed := int64(1); seed <= r.Seeds; seed++ {
 		d, err := of.Run(ctx, seed)
 		if err != nil {
 			return nil, err
 		}
-		js = append(js, judger.Judge(d.History))
+		h := d.History
+		if c.Scene.Tells {
+			h = told(h, a.Edit)
+		}
+		js = append(js, judger.Judge(h))
 	}
 	return js, nil
 }

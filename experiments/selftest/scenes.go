@@ -12,6 +12,7 @@ type Scene struct {
 	Faults []string // of the file, each on a line
 	Hold   string   // of a job; "" = longer than a lease
 	Frame  *Frame   // what it befalls; nil = a job lock of a shipped class
+	Tells  bool     // its system tells of itself by a counter, a log and an alert too: on the record of a rehearsal alone
 	Again  string   // an unfinished job is offered again so often; "" = soon, and where the work is short, after it
 }
 
@@ -67,6 +68,8 @@ var (
 		"duplicate_terminal_states: {max: 0}", "abandonments: {max: 0}", "overlap: {level: work, max: 0s}", "overlap: {level: effect, max: 0}", "stranded: {max: 0}",
 		"re_executed: {max: 0}", "lock_debt: {max: 5s}", "failed_releases: {given_up: 0}", "orphan_acquires: {max: 0}", "held: {max: 40s}", "unowned_work: {max: 0s}",
 		"fence_regressions: {max: 0}", "duplicate_epochs: {max: 0}"}}
+	tellers = &Frame{jobLock, calmJobs.work, append(calmJobs.panel[:len(calmJobs.panel):len(calmJobs.panel)], "metric: {name: "+givenUp+", delta: 0}",
+		"logs: {pattern: "+givenUp+", max: 0}")}
 	longJobs = &Frame{jobLock, "{lock: job, jobs: 60, rate: 0.2/s, hold: {p50: 80s}, redeliver: 5s, strict: true}", []string{"takeover: {max: 90s}",
 		"duplicate_terminal_states: {max: 0}", "overlap: {level: work, max: 0s}", "overlap: {level: effect, max: 0}", "stranded: {max: 0}", "lock_debt: {max: 5s}",
 		"orphan_acquires: {max: 0}", "unowned_work: {max: 0s}", "fence_regressions: {max: 0}", "duplicate_epochs: {max: 0}"}}
@@ -74,7 +77,7 @@ var (
 		"{lock: job, jobs: 20, rate: 0.2/s, hold: {p50: 12s}, redeliver: 5s, strict: true}", []string{"takeover: {max: 90s}", "duplicate_terminal_states: {max: 0}",
 			"abandonments: {max: 0}", "overlap: {level: work, max: 0s}", "busy: {count: 0}", "wait: {max: 50s}", "wait: {p50: 9s}", "overlap: {level: effect, max: 0}",
 			"stranded: {max: 0}", "re_executed: {max: 2}", "lock_debt: {max: 40s}", "fence_regressions: {max: 0}"}}
-	leader = &Frame{loopLock, "", []string{"takeover: {max: 45s}", "tick_gap: {max: 60s}", "overlap: {level: work, max: 0s}", "overlap: {level: effect, max: 0}",
+	leader = &Frame{loopLock, "", []string{"takeover: {max: 45s}", "tick_gap: {max: 50s}", "overlap: {level: work, max: 0s}", "overlap: {level: effect, max: 0}",
 		"fence_regressions: {max: 0}", "unowned_work: {max: 0s}", "duplicate_epochs: {max: 0}"}}
 	rolled = &Frame{loopLock, "", []string{"rolling: {handovers: 1, without_leader: 15s, longest: 15s}", "overlap: {level: work, max: 0s}",
 		"overlap: {level: effect, max: 0}", "fence_regressions: {max: 0}"}}
@@ -83,6 +86,7 @@ var (
 // The scenes in frames of their own.
 var (
 	oneRenewal   = Scene{Name: "one renewal fails", Frame: calmJobs, Faults: []string{"{id: burst, at: 15s, renew_failures: {holder_of: job, count: 1}}"}}
+	oneTold      = Scene{Name: "one renewal fails, and is told of", Frame: tellers, Tells: true, Faults: oneRenewal.Faults}
 	oneRelease   = Scene{Name: "one release fails", Frame: calmJobs, Faults: []string{"{id: burst, at: 5s, release_failures: {all: true, count: 1}}"}}
 	cutShort     = Scene{Name: "renewals fail, much work", Frame: longJobs, Faults: []string{"{id: burst, at: 5s, for: 45s, renew_failures: {holder_of: job}}"}}
 	othersWait   = Scene{Name: "kill, others wait", Frame: waiters, Faults: []string{"{id: kill, at: 15s, kill: {holder_of: job, on: acquired}}"}}
@@ -93,7 +97,7 @@ var (
 // scenes are all of them, each once.
 func scenes() []Scene {
 	return []Scene{paused, replicaPaused, keyGone, blackHole, noRenewals, slowReplies, keyDeleted, grantsLost, releaseLost, releasesFail, giveUp, flushed, clockKill, killed, killedAtWork, slowStore, slowReply,
-		oneRenewal, oneRelease, cutShort, othersWait, leaderKilled, leaderRolled}
+		oneRenewal, oneTold, oneRelease, cutShort, othersWait, leaderKilled, leaderRolled}
 }
 
 // sceneOf is the scene of a name; one that is not there makes no drill.
@@ -122,6 +126,10 @@ func (s Scene) file(class string) []byte {
 		fmt.Fprintf(&b, "  work:\n    - %s\n", work)
 	}
 	b.WriteString(timing)
+	if s.Tells {
+		b.WriteString(telling)
+		asked += "  - {alert: " + lockAlert + ", silent: true}\n"
+	}
 	b.WriteString("faults:\n")
 	for _, f := range s.Faults {
 		fmt.Fprintf(&b, "  - %s\n", f)

@@ -25,6 +25,33 @@ func TestEveryAnimalIsFoundOutAndNoControlIsAccused(t *testing.T) {
 	}
 }
 
+// What a mutant departs from passes by itself: rows that nobody answers would be no witnesses.
+func TestWhatASystemTellsOfItselfIsAnswered(t *testing.T) {
+	c := Case{Class: critical, Scene: oneTold}
+	e, err := c.Experiment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := Rehearsed{Seeds: 1}.Play(t.Context(), &c, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := 0
+	for i := range js[0].SLOs {
+		s := &js[0].SLOs[i]
+		if name, _, _ := strings.Cut(s.Measure, "."); name != "metric" && name != "logs" && name != "alert" {
+			continue
+		}
+		answered++
+		if s.Lo != 0 || s.Hi == nil || *s.Hi != 0 {
+			t.Errorf("%s: %+v", s.Measure, s)
+		}
+	}
+	if answered != 3 {
+		t.Errorf("%d rows of a metric, a log and an alert", answered)
+	}
+}
+
 // A mutant that turns red what does not follow from its mistake is no witness for the measure.
 func TestAMutantIsAccusedOfNothingElse(t *testing.T) {
 	i := slices.IndexFunc(animals(), func(c Case) bool { return c.Animal == "orphans" })

@@ -90,7 +90,7 @@ func environmentIn(ctx context.Context, w undo.Store) (string, error) {
 	}
 	defer c.Close()
 	name, err := c.Get(ctx, EnvironmentKey).Result()
-	if err = explained(err, w); err != nil && !errors.Is(err, redis.Nil) {
+	if err = endpoint.Explained(err, w.TLS, w.Sentinel != nil); err != nil && !errors.Is(err, redis.Nil) {
 		return "", fmt.Errorf("read %s at %s: %w", EnvironmentKey, target(w), err)
 	}
 	return name, nil

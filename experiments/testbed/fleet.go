@@ -5,21 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/pace"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -56,19 +50,10 @@ type Exit struct {
 type Fleet struct {
 	o       FleetOptions
 	spawner *spawner
-	ears    *ears
-	deaf    chan struct{} // closed: nobody listens any more
-	failed  error         // there are no ears
 
-	deliver   sync.Mutex // held during OnEvents and OnExit, and guards what follows
-	parser    *history.Parser
-	events    []history.Event // for OnEvents
-	talking   []*child        // that are listened to
-	attending bool            // see attend
-	silent    int             // calls of Hear in succession that brought nothing
-
-	called atomic.Int64 // Hear, when last
-	hushed atomic.Bool  // what replicas say waits for it
+	deliver sync.Mutex // held from reading what a replica said until the end of OnEvents, and during OnExit; guards what follows
+	parser  *history.Parser
+	events  []history.Event // for OnEvents
 
 	mu       sync.Mutex
 	children map[string]*child // by incarnation, dead ones too: an incarnation is never used again
@@ -84,99 +69,7 @@ var (
 
 // NewFleet returns an empty fleet. Its owner calls Stop.
 func NewFleet(o FleetOptions) *Fleet {
-	f := &Fleet{o: o, spawner: newSpawner(), deaf: make(chan struct{}), parser: history.NewParser(), attending: true, children: map[string]*child{}}
-	f.called.Store(math.MinInt64 / 2) // never
-	if f.ears, f.failed = newEars(); f.failed == nil {
-		go f.listen()
-	}
-	return f
-}
-
-// listen delivers what replicas say until the fleet has ended; what comes often, together.
-func (f *Fleet) listen() {
-	defer close(f.deaf)
-	var pace pace.Pace
-	for full, some := false, false; ; {
-		if wait := pace.Ahead(time.Duration(f.o.Clock())); wait > 0 && !full && !f.hush() { // else a replica says so much that it would wait for room in its pipe
-			f.attend(false)
-			time.Sleep(wait)
-			if full, some = f.hear(); some {
-				continue
-			}
-		}
-		if !f.hushed.Load() {
-			f.attend(true)
-		}
-		if f.ears.wait() != nil {
-			return
-		}
-		full, _ = f.hear()
-	}
-}
-
-const (
-	calledFor   = 20 * pace.Every // whoever has called Hear so lately calls it again
-	silentCalls = 20              // after so many that brought nothing the fleet listens by itself
-)
-
-// hush leaves it to Hear to listen, where somebody calls it.
-func (f *Fleet) hush() bool {
-	if !f.hushed.Load() && f.o.Clock()-f.called.Load() < int64(calledFor) {
-		f.attend(false)
-		f.hushed.Store(true)
-	}
-	return f.hushed.Load()
-}
-
-// Hear delivers what replicas have said, if they say much. Whoever is awake every few milliseconds calls it each time, and no thread is woken
-// for it then. It must not be called from OnEvents or OnExit, nor twice at once.
-func (f *Fleet) Hear() {
-	f.called.Store(f.o.Clock())
-	if !f.hushed.Load() {
-		return
-	}
-	full, some := f.hear()
-	for range 3 { // at most: others wait for whoever calls
-		if !full {
-			break
-		}
-		full, _ = f.hear()
-	}
-	if f.silent++; some {
-		f.silent = 0
-	} else if f.silent >= silentCalls {
-		f.hushed.Store(false)
-		f.attend(true)
-	}
-}
-
-// attend says whether what replicas say is waited for, or looked for by the clock.
-func (f *Fleet) attend(on bool) {
-	f.deliver.Lock()
-	defer f.deliver.Unlock()
-	if f.attending == on {
-		return
-	}
-	f.attending = on
-	for _, c := range f.talking {
-		_ = f.ears.attend(c.pipe, on) // of one that is closed
-	}
-}
-
-// hear reads once what each replica has said, and delivers it; full: one had much to say, some: any had something.
-func (f *Fleet) hear() (full, some bool) {
-	f.deliver.Lock()
-	defer f.deliver.Unlock()
-	for _, c := range f.talking {
-		_ = c.pipe.Control(func(fd uintptr) { full = c.hear(fd) > lineLimit/4 || full })
-		if c.over { // of a replica that lives, it may be
-			_ = f.ears.remove(c.pipe)
-		}
-	}
-	f.talking = slices.DeleteFunc(f.talking, func(c *child) bool { return c.over })
-	some = len(f.events) > 0
-	f.tell()
-	return full, some
+	return &Fleet{o: o, spawner: newSpawner(), parser: history.NewParser(), children: map[string]*child{}}
 }
 
 // tell hands over the events that have come; deliver is held.
@@ -206,44 +99,15 @@ func (f *Fleet) Start(ctx context.Context, c protocol.Configure) (history.Replic
 		return none, history.Span{}, fmt.Errorf("start replica %s: %w", c.Incarnation, err)
 	}
 	f.children[c.Incarnation] = ch
-	f.deliver.Lock()
-	f.talking = append(f.talking, ch)
-	err = f.ears.add(ch.pipe, f.attending)
-	f.deliver.Unlock()
 	ch.run()
-	if err != nil {
-		return ch.replica, ch.started, fmt.Errorf("listen to replica %s: %w", c.Incarnation, err)
-	}
 	if err := ch.send(protocol.Command{V: protocol.Version, Cmd: protocol.CmdConfigure, Configure: &c}); err != nil {
 		return ch.replica, ch.started, fmt.Errorf("configure replica %s: %w", c.Incarnation, err)
 	}
 	return ch.replica, ch.started, nil
 }
 
-// Delivered reports whether OnEvents has had all that a replica had written to its standard output when it was asked.
-func (f *Fleet) Delivered(incarnation string) bool {
-	f.mu.Lock()
-	c := f.children[incarnation]
-	f.mu.Unlock()
-	if c == nil {
-		return true
-	}
-	f.deliver.Lock()
-	defer f.deliver.Unlock()
-	ask := []unix.PollFd{{Events: unix.POLLIN}}
-	var err error
-	closed := c.pipe.Control(func(fd uintptr) {
-		ask[0].Fd = int32(fd)
-		_, err = unix.Poll(ask, 0)
-	})
-	return closed != nil || err == nil && ask[0].Revents&unix.POLLIN == 0
-}
-
 // spawn starts the process with its three pipes.
 func (f *Fleet) spawn(c protocol.Configure) (*child, error) {
-	if f.failed != nil {
-		return nil, f.failed
-	}
 	cmd := exec.Command(f.o.Command[0], f.o.Command[1:]...)
 	mark := f.o.Journal.MarkOf(c.Incarnation)
 	cmd.Env = append(append(os.Environ(), f.o.Env...), undo.MarkEnv+"="+mark)
@@ -251,13 +115,13 @@ func (f *Fleet) spawn(c protocol.Configure) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	outR, outW, err := quietPipe()
+	outR, outW, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(err, inR.Close(), inW.Close())
 	}
 	ch := &child{
 		fleet: f, cmd: cmd, stdin: inW, stdout: outR, buf: make([]byte, lineLimit),
-		queue: make(chan []byte, queueLimit), gone: make(chan struct{}), wrote: make(chan struct{}), done: make(chan struct{}),
+		queue: make(chan []byte, queueLimit), gone: make(chan struct{}), wrote: make(chan struct{}), heard: make(chan struct{}), done: make(chan struct{}),
 	}
 	if ch.pipe, err = outR.SyscallConn(); err == nil {
 		ch.input, err = inW.SyscallConn()
@@ -406,13 +270,7 @@ func (f *Fleet) Stop(ctx context.Context) error {
 			return fmt.Errorf("stop fleet: replica %s (process %d) does not die", ch.replica.Incarnation, ch.replica.PID)
 		}
 	}
-	f.ended.Do(func() {
-		f.spawner.close()
-		if f.failed == nil {
-			f.ears.close()
-			<-f.deaf
-		}
-	})
+	f.ended.Do(f.spawner.close)
 	return nil
 }
 

@@ -148,52 +148,6 @@ func TestFleetStartsTalksAndStops(t *testing.T) {
 	}
 }
 
-// Where replicas say much, and somebody calls Hear, nobody else is woken for what they say; where they fall silent, the fleet listens again.
-func TestFleetIsHeardByWhoeverIsAwake(t *testing.T) {
-	f, w := newFleet(t, "obey", t.TempDir())
-	start(t, f, "r1.1")
-	said := 1 // that it is ready
-	send := func() {
-		t.Helper()
-		o := protocol.Offer{Lock: "l", Key: "k", Job: fmt.Sprint(said)}
-		if err := f.Send("r1.1", protocol.Command{Cmd: protocol.CmdOffer, Offer: &o}); err != nil {
-			t.Fatalf("Send: %v", err)
-		}
-		said++
-	}
-	heard := func() int {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return len(w.events)
-	}
-	until := func(what string, ok func() bool) {
-		t.Helper()
-		for limit := time.Now().Add(patience); !ok(); <-time.After(time.Millisecond) {
-			if time.Now().After(limit) {
-				t.Fatalf("no %s within %s: %d lines heard of %d", what, patience, heard(), said)
-			}
-		}
-	}
-	until("hush", func() bool {
-		f.Hear()
-		for said-heard() < 40 { // a busy replica reads late, and its queue of commands ends
-			send()
-		}
-		return f.hushed.Load()
-	})
-	until("all lines", func() bool { f.Hear(); return heard() == said })
-	f.Hear()
-	send()
-	until("line that waits for Hear", func() bool { return !f.Delivered("r1.1") })
-	if heard() == said {
-		t.Error("a hushed fleet has delivered what nobody asked for")
-	}
-	until("last line", func() bool { f.Hear(); return heard() == said })
-	until("silence", func() bool { f.Hear(); return !f.hushed.Load() })
-	send()
-	until("line without Hear", func() bool { return heard() == said })
-}
-
 func TestFleetRefusesAnIncarnationTwice(t *testing.T) {
 	f, _ := newFleet(t, "obey", "")
 	start(t, f, "r1.1")

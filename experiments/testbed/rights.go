@@ -2,8 +2,6 @@ package testbed
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/undo"
 )
 
 // attempt is a command that a run will use, in a form that changes nothing: rights, memory and the server's part are looked at before its
@@ -99,9 +96,6 @@ func (a *attempt) reads() bool {
 	return slices.Contains([]string{"get", "pttl", "eval_ro", "info", "ping", "time"}, a.command)
 }
 
-// noCertificate is said of a server that asks who connects.
-const noCertificate = " wants a client certificate, there is no field for it: let it ask for none where the runner connects (tls-auth-clients)"
-
 // noLock says why what stands under a key now cannot be read as a lock; "" = it can, or nothing does, or the server does not tell.
 func noLock(ctx context.Context, c redis.UniversalClient, key string) string {
 	kind, err := c.Type(ctx, key).Result()
@@ -175,47 +169,4 @@ func patternOf(key string) string {
 		return "lockdrill:*"
 	}
 	return key
-}
-
-// explained adds to why a server cannot be asked which field says otherwise.
-func explained(err error, w undo.Store) error {
-	if err == nil || errors.Is(err, redis.Nil) { // a server that has no such key
-		return err
-	}
-	var (
-		authority x509.UnknownAuthorityError
-		host      x509.HostnameError
-		record    tls.RecordHeaderError
-		timeout   interface{ Timeout() bool }
-	)
-	whose, atSentinels := "the server", ""
-	if w.Sentinel != nil {
-		whose, atSentinels = "a Sentinel, or the server it names,", " (those of redis.sentinel are for the Sentinels, those of redis for the server)"
-	}
-	text, hint := err.Error(), ""
-	switch says := func(words ...string) bool {
-		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
-	}; {
-	case says("NOAUTH"):
-		hint = whose + " wants a password: password_env names the variable that holds it" + atSentinels
-	case says("WRONGPASS", "invalid username-password"):
-		hint = whose + " does not take the user and password that username_env and password_env name" + atSentinels
-	case says("certificate required", "bad certificate"):
-		hint = whose + noCertificate
-	case errors.As(err, &authority):
-		hint = "ca names the file of the authority that has signed the server's certificate"
-	case errors.As(err, &host):
-		hint = "write the host as the server's certificate names it"
-	case w.TLS && says("connection reset", "broken pipe"): // it takes no more once it has missed one
-		hint = "if " + whose + noCertificate
-	case w.TLS && (errors.As(err, &record) || errors.As(err, &timeout) && timeout.Timeout()), w.TLS && says("EOF"):
-		hint = "does it speak TLS? Without it the address begins with redis://"
-	case !w.TLS && says("connection reset", "EOF"):
-		hint = "does it speak TLS only? Then the address begins with rediss://"
-	case w.Sentinel != nil && says("i/o timeout"):
-		hint = "the Sentinels name an address that cannot be reached from here (sentinel announce-ip)"
-	default:
-		return err
-	}
-	return fmt.Errorf("%w: %s", err, hint)
 }

@@ -30,10 +30,10 @@ func ByHand(r Record) []string {
 		lines = append(lines, fmt.Sprintf("kill %s %s%s", signal, whom, started))
 	}
 	if r.Cgroup != "" {
-		lines = append(lines, `echo 1 > "$(findmnt -nt cgroup2 -o TARGET | head -n 1)"`+quote(r.Cgroup+"/cgroup.kill"))
+		lines = append(lines, `echo 1 > "$(findmnt -nt cgroup2 -o TARGET | head -n 1)"`+Quote(r.Cgroup+"/cgroup.kill"))
 	}
 	if r.Folder != "" {
-		lines = append(lines, "rm -r "+quote(r.Folder))
+		lines = append(lines, "rm -r "+Quote(r.Folder))
 	}
 	if w := r.Route; w != nil {
 		lines = append(lines, w.byHand(r.Kind == StandRoute)...)
@@ -58,9 +58,9 @@ func ByHand(r Record) []string {
 
 // byHand is the command as it is run.
 func (h *Hook) byHand(r Record) string {
-	words := []string{"cd", quote(h.Dir), "&&", "env"}
+	words := []string{"cd", Quote(h.Dir), "&&", "env"}
 	for _, v := range append(h.Env(r.Shot, "undo"), h.Undo...) {
-		words = append(words, quote(v))
+		words = append(words, Quote(v))
 	}
 	return strings.Join(words, " ")
 }
@@ -70,14 +70,14 @@ func (c *Cluster) byHand(r Record) []string {
 	kubectl := "kubectl"
 	for _, f := range [][2]string{{"--kubeconfig", c.Kubeconfig}, {"--context", c.Context}, {"--namespace", c.Namespace}} {
 		if f[1] != "" {
-			kubectl += " " + f[0] + " " + quote(f[1])
+			kubectl += " " + f[0] + " " + Quote(f[1])
 		}
 	}
 	if n := r.Node; n != nil {
-		return []string{kubectl + " uncordon " + quote(n.Name), kubectl + " annotate node " + quote(n.Name) + " lockdrill.dev/cordoned-by-"}
+		return []string{kubectl + " uncordon " + Quote(n.Name), kubectl + " annotate node " + Quote(n.Name) + " lockdrill.dev/cordoned-by-"}
 	}
 	if cut := r.Cut; cut != nil {
-		return []string{kubectl + " delete networkpolicy " + quote(cut.Policy), kubectl + " label pod " + quote(cut.Pod) + " lockdrill.dev/cut-"}
+		return []string{kubectl + " delete networkpolicy " + Quote(cut.Policy), kubectl + " label pod " + Quote(cut.Pod) + " lockdrill.dev/cut-"}
 	}
 	var kinds []string
 	for _, o := range slices.Backward(c.Objects) {
@@ -85,17 +85,17 @@ func (c *Cluster) byHand(r Record) []string {
 			kinds = append(kinds, kind)
 		}
 	}
-	return []string{kubectl + " delete " + strings.Join(append(kinds, "pod"), ",") + " -l " + quote("lockdrill.dev/run="+c.Run)}
+	return []string{kubectl + " delete " + strings.Join(append(kinds, "pod"), ",") + " -l " + Quote("lockdrill.dev/run="+c.Run)}
 }
 
 func (w *ProxyRoute) byHand(whole bool) []string {
-	proxy := quote(w.API + "/proxies/" + w.Proxy)
+	proxy := Quote(w.API + "/proxies/" + w.Proxy)
 	if whole {
 		return []string{"curl -X DELETE " + proxy}
 	}
 	var lines []string
 	for _, t := range w.Toxics {
-		lines = append(lines, "curl -X DELETE "+quote(w.API+"/proxies/"+w.Proxy+"/toxics/"+t))
+		lines = append(lines, "curl -X DELETE "+Quote(w.API+"/proxies/"+w.Proxy+"/toxics/"+t))
 	}
 	if w.Down {
 		lines = append(lines, `curl -X POST -d '{"enabled":true}' `+proxy)
@@ -105,9 +105,9 @@ func (w *ProxyRoute) byHand(whole bool) []string {
 
 func (t *Tap) byHand() string {
 	if path, ok := strings.CutPrefix(t.API, "unix:"); ok {
-		return "curl --unix-socket " + quote(path) + " -X DELETE " + quote("http://localhost/faults/"+t.ID)
+		return "curl --unix-socket " + Quote(path) + " -X DELETE " + Quote("http://localhost/faults/"+t.ID)
 	}
-	return "curl -X DELETE " + quote(t.API+"/faults/"+t.ID)
+	return "curl -X DELETE " + Quote(t.API+"/faults/"+t.ID)
 }
 
 // byHand never shows a password: it names the variable that holds it.
@@ -117,10 +117,10 @@ func (s *Store) byHand(r Record) []string {
 		return nil
 	}
 	if s.Kind == "etcd" && r.Kind == StandKeys && r.Key != nil {
-		cli := "etcdctl --endpoints " + quote(strings.Join(s.Addrs, ","))
-		return []string{cli + " del --prefix " + quote(r.Key.Name), cli + " get --prefix lockdrill:   # delete lockdrill:open and lockdrill:run if they name this run"}
+		cli := "etcdctl --endpoints " + Quote(strings.Join(s.Addrs, ","))
+		return []string{cli + " del --prefix " + Quote(r.Key.Name), cli + " get --prefix lockdrill:   # delete lockdrill:open and lockdrill:run if they name this run"}
 	}
-	cli := "redis-cli -h " + quote(host) + " -p " + quote(port)
+	cli := "redis-cli -h " + Quote(host) + " -p " + Quote(port)
 	if s.PasswordEnv != "" {
 		cli = `REDISCLI_AUTH="$` + s.PasswordEnv + `" ` + cli
 	}
@@ -131,28 +131,28 @@ func (s *Store) byHand(r Record) []string {
 		cli += " --tls"
 	}
 	if s.CA != "" {
-		cli += " --cacert " + quote(s.CA)
+		cli += " --cacert " + Quote(s.CA)
 	}
 	cli += fmt.Sprintf(" -n %d", s.DB)
 	switch {
 	case r.Kind == StandKeys && r.Key != nil:
 		return []string{
-			cli + " --scan --pattern " + quote(r.Key.Name+"*") + " | while read -r key; do " + cli + ` unlink "$key"; done`,
-			cli + " --scan --pattern " + quote("{"+r.Key.Name+"*") + " | while read -r key; do " + cli + ` unlink "$key"; done`,
+			cli + " --scan --pattern " + Quote(r.Key.Name+"*") + " | while read -r key; do " + cli + ` unlink "$key"; done`,
+			cli + " --scan --pattern " + Quote("{"+r.Key.Name+"*") + " | while read -r key; do " + cli + ` unlink "$key"; done`,
 			cli + " mget lockdrill:open lockdrill:run   # delete each that names this run",
 		}
 	case r.Key != nil && r.Key.Token != "":
-		return []string{cli + " get " + quote(r.Key.Name) + "   # delete it if it is " + r.Key.Token}
+		return []string{cli + " get " + Quote(r.Key.Name) + "   # delete it if it is " + r.Key.Token}
 	case r.Shot.Fault != nil && r.Shot.Fault.Victim == history.VictimStore && r.Shot.Fault.Form == string(fault.StorePause):
 		return []string{cli + " client unpause"}
 	case s.Memory != nil:
-		return []string{cli + " config set maxmemory " + quote(s.Memory.Max), cli + " config set maxmemory-policy " + quote(s.Memory.Policy)}
+		return []string{cli + " config set maxmemory " + Quote(s.Memory.Max), cli + " config set maxmemory-policy " + Quote(s.Memory.Policy)}
 	}
 	return nil
 }
 
-// quote makes one word for a shell.
-func quote(s string) string {
+// Quote makes one word for a shell.
+func Quote(s string) string {
 	if !strings.ContainsAny(s, " \t\n'\"\\$`*?[]{}()<>|&;#~!") {
 		return s
 	}

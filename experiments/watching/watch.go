@@ -3,6 +3,7 @@ package watching
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -116,6 +117,11 @@ func (r *Watcher) Watch(ctx context.Context, each func(State)) error {
 		switch w.state.Looks++; {
 		case err == nil || errors.Is(err, probes.ErrNotYet):
 			seen = true
+		case !seen && w.redis != nil:
+			if inner := errors.Unwrap(err); inner != nil { // which says how many keys it was about
+				err = inner
+			}
+			return fmt.Errorf("the Redis %s cannot be looked at: %w", w.redis.Addr, endpoint.Explained(err, w.redis.TLSConfig != nil, false))
 		case !seen:
 			return err
 		default:

@@ -18,13 +18,13 @@ import (
 // A kind of fault is whole: whatever the table of kinds names can be made, undone and rehearsed, or it is said why not.
 func TestEveryKindOfFaultIsWhole(t *testing.T) {
 	made, simulated := injectors.Kinds(), rehearsal.Kinds()
-	reverters := injectors.Reverters(injectors.Reach{}, true)
-	past := injectors.Reverters(injectors.Reach{}, false)
+	reverters := new(injectors.Reach).Reverters(true)
+	past := new(injectors.Reach).Reverters(false)
 	for _, kind := range fault.Kinds() {
 		if why, ok := made[kind]; !ok {
-			t.Errorf("fault %s has no injector: list it in injectors/kinds.go", kind)
+			t.Errorf("fault %s has no row: list it in injectors/kinds.go", kind)
 		} else if (why == "") != (past[kind] != nil) {
-			t.Errorf("fault %s has no reverter and no reason why not, or both: see its row in injectors/kinds.go", kind)
+			t.Errorf("fault %s has no reverter and no reason why not, or both: see it in injectors/kinds.go", kind)
 		}
 		if reverters[kind] == nil {
 			t.Errorf("fault %s cannot be undone once the runner is dead", kind)

@@ -15,7 +15,7 @@ var spoken = map[string]string{
 	"analysis/reach.go":                 "abortText: whether the sentence of an abort begins with its word already",
 	"cmd/lockdrill/run.go":              "errors of cobra have no types",
 	"experiments/testbed/rights.go":     "answers of Redis and of its Sentinels",
-	"injectors/clock.go":                "a fixed phrase of the worker protocol, with a figure",
+	"injectors/bursts.go":               "a fixed phrase of the worker protocol, with a figure",
 	"injectors/store.go":                "an answer of the store",
 	"internal/kube/exec.go":             "an answer of the API server",
 	"internal/kubetest/podrunner.go":    "an answer of the API server",

@@ -76,16 +76,16 @@ func (x *file) keep(read []byte) {
 }
 
 // drain reads a file to where it ends now.
-func (f *Files) drain(c *chain, x *file, now int64) {
+func (b *Bus) drain(c *chain, x *file, now int64) {
 	fi, err := x.fd.Stat()
 	if err != nil {
 		return // since stays: what comes has the wider bracket
 	}
-	if lost := x.rewritten(fi, f.buf); lost {
-		f.o.Gap(c.path, history.Span{From: x.since, To: f.o.Clock()}, "the file was truncated", true)
+	if lost := x.rewritten(fi, b.buf); lost {
+		c.gap(history.Span{From: x.since, To: c.clock()}, "the file was truncated", true)
 	}
 	for x.at < fi.Size() {
-		n, err := x.fd.ReadAt(f.buf[:min(int64(len(f.buf)), fi.Size()-x.at)], x.at)
+		n, err := x.fd.ReadAt(b.buf[:min(int64(len(b.buf)), fi.Size()-x.at)], x.at)
 		if n == 0 && err != nil {
 			if !errors.Is(err, io.EOF) {
 				return
@@ -93,8 +93,8 @@ func (f *Files) drain(c *chain, x *file, now int64) {
 			break
 		}
 		x.at += int64(n)
-		x.keep(f.buf[:n])
-		f.feed(c, x, f.buf[:n])
+		x.keep(b.buf[:n])
+		c.feed(x, b.buf[:n])
 	}
 	x.info, x.since = fi, now
 }
@@ -121,8 +121,8 @@ func (x *file) rewritten(fi os.FileInfo, buf []byte) bool {
 }
 
 // feed splits what was read into lines.
-func (f *Files) feed(c *chain, x *file, read []byte) {
-	to := f.o.Clock()
+func (c *chain) feed(x *file, read []byte) {
+	to := c.clock()
 	for len(read) > 0 {
 		if len(x.part) == 0 {
 			x.partFrom = x.since
@@ -140,7 +140,7 @@ func (f *Files) feed(c *chain, x *file, read []byte) {
 			line, cut = x.part, x.cut
 		}
 		if !x.skip {
-			x.lines.Add(line, cut, history.Span{From: x.partFrom, To: to}, f.teller(c))
+			x.lines.Add(line, cut, history.Span{From: x.partFrom, To: to}, c.line)
 		}
 		x.part, x.cut, x.skip = nil, false, false
 		read = read[i+1:]
@@ -159,13 +159,11 @@ func (x *file) add(more []byte) {
 }
 
 // flush tells of lines that nobody has ended.
-func (f *Files) flush(c *chain, x *file) {
-	to := f.o.Clock()
+func (c *chain) flush(x *file) {
+	to := c.clock()
 	if len(x.part) > 0 {
-		x.lines.Add(x.part, true, history.Span{From: x.partFrom, To: to}, f.teller(c))
+		x.lines.Add(x.part, true, history.Span{From: x.partFrom, To: to}, c.line)
 		x.part, x.cut, x.skip = nil, false, true
 	}
-	x.lines.End(to, f.teller(c))
+	x.lines.End(to, c.line)
 }
-
-func (f *Files) teller(c *chain) func(Line) { return func(l Line) { f.o.Line(c.path, l) } }

@@ -1,6 +1,6 @@
 // Package follow reads files of lines that others write, from where they end when it begins. It polls: whoever wants lines asks for
 // them, and gets each with the bracket in which it was written. Files may be rotated by renaming or by truncating; what was lost in
-// between is told, never passed over.
+// between is told, never passed over. Of several who want lines of a file each gets them, and it is read once.
 package follow
 
 import (
@@ -34,16 +34,21 @@ type Options struct {
 	Gap func(path string, at history.Span, why string, lost bool)
 }
 
-// Files follows files. Its methods may be called at any time.
-type Files struct {
-	o Options
-
+// Bus follows files for all who want their lines. A pass for one of them is one for all. The zero value is ready.
+type Bus struct {
 	mu    sync.Mutex
-	begun bool
-	last  int64           // when the last pass began
-	noted map[string]note // what was found and nobody wanted yet
+	all   []*Files // who wants lines
+	last  int64    // when the last pass began
 	paths map[string]*chain
 	buf   []byte
+}
+
+// Files are the files that one of them wants. Their methods may be called at any time.
+type Files struct {
+	o     Options
+	bus   *Bus
+	begun bool
+	noted map[string]note // what was found and not wanted yet
 }
 
 // note is how far a file does not count.
@@ -56,120 +61,182 @@ type note struct {
 // chain is what a path has named: the last one is the present file.
 type chain struct {
 	path     string
+	to       []reader
 	files    []*file
 	siblings []os.FileInfo // its rotated files, as last seen
 	dark     int64         // since then its file could not be opened; -1 = it can
 	why      string
 }
 
-// New returns a reader that has read nothing yet.
-func New(o Options) *Files {
+// reader is who gets the lines of a chain, and by which path.
+type reader struct {
+	*Files
+	path string
+}
+
+// New is Follow of a bus that nobody else is on.
+func New(o Options) *Files { return new(Bus).Follow(o) }
+
+// Follow returns files of which nothing has been read yet; nil = a bus for them alone. Their owner calls Close.
+func (b *Bus) Follow(o Options) *Files {
+	if b == nil {
+		b = new(Bus)
+	}
 	if o.Want == nil {
 		o.Want = func(string) bool { return true }
 	}
-	return &Files{o: o, noted: map[string]note{}, paths: map[string]*chain{}, buf: make([]byte, chunk)}
+	f := &Files{o: o, bus: b, noted: map[string]note{}}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.all = append(b.all, f); b.paths == nil {
+		b.paths, b.buf = map[string]*chain{}, make([]byte, chunk)
+	}
+	return f
 }
 
 // Read reads what has been written since the last pass. The first pass only finds where files end; it fails if one that is wanted cannot
 // be read. With final, lines that nobody has ended are told too.
 func (f *Files) Read(final bool) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	b := f.bus
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	now := f.o.Clock()
-	paths, err := f.expand()
+	found, err := b.expand(f)
 	if err != nil {
 		return err
 	}
+	paths := slices.Sorted(maps.Keys(found))
 	for _, path := range paths {
-		if err := f.find(path, paths, now); err != nil {
+		if err := b.find(path, found[path], paths, now); err != nil {
 			return err
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(f.paths)) {
-		c := f.paths[path]
+	for _, path := range slices.Sorted(maps.Keys(b.paths)) {
+		c := b.paths[path]
 		for _, x := range c.files {
-			f.drain(c, x, now)
+			b.drain(c, x, now)
 			if final {
-				f.flush(c, x)
+				c.flush(x)
 			}
 		}
 		if final && c.dark >= 0 {
-			f.seen(c)
+			c.seen()
 		}
 	}
-	f.begun, f.last = true, now
+	f.begun, b.last = true, now
 	return nil
 }
 
 // Found are the paths that are followed now.
-func (f *Files) Found() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Sorted(maps.Keys(f.paths))
+func (f *Files) Found() (all []string) {
+	f.bus.mu.Lock()
+	defer f.bus.mu.Unlock()
+	for _, c := range f.bus.paths {
+		for _, r := range c.to {
+			if r.Files == f {
+				all = append(all, r.path)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
-// Close closes all files.
+// Close closes all files that nobody else wants.
 func (f *Files) Close() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, c := range f.paths {
+	b := f.bus
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = slices.DeleteFunc(b.all, func(o *Files) bool { return o == f })
+	for path, c := range b.paths {
+		if c.to = slices.DeleteFunc(c.to, func(r reader) bool { return r.Files == f }); len(c.to) > 0 {
+			continue
+		}
 		for _, x := range c.files {
 			_ = x.fd.Close()
 		}
+		delete(b.paths, path)
 	}
-	clear(f.paths)
 }
 
-// expand gives the paths that match now.
-func (f *Files) expand() ([]string, error) {
-	var all []string
-	for _, g := range f.o.Globs {
-		found, err := filepath.Glob(g)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", g, err)
+// expand gives the paths that match now, and for whom: by, and whoever has begun.
+func (b *Bus) expand(by *Files) (map[string][]*Files, error) {
+	found := map[string][]*Files{}
+	for _, f := range b.all {
+		if !f.begun && f != by {
+			continue
 		}
-		all = append(all, found...)
+		for _, g := range f.o.Globs {
+			paths, err := filepath.Glob(g)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", g, err)
+			}
+			for _, path := range paths {
+				if !slices.Contains(found[path], f) {
+					found[path] = append(found[path], f)
+				}
+			}
+		}
 	}
-	slices.Sort(all)
-	return slices.Compact(all), nil
+	return found, nil
 }
 
 // find looks at what a path names now: a file that is followed already, a new one, or another one after a rotation.
-func (f *Files) find(path string, all []string, now int64) error {
-	c := f.paths[path]
-	if c == nil && (f.isOld(path, all) || !f.wanted(path, now)) {
+func (b *Bus) find(path string, by []*Files, all []string, now int64) error {
+	c := b.paths[path]
+	if c == nil && b.isOld(path, all) {
 		return nil
 	}
-	if fi, err := os.Stat(path); err == nil && f.holds(fi) { // by another name, too
+	var news []*Files // who wants it from now on
+	for _, f := range by {
+		if !c.has(f) && f.wanted(path, now) {
+			news = append(news, f)
+		}
+	}
+	if c == nil && len(news) == 0 {
 		return nil
+	}
+	if fi, err := os.Stat(path); err == nil {
+		if held := b.holds(fi); held != nil { // by another name, too
+			for _, f := range news {
+				b.join(held, f, path, now)
+			}
+			return nil
+		}
 	}
 	fd, fi, err := open(path)
 	if err != nil {
-		return f.unreadable(path, err)
+		return b.unreadable(path, news, err)
 	}
 	if c == nil {
-		if len(f.paths) >= maxFiles {
+		if len(b.paths) >= maxFiles {
 			_ = fd.Close()
-			return fmt.Errorf("%s: over %d files match", strings.Join(f.o.Globs, ", "), maxFiles)
+			return fmt.Errorf("%s: over %d files match", strings.Join(news[0].o.Globs, ", "), maxFiles)
 		}
 		c = &chain{path: path, dark: -1}
-		f.paths[path] = c
+		b.paths[path] = c
 	}
-	x := &file{fd: fd, info: fi, since: f.last}
+	x := &file{fd: fd, info: fi, since: b.last}
 	if c.dark >= 0 {
 		x.since = c.dark
-		f.seen(c)
+		c.seen()
 	}
-	known, noted := f.noted[path]
+	first := len(c.to) == 0
+	for _, f := range news {
+		c.to = append(c.to, reader{f, path})
+	}
 	switch {
 	case len(c.files) > 0:
-		f.rotated(c, now)
-	case !f.begun:
+		b.rotated(c, now)
+	case !first: // it could not be opened before
+	case slices.ContainsFunc(news, func(f *Files) bool { return !f.begun }):
 		x.since = now
 		x.startAt(fi.Size())
-	case noted && os.SameFile(known.info, fi) && known.size <= fi.Size():
-		x.since = known.at
-		x.startAt(known.size)
+	default:
+		if known, noted := news[0].noted[path]; noted && os.SameFile(known.info, fi) && known.size <= fi.Size() {
+			x.since = known.at
+			x.startAt(known.size)
+		}
 	}
 	if len(c.files) == 0 {
 		c.siblings = siblings(path)
@@ -178,7 +245,43 @@ func (f *Files) find(path string, all []string, now int64) error {
 	return nil
 }
 
-// wanted asks; what nobody wants is noted, since it may be wanted later.
+// has reports whether somebody gets the chain's lines.
+func (c *chain) has(f *Files) bool {
+	return c != nil && slices.ContainsFunc(c.to, func(r reader) bool { return r.Files == f })
+}
+
+// join gives somebody the lines of a file that others want already: those from where it was when he found it, and had no use for it yet.
+func (b *Bus) join(c *chain, f *Files, path string, now int64) {
+	if c.has(f) {
+		return
+	}
+	for _, x := range c.files { // what stands there by now is for the others
+		b.drain(c, x, now)
+	}
+	me := &chain{path: path, to: []reader{{f, path}}, dark: -1}
+	c.to = append(c.to, me.to...)
+	known, noted := f.noted[path]
+	if !noted {
+		return
+	}
+	from := slices.IndexFunc(c.files, func(x *file) bool { return os.SameFile(x.info, known.info) })
+	for i, x := range c.files[max(0, from):] {
+		again := &file{fd: x.fd, info: x.info, since: known.at}
+		if from >= 0 && i == 0 {
+			again.startAt(min(known.size, x.at))
+		}
+		for again.at < x.at { // what has no end yet is to come
+			n, _ := x.fd.ReadAt(b.buf[:min(int64(len(b.buf)), x.at-again.at)], again.at)
+			if n == 0 {
+				break
+			}
+			again.at += int64(n)
+			me.feed(again, b.buf[:n])
+		}
+	}
+}
+
+// wanted asks; what is not wanted is noted, since it may be wanted later.
 func (f *Files) wanted(path string, now int64) bool {
 	if f.o.Want(path) {
 		return true
@@ -187,40 +290,57 @@ func (f *Files) wanted(path string, now int64) bool {
 	switch known, ok := f.noted[path]; {
 	case err != nil, ok && os.SameFile(known.info, fi):
 	case f.begun:
-		f.noted[path] = note{fi, 0, f.last}
+		f.noted[path] = note{fi, 0, f.bus.last}
 	default:
 		f.noted[path] = note{fi, fi.Size(), now}
 	}
 	return false
 }
 
+func (c *chain) clock() int64 { return c.to[0].o.Clock() }
+
+func (c *chain) line(l Line) {
+	for _, r := range c.to {
+		r.o.Line(r.path, l)
+	}
+}
+
+func (c *chain) gap(at history.Span, why string, lost bool) {
+	for _, r := range c.to {
+		r.o.Gap(r.path, at, why, lost)
+	}
+}
+
 // seen tells of the stretch in which a path could not be opened.
-func (f *Files) seen(c *chain) {
-	f.o.Gap(c.path, history.Span{From: c.dark, To: f.o.Clock()}, c.why, false)
+func (c *chain) seen() {
+	c.gap(history.Span{From: c.dark, To: c.clock()}, c.why, false)
 	c.dark = -1
 }
 
 // unreadable keeps in mind that a path could not be opened. A path that names no file, or none any more, is none.
-func (f *Files) unreadable(path string, err error) error {
+func (b *Bus) unreadable(path string, news []*Files, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoFile) {
 		return nil
 	}
-	if !f.begun {
+	if slices.ContainsFunc(news, func(f *Files) bool { return !f.begun }) {
 		return err
 	}
-	c := f.paths[path]
+	c := b.paths[path]
 	if c == nil {
 		c = &chain{path: path, dark: -1}
-		f.paths[path] = c
+		b.paths[path] = c
+	}
+	for _, f := range news {
+		c.to = append(c.to, reader{f, path})
 	}
 	if c.dark < 0 {
-		c.dark, c.why = f.last, err.Error()
+		c.dark, c.why = b.last, err.Error()
 	}
 	return nil
 }
 
 // rotated reads what was the present file to its end, and finds those that were it in between.
-func (f *Files) rotated(c *chain, now int64) {
+func (b *Bus) rotated(c *chain, now int64) {
 	there := siblings(c.path)
 	moved := false
 	for _, fi := range there {
@@ -229,35 +349,35 @@ func (f *Files) rotated(c *chain, now int64) {
 		}
 	}
 	for _, fi := range there {
-		if known := slices.ContainsFunc(c.siblings, func(x os.FileInfo) bool { return os.SameFile(x, fi) }); known || f.holds(fi) {
+		if known := slices.ContainsFunc(c.siblings, func(x os.FileInfo) bool { return os.SameFile(x, fi) }); known || b.holds(fi) != nil {
 			continue
 		}
 		fd, fi, err := open(filepath.Join(filepath.Dir(c.path), fi.Name()))
 		if err != nil {
 			continue // it is packed or gone by now
 		}
-		c.files = append(c.files, &file{fd: fd, info: fi, since: f.last})
+		c.files = append(c.files, &file{fd: fd, info: fi, since: b.last})
 	}
 	if !moved { // it is gone, and so may be others that came after it
-		f.o.Gap(c.path, history.Span{From: f.last, To: now}, "the file was replaced, and the one before it is gone", false)
+		c.gap(history.Span{From: b.last, To: now}, "the file was replaced, and the one before it is gone", false)
 	}
 	c.siblings = there
 	for len(c.files) > keepOld {
-		f.drain(c, c.files[0], now)
-		f.flush(c, c.files[0])
+		b.drain(c, c.files[0], now)
+		c.flush(c.files[0])
 		_ = c.files[0].fd.Close()
 		c.files = c.files[1:]
 	}
 }
 
-// holds reports whether a file is followed.
-func (f *Files) holds(fi os.FileInfo) bool {
-	for _, c := range f.paths {
+// holds is the chain that a file is followed in; nil = none.
+func (b *Bus) holds(fi os.FileInfo) *chain {
+	for _, c := range b.paths {
 		if slices.ContainsFunc(c.files, func(x *file) bool { return os.SameFile(x.info, fi) }) {
-			return true
+			return c
 		}
 	}
-	return false
+	return nil
 }
 
 func (c *chain) now() *file { return c.files[len(c.files)-1] }
@@ -266,11 +386,11 @@ func (c *chain) now() *file { return c.files[len(c.files)-1] }
 var rotation = regexp.MustCompile(`^[.-][0-9][0-9T:_.-]*(\.(gz|xz|bz2|zst))?$`)
 
 // isOld reports a rotated file of a path that is followed.
-func (f *Files) isOld(path string, all []string) bool {
+func (b *Bus) isOld(path string, all []string) bool {
 	for i := 1; i < len(path); i++ {
 		if (path[i] == '.' || path[i] == '-') && rotation.MatchString(path[i:]) {
 			_, listed := slices.BinarySearch(all, path[:i])
-			if listed || f.paths[path[:i]] != nil {
+			if listed || b.paths[path[:i]] != nil {
 				return true
 			}
 		}

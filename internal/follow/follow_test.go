@@ -144,7 +144,7 @@ func TestRenamedFilesAreReadToTheirEnd(t *testing.T) {
 		s.pass(fmt.Sprint("a.log:", i))
 	}
 	s.noGap()
-	if n := len(s.f.paths[s.path("a.log")].files); n > keepOld+1 {
+	if n := len(s.f.bus.paths[s.path("a.log")].files); n > keepOld+1 {
 		t.Errorf("%d files are open", n)
 	}
 	if err := os.Remove(s.path("a.log")); err != nil {
@@ -305,4 +305,65 @@ func TestGlobOfATemplate(t *testing.T) {
 			t.Errorf("%s: %s, want %s", template, got, want)
 		}
 	}
+}
+
+// Who comes later to a file gets what is written from then on; who wants it later gets what it has got since he saw it first; and a file
+// that is found by two names is each one's by his own.
+func TestSeveralWantOneFile(t *testing.T) {
+	s := follow(t, nil, "*.log")
+	s.write("a.log", "old\n")
+	s.pass()
+	if err := os.Symlink(s.path("a.log"), s.path("other.txt")); err != nil {
+		t.Fatal(err)
+	}
+	var others []string
+	wanted := false
+	add := func(name, glob string, want func(string) bool) *Files {
+		f := s.f.bus.Follow(Options{Globs: []string{s.path(glob)}, Want: want, Clock: s.f.o.Clock,
+			Line: func(path string, l Line) {
+				others = append(others, name+" "+filepath.Base(path)+":"+string(l.Text))
+				if l.At.From > l.At.To {
+					t.Errorf("%+v", l.At)
+				}
+			},
+			Gap: func(string, history.Span, string, bool) {}})
+		t.Cleanup(f.Close)
+		return f
+	}
+	check := func(f *Files, want ...string) {
+		t.Helper()
+		others, s.got = nil, nil
+		if err := f.Read(false); err != nil || !slices.Equal(others, want) {
+			t.Errorf("%v, got %q, want %q", err, others, want)
+		}
+	}
+	s.write("a.log", "one\n")
+	later := add("later", "a.*", nil)
+	check(later)
+	if !slices.Equal(s.got, []string{"a.log:one"}) {
+		t.Errorf("the first got %q", s.got)
+	}
+	link := add("link", "other.txt", nil)
+	check(link)
+	choosy := add("choosy", "a.log", func(string) bool { return wanted })
+	check(choosy)
+	s.write("a.log", "two\nthr")
+	check(later, "later a.log:two", "link other.txt:two")
+	if !slices.Equal(s.got, []string{"a.log:two"}) {
+		t.Errorf("the first got %q", s.got)
+	}
+	wanted = true
+	check(choosy, "choosy a.log:two")
+	s.write("a.log", "ee\n")
+	check(link, "later a.log:three", "link other.txt:three", "choosy a.log:three")
+	s.f.Close()
+	link.Close()
+	s.write("a.log", "four\n")
+	check(later, "later a.log:four", "choosy a.log:four")
+	later.Close()
+	choosy.Close()
+	if n := len(s.f.bus.paths); n > 0 {
+		t.Errorf("%d files are open that nobody wants", n)
+	}
+	s.noGap()
 }

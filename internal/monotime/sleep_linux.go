@@ -1,7 +1,6 @@
 package monotime
 
 import (
-	"os"
 	"runtime"
 	"unsafe"
 
@@ -21,25 +20,5 @@ func SleepUntil(ns int64) {
 			return
 		}
 		runtime.Gosched()
-	}
-}
-
-// AwaitReadable is SleepUntil that ends as soon as a descriptor has something to read, or is at its end: nil. At the instant ns it is
-// os.ErrDeadlineExceeded.
-func AwaitReadable(fd uintptr, ns int64) error {
-	for {
-		left := unix.NsecToTimespec(max(0, ns-Now()))
-		ask := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
-		n, _, err := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&ask)), 1, uintptr(unsafe.Pointer(&left)), 0, 0, 0)
-		switch {
-		case err == unix.EINTR:
-			runtime.Gosched()
-		case err != 0:
-			return os.NewSyscallError("ppoll", err)
-		case n == 0:
-			return os.ErrDeadlineExceeded
-		default:
-			return nil
-		}
 	}
 }

@@ -74,7 +74,7 @@ func runAddress(folder string) string { return "/runs/" + url.PathEscape(folder)
 // overview shows what each experiment has come to.
 func (s *Server) overview(w http.ResponseWriter, r *http.Request) {
 	p := &doc.Document{Word: doc.Word{Text: "RUNS"}, Title: s.o.Dir, Site: &doc.Site{Links: links("/")}, Lead: []string{"Each run keeps its own verdict. There is no score over them."}}
-	table := &doc.Table{Label: "Experiments and their latest runs", Columns: doc.Columns("experiment", "latest verdict", "started", "labels", "why", "runs")}
+	table := &doc.Table{Cards: true, Label: "Experiments and their latest runs", Columns: doc.Columns("experiment", "latest verdict", "started", "labels", "why", "runs")}
 	all := 0
 	for _, e := range s.experiments() {
 		n := 0
@@ -137,7 +137,7 @@ func runSection(title string, all []*runs.Run) doc.Section {
 		section.Blocks = []doc.Block{{Text: "No runs yet. lockdrill run first-drill makes one in ./runs; lockdrill run --upload brings those of other machines here."}}
 		return section
 	}
-	table := &doc.Table{Label: title, Columns: doc.Columns("started", "verdict", "experiment", "labels", "why", "by", "run")}
+	table := &doc.Table{Cards: true, Label: title, Columns: doc.Columns("started", "verdict", "experiment", "labels", "why", "by", "run")}
 	for _, run := range all {
 		verdict, why, at := reports.VerdictCell(run.Verdict), run.Why, runAddress(run.Folder)
 		switch {

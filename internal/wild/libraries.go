@@ -38,7 +38,7 @@ var libraries = []library{
 	{name: "lockcore-etcd", title: "lockdrill's lock core on etcd", store: "etcd", control: true, link: "stores.md",
 		promise: "the same; its fence is the revision that created the key",
 		adapted: "no worker: `mode: embedded`, class standard"},
-	{name: "lockcore-lease", title: "lockdrill's lock core on Lease objects", store: "lease", control: true, link: "leases.md",
+	{name: "lockcore-lease", title: "lockdrill's lock core on Lease objects", store: "lease", control: true, link: "stores.md",
 		promise: "the same; its fence is an annotation of the Lease",
 		adapted: "no worker: `mode: embedded`, class standard"},
 	{name: "redsync", title: "redsync", worker: goWorker("redsync"), link: "https://github.com/go-redsync/redsync",

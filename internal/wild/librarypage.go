@@ -31,33 +31,29 @@ func (t table) libraryPage(l library) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s under faults\n\n", l.title)
 	fmt.Fprintf(&b, "After this page you know what %s %s does in each drill. [Locks in the wild](../wild.md) has other libraries beside it, and says how [the columns](../wild.md#%s) are read.\n\n", l.title, t.Versions[l.name], map[bool]string{false: "read-a-librarys-page", true: "queues"}[l.queue != nil])
-	fmt.Fprintf(&b, "```\nmake build\nmake wild ONLY=%s      # this page again\n```\n\n", l.name)
+	fmt.Fprintf(&b, "```\nmake build\nmake wild ONLY=%s           # this page again\nmake wild ONLY=%s/NAME      # a drill, by the NAME that Locks in the wild has for it\n```\n\n", l.name, l.name)
 	fmt.Fprintf(&b, "| | |\n|---|---|\n| library | [%s](%s) |\n| store | %s |\n| what it says of itself | %s |\n| how it was adapted | %s |\n\n", l.title, l.link, storeNames[l.kind()], upOne(l.promise), upOne(l.adapted))
-	these, first, row := drills, "| drill"+columns, t.row
+	these, first, row := drills, "| [drill](../wild.md#the-drills)"+columns, t.row
 	if l.queue != nil {
 		these, first, row = ofQueues, "| drill"+columnsOfQueues+ruleOfQueues, t.rowOfQueue
 	}
 	b.WriteString(first)
-	var left strings.Builder
+	var left []string
 	for _, d := range these {
-		title := d.title
-		if l.queue == nil {
-			title = fmt.Sprintf("[%s](../wild.md#the-drills)", d.title)
-		}
-		line := row(title, l, d)
+		line := row(d.title, l, d)
 		b.WriteString(line)
 		if line == "" {
-			fmt.Fprintf(&left, "| %s | %s |\n", title, d.leftOut(l))
+			left = append(left, d.title)
 		}
 	}
-	if left.Len() > 0 {
-		b.WriteString("\n| not drilled | why |\n|---|---|\n" + left.String())
+	if len(left) > 0 {
+		fmt.Fprintf(&b, "\nNot drilled ([why](../wild.md#the-drills)): %s.\n", strings.Join(left, "; "))
 	}
 	if behind := behind(l); behind != "" {
 		b.WriteString("\n## What stands behind the figures\n\n" + upOne(behind))
 	}
 	if threads := t.threads(func(x thread) bool { return x.of(l) }); threads != "" {
-		b.WriteString("\n## Threads\n\nProblems that others have reported, [reproduced](../wild.md#threads):\n\n" + threads)
+		b.WriteString("\n## Threads\n\nProblems that others have reported, [reproduced](../wild.md#threads) by `make wild ONLY=wild/THREAD`:\n\n" + threads)
 	}
 	return b.String()
 }
@@ -74,13 +70,24 @@ var relative = regexp.MustCompile(`\]\(([^h#][^)]*)\)`)
 // upOne lets the links of a text in docs lead to the same places from a folder in it.
 func upOne(text string) string { return relative.ReplaceAllString(text, "](../$1)") }
 
-// behind are the paragraphs of notes.md that are about the library.
+var subject = regexp.MustCompile(`^\*\*[^*]+\*\*`)
+
+// behind are the paragraphs of notes.md that are about the library. One that is about several stands on the page of the first, and the
+// others lead there.
 func behind(l library) string {
 	var b strings.Builder
 	for line := range strings.Lines(notes) {
 		who, text, _ := strings.Cut(line, ": ")
-		if slices.Contains(strings.Fields(who), l.name) {
+		switch names := strings.Fields(who); slices.Index(names, l.name) {
+		case -1:
+		case 0:
 			b.WriteString("* " + text)
+		default:
+			first := slices.IndexFunc(libraries, func(x library) bool { return x.name == names[0] })
+			said := fmt.Sprintf("* %s: as with [%s](wild/%s.md#what-stands-behind-the-figures).\n", subject.FindString(text), libraries[first].title, names[0])
+			if !strings.Contains(b.String(), said) {
+				b.WriteString(said)
+			}
 		}
 	}
 	return b.String()

@@ -61,18 +61,18 @@ func (t table) libraries() string {
 // drills says what each drill does, and where it is not done.
 func (t table) drills() string {
 	var b strings.Builder
-	b.WriteString("| drill | what is done |\n|---|---|\n")
+	b.WriteString("| drill | `NAME` | what is done |\n|---|---|---|\n")
 	for _, d := range drills {
 		about := d.about
 		for _, kind := range slices.Sorted(maps.Keys(d.not)) {
 			about += fmt.Sprintf(" Not drilled in %s: %s.", storeNames[kind], d.not[kind])
 		}
-		fmt.Fprintf(&b, "| %s | %s |\n", d.title, about)
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", d.title, d.name, about)
 	}
 	return b.String()
 }
 
-const columns = " | takeover | both believe | both work | effects: stale, unowned, kept out | orphaned | no tick for | loser knows after | limits missed | repeat |\n|---|---|---|---|---|---|---|---|---|---|\n"
+const columns = " | takeover | both believe | both work | effects: stale, unowned, kept out | orphaned | no tick for | loser knows after | limits missed |\n|---|---|---|---|---|---|---|---|---|\n"
 
 // row is the line of a cell below the columns, "" of one that was not run.
 func (t table) row(first string, l library, d drill) string {
@@ -84,7 +84,7 @@ func (t table) row(first string, l library, d drill) string {
 	if l.kind() == "zookeeper" {
 		words[4] = "not seen" // without a look at the key
 	}
-	return fmt.Sprintf("| %s | %s | `make wild ONLY=%s/%s` |\n", first, strings.Join(words, " | "), l.name, d.name)
+	return fmt.Sprintf("| %s | %s |\n", first, strings.Join(words, " | "))
 }
 
 // row is the figures of all runs of a cell, as ranges.

@@ -101,16 +101,16 @@ func (t table) queues() string {
 			b.WriteString(t.rowOfQueue(fmt.Sprintf("[%s %s](%s) | %s", l.title, t.Versions[l.name], l.page(), d.title), l, d))
 		}
 	}
-	b.WriteString("\n| drill | what is done |\n|---|---|\n")
+	b.WriteString("\n| drill | `NAME` | what is done |\n|---|---|---|\n")
 	for _, d := range ofQueues {
-		fmt.Fprintf(&b, "| %s | %s |\n", d.title, d.about)
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", d.title, d.name, d.about)
 	}
 	return b.String()
 }
 
-const columnsOfQueues = " | struck jobs | of these not done | done after | jobs begun again | finished twice | repeat |\n"
+const columnsOfQueues = " | struck jobs | of these not done | done after | jobs begun again | finished twice |\n"
 
-const ruleOfQueues = "|---|---|---|---|---|---|---|\n"
+const ruleOfQueues = "|---|---|---|---|---|---|\n"
 
 // rowOfQueue is the line of a cell below the columns, "" of one that was not run.
 func (t table) rowOfQueue(first string, l library, d drill) string {
@@ -124,5 +124,5 @@ func (t table) rowOfQueue(first string, l library, d drill) string {
 		struck, left = append(struck, len(f.Again)+f.Left), append(left, f.Left)
 		twice, begun, again = append(twice, f.Twice), append(begun, f.Begun), append(again, f.Again...)
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | `make wild ONLY=%s/%s` |\n", first, counts(struck), counts(left), ranges(again), counts(begun), counts(twice), l.name, d.name)
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n", first, counts(struck), counts(left), ranges(again), counts(begun), counts(twice))
 }

@@ -186,13 +186,13 @@ func (t table) threads(of func(thread) bool) string {
 			continue
 		}
 		if b.Len() == 0 {
-			b.WriteString("| thread | what the drill shows | at | verdict | the same at | verdict | repeat |\n|---|---|---|---|---|---|---|\n")
+			b.WriteString("| thread | what the drill shows | at | verdict | the same at | verdict |\n|---|---|---|---|---|---|\n")
 		}
 		green := x.green
 		if green == "" {
 			green = "no other version here"
 		}
-		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s | %s | `make wild ONLY=wild/%s` |\n", x.name, x.link, x.shows, x.at, r.Red, green, r.Green, x.name)
+		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s | %s |\n", x.name, x.link, x.shows, x.at, r.Red, green, r.Green)
 	}
 	return b.String()
 }

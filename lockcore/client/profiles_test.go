@@ -81,6 +81,29 @@ func TestSchedulerJobGivesUpAfterThreeFailures(t *testing.T) {
 	}
 }
 
+// A renewal that is told "not yours" is an error like any other to the published locks: the scheduler's third one gives the job up, and a
+// run is never given up.
+func TestPublishedLocksTakeALossForAFailure(t *testing.T) {
+	for profile, want := range map[string]time.Duration{"cordum/scheduler-job": 60 * second, "cordum/workflow-run": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			r := profileRig(t, profile)
+			r.store.set(only(lockcore.OpRenew, func(context.Context, func() error) error { return &lockcore.NotOwnedError{Other: true} }))
+			h := r.acquire(t)
+			settle(10 * 60 * second)
+			var at []time.Duration
+			for _, e := range r.events.of(history.AbandonKind) {
+				if at = append(at, time.Duration(e.From)); e.Abandon.Reason != string(lockcore.ReasonCount) || e.Abandon.Failures != 3 {
+					t.Errorf("%s: given up by %+v", profile, e.Abandon)
+				}
+			}
+			if given := want > 0; given != (len(at) == 1 && at[0] == want) || !given && (len(at) > 0 || h.Context().Err() != nil) {
+				t.Errorf("%s: given up at %v, want %s", profile, at, want)
+			}
+			_ = h.Release(t.Context())
+		})
+	}
+}
+
 // After the abandonment the lock stays: with renewals that were applied unseen, for a whole TTL more.
 func TestSchedulerJobLeavesItsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

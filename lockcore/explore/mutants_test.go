@@ -48,6 +48,10 @@ var animals = map[string]struct {
 	"dozing-waiter":      {not: "it asks seldom, and safely"},
 	"long-lease":         {not: "its lease ends before its key does"},
 	"hoards-at-the-end":  {w: World{Policy: policy(lockcore.Standard)}, breaks: ReleasedIsFree},
+	"shared-token":       {w: World{Policy: policy(lockcore.Standard)}, breaks: FencesGrow},
+	"sleepy-leader":      {not: "what a holder leaves undone breaks none of these promises"},
+	"slow":               {not: "it is renewed for as long as it works"},
+	"no-look":            {not: "its storage refuses what comes again"},
 	"wrong-token":        {not: "it keeps to the token that it has set: only what it announces is another"},
 	"denied-grant":       {not: "what the store grants and refuses in one answer, no order of events shows: the looks do"},
 }
@@ -64,7 +68,7 @@ func TestTheMutantsAreFound(t *testing.T) {
 		t.Run(a.Name, func(t *testing.T) {
 			show, known := animals[a.Name]
 			switch {
-			case a.Tell != nil:
+			case a.Tell != nil, a.Edit != nil:
 				t.Log("its lock is right, and what it says of it is not")
 				return
 			case !known:
@@ -74,7 +78,7 @@ func TestTheMutantsAreFound(t *testing.T) {
 				return
 			}
 			w := show.w
-			w.Contenders, w.Variant = 2, a.Variant
+			w.Contenders, w.Variant, w.NoBegin = 2, a.Variant, a.Work.NoBegin
 			if a.Policy != nil {
 				a.Policy(&w.Policy)
 			}
@@ -119,7 +123,7 @@ func TestOtherMistakesAreFound(t *testing.T) {
 func found(t *testing.T, w World, breaks string) {
 	t.Helper()
 	f := report(t, w, 18, breaks)
-	w.Variant = lockcore.Variant{}
+	w.Variant, w.NoBegin = lockcore.Variant{}, false
 	if !w.OwnsWork { // a policy that is wrong has no healthy lock
 		report(t, w, f.Depth, "")
 	}

@@ -219,7 +219,7 @@ func (w *World) storeTime(s *state) time.Time {
 
 // token is what the key carries in an epoch.
 func (w *World) token(who, epoch int) string {
-	if w.Variant.OneToken {
+	if w.Variant.OneToken || w.Variant.SharedToken {
 		return "t"
 	}
 	return string([]byte{'a' + byte(who), byte(epoch)})

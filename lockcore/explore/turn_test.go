@@ -71,7 +71,7 @@ func (t *turn) do(a lockcore.Action) {
 		t.call(a.Call)
 	case lockcore.ActGrant:
 		c.fence, c.work, c.answered = a.Fence, entering, true
-		if t.w.Variant.NoBegin {
+		if t.w.NoBegin {
 			c.work = begun
 			return
 		}

@@ -24,6 +24,7 @@ type World struct {
 	OwnsWork bool             // hold the policy to WorkIsOwned even where its class does not promise it
 	Ignores  bool             // hold machines that are wrong on purpose to EarlyIsIgnored and StaleIsIgnored: most keep a state of their own
 	Variant  lockcore.Variant // what is wrong on purpose; the contenders are of one process
+	NoBegin  bool             // work is entered without an effect
 
 	calm map[string]bool // machines, by their keys, that were seen to ignore what they should: see idle
 }

@@ -151,8 +151,8 @@ func each(ctx context.Context, every time.Duration, do func()) {
 
 // Errors of what Locks returns.
 var (
-	ErrTokenRequired = errors.New("lock token required")
-	ErrNotOwned      = errors.New("lock not owned") // wraps the store's *lockcore.NotOwnedError
+	ErrTokenRequired = errors.New("lock token required") // of a release; a renewal without a token is told ErrNotOwned
+	ErrNotOwned      = errors.New("lock not owned")      // wraps the store's *lockcore.NotOwnedError
 )
 
 // Locks gives a store of the lock core the methods of a LockStore. Each acquire has a token of its own.
@@ -173,9 +173,6 @@ func (l locks) TryAcquireLock(ctx context.Context, key string, ttl time.Duration
 }
 
 func (l locks) RenewLock(ctx context.Context, key, token string, ttl time.Duration) error {
-	if token == "" {
-		return ErrTokenRequired
-	}
 	return owned(l.store.Renew(ctx, key, token, ttl))
 }
 

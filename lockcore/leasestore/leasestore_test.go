@@ -320,13 +320,13 @@ func TestNamesAreValidAndApart(t *testing.T) {
 
 // The documentation lists the limits in the words that the code has.
 func TestLimitsAreDocumented(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/leases.md")
+	doc, err := os.ReadFile("../../docs/stores.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range Limits() {
 		if row := "| " + l.What + " | " + l.Why + " |"; !strings.Contains(string(doc), row) {
-			t.Errorf("docs/leases.md lacks the row\n%s", row)
+			t.Errorf("docs/stores.md lacks the row\n%s", row)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package metrics is the Prometheus instruments of lock clients, under the prefix lockcore_.
 //
 // They count what a client does, where it does it; they are not made out of its events, so that a disagreement between the two
-// means something. docs/metrics.md describes each one. The one invariant: no label ever carries a key, a job, an epoch or a run;
+// means something. docs/alerts.md describes each one. The one invariant: no label ever carries a key, a job, an epoch or a run;
 // the number of series is bounded by the locks of the process.
 package metrics
 

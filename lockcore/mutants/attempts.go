@@ -35,7 +35,7 @@ func attempts() []Mutant {
 				p.Class = lockcore.LegacyWarn
 				return &forgetful{Machine: lockcore.NewMachine(p), max: n}
 			})},
-		{Name: "orphans", Does: "does not undo an acquire whose answer was lost",
+		{Name: "orphans", Told: "orphan_acquires", Does: "does not undo an acquire whose answer was lost",
 			Shows: []Show{{Scene: "replies of grants lost", Red: "orphan_acquires", Also: "lock_debt.max"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt {
 				return &dropping{lockcore.NewMachine(p), lockcore.OpUndo, lockcore.OK}
@@ -51,7 +51,7 @@ func attempts() []Mutant {
 		{Name: "release-first", Does: "releases a lock that it gives up before its work has stopped",
 			Shows:   []Show{{Scene: "renewals fail, release hangs", Red: "overlap.work", Also: "abandonment.late unowned_work"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt { return &releaseFirst{Machine: lockcore.NewMachine(p)} })},
-		{Name: "watchdog", Does: "goes on renewing after its work has ended",
+		{Name: "watchdog", Told: "renewed_after_release", Does: "goes on renewing after its work has ended",
 			Shows:   []Show{{Scene: "releases fail", Red: "finding:renewed_after_work"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt { return &watchdog{Machine: lockcore.NewMachine(p), p: p} })},
 		{Name: "wall-clock-expiry", Does: "sets a lease's end by its own wall clock",

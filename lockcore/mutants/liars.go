@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/work"
 )
 
 // More stores whose rules are not the core's.
@@ -18,26 +19,32 @@ const (
 // liars are workers whose report of themselves is not what they do.
 func liars() []Mutant {
 	return []Mutant{
-		{Name: "fake-release", Does: "says that it has released, and sends nothing",
+		{Name: "fake-release", Told: "feigned_release foreign_releases orphan_acquires", Does: "says that it has released, and sends nothing",
 			Shows: []Show{{Scene: "kill after grant", Red: "finding:feigned_release lock_debt.max"}}, Variant: lockcore.Variant{Feigns: []lockcore.Op{lockcore.OpRelease}}},
-		{Name: "fake-keep", Does: "says that it has renewed, and sends nothing",
+		{Name: "fake-keep", Told: "feigned_renewal", Does: "says that it has renewed, and sends nothing",
 			Shows: []Show{{Scene: "kill after grant", Red: "finding:feigned_renewal", Also: "finding:"}}, Variant: lockcore.Variant{Feigns: []lockcore.Op{lockcore.OpRenew}}},
-		{Name: "ghost-holder", Does: "takes every refusal for a grant, and says that it holds what another does",
+		{Name: "ghost-holder", Told: "ghost", Does: "takes every refusal for a grant, and says that it holds what another does",
 			Shows: []Show{{Scene: "kill after grant", Red: "finding:ghost", Also: "abandonment.missed overlap.effect unowned_work"}}, Store: StoreYes,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return yes{t} }}},
-		{Name: "wrong-token", Does: "announces another token than it sets",
+		{Name: "wrong-token", Told: "unannounced ghost", Does: "announces another token than it sets",
 			Shows: []Show{{Scene: "slow store", Red: "finding:unannounced", Also: "abandonment.missed finding:ghost overlap.effect unowned_work"}}, Store: StoreOtherToken,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return otherToken{t} }}},
-		{Name: "denied-grant", Does: "announces a grant as a refusal",
+		{Name: "denied-grant", Told: "holder_unknown unannounced", Does: "announces a grant as a refusal",
 			Shows: []Show{{Scene: "kill after grant", Red: "orphan_acquires", Also: "finding:unannounced lock_debt.max"}}, Store: StoreDeniedGrant,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return &deniedGrant{Table: t} }}},
-		{Name: "shifted-clock", Does: "stamps its lines 50 ms early",
+		{Name: "shifted-clock", Told: "late_lines outside_call", Does: "stamps its lines 50 ms early",
 			Shows: []Show{{Scene: "kill after grant", Red: "finding:outside_call"}}, Tell: shifted},
 		{Name: "acks-all", Does: "answers done for work that was cut short", Tell: acksAll,
 			Shows: []Show{{Scene: "renewals fail, much work", Red: "stranded", Also: "takeover.max"}}},
-		{Name: "no-begin", Does: "enters its work without an effect",
-			Shows: []Show{{Scene: "kill after grant", Red: "finding:no_begin"}}, Variant: lockcore.Variant{NoBegin: true}},
-		{Name: "buffered-lines", Does: "buffers its lines, of which the last are lost with it",
+		{Name: "no-begin", Told: "no_begin", Does: "enters its work without an effect",
+			Shows: []Show{{Scene: "kill after grant", Red: "finding:no_begin"}}, Work: work.Wrong{NoBegin: true}},
+		{Name: "counts-what-it-keeps", Does: "counts a lock that it keeps as given up", Edit: countsKept,
+			Shows: []Show{{Scene: "one renewal fails, and is told of", Red: "metric.given_up.delta"}}},
+		{Name: "logs-what-it-keeps", Does: "logs a renewal that failed as a lock that is given up", Edit: logsKept,
+			Shows: []Show{{Scene: "one renewal fails, and is told of", Red: "logs.given_up"}}},
+		{Name: "false-alarm", Does: "raises its alert for a lock that it keeps", Edit: raisesKept,
+			Shows: []Show{{Scene: "one renewal fails, and is told of", Red: "alert.LockLost.fired"}}},
+		{Name: "buffered-lines", Told: "announced_late late_lines", Does: "buffers its lines, of which the last are lost with it",
 			Shows: []Show{{Scene: "slow replies", Red: "finding:unannounced"}}, Tell: buffered},
 	}
 }
@@ -128,5 +135,26 @@ func buffered() func(history.Event, func(history.Event)) {
 			hand(kept[0])
 			kept = kept[1:]
 		}
+	}
+}
+
+// keeps is when the animals that tell of a lock which they keep begin to: by then it has been looked at.
+const keeps = int64(10 * time.Second)
+
+func countsKept(e *history.Event) {
+	if e.Sample != nil && e.Sample.Metric != history.AlertsFiring && e.At > keeps {
+		e.Sample.Values = []history.Value{{Value: 1}}
+	}
+}
+
+func logsKept(e *history.Event) {
+	if e.Match != nil {
+		e.Match = &history.Match{Pattern: "given_up", Text: "lock given up", File: e.Match.File}
+	}
+}
+
+func raisesKept(e *history.Event) {
+	if e.Sample != nil && e.Sample.Metric == history.AlertsFiring && e.At > keeps {
+		e.Sample.Values = []history.Value{{Labels: map[string]string{"alertname": e.Sample.Target}, Value: 1}}
 	}
 }

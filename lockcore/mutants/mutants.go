@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/work"
 )
 
 // Mutant is one lock with one mistake.
@@ -19,11 +20,15 @@ type Mutant struct {
 	Does string // the mistake, in a sentence without its subject
 
 	Shows   []Show
+	Told    string                   // the drill worker-check names it by one of these rules of the worker protocol; "" = by none for sure
 	Policy  func(p *lockcore.Policy) // nil = as it is; what a team might write into its file
 	Variant lockcore.Variant
-	Store   Store // what its store does in place of the core's; "" = the core's. Variant.Rules are the same in virtual time
+	Work    work.Wrong // what its worker does around the lock
+	Store   Store      // what its store does in place of the core's; "" = the core's. Variant.Rules are the same in virtual time
 	// Tell is how a replica tells of itself: made for each life, it hands on what is to be heard of an event. nil = the truth.
 	Tell func() func(e history.Event, hand func(history.Event))
+	// Edit changes what probes show of what else the service tells: its metrics, its logs, its alerts. nil = the truth.
+	Edit func(e *history.Event)
 }
 
 // Show is what reveals a mutant, and exactly what a verdict then holds against it. Rows are divided by spaces.

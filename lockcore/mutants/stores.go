@@ -19,17 +19,17 @@ const (
 // stores are mistakes in the store's scripts.
 func stores() []Mutant {
 	return []Mutant{
-		{Name: "blind-release", Does: "releases without a look at the token",
+		{Name: "blind-release", Told: "foreign_releases vanished", Does: "releases without a look at the token",
 			Shows: []Show{{Scene: "pause > ttl", Red: "foreign_releases overlap.work", Also: "abandonment.missed finding: finding:feigned_release finding:vanished lock_debt.max orphan_acquires overlap.effect takeover.max unowned_work"}}, Store: StoreBlindRelease,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return blindRelease{t} }}},
-		{Name: "blind-renew", Does: "renews without a look at the token",
+		{Name: "blind-renew", Told: "renewed_of_another foreign_renewals", Does: "renews without a look at the token",
 			Shows: []Show{{Scene: "pause > ttl", Red: "foreign_renewals", Also: "abandonment.missed fence_lag finding: finding:feigned_renewal overlap.work unowned_work"}}, Store: StoreBlindRenew,
 			Policy: func(p *lockcore.Policy) {
 				p.Class = lockcore.LegacyCount
 				p.Release.AfterAbandon = lockcore.AfterAbandonSkip
 			},
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return blindRenew{t} }}},
-		{Name: "setnx-then-expire", Does: "sets the key first, and gives it an end with a second command",
+		{Name: "setnx-then-expire", Told: "no_expiry", Does: "sets the key first, and gives it an end with a second command",
 			Shows: []Show{{Scene: "kill after grant", Red: "finding:no_expiry takeover.max", Also: "stranded"}}, Store: StoreTwoSteps,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return twoSteps{t} },
 				Attempt: func(p lockcore.Policy) lockcore.Attempt { return &expireLater{Machine: lockcore.NewMachine(p), p: p} }}},
@@ -37,7 +37,7 @@ func stores() []Mutant {
 			Shows: []Show{{Scene: "flush", Red: "fence_regressions", Also: "duplicate_terminal_states finding:equal_fence overlap.effect"}}, Store: StoreCounter,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return &counter{Table: t, last: map[string]int64{}} }}},
 		{Name: "long-lease", Does: "is granted leases twice as long as it says", Store: StoreLonger,
-			Shows:   []Show{{Scene: "leader killed", Red: "takeover.max", Also: "finding:"}},
+			Shows:   []Show{{Scene: "leader killed", Red: "takeover.max", Also: "finding: tick_gap.max"}},
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return longer{t} }}},
 		{Name: "re-creates", Does: "sets the key again when a renewal finds it gone",
 			Shows: []Show{{Scene: "key deleted, nobody asks", Red: "finding:token_reuse", Also: "loss_to_fence"}}, Store: StoreRecreate,

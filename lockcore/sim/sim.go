@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/arena"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/work"
 )
 
 // Never is the time of what has not happened.
@@ -41,6 +42,7 @@ type Lock struct {
 	Strict   bool
 	NoLook   bool
 	Variant  lockcore.Variant
+	Wrong    work.Wrong
 }
 
 // Net is what a message takes in one direction, between replicas and either store, and how late timers are. Loss is the share of

@@ -41,6 +41,9 @@ func (w *World) newToken(l *lease) int {
 	if l.lock.Variant.OneToken && l.r.token != 0 {
 		return l.r.token
 	}
+	if l.lock.Variant.SharedToken && len(w.truth.Epochs) > 0 {
+		return 1
+	}
 	n := w.truth.epoch(l)
 	l.r.token = n
 	for len(w.names) < n {

@@ -31,7 +31,7 @@ const haltWithin = 60 * time.Microsecond
 func (r *replica) begin(l *Lock, key, subject string, o Offer) {
 	t := r.w.tasks.Get()
 	*t = task{r: r, lock: l, key: key, subject: subject, job: o, m: work.New(work.Spec{
-		Policy: &l.Policy, Hold: o.Hold, NoLook: l.NoLook, NoBegin: l.Variant.NoBegin}, r.w.draw)}
+		Policy: &l.Policy, Hold: o.Hold, NoLook: l.NoLook, Wrong: l.Wrong}, r.w.draw)}
 	r.tasks = append(r.tasks, t)
 	t.step(work.Input{Kind: work.Start})
 }

@@ -27,6 +27,7 @@ type Machine struct {
 	why    Why
 	busy   bool
 	tries  int // of the effect
+	polls  int // while it leads
 	effect Effect
 }
 
@@ -130,6 +131,9 @@ func (m *Machine) poll(now time.Duration, in Input) Todo {
 		m.again = true
 		return m.release()
 	case m.holds:
+		if m.polls++; m.spec.Wrong.TickEvery > 0 && m.polls%m.spec.Wrong.TickEvery != 0 {
+			return m.rest()
+		}
 		return m.enter(in)
 	}
 	return m.seek()
@@ -151,7 +155,7 @@ func (m *Machine) rest() Todo {
 // enter begins a stretch of work, with the effect that says so: begin comes before the look, so that the state which it returns is
 // final for lower fences.
 func (m *Machine) enter(in Input) (t Todo) {
-	switch none := m.spec.NoBegin; {
+	switch none := m.spec.Wrong.NoBegin; {
 	case m.Loop() && (m.begun || none):
 		t = m.tick(in)
 	case none:
@@ -216,7 +220,7 @@ func (m *Machine) written(in Input) Todo {
 	case m.effect.State == history.StateBegin && m.Loop():
 		m.begun = true
 		return m.tick(in)
-	case m.effect.State == history.StateBegin && in.Receipt.Before.Terminal && !m.spec.NoLook:
+	case m.effect.State == history.StateBegin && in.Receipt.Before.Terminal && !m.spec.NoLook && !m.spec.Wrong.NoLook:
 		return m.finish(Skipped, in.Over)
 	case m.effect.State == history.StateBegin:
 		return m.labour(m.spec.Hold)
@@ -241,7 +245,7 @@ func (m *Machine) labour(d time.Duration) Todo {
 		return m.halt(Stopped)
 	}
 	m.state = labouring
-	return Todo{Then: Labour, For: d}
+	return Todo{Then: Labour, For: d * time.Duration(max(1, m.spec.Wrong.Slow))}
 }
 
 // halt makes the work stop: the lock is given back only afterwards.

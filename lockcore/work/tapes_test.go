@@ -128,7 +128,7 @@ var tapes = []struct {
 		written held          -> halt
 		halted held           -> exit:stopped release
 		released              -> end`},
-	{"wrong on purpose: no begin", Spec{Policy: policy(lockcore.Critical), Hold: 5 * time.Second, NoBegin: true}, `
+	{"wrong on purpose: no begin", Spec{Policy: policy(lockcore.Critical), Hold: 5 * time.Second, Wrong: Wrong{NoBegin: true}}, `
 		start                 -> seek
 		granted held          -> enter labour:5s
 		timer held            -> effect:done! write`},

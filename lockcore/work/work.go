@@ -13,10 +13,18 @@ import (
 
 // Spec is one piece of work under one lock.
 type Spec struct {
-	Policy  *lockcore.Policy // with a Loop: the work is the loop's ticks, until it is told to stop
-	Hold    time.Duration    // how long a job takes
-	NoLook  bool             // do a job that is finished already
-	NoBegin bool             // wrong on purpose: enter without an effect
+	Policy *lockcore.Policy // with a Loop: the work is the loop's ticks, until it is told to stop
+	Hold   time.Duration    // how long a job takes
+	NoLook bool             // do a job that is finished already
+	Wrong  Wrong
+}
+
+// Wrong is where work departs from what it should do, for work that is wrong on purpose. The zero Wrong departs nowhere.
+type Wrong struct {
+	NoBegin   bool // it is entered without an effect
+	NoLook    bool // a finished job is done again, whatever Spec says
+	TickEvery int  // a leader does a tick at every so many polls; 0 = at each
+	Slow      int  // it takes so many times as long as it was asked to; 0 = once
 }
 
 // Why a stretch of work ended: history.Work.Why.

@@ -46,7 +46,7 @@ func (w *worker) take(ctx context.Context, o protocol.Offer) error {
 	}
 	w.jobs[o.Job] = true
 	w.work.Go(func() {
-		t := &task{w: w, lock: l, key: o.Key, subject: o.Job, class: o.Class, m: work.New(work.Spec{Policy: &l.Policy, Hold: o.Hold, NoLook: l.NoLook}, nil)}
+		t := &task{w: w, lock: l, key: o.Key, subject: o.Job, class: o.Class, m: work.New(work.Spec{Policy: &l.Policy, Hold: o.Hold, NoLook: l.NoLook, Wrong: w.wrong}, nil)}
 		answer := t.run(ctx)
 		w.mu.Lock()
 		delete(w.jobs, o.Job) // before the answer, which may bring the next offer at once
@@ -64,7 +64,7 @@ func (w *worker) take(ctx context.Context, o protocol.Offer) error {
 // runLoop leads a loop, or waits to, until ctx ends.
 func (w *worker) runLoop(ctx context.Context, l *lock) {
 	rng := rand.New(rand.NewPCG(uint64(Seed(w.who, l.Name)), 1))
-	t := &task{w: w, lock: l, key: l.Key, subject: l.Name, m: work.New(work.Spec{Policy: &l.Policy}, rng.Float64)}
+	t := &task{w: w, lock: l, key: l.Key, subject: l.Name, m: work.New(work.Spec{Policy: &l.Policy, Wrong: w.wrong}, rng.Float64)}
 	t.run(ctx)
 }
 

@@ -46,7 +46,7 @@ func TestAnEntrySaysWhenItsJobIsDue(t *testing.T) {
 		{`"opts":{}`, 0, false},
 		{`"opts":{"due":"soon"}`, 0, true},
 	} {
-		lines.Line("f", "", follow.Plain([]byte(`{"job":"a","state":"added",`+c.fields+`}`), false, history.Span{From: 12, To: 13}))
+		lines.take("f", "", follow.Plain([]byte(`{"job":"a","state":"added",`+c.fields+`}`), false, history.Span{From: 12, To: 13}))
 		read, err := p.Look(t.Context(), false)
 		must(t, err)
 		at := int64(time.Hour)
@@ -75,7 +75,7 @@ func TestAnEntrySaysWhenItsJobIsDue(t *testing.T) {
 	if due, _ := past.due(Row{"due": "9999-12-31T00:00:00Z"}, 5, now); due == nil || due.From < int64(50*365*24*time.Hour) || due.To < due.From {
 		t.Errorf("never: %v", due)
 	}
-	lines.Line("f", "", follow.Plain([]byte(`{"job":"a","state":"added","after":"soon"}`), false, history.Span{From: 12, To: 13}))
+	lines.take("f", "", follow.Plain([]byte(`{"job":"a","state":"added","after":"soon"}`), false, history.Span{From: 12, To: 13}))
 	if _, err := p.Last(t.Context(), 5); !errors.Is(err, ErrSource) {
 		t.Errorf("before a run: %v", err)
 	}

@@ -32,8 +32,11 @@ func NewLines(pattern string) (*Lines, error) {
 	return &Lines{parse: parse, from: map[string]bool{}}, nil
 }
 
-// Line takes a line. writer is the incarnation whose log it is; "" = it is a file of anybody's.
-func (l *Lines) Line(from, writer string, line follow.Line) {
+// Line takes a line of the log of a life.
+func (l *Lines) Line(incarnation string, line follow.Line) { l.take(incarnation, incarnation, line) }
+
+// take takes a line. writer is the incarnation whose log it is; "" = it is a file of anybody's.
+func (l *Lines) take(from, writer string, line follow.Line) {
 	got := l.parse(line)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,8 +69,13 @@ func detailOf(why history.UnreadReason) string {
 	return "a line begins as a JSON object and is none"
 }
 
-// Cut takes a stretch of which no line is known.
-func (l *Lines) Cut(why string) {
+// Cut takes a stretch in which the log of a life that lived was not followed.
+func (l *Lines) Cut(whose string, _ history.Span) {
+	l.lose("the log of " + whose + " was not followed")
+}
+
+// lose takes that lines are gone.
+func (l *Lines) lose(why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lost == "" {
@@ -106,6 +114,7 @@ type files struct {
 
 // Files says which files are read.
 type Files struct {
+	Bus     *follow.Bus // on which others want files, too; nil = nobody does
 	Globs   []string
 	Pattern string
 	Clock   func() int64
@@ -122,18 +131,18 @@ func NewFiles(o Files) (Reader, error) {
 	if o.Writer == nil {
 		o.Writer = func(string) (string, int64) { return "", 0 }
 	}
-	return &files{lines, o.Globs, follow.New(follow.Options{
+	return &files{lines, o.Globs, o.Bus.Follow(follow.Options{
 		Globs: o.Globs, Clock: o.Clock,
 		Line: func(path string, line follow.Line) {
 			who, since := o.Writer(path)
 			if since > line.At.From { // the life before it may have written that
 				who = ""
 			}
-			lines.Line(path, who, line)
+			lines.take(path, who, line)
 		},
 		Gap: func(path string, _ history.Span, why string, lost bool) {
 			if lost {
-				lines.Cut(filepath.Base(path) + ": " + why)
+				lines.lose(filepath.Base(path) + ": " + why)
 			}
 		},
 	})}, nil

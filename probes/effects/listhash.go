@@ -3,7 +3,6 @@ package effects
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -36,7 +35,7 @@ func valued(text string) Row {
 // list reads a Redis list that is appended to on the right. It may be trimmed on the left; the elements that were read last tell where
 // reading goes on.
 type list struct {
-	redis *redis.Client
+	redis *at
 	key   string
 	begun bool
 	at    int64    // elements up to here were read
@@ -109,13 +108,16 @@ func goesOn(elements, tail []string) int {
 func (l *list) elements(ctx context.Context, start int64) (int64, []string, error) {
 	var length *redis.IntCmd
 	var elements *redis.StringSliceCmd
-	_, err := l.redis.TxPipelined(ctx, func(tx redis.Pipeliner) error {
-		length, elements = tx.LLen(ctx, l.key), tx.LRange(ctx, l.key, start, -1)
-		return nil
+	err := l.redis.ask(ctx, l.key, func(c *redis.Client) error {
+		_, err := c.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+			length, elements = tx.LLen(ctx, l.key), tx.LRange(ctx, l.key, start, -1)
+			return nil
+		})
+		if redis.IsExecAbortError(err) { // which does not say why: what each of them gets by itself does
+			err = cmp.Or(c.LLen(ctx, l.key).Err(), c.LRange(ctx, l.key, 0, 0).Err(), err)
+		}
+		return err
 	})
-	if redis.IsExecAbortError(err) { // which does not say why: what each of them gets by itself does
-		err = cmp.Or(l.redis.LLen(ctx, l.key).Err(), l.redis.LRange(ctx, l.key, 0, 0).Err(), err)
-	}
 	if err != nil {
 		return 0, nil, wrongType(err, l.key, "list")
 	}
@@ -133,7 +135,7 @@ func (l *list) Last(ctx context.Context, n int) ([]Row, error) {
 
 // hash reads a Redis hash whose fields are written over. A state that is gone by the next read was never seen.
 type hash struct {
-	redis *redis.Client
+	redis *at
 	key   string
 	had   map[string]string
 }
@@ -165,16 +167,19 @@ func field(name, value string) Row {
 }
 
 func (h *hash) all(ctx context.Context) (map[string]string, error) {
-	n, err := h.redis.HLen(ctx, h.key).Result()
+	n := int64(0)
+	var fields map[string]string
+	err := h.redis.ask(ctx, h.key, func(c *redis.Client) (err error) {
+		if n, err = c.HLen(ctx, h.key).Result(); err == nil && n <= mostOfKey {
+			fields, err = c.HGetAll(ctx, h.key).Result()
+		}
+		return err
+	})
 	if err != nil {
 		return nil, wrongType(err, h.key, "hash")
 	}
 	if n > mostOfKey {
 		return nil, declared("the hash %s has %d fields: over %d are too many to be read at once", h.key, n, mostOfKey)
-	}
-	fields, err := h.redis.HGetAll(ctx, h.key).Result()
-	if err != nil {
-		return nil, fmt.Errorf("hash %s: %w", h.key, err)
 	}
 	return fields, nil
 }

@@ -165,3 +165,45 @@ func TestAKeyOfAnotherTypeIsRefused(t *testing.T) {
 		must(t, r.Close())
 	}
 }
+
+// The file names one server of a cluster, and the key may be on another.
+func TestAKeyOfACluster(t *testing.T) {
+	addrs := redistest.StartCluster(t)
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	t.Cleanup(func() { _ = cluster.Close() })
+	ctx := t.Context()
+	for _, of := range []struct {
+		name string
+		make func(*redis.Options, string) Reader
+		add  func(key, job string) error
+	}{
+		{"stream", NewStream, func(key, job string) error {
+			return cluster.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: []string{"job", job}}).Err()
+		}},
+		{"list", NewList, func(key, job string) error { return cluster.RPush(ctx, key, `{"job":"`+job+`"}`).Err() }},
+		{"hash", NewHash, func(key, job string) error { return cluster.HSet(ctx, key, job, `{"job":"`+job+`"}`).Err() }},
+	} {
+		elsewhere := 0
+		for i, key := range []string{"log", "{a}", "{b}", "{c}", "{d}"} {
+			key += of.name
+			slot, err := cluster.ClusterKeySlot(ctx, key).Result()
+			must(t, err)
+			if slot > 5460 { // the first server has those before
+				elsewhere++
+			}
+			r := of.make(&redis.Options{Addr: addrs[0]}, key)
+			defer r.Close()
+			read(t, r, "job", false)
+			must(t, of.add(key, "a"))
+			if got, b := read(t, r, "job", false); got != "a" || b.Lost != "" {
+				t.Errorf("%s %d of slot %d: got %q, lost %q", of.name, i, slot, got, b.Lost)
+			}
+			if last, err := of.make(&redis.Options{Addr: addrs[0]}, key).Last(ctx, 5); err != nil || len(last) != 1 {
+				t.Errorf("%s %d of slot %d: its last entries are %v, %v", of.name, i, slot, last, err)
+			}
+		}
+		if elsewhere == 0 {
+			t.Error("the first server has all keys")
+		}
+	}
+}

@@ -176,8 +176,8 @@ func TestEntriesAreMappedIntoTheHistory(t *testing.T) {
 		return events(history.Span{From: from, To: to})
 	}
 	look(false, 10, 11)
-	lines.Line("f", "", follow.Plain([]byte(`{"meta":{"job":"j1"},"state":"RUNNING","who":"w-1","token":"secret","fence":7,"op":"o1"}`), false, history.Span{From: 12, To: 13}))
-	lines.Line("f", "", follow.Plain([]byte(`{"meta":{"job":"j1"},"state":"DONE","who":"w-9","key":"other"}`), false, history.Span{From: 12, To: 13}))
+	lines.take("f", "", follow.Plain([]byte(`{"meta":{"job":"j1"},"state":"RUNNING","who":"w-1","token":"secret","fence":7,"op":"o1"}`), false, history.Span{From: 12, To: 13}))
+	lines.take("f", "", follow.Plain([]byte(`{"meta":{"job":"j1"},"state":"DONE","who":"w-9","key":"other"}`), false, history.Span{From: 12, To: 13}))
 	events := look(false, 20, 21)
 	if len(events) != 2 || strings.Join(told, " ") != "sched:j1 other" {
 		t.Fatalf("%v, told of %v", events, told)
@@ -196,7 +196,7 @@ func TestEntriesAreMappedIntoTheHistory(t *testing.T) {
 	if b.Key != "other" || b.Epoch != "" || b.Op != "" || b.Entry.Writer != "" || !b.Entry.Terminal || b.Entry.Pos != 2 {
 		t.Errorf("the second is %+v %+v", b, b.Entry)
 	}
-	lines.Line("f", "", follow.Plain([]byte(`{"state":"DONE"}`), false, history.Span{From: 22, To: 23}))
+	lines.take("f", "", follow.Plain([]byte(`{"state":"DONE"}`), false, history.Span{From: 22, To: 23}))
 	if events := look(false, 30, 31); len(events) != 1 || events[0].Incarnation == nil || events[0].From != 20 {
 		t.Errorf("an entry without its job gives %v", events)
 	}
@@ -243,7 +243,7 @@ func TestWhatCouldNotBeReadIsCounted(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var joined follow.Lines
-			joined.Add([]byte(c.text), c.cut, history.Span{From: 3, To: 5}, func(l follow.Line) { c.lines.Line("f", "", l) })
+			joined.Add([]byte(c.text), c.cut, history.Span{From: 3, To: 5}, func(l follow.Line) { c.lines.take("f", "", l) })
 			b, err := c.lines.Read(t.Context(), false)
 			must(t, err)
 			var unread history.UnreadReason
@@ -259,8 +259,8 @@ func TestWhatCouldNotBeReadIsCounted(t *testing.T) {
 		})
 	}
 	p := New(object, Options{Name: "effects:ends", Lock: "job", Sparse: true})
-	object.Line("f", "", follow.Plain([]byte(`{"job":`), false, history.Span{From: 3, To: 5}))
-	object.Line("f", "", follow.Plain([]byte(`{"job":`), false, history.Span{From: 7, To: 9}))
+	object.take("f", "", follow.Plain([]byte(`{"job":`), false, history.Span{From: 3, To: 5}))
+	object.take("f", "", follow.Plain([]byte(`{"job":`), false, history.Span{From: 7, To: 9}))
 	events, err := p.Look(t.Context(), true)
 	must(t, err)
 	if all := events(history.Span{From: 8, To: 10}); len(all) != 1 || all[0].Span != (history.Span{From: 3, To: 9}) || *all[0].Unread != (history.Unread{Source: "effects:ends", Count: 2, Reason: history.Unparsable, Detail: "a line begins as a JSON object and is none"}) {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 )
 
 const (
@@ -17,12 +19,64 @@ const (
 	pagesOfRead = 20   // of a read that is not the final one
 )
 
+const answerWithin = 5 * time.Second
+
 // client is a reader's own connection: no retries, which would widen brackets unseen, and deadlines that hold.
-func client(o *redis.Options) *redis.Client {
+func client(o *redis.Options) *at {
 	o.Protocol, o.DisableIdentity, o.ContextTimeoutEnabled = 2, true, true
-	o.MaxRetries, o.DialerRetries, o.DialTimeout, o.ReadTimeout = -1, 1, time.Second, 5*time.Second
+	o.MaxRetries, o.DialerRetries, o.DialTimeout, o.ReadTimeout = -1, 1, time.Second, answerWithin
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return redis.NewClient(o)
+	return &at{o: o, one: redis.NewClient(o)}
+}
+
+// at is where a key is: at the server that is named, or, once that says that another one has it, in the cluster that both belong to.
+type at struct {
+	o       *redis.Options
+	one     *redis.Client
+	cluster *redis.ClusterClient // nil = it is at one
+}
+
+func (c *at) Close() error {
+	if c.cluster != nil {
+		return errors.Join(c.one.Close(), c.cluster.Close())
+	}
+	return c.one.Close()
+}
+
+// ask asks the server that has the key, and once more where it was another's by then. Of one that does not answer, the next call learns
+// whether it still has it.
+func (c *at) ask(ctx context.Context, key string, do func(*redis.Client) error) error {
+	server, err := c.server(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err = do(server); err == nil {
+		return nil
+	}
+	why := err
+	if redis.IsExecAbortError(err) { // which does not say why
+		why = server.Exists(ctx, key).Err()
+	}
+	moved := why != nil && strings.HasPrefix(why.Error(), "MOVED ")
+	if moved && c.cluster == nil {
+		c.cluster = endpoint.Cluster(c.o, answerWithin)
+	} else if c.cluster != nil {
+		c.cluster.ReloadState(ctx)
+	}
+	if !moved {
+		return err
+	}
+	if server, err = c.server(ctx, key); err != nil {
+		return err
+	}
+	return do(server)
+}
+
+func (c *at) server(ctx context.Context, key string) (*redis.Client, error) {
+	if c.cluster == nil {
+		return c.one, nil
+	}
+	return c.cluster.MasterForKey(ctx, key)
 }
 
 // wrongType makes the server's word on a key of another type one for a person.
@@ -36,7 +90,7 @@ func wrongType(err error, key, wanted string) error {
 // stream reads a Redis stream. Its ids have natural holes; how many entries it has ever had (since 7.0), or that the last one that was
 // read is still there, says that none was trimmed unread.
 type stream struct {
-	redis *redis.Client
+	redis *at
 	key   string
 	begun bool
 	id    string // of the last entry that was read, or that there ever was when reading began
@@ -107,12 +161,15 @@ const noID = "0-0"
 func (s *stream) page(ctx context.Context, id string, n int64) (*redis.XInfoStream, []redis.XMessage, error) {
 	var info *redis.XInfoStreamCmd
 	messages := redis.NewXMessageSliceCmd(ctx)
-	_, err := s.redis.TxPipelined(ctx, func(tx redis.Pipeliner) error {
-		info = tx.XInfoStream(ctx, s.key)
-		if n > 0 {
-			messages = tx.XRangeN(ctx, s.key, id, "+", n)
-		}
-		return nil
+	err := s.redis.ask(ctx, s.key, func(c *redis.Client) error {
+		_, err := c.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+			info = tx.XInfoStream(ctx, s.key)
+			if n > 0 {
+				messages = tx.XRangeN(ctx, s.key, id, "+", n)
+			}
+			return nil
+		})
+		return err
 	})
 	var said redis.Error
 	if err != nil && !errors.As(err, &said) {
@@ -128,7 +185,11 @@ func (s *stream) page(ctx context.Context, id string, n int64) (*redis.XInfoStre
 }
 
 func (s *stream) Last(ctx context.Context, n int) ([]Row, error) {
-	messages, err := s.redis.XRevRangeN(ctx, s.key, "+", "-", int64(n)).Result()
+	var messages []redis.XMessage
+	err := s.redis.ask(ctx, s.key, func(c *redis.Client) (err error) {
+		messages, err = c.XRevRangeN(ctx, s.key, "+", "-", int64(n)).Result()
+		return err
+	})
 	if err != nil {
 		return nil, wrongType(err, s.key, "stream")
 	}

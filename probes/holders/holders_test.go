@@ -86,7 +86,7 @@ func TestALineOfALogNamesItsHolder(t *testing.T) {
 	leases := map[string]time.Duration{"short": 1, "long": 1_000_000}
 	write(a, "acquired key=k token=before\n")
 	write(b, "")
-	g := NewLog(regexp.MustCompile(`acquired key=(?P<key>\S+) token=(?P<token>\S+)`), filepath.Join(dir, "*.log"), lives.lives, func(lock string) time.Duration { return leases[lock] }, func() int64 { now += 10; return now })
+	g := NewLog(regexp.MustCompile(`acquired key=(?P<key>\S+) token=(?P<token>\S+)`), nil, filepath.Join(dir, "*.log"), lives.lives, func(lock string) time.Duration { return leases[lock] }, func() int64 { now += 10; return now })
 	defer g.Close()
 	ask := func(q Question, want string) {
 		t.Helper()

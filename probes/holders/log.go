@@ -33,12 +33,12 @@ type Log struct {
 	err   error
 }
 
-// NewLog returns a source that follows the files of glob; "" = lines are handed to Line. lease is how long a token of a lock stays where
+// NewLog returns a source that follows the files of glob on a bus; "" = lines are handed to Line. lease is how long a token of a lock stays where
 // nobody renews it; 0 = not known.
-func NewLog(pattern *regexp.Regexp, glob string, lives func() []Life, lease func(lock string) time.Duration, clock func() int64) *Log {
+func NewLog(pattern *regexp.Regexp, bus *follow.Bus, glob string, lives func() []Life, lease func(lock string) time.Duration, clock func() int64) *Log {
 	g := &Log{lives: lives, pattern: pattern, lease: lease, clock: clock, read: map[string]bool{}, seen: map[string]sighting{}}
 	if glob != "" {
-		g.files = follow.New(follow.Options{
+		g.files = bus.Follow(follow.Options{
 			Globs: []string{glob}, Clock: clock,
 			Line: func(path string, line follow.Line) {
 				if l, ok := g.writer(path); ok {

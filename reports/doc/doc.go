@@ -102,6 +102,7 @@ type Column struct {
 	Name  string
 	Least Level
 	Head  bool // names the row
+	Named bool // names it too, where the row itself is not in sight
 	Right bool // figures that are compared: text puts them to the right
 }
 

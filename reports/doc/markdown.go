@@ -160,7 +160,7 @@ func (m *md) notes(x *Table, rows []Row) {
 func (t *Table) named(r *Row) string {
 	var parts []string
 	for i, c := range t.Columns {
-		if c.Head {
+		if c.Head || c.Named {
 			parts = append(parts, r.Cells[i].Text)
 		}
 	}

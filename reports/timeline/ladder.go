@@ -18,12 +18,12 @@ func Sweep(s *sweep.Document, value func(float64) string) []Picture {
 		return nil
 	}
 	for i, row := range s.Steps[0].Rows {
-		l := ladder{measure: row.Measure, unit: row.Unit, column: s.Dial}
+		l := ladder{unit: row.Unit, axis: verdict.MeasureWords(row.Measure), columns: judgedColumns(s.Dial)}
 		for j := range s.Steps {
 			step := &s.Steps[j]
 			if i < len(step.Rows) && step.Rows[i].Lo != nil {
 				r := &step.Rows[i]
-				l.rungs = append(l.rungs, rung{name: value(step.Value), lo: r.Lo, hi: r.Hi, limit: r.Limit, verdict: r.Verdict})
+				l.rungs = append(l.rungs, judgedRung(value(step.Value), r.Lo, r.Hi, r.Limit, r.Verdict, figureOf(row.Unit)))
 			}
 		}
 		if len(l.rungs) > 0 {
@@ -32,7 +32,7 @@ func Sweep(s *sweep.Document, value func(float64) string) []Picture {
 			if row.Ask == verdict.AtLeast {
 				limited = "the least that is asked for,"
 			}
-			l.desc = fmt.Sprintf("%s of the %s, the lowest on top, each with what was measured, beside %s %s.", figures.Plural(len(l.rungs), "value"), s.Dial, limited, figureOf(row.Unit)(l.rungs[0].limit))
+			l.desc = fmt.Sprintf("%s of the %s, the lowest on top, each with what was measured, beside %s %s.", figures.Plural(len(l.rungs), "value"), s.Dial, limited, l.rungs[0].cells[3])
 			out = append(out, l.draw("sweep-"+count(len(out)+1)))
 		}
 	}
@@ -53,28 +53,26 @@ func Archive(e *compare.ArchivedExperiment, id string) (out []Picture, level []s
 			level = append(level, verdict.MeasureWords(row.Measure)+" of lock "+row.Lock)
 			continue
 		}
-		l := ladder{measure: row.Measure, unit: row.Unit, column: "Started", title: verdict.MeasureWords(row.Measure) + " of lock " + row.Lock,
+		l := ladder{unit: row.Unit, axis: verdict.MeasureWords(row.Measure), columns: judgedColumns("Started"), title: verdict.MeasureWords(row.Measure) + " of lock " + row.Lock,
 			desc: fmt.Sprintf("%s, the earliest on top, each with what was measured, beside its limit.", figures.Plural(len(e.Runs), "run"))}
 		values := map[int]*compare.ArchivedValue{}
 		for k := range row.Values {
 			values[row.Values[k].Run] = &row.Values[k]
 		}
 		for k, run := range e.Runs {
-			r := rung{name: dayOf(run.Started), verdict: verdict.Inconclusive, empty: "no value: " + run.Verdict}
-			if v := values[k]; v != nil {
-				r.limit, r.verdict = v.Limit, v.Verdict
-				if v.N > 0 || v.Hi != nil {
-					r.lo, r.hi, r.empty = &v.Lo, v.Hi, ""
-				}
+			figure := figureOf(row.Unit)
+			r := judgedRung(dayOf(run.Started), nil, nil, 0, verdict.Inconclusive, figure)
+			if v := values[k]; v != nil && (v.N > 0 || v.Hi != nil) {
+				r = judgedRung(r.name, &v.Lo, v.Hi, v.Limit, v.Verdict, figure)
+			} else if v != nil {
+				r = judgedRung(r.name, nil, nil, v.Limit, v.Verdict, figure)
 			}
+			r.empty = "no value: " + run.Verdict
 			if k > 0 && run.Idle > 0 {
 				r.above = append(r.above, "no run for "+idleText(run.Idle))
 			}
 			r.above = append(r.above, run.Changed...)
 			l.rungs = append(l.rungs, r)
-		}
-		if early := len(l.rungs) - mostRungs; early > 0 {
-			l.rungs, l.leftOut = l.rungs[early:], early
 		}
 		out = append(out, l.draw(id+"-"+count(len(out)+1)))
 	}
@@ -95,54 +93,86 @@ func dayOf(started string) string {
 	return w[:min(len(w), len("2006-01-02 15:04"))]
 }
 
-// ladder is a picture of one row: a line, its rung, for each time that it was measured.
+// ladder is a picture of ranges: a line, its rung, for each time that a row was measured.
 type ladder struct {
-	title, desc, column, measure, unit string
-	rungs                              []rung
-	leftOut                            int // earlier ones
+	title, desc, axis, unit string
+	columns                 []string // of the twin
+	rungs                   []rung
+	leftOut                 int         // earlier ones
+	base                    *[2]float64 // where the base's median lies; nil = it is beside none
 }
 
 type rung struct {
-	name    string
-	lo, hi  *float64 // lo nil = nothing was measured; hi nil = its end was not seen
-	limit   float64
-	verdict verdict.Verdict
-	empty   string   // said in the place of a measure
-	above   []string // what changed before it
+	name   string
+	lo, hi *float64 // lo nil = nothing was measured; hi nil = its end was not seen
+	limit  *float64 // nil = none
+	drawn  mark
+	empty  string   // said in the place of a measure
+	above  []string // what changed before it
+	cells  []string // in the twin
+}
+
+// judgedRung is a rung of a row that was judged: filled where the promise was kept, hollow where it was not.
+func judgedRung(name string, lo, hi *float64, limit float64, v verdict.Verdict, figure func(float64) string) rung {
+	r := rung{name: name, lo: lo, hi: hi, drawn: shape("not kept, or not known", "hollow", disc), cells: []string{name, "none", "none", figure(limit), string(v)}}
+	if v == verdict.Pass {
+		r.drawn = shape("kept: the least and the most that was measured", "mark", disc)
+	}
+	if limit != 0 || lo != nil {
+		r.limit = &limit
+	}
+	if lo != nil {
+		r.cells[1], r.cells[2] = figure(*lo), "not seen"
+	}
+	if lo != nil && hi != nil {
+		r.cells[2] = figure(*hi)
+	}
+	return r
+}
+
+// judgedColumns are those of a twin of judged rungs.
+func judgedColumns(first string) []string {
+	return []string{first, "At least", "At most", "Limit", "Verdict"}
 }
 
 func (l *ladder) draw(id string) Picture {
-	c, figure := newCanvas(id), figureOf(l.unit)
-	pic := Picture{Title: l.title, Desc: l.desc, Columns: []string{l.column, "At least", "At most", "Limit", "Verdict"}}
+	c := newCanvas(id)
+	pic := Picture{Title: l.title, Desc: l.desc, Columns: l.columns}
 	most, least := 0.0, 0.0
 	for _, r := range l.rungs {
-		lo, hi := "none", "none"
-		most = max(most, r.limit)
-		if r.lo != nil {
-			lo, hi = figure(*r.lo), "not seen"
-			most, least = max(most, *r.lo), min(least, *r.lo)
+		for _, v := range []*float64{r.lo, r.hi, r.limit} {
+			if v != nil {
+				most, least = max(most, *v), min(least, *v)
+			}
 		}
-		if r.lo != nil && r.hi != nil {
-			most, hi = max(most, *r.hi), figure(*r.hi)
-		}
-		pic.Rows = append(pic.Rows, []string{r.name, lo, hi, figure(r.limit), string(r.verdict)})
+		pic.Rows = append(pic.Rows, r.cells)
+	}
+	if l.base != nil {
+		most, least = max(most, l.base[1]), min(least, l.base[0])
+	}
+	if early := len(l.rungs) - mostRungs; early > 0 {
+		l.rungs, l.leftOut = l.rungs[early:], early
 	}
 	y, top, s := 16.0, 16.0, scale{least, least + max((most-least)*1.06, 1e-6), left, right}
 	if l.leftOut > 0 {
-		c.text("dim", start, left, y+2, sizeSmall, right-left, figures.Plural(l.leftOut, "earlier run")+" left out")
+		c.text("dim", start, left, y+2, sizeSmall, right-left, figures.Plural(l.leftOut, "earlier run")+" left out: see the table")
 		y, top = y+14, top+14
 	}
-	var limit path
+	var limit, base path
 	for _, r := range l.rungs {
 		c.rung(s, r, &y, &limit)
 	}
 	c.show(stroke("limit", "slo"), &limit)
 	y += 6
-	c.axis(s, top, y, verdict.MeasureWords(l.measure), axisText(l.unit))
+	if l.base != nil {
+		base.box(s.x(l.base[0]), top, s.x(l.base[1]), y)
+		c.showUnder(baseMedian, &base)
+	}
+	c.axis(s, top, y, l.axis, axisText(l.unit))
 	return c.finish(pic, y+44)
 }
 
-// rung draws one measurement: filled where the promise was kept, hollow where it was not.
+// rung draws one measurement: its range, with a disc at either end. An open one ends in an arrow.
 func (c *canvas) rung(s scale, r rung, y *float64, limit *path) {
 	const h = 17.0
 	for _, text := range r.above {
@@ -150,8 +180,8 @@ func (c *canvas) rung(s scale, r rung, y *float64, limit *path) {
 		*y += h
 	}
 	at := *y + h/2
-	if r.limit != 0 || r.lo != nil {
-		limit.tick(s.x(r.limit), *y, *y+h)
+	if r.limit != nil {
+		limit.tick(s.x(*r.limit), *y, *y+h)
 	}
 	*y += h
 	c.text("dim", end, left-8, at+4, sizeSmall, gutter-12, r.name)
@@ -161,31 +191,21 @@ func (c *canvas) rung(s scale, r rung, y *float64, limit *path) {
 	}
 	from := s.x(*r.lo)
 	to := from + 9
+	var bar, dots, arrow path
 	if r.hi != nil {
 		to = s.x(*r.hi)
-	}
-	m := shape("not kept, or not known", "hollow", disc)
-	if r.verdict == verdict.Pass {
-		m = shape("kept: the least and the most that was measured", "mark", disc)
-	}
-	c.measured(s, m, from, to, at, r.hi == nil, from, to)
-}
-
-func disc(p *path, x, y float64) { p.dot(x, y, 4) }
-
-// measured draws a range on a line of its own, with discs at some places of it. An open one ends in an arrow.
-func (c *canvas) measured(s scale, m mark, from, to, y float64, open bool, discs ...float64) {
-	var bar, dots, arrow path
-	if open {
-		cut(&arrow, to, y)
+	} else {
+		cut(&arrow, to, at)
 	}
 	if to-from > 1 {
-		bar.line(from, y, to, y)
+		bar.line(from, at, to, at)
 	}
-	for _, x := range discs {
-		disc(&dots, min(max(x, s.x0+4), s.x1-4), y)
+	for _, x := range []float64{from, to} {
+		disc(&dots, min(max(x, s.x0+4), s.x1-4), at)
 	}
 	c.put("thin", &bar)
 	c.show(unfinished, &arrow)
-	c.show(m, &dots)
+	c.show(r.drawn, &dots)
 }
+
+func disc(p *path, x, y float64) { p.dot(x, y, 4) }

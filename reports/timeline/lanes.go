@@ -10,18 +10,15 @@ import (
 
 // Lanes is a run as it is drawn: what was known to happen when, lane by lane. It concludes nothing that Judge does not conclude.
 type Lanes struct {
-	Seconds    float64 // until the last event
-	TimeScale  float64 // 1 = real durations
-	Live       bool    // false: a rehearsal
-	Phases     []PhaseLane
-	Faults     []FaultLane
-	Locks      []LockLane
-	Replicas   []ReplicaLane
-	RoundTrips []RoundTrip // by their begin
-	RTT50      float64     // of the calibration, in seconds; 0 = none
-	RTT99      float64
-	Trials     []TrialLane // those of Judgement.Takeovers, in its order
-	Signals    []SignalLane
+	Seconds   float64 // until the last event
+	TimeScale float64 // 1 = real durations
+	Live      bool    // false: a rehearsal
+	Phases    []PhaseLane
+	Faults    []FaultLane
+	Locks     []LockLane
+	Replicas  []ReplicaLane
+	Trials    []TrialLane // those of Judgement.Takeovers, in its order
+	Signals   []SignalLane
 }
 
 // Moment is an instant of the run that lies surely in [From, To], in seconds since the run's origin. To is infinite where its end was
@@ -114,12 +111,6 @@ type Life struct {
 	Work    []Extent
 	Effects []Moment // that the ledger accepted
 	Refused []Moment // that it refused
-}
-
-// RoundTrip is one call to the locks' store, as its caller saw it.
-type RoundTrip struct {
-	At, Took float64 // seconds; Took is infinite where no answer came
-	Look     bool    // of the probe; else a replica's call
 }
 
 // TrialLane is one takeover, or one theft that no fault explains: the instants from which its value was measured.

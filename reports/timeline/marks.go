@@ -33,12 +33,11 @@ func cut(p *path, x, y float64) { p.line(x-3, y-3, x+3, y, x-3, y+3) }
 
 // Marks of faults.
 var (
-	bolt         = shape("fault struck", "bolt", func(p *path, x, y float64) { p.down(x, y+6, 6) })
-	inEffect     = swatch("fault in effect", "struck", "#hatch", "effective")
-	void         = shape("void shot: it did not land, or nobody saw it land", "hollow", func(p *path, x, y float64) { p.dot(x, y, 4.5) })
-	dueAt        = shape("when the file declares it", "meant", func(p *path, x, y float64) { p.down(x, y+6, 5.5) })
-	dueFor       = mark{[]string{"declared"}, "how long the file declares it", 22, func(p *path, x, y float64) { p.box(x, y-3, x+22, y+3) }}
-	measuredWait = stroke("round trip measured in the fault", "slo")
+	bolt     = shape("fault struck", "bolt", func(p *path, x, y float64) { p.down(x, y+6, 6) })
+	inEffect = swatch("fault in effect", "struck", "#hatch", "effective")
+	void     = shape("void shot: it did not land, or nobody saw it land", "hollow", func(p *path, x, y float64) { p.dot(x, y, 4.5) })
+	dueAt    = shape("when the file declares it", "meant", func(p *path, x, y float64) { p.down(x, y+6, 5.5) })
+	dueFor   = mark{[]string{"declared"}, "how long the file declares it", 22, func(p *path, x, y float64) { p.box(x, y-3, x+22, y+3) }}
 )
 
 // Marks of locks.
@@ -80,15 +79,10 @@ var (
 	abandoned  = shape("work abandoned", "hollow", func(p *path, x, y float64) { p.diamond(x, y, 5) })
 )
 
-// Marks of the run, of round trips and of promises.
+// Marks of the run and of promises.
 var (
 	phaseBegins = shape("a phase begins", "phase", func(p *path, x, y float64) { p.tick(x, y-7, y+7) })
-	p99Before   = stroke("p99 before the run", "before")
-	probeSample = shape("sample of the probe", "sample", func(p *path, x, y float64) { p.box(x-2, y-2, x+2, y+2) })
-	replicaCall = shape("call of a replica, as it saw it", "call", func(p *path, x, y float64) { p.box(x-2, y-2, x+2, y+2) })
-	lostCall    = shape("failed, or no answer", "stroke", func(p *path, x, y float64) { p.cross(x, y, 2.5) })
 	sloLimit    = stroke("limit of an SLO", "slo")
-	sloAsks     = shape("what the SLO asks: this share by here", "hollow", func(p *path, x, y float64) { p.diamond(x, y, 4) })
 	possible    = swatch("where the declared timings put it", "band", "#bandhatch")
 	rehearsed   = swatch("where rehearsals of the file had it", "rehearsed")
 	baseMedian  = swatch("where the base's median lies", "band", "#bandhatch")

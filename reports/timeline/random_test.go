@@ -137,7 +137,7 @@ func (d dice) mark() Mark {
 }
 
 func (d dice) lanes() *Lanes {
-	l := &Lanes{Seconds: d.length, TimeScale: []float64{1, 0.05}[d.IntN(2)], Live: d.IntN(2) == 0, RTT99: d.Float64() * 0.1}
+	l := &Lanes{Seconds: d.length, TimeScale: []float64{1, 0.05}[d.IntN(2)], Live: d.IntN(2) == 0}
 	l.Phases = several(d, 5, func() PhaseLane { return PhaseLane{Name: d.name(), At: d.Float64() * d.length} })
 	l.Faults = several(d, 40, d.fault)
 	for i := range d.IntN(9) {
@@ -153,13 +153,6 @@ func (d dice) lanes() *Lanes {
 			l.Trials = append(l.Trials, d.trial(len(l.Trials)+1, lane.Lock))
 		}
 	}
-	l.RoundTrips = several(d, 300, func() RoundTrip {
-		took := math.Pow(10, -5+6*d.Float64())
-		if d.IntN(9) == 0 {
-			took = math.Inf(1)
-		}
-		return RoundTrip{At: d.Float64() * d.length, Took: took, Look: d.IntN(2) == 1}
-	})
 	l.Signals = several(d, 2, func() SignalLane {
 		return SignalLane{Metric: d.name(), Targets: several(d, 9, func() SignalTarget {
 			return SignalTarget{Target: d.replica(), Last: d.Float64() * d.length, Points: several(d, 30, func() SignalPoint {

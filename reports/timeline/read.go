@@ -15,7 +15,6 @@ import (
 func Read(run *facts.Facts, j *verdict.Judgement) *Lanes {
 	l := &Lanes{
 		Seconds: facts.Seconds(run.Last), TimeScale: cmp.Or(j.Run.TimeScale, 1), Live: j.Run.Live,
-		RTT50: facts.Seconds(run.Cal.RTT50), RTT99: facts.Seconds(run.Cal.RTT99),
 	}
 	for _, name := range []string{history.PhaseSteady, history.PhaseFaults, history.PhaseRevert, history.PhaseSettle, history.PhaseFinal} {
 		if p := run.Phases[name]; p != nil {
@@ -27,7 +26,6 @@ func Read(run *facts.Facts, j *verdict.Judgement) *Lanes {
 	}
 	l.Locks = lockLanes(run)
 	l.Replicas = replicaLanes(run)
-	l.RoundTrips = roundTrips(run)
 	l.Trials = trialLanes(run)
 	for i := range l.Trials {
 		l.Trials[i].Limit = longestPromised(j, l.Trials[i].Lock)
@@ -108,39 +106,6 @@ func again(k *facts.Key) []Mark {
 			top = max(top, f.Epoch.Rank)
 		}
 	}
-	return out
-}
-
-// roundTrips lists the calls to the locks' store, and the looks of the probe.
-func roundTrips(run *facts.Facts) []RoundTrip {
-	n := 0
-	for _, k := range run.KeyOrder {
-		n += len(k.Attempts) + len(k.Looks)
-		for _, e := range k.All {
-			n += len(e.Renewals) + len(e.Releases)
-		}
-	}
-	out := make([]RoundTrip, 0, n)
-	add := func(cs []*facts.Call) {
-		for _, c := range cs {
-			t := RoundTrip{At: facts.Seconds(c.Sent.From), Took: math.Inf(1)}
-			if c.Returned && c.Result != history.ResultError {
-				t.Took = facts.Seconds(c.Span.To - c.Sent.From)
-			}
-			out = append(out, t)
-		}
-	}
-	for _, k := range run.KeyOrder {
-		add(k.Attempts)
-		for _, e := range k.All {
-			add(e.Renewals)
-			add(e.Releases)
-		}
-		for _, s := range k.Looks {
-			out = append(out, RoundTrip{At: facts.Seconds(s.First.From), Took: facts.Seconds(s.First.Width()), Look: true})
-		}
-	}
-	slices.SortFunc(out, func(a, b RoundTrip) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Took, b.Took)) })
 	return out
 }
 

@@ -89,9 +89,6 @@ func TestSizeOfALongRun(t *testing.T) {
 		work := Extent{Start: at(s), End: at(s + 1.5)}
 		r.Lives = append(r.Lives, Life{Incarnation: h.Replica, Extent: work, Killed: "kill", Belief: []Extent{work},
 			Work: []Extent{work}, Effects: []Moment{at(s), at(s + 1.5)}})
-		for range 20 {
-			l.RoundTrips = append(l.RoundTrips, RoundTrip{At: s + d.Float64(), Took: 1e-4 + 0.01*d.Float64(), Look: d.IntN(2) == 1})
-		}
 	}
 	l.Locks = []LockLane{{Lock: "leader", Loop: true, Keys: []KeyLane{leader}}, jobs}
 	l.Replicas = lanes

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // parts draws takeovers as bars of residual, pickup and warm-up, each with a texture of its own.
@@ -63,51 +62,6 @@ func (p *parts) add(s scale, t *TrialLane, y0, y1 float64) {
 	p.end.dot(x1, middle, min(3, (y1-y0)/2))
 }
 
-// stack draws the parts of t one after the other by their lengths: scale says where a length ends, and box draws from one such place to
-// the next. It returns where the last one ends.
-func (p *parts) stack(t *verdict.Takeover, scale func(seconds float64) float64, box func(p *path, from, to float64)) (end float64) {
-	if t.Residual == nil {
-		end = scale(length(t))
-		box(&p.whole, scale(0), end)
-		return end
-	}
-	at, from := 0.0, scale(0)
-	for i, part := range t.Parts() {
-		if at += centre(part.Long); part.Long == nil && t.Hi == nil { // this part went on when last seen
-			at = max(at, t.Lo)
-		}
-		if end = scale(at); max(end-from, from-end) > 0.2 {
-			box(&p.layers[i], from, end)
-			from = end
-		}
-	}
-	return from
-}
-
-// length of the stacked parts of t; its own where it has none.
-func length(t *verdict.Takeover) float64 {
-	sum := centre(t.Residual) + centre(t.Pickup) + centre(t.Warmup)
-	switch {
-	case t.Residual == nil:
-		whole := t.Whole()
-		return centre(&whole)
-	case t.Hi == nil:
-		return max(sum, t.Lo)
-	}
-	return sum
-}
-
-// centre is where a part is drawn: the middle of its range, its least where it is open; 0 where it was not seen.
-func centre(r *verdict.Range) float64 {
-	switch {
-	case r == nil:
-		return 0
-	case r.Hi == nil:
-		return r.Lo
-	}
-	return (r.Lo + *r.Hi) / 2
-}
-
 func (p *parts) show(c *canvas) {
 	for i, m := range []mark{residual, pickup, warmup} {
 		c.show(m, &p.layers[i])
@@ -151,28 +105,14 @@ func byLength(a, b *TrialLane) int {
 	return cmp.Compare(b.Lo, a.Lo)
 }
 
-const (
-	maxStrips   = 4 // takeovers at the same time that are drawn one below the other
-	towerWidth  = 2.5
-	towerHeight = 40.0
-	towerSpace  = 12.0 // a takeover shorter than this on the axis cannot be read as a bar along it
-)
+// maxStrips is how many takeovers at the same time are drawn one below the other.
+const maxStrips = 4
 
 // strip draws the takeovers under a lane, in one line where they do not overlap, and their lengths under it as far as there is room,
 // the longest first.
 func (w *window) strip(ts []*TrialLane) {
 	if len(ts) == 0 {
 		w.y += 14
-		return
-	}
-	short := 0
-	for _, t := range ts {
-		if x0, x1 := w.s.extent(t); x1-x0 < towerSpace {
-			short++
-		}
-	}
-	if short > 12 && short > len(ts)/2 {
-		w.towers(ts)
 		return
 	}
 	var p parts
@@ -208,45 +148,4 @@ func (w *window) lengths(ts []*TrialLane) {
 			w.c.text("away", start, x, w.y+20, sizeSmall, width+1, text)
 		}
 	}
-}
-
-// towers draws takeovers upright at their faults, as high as they were long; of those at the same place the longest.
-func (w *window) towers(ts []*TrialLane) {
-	ts = slices.Clone(ts)
-	slices.SortStableFunc(ts, func(a, b *TrialLane) int { return cmp.Compare(mid(a.Clock), mid(b.Clock)) })
-	var kept []*TrialLane
-	longest := 1e-9
-	for _, t := range ts {
-		n := len(kept)
-		switch {
-		case n == 0 || w.x(t.Clock)-w.x(kept[n-1].Clock) >= towerWidth+0.5:
-			kept = append(kept, t)
-		case byLength(t, kept[n-1]) < 0:
-			kept[n-1] = t
-		}
-		longest = max(longest, length(&t.Takeover))
-	}
-	y, floor := w.y, w.y+towerHeight
-	level := func(s float64) float64 { return floor - min(s/longest, 1)*towerHeight }
-	var p parts
-	for _, t := range kept {
-		x := min(w.x(t.Clock), right-towerWidth)
-		p.stack(&t.Takeover, level, func(p *path, from, to float64) { p.box(x, to, x+towerWidth, from) })
-		if t.Ended == nil {
-			p.open.line(x-1.5, y, x+towerWidth/2, y-4, x+towerWidth+1.5, y)
-		}
-	}
-	p.show(w.c)
-	var base path
-	base.line(left, floor, right, floor)
-	base.line(left, y, left+4, y)
-	w.c.put("rule", &base)
-	w.c.text("away", end, left-8, y+24, sizeSmall, gutter-16, "longest "+duration(longest))
-	w.c.text("dim", end, left-8, y+38, sizeSmall, gutter-16, figures.Plural(len(ts), "takeover"))
-	text := "takeovers upright at their faults, as high as they were long"
-	if n := len(ts) - len(kept); n > 0 {
-		text += "; " + figures.Count(n) + " of " + ts[0].Lock + " behind a longer one at the same place"
-	}
-	w.folded = append(w.folded, ts[0].Lock+": "+text+".")
-	w.y = floor + 12
 }

@@ -18,7 +18,6 @@ var styles = []style{
 	{"grid", `fill="none" stroke="#ddd" stroke-width="1"`, "stroke:#3c3c3c"},
 	{"rule", `fill="none" stroke="#777" stroke-width="1"`, "stroke:#8f8f8f"},
 	{"phase", `fill="none" stroke="#777" stroke-width="1" stroke-dasharray="2 3"`, "stroke:#8f8f8f"},
-	{"before", `fill="none" stroke="#555" stroke-width="1.2" stroke-dasharray="1 3"`, "stroke:#b8b8b8"},
 	{"lead", `fill="none" stroke="#999" stroke-width="0.8"`, "stroke:#777"},
 	{"mark", `fill="#1b1b1b" stroke="none"`, "fill:#ececec"},
 	{"stroke", `fill="none" stroke="#1b1b1b" stroke-width="1.6"`, "stroke:#ececec"},
@@ -27,10 +26,6 @@ var styles = []style{
 
 	{"ground", `fill="#fff"`, "fill:#141414"},
 	{"alive", `fill="#f1f1f1" stroke="#999" stroke-width="0.8"`, "fill:#262626;stroke:#777"},
-	{"call", `fill="#1b1b1b"`, "fill:#ececec"},
-	{"calls", `fill="none" stroke="#1b1b1b" stroke-width="1" stroke-opacity="0.55"`, "stroke:#ececec"},
-	{"sample", `fill="#999"`, "fill:#8a8a8a"},
-	{"samples", `fill="none" stroke="#999" stroke-width="1" stroke-opacity="0.7"`, "stroke:#8a8a8a"},
 	{"struck", `fill="#7a5aa6" fill-opacity="0.13"`, "fill:#b79be6;fill-opacity:.18"},
 	{"declared", `fill="none" stroke="#5b3f8a" stroke-width="1" stroke-dasharray="4 3"`, "stroke:#c3abf0"},
 	{"meant", `fill="none" stroke="#5b3f8a" stroke-width="1"`, "stroke:#c3abf0"},
@@ -52,8 +47,6 @@ var styles = []style{
 	{"bandhatch", `fill="none" stroke="#0072b2" stroke-width="0.8" stroke-opacity="0.28"`, "stroke:#6cb8e6"},
 	{"bandtext", `fill="#005a8e"`, "fill:#8ecbf0"},
 	{"rehearsed", `fill="none" stroke="#00694c" stroke-width="1.2" stroke-dasharray="2 2"`, "stroke:#4fd3a6"},
-	{"ecdf", `fill="none" stroke="#1b1b1b" stroke-width="1.4"`, "stroke:#ececec"},
-	{"between", `fill="#777" fill-opacity="0.22"`, "fill:#aaa;fill-opacity:.25"},
 
 	{"ghost", `fill="#f4f4f4" stroke="#1b1b1b" stroke-width="0.8"`, "fill:#242424;stroke:#ececec"},
 	{"nobody", `fill="#d4d4d4" stroke="#555" stroke-width="0.8"`, "fill:#9a9a9a;stroke:#ececec"},

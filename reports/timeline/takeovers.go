@@ -29,12 +29,9 @@ type numbered struct {
 	n int
 }
 
-func (t numbered) name() string { return count(t.n) + " " + cmp.Or(t.Fault, t.Victim) }
-
 // limit is one bound that the experiment promises.
 type limit struct {
 	name  string
-	share float64 // of the kills that must keep it
 	value float64
 }
 
@@ -72,13 +69,13 @@ func limitsOf(j *verdict.Judgement, lock string) []limit {
 		if s.Lock != lock || q == nil || q.Measure != "takeover" || s.Ask != verdict.AtMost {
 			continue
 		}
-		l := limit{name: q.Bound(), share: cmp.Or(q.Quantile, 1), value: s.Limit}
+		l := limit{name: q.Bound(), value: s.Limit}
 		out = append(out, l)
 	}
 	return out
 }
 
-// Takeovers draws two pictures for each lock that has any: its takeovers against what was promised, and what they consist of.
+// Takeovers draws the takeovers of each lock that has any against what was promised and what was to be expected.
 func Takeovers(e *experiments.Experiment, j *verdict.Judgement) []Picture {
 	var locks []string
 	of := map[string][]numbered{}
@@ -96,7 +93,7 @@ func Takeovers(e *experiments.Experiment, j *verdict.Judgement) []Picture {
 	var out []Picture
 	for i, lock := range locks {
 		p := &plot{lock: lock, scale: j.Run.TimeScale, ts: of[lock], limits: limitsOf(j, lock), bands: bandsOf(j, lock)}
-		out = append(out, p.dots("takeovers-"+count(i+1)), p.bars("parts-"+count(i+1)))
+		out = append(out, p.dots("takeovers-"+count(i+1)))
 	}
 	return out
 }
@@ -111,11 +108,11 @@ func place(e *experiments.Experiment, lock string) int {
 	return len(e.System.Locks)
 }
 
-// dots draws every takeover with its error, above their distribution.
+// dots draws every takeover with its error.
 func (p *plot) dots(id string) Picture {
 	p.c = newCanvas(id)
 	pic := Picture{Title: "Takeovers of lock " + p.lock, Desc: p.describe(),
-		Columns: []string{"#", "Fault", "Key", "From", "To", "Takeover", "Class", "Ended by"}}
+		Columns: []string{"#", "Fault", "Key", "From", "To", "Takeover", "Left of the lease", "Pickup", "Warm-up", "Tick gap", "Class", "Ended by"}}
 	_, hi, _ := p.extremes()
 	for _, l := range p.limits {
 		hi = max(hi, l.value)
@@ -128,11 +125,15 @@ func (p *plot) dots(id string) Picture {
 	p.y = 14 + 16*float64(len(lines))
 	top := p.y
 	p.trials()
-	p.ecdf()
 	p.promises(lines, top, p.y)
 	p.c.axis(p.s, top, p.y, "takeover: from the fault to the first effect of the next owner"+scaled(p.scale), tickText)
 	pic.Rows = rowsOf(p.ts, func(t numbered) []string {
-		return []string{count(t.n), t.Fault, t.Key, t.Victim, cmp.Or(t.Successor, "nobody yet"), bracket(t.Whole()), t.Class, t.End}
+		tick := ""
+		if t.TickGap != nil {
+			tick = bracket(*t.TickGap)
+		}
+		return []string{count(t.n), t.Fault, t.Key, t.Victim, cmp.Or(t.Successor, "nobody yet"), bracket(t.Whole()),
+			optional(t.Residual), optional(t.Pickup), optional(t.Warmup), tick, t.Class, t.End}
 	})
 	return p.c.finish(pic, p.y+44)
 }
@@ -258,7 +259,7 @@ func (p *plot) names() [][]label {
 	return [][]label{bands, limits}
 }
 
-// promises draws limits and bands through both panels, and names them above, apart from one another.
+// promises draws limits and bands through the takeovers, and names them above, apart from one another.
 func (p *plot) promises(lines [][]label, top, bottom float64) {
 	var limits, bands, outlines path
 	for _, b := range p.bands {

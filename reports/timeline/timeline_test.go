@@ -87,28 +87,38 @@ func TestRecordedRuns(t *testing.T) {
 	}
 }
 
-// everyTakeover checks that each takeover is in the table of exactly one trial picture, and of one of its lock.
+// everyTakeover checks that each takeover that a fault brought about is in the table of its lock's picture, and that the worst of each
+// lock is shown close up.
 func everyTakeover(t *testing.T, r run, ps []Picture) {
 	t.Helper()
-	trials, locks := map[string]int{}, map[string]int{}
+	closeups, locks := map[string]bool{}, map[string]int{}
 	for _, p := range ps {
 		for _, row := range p.Rows {
 			switch {
 			case strings.HasPrefix(p.ID, "trial"):
-				trials[row[0]]++
-			case strings.HasPrefix(p.ID, "takeovers-"), strings.HasPrefix(p.ID, "parts-"):
+				closeups[row[0]] = true
+			case strings.HasPrefix(p.ID, "takeovers-"):
 				locks[row[0]]++
 			}
 		}
 	}
+	worst := map[string]*TrialLane{}
+	for i := range r.l.Trials {
+		if x := &r.l.Trials[i]; worst[x.Lock] == nil || byLength(x, worst[x.Lock]) < 0 {
+			worst[x.Lock] = x
+		}
+	}
 	for i, x := range r.j.Takeovers {
 		n := fmt.Sprint(i + 1)
-		if trials[n] != 1 {
-			t.Errorf("takeover %s (%s) is in %d pictures of trials", n, x.Fault, trials[n])
+		if w := worst[x.Lock]; w.Number == i+1 && !closeups[n] {
+			t.Errorf("takeover %s (%s), the worst of lock %s, has no close-up", n, x.Fault, x.Lock)
 		}
-		if want := 2; x.Fault != "" && locks[n] != want {
+		if x.Fault != "" && locks[n] != 1 {
 			t.Errorf("takeover %s (%s) is in %d pictures of its lock", n, x.Fault, locks[n])
 		}
+	}
+	if len(Trials(r.l)) != len(worst) {
+		t.Errorf("%d close-ups of %d locks", len(Trials(r.l)), len(worst))
 	}
 }
 

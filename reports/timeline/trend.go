@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,9 +16,6 @@ type trended struct {
 	compare.ComparedValue
 	head bool
 }
-
-// maxTrend is how many runs a trend has; those that are left out are the earliest, and are counted.
-const maxTrend = 30
 
 // leastTrend is how many runs make one.
 const leastTrend = 3
@@ -51,89 +49,20 @@ func level(runs []trended) bool {
 }
 
 func trend(id string, r *compare.ComparedRow, runs []trended) Picture {
-	c := newCanvas(id)
-	measure := verdict.MeasureWords(r.Measure)
-	pic := Picture{Title: "Trend of " + measure + " of lock " + r.Lock, Columns: []string{"Started", "Side", "Run", "Median", "From"}}
-	figure := figureOf(r.Unit)
-	pic.Desc = fmt.Sprintf("%s by start time, the earliest on top, each with its median.", figures.Plural(len(runs), "run"))
+	measure, figure := verdict.MeasureWords(r.Measure), figureOf(r.Unit)
+	l := ladder{title: "Trend of " + measure + " of lock " + r.Lock, axis: measure + ": the median of each run", unit: r.Unit, columns: []string{"Started", "Side", "Run", "Median", "From"},
+		desc: fmt.Sprintf("%s by start time, the earliest on top, each with its median.", figures.Plural(len(runs), "run"))}
 	if w := r.Base.Within; w != nil && w.Lo != nil && w.Hi != nil {
-		pic.Desc += " The base's median lies within " + figure(*w.Lo) + " to " + figure(*w.Hi) + "."
+		l.base = &[2]float64{*w.Lo, *w.Hi}
+		l.desc += " The base's median lies within " + figure(*w.Lo) + " to " + figure(*w.Hi) + "."
 	}
 	for _, run := range runs {
-		pic.Rows = append(pic.Rows, []string{when(run.Started), sideName(run.head), run.Run, endsText(run.Median, r.Unit), figures.Plural(run.N, r.Of)})
+		side := sideName(run.head)
+		l.rungs = append(l.rungs, rung{name: when(run.Started), lo: cmp.Or(run.Median.Lo, new(float64)), hi: run.Median.Hi,
+			drawn: shape("run of the "+side, map[bool]string{true: "mark", false: "hollow"}[run.head], disc),
+			cells: []string{when(run.Started), side, run.Run, endsText(run.Median, r.Unit), figures.Plural(run.N, r.Of)}})
 	}
-	early := max(len(runs)-maxTrend, 0)
-	t := &trendPlot{c: c, y: 16, s: scaleOf(r, runs[early:])}
-	if early > 0 {
-		c.text("dim", start, left, t.y+2, sizeSmall, right-left, figures.Plural(early, "earlier run")+" left out: see the table")
-		t.y += 14
-	}
-	top := t.y
-	for _, run := range runs[early:] {
-		t.run(run)
-	}
-	t.y += 6
-	t.band(r, top)
-	c.axis(t.s, top, t.y, measure+": the median of each run", axisText(r.Unit))
-	return c.finish(pic, t.y+44)
-}
-
-// trendPlot is a trend in the making.
-type trendPlot struct {
-	c *canvas
-	s scale
-	y float64
-}
-
-// scaleOf takes in all runs and the base's interval, and 0 where that is not far.
-func scaleOf(r *compare.ComparedRow, runs []trended) scale {
-	var all []float64
-	add := func(i *compare.Interval) {
-		if i == nil {
-			return
-		}
-		for _, v := range []*float64{i.Lo, i.Hi} {
-			if v != nil {
-				all = append(all, *v)
-			}
-		}
-	}
-	for i := range runs {
-		add(&runs[i].Median)
-	}
-	add(r.Base.Within)
-	lo, hi := slices.Min(append(all, 0)), slices.Max(append(all, 0))
-	return scale{lo, lo + max((hi-lo)*1.06, 1e-6), left, right}
-}
-
-// run draws one run: the head filled, the base hollow, as wide as its range.
-func (t *trendPlot) run(r trended) {
-	const h = 17.0
-	y := t.y + h/2
-	t.c.text("dim", end, left-8, y+4, sizeSmall, gutter-12, when(r.Started))
-	from := t.s.x0
-	if r.Median.Lo != nil {
-		from = t.s.x(*r.Median.Lo)
-	}
-	to, at := from+9, from
-	if r.Median.Hi != nil {
-		to = t.s.x(*r.Median.Hi)
-		at = (from + to) / 2
-	}
-	style := map[bool]string{true: "mark", false: "hollow"}[r.head]
-	t.c.measured(t.s, shape("run of the "+sideName(r.head), style, disc), from, to, y, r.Median.Hi == nil, at)
-	t.y += h
-}
-
-// band is where the base's median lies.
-func (t *trendPlot) band(r *compare.ComparedRow, top float64) {
-	w := r.Base.Within
-	if w == nil || w.Lo == nil || w.Hi == nil {
-		return
-	}
-	var p path
-	p.box(t.s.x(*w.Lo), top, t.s.x(*w.Hi), t.y)
-	t.c.showUnder(baseMedian, &p)
+	return l.draw(id)
 }
 
 func sideName(head bool) string { return map[bool]string{true: "head", false: "base"}[head] }

@@ -7,39 +7,24 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-const (
-	maxTrials  = 60 // close-ups; of more, the longest get one
-	maxSummary = 40 // takeovers in one picture of those without a close-up
-	maxCut     = 12 // pictures of those without
-)
-
 // strike is what one fault did to one lock: the takeover of each of its keys, the longest first.
 type strike struct {
 	lock, fault string
 	trials      []*TrialLane
 }
 
-// Trials draws every takeover: a close-up for each fault and lock, and bars for those beyond the longest 60.
-func Trials(l *Lanes) []Picture {
-	all := strikesOf(l)
-	drawn := closest(all)
-	var out []Picture
-	var rest []*TrialLane
-	for _, s := range all {
-		if slices.Contains(drawn, s) {
-			out = append(out, closeup(l, s))
-			continue
-		}
-		rest = append(rest, s.trials...)
+// Trials draws the worst takeover of each lock close up, with what the same fault did to other keys of it.
+func Trials(l *Lanes) (out []Picture) {
+	for _, s := range worst(l) {
+		out = append(out, closeup(l, s))
 	}
-	return append(out, summaries(rest, l.TimeScale)...)
+	return out
 }
 
-// Closeups gives, by the number of a takeover, the ID of the picture that shows it closest; none of those without a close-up.
+// Closeups gives, by the number of a takeover, the ID of the picture that shows it close up; most have none.
 func Closeups(l *Lanes) map[int]string {
 	ids := map[int]string{}
-	all := strikesOf(l)
-	for _, s := range closest(all) {
+	for _, s := range worst(l) {
 		for _, t := range s.trials {
 			ids[t.Number] = closeupID(s)
 		}
@@ -47,11 +32,19 @@ func Closeups(l *Lanes) map[int]string {
 	return ids
 }
 
-// closest are those of all that get a close-up.
-func closest(all []*strike) []*strike {
-	ranked := slices.Clone(all)
-	slices.SortStableFunc(ranked, func(a, b *strike) int { return byLength(a.trials[0], b.trials[0]) })
-	return ranked[:min(maxTrials, len(ranked))]
+// worst is the strike of each lock whose takeover was the longest, in the order in which locks were struck first.
+func worst(l *Lanes) (out []*strike) {
+	at := map[string]int{}
+	for _, s := range strikesOf(l) {
+		switch i, known := at[s.lock]; {
+		case !known:
+			at[s.lock] = len(out)
+			out = append(out, s)
+		case byLength(s.trials[0], out[i].trials[0]) < 0:
+			out[i] = s
+		}
+	}
+	return out
 }
 
 func closeupID(s *strike) string { return "trial-" + count(s.trials[0].Number) }

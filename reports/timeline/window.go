@@ -30,8 +30,8 @@ func newWindow(id string, l *Lanes, from, to float64) *window {
 	return w
 }
 
-// Overview draws the whole run on one axis: what was broken and when, who held each lock, how long nobody worked under it, what every
-// replica did, and the round trip to the store.
+// Overview draws the whole run on one axis: what was broken and when, who held each lock, how long nobody worked under it, and what every
+// replica did.
 func Overview(l *Lanes) Picture {
 	w := newWindow("overview", l, 0, max(l.Seconds, 1e-3))
 	w.phases()
@@ -46,7 +46,6 @@ func Overview(l *Lanes) Picture {
 	for i := range l.Replicas {
 		w.replica(&l.Replicas[i])
 	}
-	w.roundTrips()
 	w.shade(lanes, w.y)
 	w.boundaries(top, w.y)
 	p := Picture{Title: "The run from start to end", Desc: w.describe(), Columns: []string{"When", "What", "Who", "Where", "Detail"}, Rows: w.rows()}

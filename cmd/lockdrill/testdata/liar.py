@@ -40,54 +40,14 @@ def on_line(change):
 
 # Lies about the store.
 @lie
-def fake_release(): on_script(w.RELEASE, lambda send, *c: 1)
-
-@lie
-def fake_keep(): on_script(w.RENEW, lambda send, *c: 1)
-
-@lie
-def wrong_token(): on_call(lambda send, *c: send(*c[:5], c[5] + "x", *c[6:]) if c[:2] in [("EVAL", s) for s in (w.ACQUIRE, w.RENEW, w.RELEASE)] else send(*c))
-
-@lie
-def denied_grant():
-    def change(send, *c):
-        reply = send(*c)
-        return ["somebody", 1000] if isinstance(reply, str) else reply
-    on_script(w.ACQUIRE, change)
-
-@lie
 def claimed_grant():
     def change(send, *c):
         reply = send(*c)
         return "1795000000000000" if isinstance(reply, list) else reply
     on_script(w.ACQUIRE, change)
 
-@lie
-def ghost_holder():
-    def change(send, *c):
-        reply = send(*c)
-        return ["a ghost", reply[1]] if isinstance(reply, list) else reply
-    on_script(w.ACQUIRE, change)
-
-@lie
-def missing_begin(): on_call(lambda send, *c: [1, 1, "", "", 0, 0] if "begin" in c else send(*c))
-
 
 # Lies about time, and lines that come late or never.
-@lie
-def shifted_clock(): w.now = lambda: time.monotonic_ns() - 50_000_000
-
-@lie
-def buffered_lines():
-    waiting, last = [], [0]
-    def out(line):
-        waiting.append(line)
-        if time.monotonic() - last[0] > 0.1:
-            last[0] = time.monotonic()
-            honest_out(b"".join(waiting))
-            waiting.clear()
-    w.out = out
-
 @lie
 def unflushed_lines(): w.out = lambda line: None
 
@@ -143,21 +103,6 @@ def no_fence():
 
 # A lock that is wrong.
 @lie
-def two_steps():
-    def change(send, *c):
-        if not send("SETNX", c[3], c[5]):
-            return [send("GET", c[3]), send("PTTL", c[3])]
-        send("PEXPIRE", c[3], c[6])
-        fence = str(time.time_ns() // 1000)
-        send("SET", c[4], fence)
-        return fence
-    on_script(w.ACQUIRE, change)
-
-@lie
-def one_token():
-    w.secrets.token_hex = lambda n, token=w.secrets.token_hex(16): token
-
-@lie
 def thief():
     def change(send, *c):
         send("SET", c[3], c[5], "PX", c[6])
@@ -165,18 +110,6 @@ def thief():
         send("SET", c[4], fence)
         return fence
     on_script(w.ACQUIRE, change)
-
-@lie
-def blind_release(): on_script(w.RELEASE, lambda send, *c: send("DEL", c[3]) or 1); w.Hold.release = blindly(w.Hold.release)
-
-def blindly(release):
-    def do(self):
-        self.p = {**self.p, "release": {**self.p["release"], "after_abandon": "if_work_stopped"}}
-        release(self)
-    return do
-
-@lie
-def blind_renew(): on_script(w.RENEW, lambda send, *c: send("PEXPIRE", c[3], c[6]))
 
 @lie
 def no_renewals(): w.Hold.keep = lambda self: None; w.Hold.check = lambda self: True
@@ -215,10 +148,6 @@ def leaves_key():
     w.Hold.release = release
 
 
-@lie
-def no_undo(): w.Hold.call = (lambda honest: lambda self, what, *a, **k: "" if what == "undo" else honest(self, what, *a, **k))(w.Hold.call)
-
-
 # Jobs and commands.
 @lie
 def strict_fields():
@@ -231,10 +160,6 @@ def strict_fields():
 
 @lie
 def no_answer(): on_line(lambda e: None if e["kind"] == "job.ack" else e)
-
-@lie
-def does_again():
-    w.Worker.write = (lambda honest: lambda *a, **k: (honest(*a, **k)[0], False))(w.Worker.write)
 
 @lie
 def same_op(): on_call(lambda send, *c: send(*c[:14], "of-" + c[12], *c[15:]) if c[2:3] == (4,) else send(*c))

@@ -23,9 +23,12 @@ import (
 
 // Of is where a worker of the animal departs from the core.
 func Of(a mutants.Mutant) embedded.Wrong {
-	w := embedded.Wrong{Attempt: a.Variant.Attempt}
-	if a.Variant.OneToken {
-		token := newToken()
+	w := embedded.Wrong{Attempt: a.Variant.Attempt, Work: a.Work}
+	if a.Variant.OneToken || a.Variant.SharedToken {
+		token := sharedToken
+		if a.Variant.OneToken {
+			token = newToken()
+		}
 		w.Token = func() string { return token }
 	}
 	if a.Store != "" || len(a.Variant.Feigns) > 0 {
@@ -33,18 +36,19 @@ func Of(a mutants.Mutant) embedded.Wrong {
 			return &feigning{storeOf(a.Store, core, c, prefix), a.Variant.Feigns}
 		}
 	}
-	if v := a.Variant; v.LateFence || v.Unfenced || v.NoBegin {
+	if v := a.Variant; v.LateFence || v.Unfenced {
 		w.Ledger = func(core lockcore.Ledger, c *redis.Client, prefix string) lockcore.Ledger {
 			return &ledger{core, c, prefix, v}
 		}
 	}
 	if a.Tell != nil {
 		w.Tell = inTurn(a.Tell())
-	} else if a.Variant.NoBegin {
-		w.Tell = withoutBegin
 	}
 	return w
 }
+
+// sharedToken is what all replicas of the animal shared-token have.
+const sharedToken = "the same in every replica"
 
 func newToken() string {
 	var b [16]byte
@@ -59,13 +63,6 @@ func inTurn(tell func(history.Event, func(history.Event))) func(history.Event, f
 		mu.Lock()
 		defer mu.Unlock()
 		tell(e, hand)
-	}
-}
-
-// withoutBegin says nothing of an effect that is not written.
-func withoutBegin(e history.Event, hand func(history.Event)) {
-	if e.Write == nil || e.Write.State != history.StateBegin {
-		hand(e)
 	}
 }
 
@@ -109,10 +106,6 @@ type ledger struct {
 
 // Write implements lockcore.Ledger.
 func (l *ledger) Write(ctx context.Context, e lockcore.Effect) (lockcore.Receipt, error) {
-	if l.v.NoBegin && e.State == history.StateBegin {
-		before, err := l.Ledger.Read(ctx, e.Subject)
-		return lockcore.Receipt{Accepted: err == nil, Before: before}, err
-	}
 	e.Unfenced = e.Unfenced || l.v.Unfenced
 	if l.v.LateFence {
 		newest, err := l.locks.Get(ctx, redisstore.FenceKey(l.prefix+e.Key)).Int64()

@@ -20,6 +20,7 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/metrics"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+	"github.com/lockdrill/lockdrill/lockcore/work"
 	"github.com/lockdrill/lockdrill/lockcore/worker"
 )
 
@@ -42,6 +43,7 @@ type Wrong struct {
 	Store   func(core lockcore.Store, c *redis.Client, prefix string) lockcore.Store // nil = the core's
 	Ledger  func(core lockcore.Ledger, locks *redis.Client, prefix string) lockcore.Ledger
 	Tell    func(e history.Event, hand func(history.Event)) // hands on what is to be heard of an event; nil = the truth
+	Work    work.Wrong
 }
 
 // replica is the worker.Locker of a running replica.
@@ -71,7 +73,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	if r.open == nil {
 		r.open = batched
 	}
-	of := worker.Options{Exit: o.Exit, Tell: o.Wrong.Tell}
+	of := worker.Options{Exit: o.Exit, Tell: o.Wrong.Tell, Work: o.Wrong.Work}
 	if o.Wrong.Ledger != nil {
 		of.Ledger = func(core lockcore.Ledger) lockcore.Ledger { return o.Wrong.Ledger(core, r.redis, r.who.Store.Prefix) }
 	}

@@ -7,13 +7,12 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/pace"
 	"github.com/lockdrill/lockdrill/internal/procstat"
 )
 
 // How the machine is watched.
 const (
-	turnEvery   = 2 * pace.Every   // at least
+	wakeEvery   = 10 * time.Millisecond
 	usualLate   = time.Millisecond // timers of a machine at rest wake within it
 	lateEvery   = 200 * time.Millisecond
 	searchEvery = time.Second
@@ -22,8 +21,7 @@ const (
 	lookShare   = 200                  // looks and searches take at most so small a part of one processor, each
 )
 
-// Machine is the one that the runner is on, as far as it can be late. Its watcher waits for nobody: for no store, for no replica and,
-// on Linux, for none of Go's timers.
+// Machine is the one that the runner is on, as far as it can be late. Its watcher waits for nobody, on Linux for none of Go's timers either.
 type Machine struct {
 	Sleep func(until int64) // on the run's clock, on the thread that calls
 	Proc  *procstat.Proc    // where there is none, the timer is all there is
@@ -58,37 +56,20 @@ func moreProcessors(n int) {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + n)
 }
 
-// lookOut is the goroutine that waits for nobody, until ctx ends; done is closed then. It asks the stores, hears what replicas say, sleeps until
-// the next look is due and notes how late it woke. So nothing of what comes hundreds of times a second wakes another thread. m may be nil:
-// then nobody is told how late it was. hear may be nil.
-func lookOut(ctx context.Context, m *Machine, clock func() int64, tell func(history.Event), a *askers, hear func()) (done <-chan struct{}) {
-	end := make(chan struct{})
-	go func() {
-		defer close(end)
-		defer a.end()
-		sleep := func(until int64) {
-			select {
-			case <-time.After(time.Duration(until - clock())):
-			case <-ctx.Done():
-			}
-		}
-		if m != nil {
-			runtime.LockOSThread() // and kept: the thread ends with its only goroutine
-			moreProcessors(1)      // for itself: see monotime.SleepUntil
-			defer moreProcessors(-1)
-			l := newLateness(m, clock, tell)
-			defer func() { l.conclude(clock()) }()
-			a.woke, sleep = l.woke, l.sleepUntil
-		}
-		for ctx.Err() == nil {
-			due := a.turn(clock())
-			if hear != nil {
-				hear()
-			}
-			sleep(due)
-		}
-	}()
-	return end
+// watchMachine wakes every so often until ctx ends, on the thread that calls, and tells how late it woke. It is to be the only one on that
+// thread, which ends with it.
+//
+// Why it sleeps by a raw system call and with a processor more, of Go's: a timer of Go's says that a machine is late which is not (122
+// stretches of a drill against 72), and the plain call takes about a fifth more of a drill. See monotime.SleepUntil.
+func watchMachine(ctx context.Context, m *Machine, clock func() int64, tell func(history.Event)) {
+	runtime.LockOSThread()
+	moreProcessors(1)
+	defer moreProcessors(-1)
+	l := newLateness(m, clock, tell)
+	for ctx.Err() == nil {
+		l.sleepOnce()
+	}
+	l.conclude(clock())
 }
 
 func newLateness(m *Machine, clock func() int64, tell func(history.Event)) *lateness {
@@ -98,21 +79,16 @@ func newLateness(m *Machine, clock func() int64, tell func(history.Event)) *late
 	return l
 }
 
-// sleepUntil concludes the stretch where it is time for that, and sleeps where there is time left.
-func (l *lateness) sleepUntil(due int64) {
-	if now := l.clock(); now >= l.meter.due {
-		l.conclude(now)
-	}
-	if l.clock() < due {
-		l.sleep(due)
-		l.woke(due)
-	}
-}
-
-// woke is told when a wait has ended that was to last until due.
-func (l *lateness) woke(due int64) {
-	if late := l.clock() - due; late > int64(usualLate) {
+// sleepOnce sleeps once, and concludes the stretch where it is time for that.
+func (l *lateness) sleepOnce() {
+	due := l.clock() + int64(wakeEvery)
+	l.sleep(due)
+	now := l.clock()
+	if late := now - due; late > int64(usualLate) {
 		l.stall += late
+	}
+	if now >= l.meter.due {
+		l.conclude(now)
 	}
 }
 

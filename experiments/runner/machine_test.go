@@ -2,16 +2,14 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/procstat"
 )
@@ -55,12 +53,19 @@ func (m *machineTest) run(stand ...Standing) {
 		}
 		m.now = until + int64(late)
 	}
-	<-lookOut(ctx, &Machine{Sleep: sleep, Proc: procstat.At(m.root), Stand: stand}, func() int64 { return m.now }, func(e history.Event) {
-		if err := e.Check(); err != nil {
-			m.t.Error(err)
-		}
-		m.told = append(m.told, e)
-	}, newAskers(ctx), nil)
+	var watching sync.WaitGroup // a goroutine whose thread ends with it
+	watching.Go(func() {
+		watchMachine(ctx, &Machine{Sleep: sleep, Proc: procstat.At(m.root), Stand: stand}, func() int64 { return m.now }, m.tell)
+	})
+	watching.Wait()
+}
+
+func (m *machineTest) tell(e history.Event) {
+
+	if err := e.Check(); err != nil {
+		m.t.Error(err)
+	}
+	m.told = append(m.told, e)
 }
 
 func newMachineTest(t *testing.T) *machineTest { return &machineTest{t: t, root: t.TempDir()} }
@@ -151,50 +156,4 @@ func TestABusyFleetIsNotWaitedFor(t *testing.T) {
 	if len(m.told) != 1 || m.told[0].Late.Waits["r1.1"] != 40e6 {
 		t.Errorf("told %+v", m.told)
 	}
-}
-
-// A store that hangs is waited for until the next look is due, and who is late then is the machine: that wait is one of the lookout's.
-func TestAWaitForAStoreThatHangsShowsALateMachine(t *testing.T) {
-	m := newMachineTest(t)
-	m.proc(100, 5, 0, 0)
-	clock := func() int64 { return m.now }
-	rec, err := history.NewRecorder(io.Discard, history.Header{Run: "r", Experiment: "x", Mode: history.Live, TimeScale: 1}, clock, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	s := startSamplers(ctx, rec, clock, []Sampled{{Name: "x", Source: "probe:x", Probe: hanging{m, cancel}, ProbeSettings: experiments.ProbeSettings{Every: 5 * time.Millisecond, MaxGap: time.Second}}})
-	slept := 0
-	sleep := func(until int64) {
-		m.now = until
-		slept++
-	}
-	<-lookOut(ctx, &Machine{Sleep: sleep, Proc: procstat.At(m.root)}, clock, func(e history.Event) { m.told = append(m.told, e) }, s.together, nil)
-	if len(m.told) == 0 || slept > 10 {
-		t.Fatalf("told %+v after %d sleeps: want of each stretch, though it never slept before its waits were over", m.told, slept)
-	}
-	for _, e := range m.told[:len(m.told)-1] {
-		// Every wait of the turn is 3ms late: one for a moment, one until the next look is due.
-		if e.Late.Stall < int64(60*time.Millisecond) || e.Late.Stall > int64(e.Width()) {
-			t.Errorf("late by %s in %s", time.Duration(e.Late.Stall), time.Duration(e.Width()))
-		}
-	}
-}
-
-// hanging is a store that never answers, at a machine that is 3 ms late each time, until a second is over.
-type hanging struct {
-	m   *machineTest
-	end func()
-}
-
-func (h hanging) Look(context.Context, bool) (func(history.Span) []history.Event, error) {
-	return nil, errors.New("hangs")
-}
-func (h hanging) Ask() {}
-func (h hanging) Answer(until time.Time) (func(history.Span) []history.Event, bool, error) {
-	h.m.now += int64(time.Until(until).Round(100*time.Microsecond) + 3*time.Millisecond)
-	if h.m.now > int64(time.Second) {
-		h.end()
-	}
-	return nil, false, nil
 }

@@ -1,0 +1,162 @@
+package analysis
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Answers that are given seldom, each with the least that makes it appear (docs/oracles.md).
+
+// has reports that something is missing by that code.
+func has(ms []verdict.Missing, code verdict.MissingCode) bool {
+	return slices.ContainsFunc(ms, func(m verdict.Missing) bool { return m.Code == code })
+}
+
+// Each row names what it counts where there was none of it: nobody ever held the lock.
+func TestARowSaysOfWhatThereWasNone(t *testing.T) {
+	asked := strings.Replace(fourKills, "takeover: {max: 12s, p90: 12s}}", `takeover: {max: 12s}}
+  - {lock: leader, overlap: {level: belief, max: 0s}}
+  - {lock: leader, overlap: {level: work, max: 0s}}
+  - {lock: leader, overlap: {level: effect, max: 0}}
+  - {lock: leader, stale_writes: {max: 0}}
+  - {lock: leader, abandonments: {max: 0}}
+  - {lock: leader, abandonment: {missed: 0}}
+  - {lock: leader, fence_lag: {max: 1s}}
+  - {lock: leader, unowned_work: {max: 0s}}
+  - {lock: leader, loss_to_fence: {max: 1s}}
+  - {lock: leader, blocked: {max: 1s}}
+  - {lock: leader, busy: {count: 1}}
+  - {lock: leader, lock_debt: {max: 1s}}
+  - {lock: leader, orphan_acquires: {max: 0}}
+  - {lock: leader, not_owned: {renew: 0.05}}
+  - {lock: leader, failed_releases: {calls: 0.05}}
+  - {lock: leader, foreign_releases: {max: 0}}
+  - {lock: leader, duplicate_epochs: {max: 0}}
+  - {lock: leader, vanished: {max: 0}}
+  - {lock: leader, fence_regressions: {max: 0}}
+  - {lock: leader, held: {max: 1s}}`, 1)
+	tp := newTape("nobody ever takes the lock")
+	tp.start(0.1, "r1.1", "r2.1")
+	tp.phase(0.2, history.PhaseSteady)
+	tp.phase(5, history.PhaseFaults)
+	tp.finale(14, 60, "r1.1", "r2.1")
+	e, h := recorded(t, asked, tp)
+	j := Judge(e, h)
+	table, told := measures(), map[verdict.MissingCode]bool{}
+	for i := range j.SLOs {
+		r := &j.SLOs[i]
+		m := table[rowFor(table, r.Question)]
+		if r.Verdict != verdict.Inconclusive {
+			t.Errorf("%s of a lock that nobody held is %s: %s", r.Measure, r.Verdict, r.Why)
+		}
+		for _, of := range r.Missing {
+			told[of.Code] = true
+		}
+		if m.none != "" && !has(r.Missing, m.none) {
+			t.Errorf("%s does not say that there was none of it (%s): %+v", r.Measure, m.none, r.Missing)
+		}
+	}
+	for _, code := range []verdict.MissingCode{verdict.MissingFences, verdict.MissingValues} {
+		if !told[code] {
+			t.Errorf("no row lacks %s", code)
+		}
+	}
+}
+
+// A shot that counts for nothing says why, in the words of its reason.
+func TestWhyAShotCountsForNothing(t *testing.T) {
+	first := func(ev *history.Event) bool { return ev.Op == "kill-leader#1" }
+	void := func(why history.VoidReason, detail string) func(*history.History) {
+		return func(h *history.History) {
+			h.Events = slices.DeleteFunc(h.Events, func(ev history.Event) bool { return first(&ev) && ev.Kind == history.FaultConfirmed })
+			edit(h, func(ev *history.Event) bool { return first(ev) && ev.Kind == history.FaultApplied }, func(ev *history.Event) {
+				f := *ev.Fault
+				f.Why, f.Detail = why, detail
+				ev.Kind, ev.Fault = history.FaultVoid, &f
+			})
+		}
+	}
+	for _, c := range []struct {
+		name, want string
+		change     func(*history.History)
+	}{
+		{"ended", "ended: its supervisor killed it", void(history.Ended, "its supervisor killed it")},
+		{"error", "error: kill: operation not permitted", void(history.FaultFailed, "kill: operation not permitted")},
+		{"budget", "blocked by a disruption budget: web", void(history.Budget, "web")},
+		{"unknown holder", "unknown holder: no source answered", void(history.HolderUnknown, "no source answered")},
+		{"disputed holder", "disputed holder: value says r1, log says r2", void(history.HolderDisputed, "value says r1, log says r2")},
+		{"no time", "unconfirmed: " + history.RunEndedFirst, void(history.Unconfirmed, history.RunEndedFirst)},
+		{"not replaced", "replica not replaced: r1.1 for 1m0s", void(history.NotReturned, "r1.1 for 1m0s")},
+		{"never applied", "never applied", func(h *history.History) {
+			h.Events = slices.DeleteFunc(h.Events, func(ev history.Event) bool {
+				return first(&ev) && (ev.Kind == history.FaultApplied || ev.Kind == history.FaultConfirmed)
+			})
+		}},
+	} {
+		e, h := recorded(t, fourKills, killedFourTimes(9))
+		c.change(h)
+		j := Judge(e, h)
+		if f := j.Faults[0]; f.ID != "kill-leader" || !f.Void || f.Why != c.want {
+			t.Errorf("%s: %q is void %t: %q, want %q", c.name, f.ID, f.Void, f.Why, c.want)
+		}
+	}
+}
+
+// A fault of a kind that this lockdrill does not know is told of: nobody can say what it did.
+func TestAKindThatIsNotKnown(t *testing.T) {
+	e, h := recorded(t, fourKills, killedFourTimes(9))
+	edit(h, func(ev *history.Event) bool { return ev.Op == "kill-leader#1" }, func(ev *history.Event) {
+		f := *ev.Fault
+		f.Kind = "sorcery"
+		ev.Fault = &f
+	})
+	if j := Judge(e, h); !has(j.Missing, verdict.MissingKind) || j.ExitCode != verdict.ExitInconclusive {
+		t.Errorf("%s, and lacks %+v", j.Verdict, j.Missing)
+	}
+}
+
+// Looks that were tried and failed are told apart from looks that came too seldom.
+func TestLooksThatFailed(t *testing.T) {
+	tp := killedFourTimes(9)
+	tp.add(8, 9.5, history.Event{Kind: history.GapKind, Source: "probe:lock_keys", Coverage: &history.Coverage{Probe: "lock_keys", Why: "NOPERM", Failed: true}})
+	e, h := recorded(t, strings.Replace(fourKills, "takeover: {max: 12s, p90: 12s}}", "vanished: {max: 0}}", 1), tp)
+	r := row(t, Judge(e, h), "leader", "vanished")
+	if !has(r.Missing, verdict.MissingFailedLooks) || !strings.Contains(r.Why, "NOPERM") {
+		t.Errorf("%s: %s %+v", r.Verdict, r.Why, r.Missing)
+	}
+}
+
+// A rolling restart that left a replica out says which, beside all else that the run lacks.
+func TestARestartThatLeftOneOut(t *testing.T) {
+	e, h := recorded(t, rolledDrill, rolledOver(true, true))
+	r := row(t, Judge(e, h), "leader", "rolling.handovers")
+	if !has(r.Missing, verdict.MissingRolled) {
+		t.Errorf("%s: %+v", r.Why, r.Missing)
+	}
+	more := strings.Replace(rolledDrill, "handovers: 1", "handovers: 0", 1)
+	e, h = recorded(t, more, rolledOver(true, false))
+	if r := row(t, Judge(e, h), "leader", "rolling.handovers"); r.Verdict != verdict.Fail {
+		t.Errorf("a hand-over where none may be is %s: %s", r.Verdict, r.Why)
+	}
+}
+
+// A key that shows its epoch on after the lease had ended by all that its holder claims is a finding.
+func TestAKeyThatOutlivesItsLease(t *testing.T) {
+	tp := newTape("a key that nobody renews, and that does not expire")
+	tp.start(0.1, "r1.1", "r2.1")
+	tp.phase(0.2, history.PhaseSteady)
+	tp.grant(1, "r1.1", leader, "l0", 1)
+	tp.look(1.1, leader, "l0", 5.9)
+	tp.phase(5, history.PhaseFaults)
+	tp.look(9, leader, "", 0)
+	tp.finale(14, 60, "r1.1", "r2.1")
+	e, h := recorded(t, fourKills, tp)
+	j := Judge(e, h)
+	if !slices.ContainsFunc(j.Findings, func(f verdict.Finding) bool { return f.Code == verdict.FindingMissedExpiry }) {
+		t.Errorf("no such finding: %+v", j.Findings)
+	}
+}

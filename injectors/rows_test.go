@@ -1,0 +1,449 @@
+package injectors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
+	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/poll"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/tap"
+	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+)
+
+// world is what rows are tried on: real processes, real servers, and a history of them.
+type world struct {
+	*testing.T
+	*Reach
+	log   *runner.Log
+	look  func() bool   // of the test's own: whether the fault is in effect; nil = nothing goes on after it
+	lasts time.Duration // of a shot
+	shot  history.Event // what it has beside fault and victim
+
+	mu sync.Mutex
+	n  int64 // events in the log, which are numbered as a recorder does it
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, log: runner.NewLog(), lasts: 500 * time.Millisecond}
+	w.Reach = &Reach{
+		Clock: monotime.Now, Await: w.log.Await, Past: func() []history.Event { return w.log.Since(0) }, Write: w.add,
+		Run: "test", Replicas: []string{"r1"}, Prefix: "lockdrill:test:", Keys: "p:",
+		Mark: func(name string) string { return "test/" + name },
+	}
+	return w
+}
+
+func (w *world) add(e history.Event) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.n++
+	e.N = w.n
+	w.log.Add([]history.Event{e})
+	return nil
+}
+
+// process is a victim r1.1 of that script: its start and end are in the history.
+func (w *world) process(script string) undo.Process {
+	w.Helper()
+	cmd := exec.Command("sh", "-c", script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Env = append(os.Environ(), undo.MarkEnv+"="+w.Name())
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 8)); err != nil { // it has said that it goes
+		w.Fatal(err)
+	}
+	p := undo.Find(cmd.Process.Pid)
+	if _, err := p.Lives(); err != nil {
+		w.Skipf("SKIPPED, NOT TESTED: %v", err)
+	}
+	_ = w.add(history.Event{Kind: history.ReplicaStart, Span: history.At(monotime.Now()), Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", PID: p.PID, Started: p.Started}})
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = cmd.Wait()
+		_ = w.add(history.Event{Kind: history.ReplicaExit, Span: history.At(monotime.Now()),
+			Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", Exit: cmd.ProcessState.String(), By: history.ByKernel}})
+	}()
+	w.Cleanup(func() { _ = syscall.Kill(-p.PID, syscall.SIGKILL); <-over })
+	w.Grace = time.Second
+	w.Signal = func(_ string, sig syscall.Signal) (history.Span, error) {
+		span := history.At(monotime.Now())
+		err := syscall.Kill(-p.PID, sig)
+		span.To = monotime.Now()
+		return span, err
+	}
+	return p
+}
+
+// store is a redis-server as a drill starts one, which can suffer f.
+func (w *world) store(f fault.Spec) testbed.LockStore {
+	w.Helper()
+	redistest.Need(w)
+	stores, err := testbed.OpenStores(w.Context(), testbed.Options{
+		Redis: experiments.Redis{Mode: experiments.RedisSpawn}, NoLedger: true, Run: "test", Dir: w.TempDir(), Faults: []experiments.Fault{{Spec: f}},
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		if err := stores.Close(context.WithoutCancel(w.Context())); err != nil {
+			w.Error(err)
+		}
+	})
+	w.Store, w.Open = stores.Held, RedisFromOutside(testbed.Dial)
+	return stores.Held
+}
+
+// client is the test's own connection to a store.
+func (w *world) client(where undo.Store) *redis.Client {
+	w.Helper()
+	c, err := testbed.Dial(where)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// refuses reports that the store takes no write now.
+func refuses(c *redis.Client) func() bool {
+	return func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		defer cancel()
+		return c.Set(ctx, "mine", "1", time.Minute).Err() != nil
+	}
+}
+
+// leading is a store of which one server leads.
+type leading struct{ testbed.LockStore }
+
+func (l leading) Leader(context.Context) (*undo.Process, error)        { return l.Process(), nil }
+func (l leading) KillServer(ctx context.Context, _ undo.Process) error { return l.Kill(ctx) }
+
+// lock is one that r1.1 holds in the store.
+func (w *world) lock() *redis.Client {
+	w.Helper()
+	c := w.client(w.Store.Where())
+	if _, err := redisstore.NewStore(c, "p:").Acquire(w.Context(), "job", "tok", time.Minute); err != nil {
+		w.Fatal(err)
+	}
+	w.shot.Lock, w.shot.Key, w.shot.Epoch = "job", "job", lockcore.Fingerprint("tok")
+	return c
+}
+
+// until reports that something came true in time.
+func (w *world) until(is func() bool) bool {
+	ctx, cancel := context.WithTimeout(w.Context(), 10*time.Second)
+	defer cancel()
+	for range poll.Every(ctx, time.Millisecond) {
+		if is() {
+			return true
+		}
+	}
+	return false
+}
+
+// answering is a replica r1.1 that does as it is told, and says so.
+func (w *world) answering(hits ...history.Event) {
+	armed := false
+	w.look = func() bool { return armed }
+	w.Send = func(_ string, c protocol.Command) error {
+		armed = c.Cmd == protocol.CmdArm
+		if !armed {
+			hits = []history.Event{{Kind: history.FaultReverted, Fault: &history.Fault{Detail: "disarmed"}}}
+		}
+		for _, e := range hits {
+			e.Source, e.Op, e.Span = "r1.1", "x#1", history.At(monotime.Now())
+			_ = w.add(e)
+		}
+		return nil
+	}
+}
+
+// tapped puts a tap before a Redis, and gives a client that goes through it.
+func (w *world) tapped() *redis.Client {
+	w.Helper()
+	addr := redistest.Start(w)
+	w.Glob = func(_, key string) string { return "p:" + key + "*" }
+	w.Bare = func(name string) (string, string) { return "job", strings.TrimPrefix(name, "p:") }
+	w.Tap = tap.New(tap.Options{Clock: monotime.Now, OnHit: w.Hit, Dial: func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	}})
+	t := w.Tap
+	w.Cleanup(func() { _ = t.Close() })
+	w.Send = func(string, protocol.Command) error { return errors.New("nobody is told anything") }
+	way, err := w.Tap.Listen("r1", "127.0.0.1:0")
+	if err != nil {
+		w.Fatal(err)
+	}
+	c := redis.NewClient(&redis.Options{Addr: way, MaxRetries: -1, ReadTimeout: 2 * time.Second, DisableIdentity: true})
+	w.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// renewing fails as long as renewals are made to fail.
+func renewing(w *world, c *redis.Client) func() bool {
+	renew := redis.NewScript(`return redis.call("pexpire", KEYS[1], ARGV[2])`)
+	return func() bool { return renew.Eval(w.Context(), c, []string{"p:k"}, "token", 1000).Err() != nil }
+}
+
+// network is a way of r1 to a Redis through a Toxiproxy, and r1, which renews over it.
+func (w *world) network() {
+	w.Helper()
+	s := newStandBefore(w.T, testbed.ProxyOptions{}, redistest.Start(w), endpoint.AskRedis(endpoint.Access{}))
+	s.beat(w.T, "r1", s.proxies.Addrs("r1")[0])
+	w.Await, w.Past, w.Routes, w.Question, w.lasts = s.log.Await, func() []history.Event { return s.log.Since(0) }, s.proxies.Routes, s.Question, 20*time.Second
+	w.look = func() bool {
+		p := s.proxy(w.T, "r1")
+		return len(p.Toxics) > 0 || !p.Enabled
+	}
+}
+
+// tried is a row of the suite: a fault, and what it is tried on.
+type tried struct {
+	name  string
+	spec  fault.Spec
+	stand func(w *world)
+}
+
+const alive, stubborn = "sleep 60 & echo started; wait", "trap '' TERM; echo started; while :; do sleep 0.02; done"
+
+func rowsTried() []tried {
+	me := fault.Aim{Replica: "r1"}
+	victim := func(script string) func(*world) {
+		return func(w *world) {
+			p := w.process(script)
+			w.look = func() bool { _, any, _ := standing(p); return any }
+		}
+	}
+	store := func(does fault.Store, look func(w *world, s testbed.LockStore)) tried {
+		name := "store " + string(does.Do)
+		if does.Keep {
+			name += " keep"
+		}
+		return tried{name, &does, func(w *world) {
+			s := w.store(&does)
+			w.look = refuses(w.client(s.Where()))
+			if look != nil {
+				look(w, s)
+			}
+		}}
+	}
+	isLeading := func(w *world, s testbed.LockStore) { w.Store = leading{s} }
+	over := func(w *world, _ testbed.LockStore) { w.look = nil }
+	inStep := func(w *world, s testbed.LockStore) {
+		w.look = nil
+		if n, err := w.client(s.Where()).Wait(w.Context(), 1, 20*time.Second).Result(); n < 1 {
+			w.Fatal(err)
+		}
+	}
+	key := func(w *world) {
+		w.store(&fault.DeleteKey{})
+		c := w.lock()
+		w.look, w.lasts = func() bool { v := c.Get(w.Context(), "p:job").Val(); return v != "" && v != "tok" }, time.Minute
+	}
+	wire := func(f fault.Spec) tried { return tried{f.Kind(), f, (*world).network} }
+	return []tried{
+		{"pause", &fault.Pause{Aim: me}, victim(alive)},
+		{"pause of somebody's own", &fault.Pause{Aim: me}, func(w *world) { victim("echo started; exec sleep 60")(w); w.Alone = true }},
+		{"starve", &fault.Starve{Aim: me, Share: 0.5, Period: 200 * time.Millisecond}, victim(alive)},
+		{"kill", &fault.Kill{}, func(w *world) { w.process(alive) }},
+		{"kill graceful", &fault.Kill{How: fault.Graceful}, func(w *world) { w.process(alive) }},
+		{"kill graceful of one that does not listen", &fault.Kill{How: fault.Graceful}, func(w *world) { w.process(stubborn) }},
+		store(fault.Store{Do: fault.StorePause}, nil),
+		store(fault.Store{Do: fault.StoreFill}, nil),
+		store(fault.Store{Do: fault.StoreFreeze}, nil),
+		store(fault.Store{Do: fault.StoreStop}, nil),
+		store(fault.Store{Do: fault.StoreRestart}, over),
+		store(fault.Store{Do: fault.StoreRestart, Keep: true}, over),
+		store(fault.Store{Do: fault.StoreFlush}, over),
+		store(fault.Store{Do: fault.StoreFailover, Lag: 10 * time.Millisecond}, inStep),
+		store(fault.Store{Do: fault.StoreFreezeLeader}, isLeading),
+		store(fault.Store{Do: fault.StoreStopLeader}, isLeading),
+		{"delete_key", &fault.DeleteKey{}, func(w *world) { key(w); w.look = nil }},
+		{"delete_key stranger", &fault.DeleteKey{To: FormStranger}, key},
+		{"clock", &fault.Clock{Aim: me, Offset: 2 * time.Second}, func(w *world) {
+			w.answering(history.Event{Kind: history.FaultHit, Fault: &history.Fault{Detail: sawOffset + "2s"}})
+		}},
+		{"renew_failures", faultOf("renew_failures", fault.Failures{Aim: me, Mode: "error"}), func(w *world) {
+			w.shot.Fault = &history.Fault{Want: 1, Via: fault.ViaWorker}
+			w.answering(history.Event{Kind: history.FaultHit, Fault: &history.Fault{}}, history.Event{Kind: history.FaultReverted, Fault: &history.Fault{Hits: 1}})
+		}},
+		{"renew_failures on the way", faultOf("renew_failures", fault.Failures{Aim: fault.Aim{HolderOf: "job"}, Mode: "error", Via: fault.ViaProxy}), func(w *world) {
+			w.shot, w.lasts = history.Event{Lock: "job", Key: "k", Fault: &history.Fault{Via: fault.ViaProxy}}, time.Second
+			w.look = renewing(w, w.tapped())
+		}},
+		{"renew_failures at a lockdrill proxy", faultOf("renew_failures", fault.Failures{Aim: fault.Aim{All: true}, Mode: "error", Via: fault.ViaProxy}), func(w *world) {
+			w.shot, w.lasts = history.Event{Fault: &history.Fault{Via: fault.ViaProxy}}, time.Second
+			w.look = renewing(w, w.tapped())
+			api := httptest.NewServer(w.Tap.API())
+			w.Cleanup(api.Close)
+			w.Tap, w.API = nil, api.URL
+		}},
+		{"hook", &fault.Hook{Commands: fault.Commands{Within: 20 * time.Second, Do: []string{"touch", "on"}, Confirm: []string{"test", "-f", "on"}, Undo: []string{"rm", "-f", "on"}}}, func(w *world) {
+			w.process(alive)
+			w.look = func() bool { _, err := os.Stat(filepath.Join(w.dir(), "on")); return err == nil }
+		}},
+		wire(&fault.Latency{Aim: me, Add: 40 * time.Millisecond, Stream: fault.StreamBoth}),
+		wire(&fault.Jitter{Aim: me, By: 300 * time.Millisecond, Stream: fault.StreamUp}),
+		wire(&fault.Bandwidth{Aim: me, Rate: 50, Stream: fault.StreamBoth}),
+		wire(&fault.Slices{Aim: me, Size: 100, Delay: 10 * time.Millisecond, Stream: fault.StreamBoth}),
+		wire(&fault.SlowClose{Aim: me, Delay: 100 * time.Millisecond, Stream: fault.StreamDown}),
+		wire(&fault.Cut{How: fault.Hole, Aim: me}),
+		wire(&fault.Cut{How: fault.Reset, Aim: me}),
+		wire(&fault.Cut{How: fault.Down, Aim: me}),
+	}
+}
+
+var dirs sync.Map // by the name of a test: where its commands are run
+
+func (w *world) dir() string {
+	at, known := dirs.Load(w.Name())
+	if !known {
+		at = w.TempDir()
+		dirs.Store(w.Name(), at)
+	}
+	return at.(string)
+}
+
+// Every row strikes what it is made for and sees it. Then the runner ends it; or it is dead, and whoever has the record does, twice: either
+// way the test's own look finds nothing of it left.
+func TestEveryRowStrikesAndIsUndoneByAnybody(t *testing.T) {
+	for _, c := range rowsTried() {
+		for _, by := range []string{"the runner", "its record"} {
+			t.Run(c.name+", undone by "+by, func(t *testing.T) {
+				w := newWorld(t)
+				c.stand(w)
+				if h, ok := c.spec.(*fault.Hook); ok {
+					h.Dir = w.dir()
+				}
+				s := w.prepare(c.spec)
+				if w.look != nil && w.look() {
+					t.Fatal("it is in effect before it is made")
+				}
+				applied, err := s.Inject(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen := make(chan bool, 1)
+				if burst, is := c.spec.(*fault.Failures); is && burst.Via == fault.ViaProxy { // nothing is hit but what somebody asks
+					go func() { seen <- w.look() && w.look() }()
+				} else {
+					seen <- w.look == nil || w.until(w.look)
+				}
+				window, saw, err := s.confirm(applied)
+				if err != nil || saw.Hits == 0 && saw.Observed < saw.Expected || window.To < window.From || window.From < applied.From {
+					t.Fatalf("window %v of %v, saw %+v: %v", window, applied, saw, err)
+				}
+				if !<-seen {
+					t.Error("the test's own look does not find it")
+				}
+				for range 2 { // it may be called again
+					if by == "the runner" {
+						_, err = s.Revert(t.Context())
+					} else {
+						err = s.elsewhere()
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				if w.look != nil && !s.dead(c.name) && w.look() {
+					t.Error("it is still in effect")
+				}
+			})
+		}
+	}
+}
+
+// dead: undone elsewhere, what the runner had to itself ends with the runner, and not by the record.
+func (s *struck) dead(row string) bool {
+	if !s.isElsewhere {
+		return false
+	}
+	switch row {
+	case "store " + string(fault.StoreStop), "store " + string(fault.StorePause), "store " + string(fault.StoreFill), "store " + string(fault.StoreStopLeader): // a server of its own
+		return true
+	case "clock", "renew_failures", "renew_failures on the way":
+		return true
+	}
+	return false
+}
+
+// struck is a fault on its way.
+type struck struct {
+	*Hit
+	isElsewhere bool
+}
+
+func (w *world) prepare(spec fault.Spec) *struck {
+	w.Helper()
+	shot := w.shot
+	b := history.Fault{}
+	if shot.Fault != nil {
+		b = *shot.Fault
+	}
+	of := fault.Of(spec)
+	b.ID, b.Shot, b.Kind, b.Form, b.Victim, b.Declared = "x", 1, spec.Kind(), of.Form(), "r1.1", int64(w.lasts)
+	if of.Traits().AtStore {
+		b.Victim = history.VictimStore
+	}
+	shot.Op, shot.Fault = "x#1", &b
+	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+	defer cancel()
+	h, err := w.Prepare(ctx, spec, shot)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return &struck{Hit: h}
+}
+
+func (s *struck) confirm(applied history.Span) (history.Span, history.Fault, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	return s.Confirm(ctx, applied)
+}
+
+// elsewhere undoes as another process does, which has the record from a file and nothing else.
+func (s *struck) elsewhere() error {
+	s.isElsewhere = true
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	line, err := json.Marshal(s.Record())
+	var read undo.Record
+	if err := errors.Join(err, json.Unmarshal(line, &read)); err != nil {
+		return err
+	}
+	reach := &Reach{Open: RedisFromOutside(testbed.Dial)}
+	return reach.Reverters(true)[read.Kind](ctx, read)
+}

@@ -68,7 +68,7 @@ func everyPart(f reflect.StructField) (all []experiments.SLO) {
 		}
 		return all
 	case "Overlap":
-		for _, level := range []string{"belief", "work", "effect"} {
+		for _, level := range []string{"belief", "work", "lease", "effect"} {
 			all = append(all, experiments.SLO{Overlap: &experiments.OverlapLimit{Level: level, Time: *experiments.AtMost(time.Second), Count: *experiments.AtMost(1)}})
 		}
 		return all

@@ -87,7 +87,7 @@ func (j *judging) unsighted(l *experiments.Limit) []verdict.Missing {
 func (j *judging) sighted(l *experiments.Limit, by experiments.Signal) []verdict.Missing {
 	if by.Log != "" {
 		_, watched := j.logWindow()
-		return append(j.logsBlind(watched), j.illegible(facts.ProbeLogs)...)
+		return append(j.linesBlind(facts.ProbeLogs, watched), j.illegible(facts.ProbeLogs)...)
 	}
 	limit := l.SLO.Metric
 	if limit == nil {
@@ -257,7 +257,7 @@ func (j *judging) matches(pattern string) figure {
 		f.evidence = append(f.evidence, line.N)
 	}
 	f.n, f.Lo, f.Hi = len(lines), int64(surely), int64(len(lines))
-	if blind := j.logsBlind(watched); blind != nil { // a line that nobody read may have said anything
+	if blind := j.linesBlind(facts.ProbeLogs, watched); blind != nil { // a line that nobody read may have said anything
 		f.Hi, f.unended = facts.Open, blind[0].Next
 	}
 	f.saw = fmt.Sprintf("%s matched %s", figures.Plural(f.n, "line"), pattern)
@@ -281,10 +281,10 @@ func (j *judging) logWindow() (during, watched history.Span) {
 	return during, watched
 }
 
-// logsBlind says that lines may have been missed in w: not read for too long, or lost for good.
-func (j *judging) logsBlind(w history.Span) []verdict.Missing {
-	ls := j.blind(facts.ProbeLogs, w)
-	if c := j.ix.Probes[facts.ProbeLogs]; c != nil {
+// linesBlind says that lines that the probe reads may have been missed in w: not read for too long, or lost for good.
+func (j *judging) linesBlind(probe string, w history.Span) []verdict.Missing {
+	ls := j.blind(probe, w)
+	if c := j.ix.Probes[probe]; c != nil {
 		for _, l := range c.Lost {
 			if l.From < w.To && l.To > w.From {
 				return append(ls, verdict.Lacking(verdict.MissingLogLines, figures.Short(l.Width()), figures.Clock(l.From)))

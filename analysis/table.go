@@ -79,7 +79,7 @@ func measures() map[string]*measure {
 		"overlap.effect":                   {unit: num, of: "effect", needs: run | needContended | needLedger | needLegible | needTrusted, none: verdict.MissingEffects, sees: fenced},
 		"fence_lag":                        {unit: sec, of: "epoch", needs: run | said, none: verdict.MissingWorkEnds, blank: true, sees: lagged},
 		"unowned_work":                     {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingWork, blank: true, sees: unownedWork},
-		"loss_to_fence":                    {unit: sec, of: "loss", needs: run | needKeys | said, none: verdict.MissingLosses, blank: true, sees: longest((*facts.Facts).LossToFence)},
+		"loss_to_fence":                    {unit: sec, of: "loss", needs: run | needKeys | said, none: verdict.MissingLosses, blank: true, sees: noticed},
 		"blocked":                          {unit: sec, of: "release", needs: run | needHeard, none: verdict.MissingDoneHolders, blank: true, sees: longest((*facts.Facts).Blocked)},
 		"busy.count":                       {unit: num, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
 		"busy.time":                        {unit: sec, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
@@ -106,6 +106,8 @@ func measures() map[string]*measure {
 		"alert.fires":                      {unit: sec, of: "alert", sees: alarm},
 		"alert.goes_away":                  {unit: sec, of: "alert", sees: alarm},
 		"alert.fired":                      {unit: num, of: "rule", sees: silence},
+		"leaderless":                       {unit: sec, of: "leader", needs: needLate | needKeys | said, none: verdict.MissingHolders, blank: true, sees: leaderless},
+		"overlap.lease":                    {unit: sec, of: "grant", needs: run | needKeys | said, none: verdict.MissingHolders, blank: true, sees: leasesOverlapped},
 	}
 	for name, words := range phrases() {
 		table[name].phrase = words
@@ -114,11 +116,17 @@ func measures() map[string]*measure {
 }
 
 // seenOnly gives the measures that looks at keys answer of an observed system the needs that they have there: nobody says who asked for a
-// lock, and what is known of its holders is what looks show.
+// lock, and what is known of its holders is what looks show, and what replicas say where they are asked.
 func seenOnly(table map[string]*measure) map[string]*measure {
 	for _, name := range []string{"overlap.effect", "stale_writes", "held"} {
 		table[name].needs = table[name].needs&^needContended | needKeys
 	}
+	for _, name := range []string{"overlap.belief", "loss_to_fence", "leaderless"} {
+		table[name].needs = table[name].needs&^needContended | needAsked
+	}
+	table["overlap.belief"].needs &^= needKeys
+	table["overlap.belief"].none, table["overlap.belief"].of = verdict.MissingBelievers, "leader"
+	table["unowned_work"].needs |= needLedger | needLegible
 	table["lock_debt"].needs |= needLedger | needLegible // its work is over by its effects
 	return table
 }

@@ -76,6 +76,8 @@ func phrases() map[string]phrase {
 		"alert.fires":                      {"", "See whether the fault raised what the rule counts (docs/alerts.md). Then compare within with the rule's window, its `for`, and its evaluation interval."},
 		"alert.goes_away":                  {"", "Compare resolves_within with the window of the rule, which looks back."},
 		"alert.fired":                      {"", "See what the alert says, and the fault at that time: the fault does more than it should, or the rule is too sensitive."},
+		"overlap.lease":                    {"Two leases of one key for %[1]s in all, in %[2]s", "See what the store did: a fail-over, a roll-back, or somebody who deleted the key."},
+		"leaderless":                       {"Nobody led for %[1]s in all, with %[2]s", "Shorten the lease and the poll, and release the lock on SIGTERM. See the takeovers for which of them it was."},
 	}
 }
 

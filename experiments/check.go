@@ -55,6 +55,7 @@ func (c *checker) all() {
 	c.CheckRules("", c.e)
 	c.work()
 	c.holders()
+	c.beliefs()
 	c.effects()
 	c.faults()
 	c.overlaps(c.order())

@@ -26,11 +26,14 @@ func (c *checker) slo(path string, s *SLO) {
 	}
 	at := path + "." + s.Measure()
 	for _, part := range s.parts() {
-		if why, next := c.e.Untold(s.Lock, dotted(s.Measure(), part)); why != "" && !c.recorded {
+		if g := c.e.untold(s.Lock, dotted(s.Measure(), part)); g.why != "" && !c.recorded {
 			if s.Overlap != nil {
 				part = ""
 			}
-			c.Check(dotted(at, part), "cannot be answered: %s; %s", why, next)
+			if g.adds != "" {
+				g.next += "; these lines of the file would add it:\n      " + strings.ReplaceAll(g.adds, "\n", "\n      ")
+			}
+			c.Check(dotted(at, part), "cannot be answered: %s; %s", g.why, g.next)
 			return
 		}
 	}

@@ -251,7 +251,8 @@ type Lock struct {
 	Unfenced  bool // the ledger does not compare fences of what is written under the lock
 	// AbandonedBy is what tells how often an observed lock was given up, which nobody claims; nil = nothing does.
 	AbandonedBy *Signal
-	ToldBy      *Told // likewise of what else they would say; nil = nothing does
+	ToldBy      *Told   // likewise of what else they would say; nil = nothing does
+	Belief      *Belief // what tells whether a replica believes that it holds an observed lock; nil = nothing does
 
 	Place   Place    `file:"-"` // for messages
 	Assumed []string `file:"-"` // what the file leaves out of the policy, and what stands there instead

@@ -85,7 +85,7 @@ func (r *Repeat) SetSpelling(f *vocab.File, path string, spelling any) {
 }
 
 type overlapForm struct {
-	Level   string   `rule:"required,words=belief|work|effect"` // of whom two may overlap: belief and work are a time, effect is a count
+	Level   string   `rule:"required,words=belief|work|lease|effect"` // of whom two may overlap: belief, work and lease are a time, effect is a count
 	Max     *amount  // at most this
 	Min     *amount  // at least this
 	Exactly *amount  // just this
@@ -192,6 +192,7 @@ type lockForm struct {
 	Policy      *lockcore.Policy // a complete policy of your own, instead of a profile's
 	AbandonedBy *Signal          `rule:"for=@observed"` // observed: what tells how often the lock was given up, which nobody claims
 	ToldBy      *Told            `rule:"for=@observed"` // observed: what tells how often the lock was busy, how long it was waited for, and how its calls were answered
+	Belief      *Belief          `rule:"for=@observed"` // observed: what tells whether a replica believes that it holds the lock
 }
 
 // overrides change single values of a profile's policy, or are all that a lock says of its own.
@@ -209,7 +210,7 @@ type overrides struct {
 }
 
 func (l *Lock) Spelling() any {
-	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, KeySuffix: l.KeySuffix, Lease: l.Lease, AbandonedBy: l.AbandonedBy, ToldBy: l.ToldBy}
+	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, KeySuffix: l.KeySuffix, Lease: l.Lease, AbandonedBy: l.AbandonedBy, ToldBy: l.ToldBy, Belief: l.Belief}
 	if l.Unfenced {
 		f.Fenced = new(bool)
 	}
@@ -235,7 +236,7 @@ func (l *Lock) SetSpelling(f *vocab.File, path string, spelling any) {
 		}
 		in.KeyPrefix, in.KeySuffix, _ = strings.Cut(in.KeyPattern, "*")
 	}
-	*l = Lock{Name: in.Name, Profile: in.Profile, Key: in.Key, KeyPrefix: in.KeyPrefix, KeySuffix: in.KeySuffix, Lease: in.Lease, AbandonedBy: in.AbandonedBy, ToldBy: in.ToldBy, Place: placeOf(f, path)}
+	*l = Lock{Name: in.Name, Profile: in.Profile, Key: in.Key, KeyPrefix: in.KeyPrefix, KeySuffix: in.KeySuffix, Lease: in.Lease, AbandonedBy: in.AbandonedBy, ToldBy: in.ToldBy, Belief: in.Belief, Place: placeOf(f, path)}
 	switch {
 	case f.Invalid(path):
 		return

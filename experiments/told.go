@@ -31,14 +31,26 @@ func (l *Lock) Teller(figure string) *ToldBy {
 		"failed_releases.calls": l.ToldBy.FailedReleases, "wait": l.ToldBy.Wait}[figure]
 }
 
-// bySignals is of what counters and log lines tell, of which the lock says field.
-func bySignals(figure, field, example string) teller {
-	return func(_ *Experiment, l *Lock) (why, next string) {
+// bySignals is of what counters and log lines tell, of which the lock says field. words are what a line of a log says.
+func bySignals(figure, field, words string) teller {
+	return func(e *Experiment, l *Lock) gap {
 		if l.Teller(figure) != nil {
-			return "", ""
+			return gap{}
 		}
-		return saysNothing, "say in the lock which counter or log line tells it: told_by: {" + field + ": " + example + "}, by its name under probes"
+		return gap{saysNothing, "say in the lock which counter or log line tells it: told_by: {" + field + ": {log: PATTERN}}, by its name under probes",
+			e.logged("probes: {logs: {patterns: {"+field+": '"+words+"'}}}", "locks: [{name: "+l.Name+", told_by: {"+field+": {log: "+field+"}}}]")}
 	}
+}
+
+// byWaits is of two counters that tell how long was waited.
+func byWaits(_ *Experiment, l *Lock) gap {
+	if l.Teller("wait") != nil {
+		return gap{}
+	}
+	return gap{saysNothing, "say in the lock which counters tell it: told_by: {wait: {metric: SECONDS, of: {metric: WAITS}}}, by their names under probes",
+		lines(`probes: {metrics: [{name: waited, scrape: "http://127.0.0.1:9100/metrics", series: lock_wait_seconds_sum},`,
+			`  {name: waits, scrape: "http://127.0.0.1:9100/metrics", series: lock_wait_seconds_count}]}`,
+			"system: {locks: [{name: "+l.Name+", told_by: {wait: {metric: waited, of: {metric: waits}}}}]}")}
 }
 
 // toldSignals checks what the signals of the locks are, beyond that they are there.

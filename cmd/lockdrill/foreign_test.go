@@ -58,6 +58,8 @@ type electors struct {
 	over  chan struct{}
 	ready chan struct{} // each of the three has reached its Redis
 
+	more func(name string) []string // arguments of a process beside its own; nil = none
+
 	mu     sync.Mutex
 	living map[string]*exec.Cmd // by name
 	starts map[string]int
@@ -77,15 +79,21 @@ func electorsAt(t *testing.T, primary string) *electors {
 // electorsBy reach their Redis each by a port of its own, by name, where it has one; more is said to each.
 func electorsBy(t *testing.T, primary string, ports map[string]string, more ...string) *electors {
 	t.Helper()
+	return electorsWith(t, primary, ports, func(string) []string { return more })
+}
+
+// electorsWith have more arguments.
+func electorsWith(t *testing.T, primary string, ports map[string]string, more func(name string) []string) *electors {
+	t.Helper()
 	needDrill(t)
 	python := witnesstest.Python(t)
 	_, port, err := net.SplitHostPort(primary)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &electors{port: port, over: make(chan struct{}), ready: make(chan struct{}, 3), living: map[string]*exec.Cmd{}, starts: map[string]int{}}
+	s := &electors{port: port, more: more, over: make(chan struct{}), ready: make(chan struct{}, 3), living: map[string]*exec.Cmd{}, starts: map[string]int{}}
 	for _, name := range []string{"sched-a", "sched-b", "sched-c"} {
-		s.work.Go(func() { s.supervise(t, python, name, cmp.Or(ports[name], port), more) })
+		s.work.Go(func() { s.supervise(t, python, name, cmp.Or(ports[name], port)) })
 	}
 	t.Cleanup(s.stop)
 	for range 3 {
@@ -99,9 +107,12 @@ func electorsBy(t *testing.T, primary string, ports map[string]string, more ...s
 }
 
 // supervise keeps one process running, as systemd does with RestartSec=300ms.
-func (s *electors) supervise(t *testing.T, python, name, port string, more []string) {
+func (s *electors) supervise(t *testing.T, python, name, port string) {
 	for {
-		cmd := exec.Command(python, append([]string{"testdata/elector.py", "--redis", port, "--name", name, "--key", "sched:leader", "--ttl", "1000", "--renew", "300", "--poll", "100"}, more...)...)
+		cmd := exec.Command(python, "testdata/elector.py", "--redis", port, "--name", name, "--key", "sched:leader", "--ttl", "1000", "--renew", "300", "--poll", "100")
+		if s.more != nil {
+			cmd.Args = append(cmd.Args, s.more(name)...)
+		}
 		says, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Error(err)

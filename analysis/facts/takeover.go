@@ -75,14 +75,14 @@ func (ix *Facts) newTrial(s *Shot, e *Epoch) *Trial {
 		t.Value = Dur{Lo: max(0, min(censor, x.From)-start.To), Hi: Open} // it may have ended before it was cut short
 		t.Value.Lo = ix.attested(k.Lock, start.From, t.Value.Lo)
 		t.Evidence = Cite(append(t.Evidence, cause)...)
-		t.Start, t.Ended = start, history.Span{From: censor, To: Open}
+		t.Start, t.Ended = start, history.Span{From: min(censor, start.To+t.Value.Lo), To: Open}
 		ix.split(t)
 		return t
 	}
 	t.Value = between(start, x)
 	t.Value.Lo = ix.attested(k.Lock, start.From, t.Value.Lo)
 	t.Evidence = Cite(append(t.Evidence, t.After.N, n)...)
-	t.Start, t.Ended = start, x
+	t.Start, t.Ended = start, history.Span{From: min(x.From, start.To+t.Value.Lo), To: x.To}
 	ix.classify(t)
 	ix.split(t)
 	return t

@@ -217,16 +217,11 @@ const noCase = "no case of its own yet"
 
 // unproved are the answers that nothing makes appear yet, each with the reason.
 var unproved = map[string]string{
-	"lack alert_room":                            noCase,
-	"lack more_repeats":                          noCase,
-	"lack rolls":                                 noCase,
-	"lack series":                                noCase,
-	"measure abandonments, by a signal":          noCase,
-	"measure busy.count, by a signal":            noCase,
-	"measure not_owned.renew, by a signal":       noCase,
-	"measure not_owned.release, by a signal":     noCase,
+	"lack alert_room":   noCase,
+	"lack more_repeats": noCase,
+	"lack rolls":        noCase,
+	"lack series":       noCase,
 	"measure failed_releases.calls, by a signal": noCase,
-	"measure wait, by a signal":                  noCase,
 	"measure busy.each":                          noCase,
 }
 

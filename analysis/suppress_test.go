@@ -44,8 +44,10 @@ func KeptVoid(v Void) Void {
 	{"unknown.go", "\t\t\tif len(lacks) > 0 {\n", "\t\t\tif lacks = verdict.Kept(lacks); len(lacks) > 0 {\n"},
 	{"row.go", "\ta.lacks = j.needsOf(l, m, &a.figure)\n", "\ta.lacks = verdict.Kept(j.needsOf(l, m, &a.figure))\n"},
 	{"row.go", "a.undecided(j.advice())...)\n", "verdict.Kept(a.undecided(j.advice()))...)\n"},
-	{"row.go", "\treturn a\n}\n\n// beside", `	if a.word == verdict.Fail && verdict.Dropped("measure", rowFor(j.measures, l)) {
-		a.word, a.broken = verdict.Pass, ""
+	{"row.go", "\treturn a\n}\n\n// beside", `	for name, of := range j.measures {
+		if of == m && a.word == verdict.Fail && verdict.Dropped("measure", name) {
+			a.word, a.broken = verdict.Pass, ""
+		}
 	}
 	return a
 }

@@ -185,7 +185,7 @@ func TestPushgateway(t *testing.T) {
 	var g gateway
 	server := httptest.NewServer(&g)
 	defer server.Close()
-	if got := tryIn(t, dir, "run", file, "--pushgateway", server.URL, "--job", "game-days"); got.code != verdict.ExitRefused || strings.Contains(got.stderr, "pushgateway") {
+	if got := tryIn(t, dir, "run", file, "--pushgateway", server.URL, "--job", "game-days"); got.code != verdict.ExitRefused || strings.Contains(got.stderr, "lockdrill: --pushgateway") {
 		t.Fatalf("%+v", got)
 	}
 	g.wants(t, "game-days", "theirs", "refused")

@@ -67,7 +67,7 @@ var words = map[MissingCode]sentences{
 	MissingBelief: {"%[2]s could not be asked for %[3]s at %[4]s whether it holds lock %[1]s (limit %[5]s).",
 		"Check what belief of the lock asks, and whether the replica answers it all the time that it lives."},
 	MissingBelievers: {"No replica ever said that it holds lock %[1]s.",
-		"Check the name and the labels of the series, the patterns, the address or the command under belief of the lock. lockdrill plan shows what each replica says now."},
+		"Check the name and the labels of the series, the patterns, the address or the command under belief of the lock."},
 	MissingHolders: {"Nobody claims to have held lock %[1]s.", "Check that the worker reports its calls and its work."},
 	MissingEffects: {"The ledger has no effect of lock %[1]s.", "Check that the worker writes to the ledger."},
 	MissingWriters: {"Some effects of lock %[1]s have no known writer, so a retry cannot be told from work that was done again.",

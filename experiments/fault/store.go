@@ -175,9 +175,12 @@ var stores = []Kind{
 			{Word: "stranger", Traits: Traits{Plants: true, GoesOn: "the stranger would keep the key"}, Does: "the key of the held lock gets a token that nobody knows",
 				Seen: "the key is read back and carries that token", Undone: "the key is removed if it still carries that token, which is read back", Told: "gave {key} of {victim} to a stranger for {lasts}"},
 		},
-		Unsupported: unsupported(func(_ *DeleteKey, a Around) string {
-			if a.Observed && a.Redis != "external" {
+		Unsupported: unsupported(func(d *DeleteKey, a Around) string {
+			switch {
+			case a.Observed && a.Redis != "external":
 				return noRedis
+			case a.Store == "etcd" && d.To == Stranger:
+				return "a key of an etcd is bound to its holder's lease, and carries no token of somebody else: leave out to"
 			}
 			return ""
 		}),

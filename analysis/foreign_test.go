@@ -215,3 +215,26 @@ func TestFindingsThatOthersDecideBy(t *testing.T) {
 		}
 	}
 }
+
+// A tick that nobody could read may have been the last one before the fault, or come between the two that are known.
+func TestAnUnreadTickMakesNoGapLong(t *testing.T) {
+	for _, c := range []struct{ unread, least float64 }{{0, 12.479}, {7, 12.479}, {9.5, 0}, {15, 0}} {
+		row, _ := scheduled(t, experiments.SLO{TickGap: atMostSeconds(12)}, func(tp foreignTape) {
+			tp.schema = 3
+			tp.holds(6, 16, pollerKey, "l1", "r1.1")
+			tp.effect(6.5, pollerKey, said{token: "l1"})
+			tp.effect(7.5, pollerKey, said{token: "l1"})
+			tp.holds(19, 0, pollerKey, "l2", "r2.1")
+			for at := 20.0; at < 119; at++ {
+				tp.effect(at, pollerKey, said{token: "l2"})
+			}
+			if c.unread > 0 {
+				tp.add(c.unread-20*ms, c.unread+ms, history.Event{Kind: history.UnreadKind, Source: "probe:effects:ticks", Unread: &history.Unread{
+					Source: "effects:ticks", Count: 1, Reason: history.Unparsable, First: "line 3"}})
+			}
+		})
+		if math.Abs(row.Lo-c.least) > ms {
+			t.Errorf("unread at %g: at least %gs, want %gs: %s", c.unread, row.Lo, c.least, row.Why)
+		}
+	}
+}

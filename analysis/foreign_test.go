@@ -238,3 +238,26 @@ func TestAnUnreadTickMakesNoGapLong(t *testing.T) {
 		}
 	}
 }
+
+// A hold may be of several jobs: one that its holder had ended before the fault says nothing of how it got over that.
+func TestAJobThatHadEndedIsNoRecovery(t *testing.T) {
+	for ends, want := range map[bool]string{false: verdict.ClassPause, true: verdict.ClassRecovery} { // the holder ends its other job as well
+		_, j := struckAsWatched(t, somebodys, experiments.SLO{Lock: "job", Takeover: atMostSeconds(5)}, func(tp foreignTape) {
+			tp.holds(8, 18, jobKey("1"), "a1", "r1.1")
+			tp.effect(8.1, jobKey("1"), said{job: "1", state: "RUNNING", token: "a1"})
+			tp.effect(9, jobKey("1"), said{job: "1", state: "DONE", token: "a1"})
+			tp.effect(9.5, jobKey("1"), said{job: "2", state: "RUNNING", token: "a1"})
+			tp.halt(10, 10.9, "gc#1", "a1")
+			if ends {
+				tp.effect(15, jobKey("1"), said{job: "2", state: "DONE", token: "a1"})
+				return
+			}
+			tp.holds(19, 21, jobKey("1"), "a2", "r2.1")
+			tp.effect(19.1, jobKey("1"), said{job: "2", state: "RUNNING", token: "a2"})
+			tp.effect(20, jobKey("1"), said{job: "2", state: "DONE", token: "a2"})
+		})
+		if len(j.Takeovers) != 1 || j.Takeovers[0].Class != want {
+			t.Errorf("want %s: %+v", want, j.Takeovers)
+		}
+	}
+}

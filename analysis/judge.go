@@ -191,8 +191,8 @@ func (j *judging) fill(out *verdict.Judgement) {
 		c.TerminalAccepted += d.Accepted
 		c.Duplicates += d.Extra
 		c.Abandonments += g.Raw
-		if l := ix.Exp.Lock(name); l != nil && l.AbandonedBy != nil {
-			c.Abandonments += int(signalledAbandonments(j, &experiments.Limit{Lock: name}).Lo)
+		if l := (&experiments.Limit{Lock: name, Measure: "abandonments"}); j.teller(l) != nil {
+			c.Abandonments += int(toldCount(j, l).Lo)
 		}
 		c.StaleApplied += f.Stale
 		c.StaleRefused += f.Refused

@@ -23,7 +23,7 @@ func TestWhatMeasuresRestOnIsSaidOnce(t *testing.T) {
 // Every question that a file can ask has its row in the table with its words, and the table has no others.
 func TestEveryQuestionHasAMeasure(t *testing.T) {
 	table := measures()
-	known := map[string]bool{measureSignalled: true} // of abandonments, where the lock has a signal for them
+	known := map[string]bool{}
 	asked := func(l *experiments.Limit) {
 		name := rowFor(table, l)
 		m := table[name]
@@ -33,7 +33,7 @@ func TestEveryQuestionHasAMeasure(t *testing.T) {
 		case m.unit == "" || m.sees == nil:
 			t.Errorf("%s: %+v", l.Figure(), m)
 		}
-		known[name] = true
+		known[name], known[name+bySignal] = true, true // where the lock has a signal for it
 	}
 	of := reflect.TypeFor[experiments.SLO]()
 	for i := range of.NumField() {
@@ -68,7 +68,7 @@ func everyPart(f reflect.StructField) (all []experiments.SLO) {
 		}
 		return all
 	case "Overlap":
-		for _, level := range []string{"belief", "work", "effect"} {
+		for _, level := range []string{"belief", "work", "lease", "effect"} {
 			all = append(all, experiments.SLO{Overlap: &experiments.OverlapLimit{Level: level, Time: *experiments.AtMost(time.Second), Count: *experiments.AtMost(1)}})
 		}
 		return all

@@ -22,10 +22,11 @@ const (
 	needTrusted                    // no evidence contradicts what is claimed of its keys
 	needFinished                   // jobs came to their end, as many as the row asks for
 	needSighted                    // the signal was read all the time that the row speaks of
+	needAsked                      // each replica could be asked, as long as it lived, whether it holds the lock
 )
 
 // needWatched are the needs without which there may be more of a thing than was seen.
-const needWatched = needKeys | needLedger | needLegible | needHeard | needTrusted | needSighted
+const needWatched = needKeys | needLedger | needLegible | needHeard | needTrusted | needSighted | needAsked
 
 // condition says what is missing of a need.
 type condition struct {
@@ -67,6 +68,7 @@ func conditions() []condition {
 		{needHeard, func(j *judging, l *experiments.Limit) []verdict.Missing { return j.lostLines() }},
 		{needTrusted, func(j *judging, l *experiments.Limit) []verdict.Missing { return j.doubted(l.Lock) }},
 		{needSighted, (*judging).unsighted},
+		{needAsked, func(j *judging, l *experiments.Limit) []verdict.Missing { return j.unasked(l.Lock) }},
 	}
 }
 

@@ -112,7 +112,7 @@ func regressed(j *judging, l *experiments.Limit) figure {
 // overlapped is for how long more than one believed to hold the lock, or worked under it.
 func overlapped(j *judging, l *experiments.Limit) figure {
 	o := j.ix.TimeOverlap(l.Lock, l.Part)
-	f := figure{Value: facts.Value{Dur: o.Dur}, n: o.N, evidence: o.Evidence}
+	f := figure{Value: facts.Value{Dur: o.Dur}, n: o.N, evidence: o.Evidence, hints: hints{why: o.Who}}
 	if who := j.ix.UnseenEnd(l.Lock); who != "" {
 		f.closer = "Follow the pods' logs from before the kill, or use form: crash. Nobody saw the process of " + who + " end, so it may have gone on."
 	}
@@ -125,6 +125,9 @@ func overlapped(j *judging, l *experiments.Limit) figure {
 
 // paused reports a pause that struck somebody who believed to hold the lock.
 func (j *judging) paused(lock string) bool {
+	if j.ix.Exp.Observed() {
+		return j.ix.BelievedWhileStanding(lock)
+	}
 	for _, s := range j.ix.Shots {
 		if s.Does.Stands == 0 || s.Applied == nil {
 			continue
@@ -222,15 +225,19 @@ func lagged(j *judging, l *experiments.Limit) figure {
 
 // unownedWork is how long holders worked past the end of their lease, in all.
 func unownedWork(j *judging, l *experiments.Limit) figure {
-	f := figure{hints: hints{next: j.advice().stop(l.Lock)}}
+	f, longest := figure{hints: hints{next: j.advice().stop(l.Lock)}}, int64(0)
 	for _, e := range j.ix.EpochsOf(l.Lock) {
-		if len(e.Works) == 0 {
+		last := e.LastWork()
+		if last == 0 {
 			continue
 		}
 		f.n++
 		u := j.ix.UnownedWork(e)
 		if u.Hi > 0 {
-			f.evidence = append(f.evidence, e.Works[len(e.Works)-1].N)
+			f.evidence = append(f.evidence, last)
+		}
+		if u.Lo > longest && j.ix.Exp.Observed() {
+			longest, f.why = u.Lo, fmt.Sprintf("%s wrote under key %s when its lease had been over for %s", j.ix.Writer(e.Replica), e.Key, u)
 		}
 		f.Dur = f.Dur.Add(u)
 	}

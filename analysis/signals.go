@@ -70,17 +70,24 @@ func (j *judging) ask(l *experiments.MetricLimit) *question {
 // unsighted says that the signal which l is about was not read all the time.
 func (j *judging) unsighted(l *experiments.Limit) []verdict.Missing {
 	by := experiments.Signal{}
-	switch lock := j.ix.Exp.Lock(l.Lock); {
+	switch told := j.teller(l); {
 	case l.SLO.Metric != nil:
 		by.Metric = l.SLO.Metric.Name
 	case l.SLO.Logs != nil:
 		by.Log = l.SLO.Logs.Pattern
-	case lock != nil && lock.AbandonedBy != nil:
-		by = *lock.AbandonedBy
+	case told != nil && told.Of != nil:
+		return append(j.sighted(l, *told.Of), j.sighted(l, experiments.Signal{Metric: told.Metric, Log: told.Log})...)
+	case told != nil:
+		by = experiments.Signal{Metric: told.Metric, Log: told.Log}
 	}
+	return j.sighted(l, by)
+}
+
+// sighted says that a signal was not read all the time.
+func (j *judging) sighted(l *experiments.Limit, by experiments.Signal) []verdict.Missing {
 	if by.Log != "" {
 		_, watched := j.logWindow()
-		return append(j.logsBlind(watched), j.illegible(facts.ProbeLogs)...)
+		return append(j.linesBlind(facts.ProbeLogs, watched), j.illegible(facts.ProbeLogs)...)
 	}
 	limit := l.SLO.Metric
 	if limit == nil {
@@ -250,7 +257,7 @@ func (j *judging) matches(pattern string) figure {
 		f.evidence = append(f.evidence, line.N)
 	}
 	f.n, f.Lo, f.Hi = len(lines), int64(surely), int64(len(lines))
-	if blind := j.logsBlind(watched); blind != nil { // a line that nobody read may have said anything
+	if blind := j.linesBlind(facts.ProbeLogs, watched); blind != nil { // a line that nobody read may have said anything
 		f.Hi, f.unended = facts.Open, blind[0].Next
 	}
 	f.saw = fmt.Sprintf("%s matched %s", figures.Plural(f.n, "line"), pattern)
@@ -274,10 +281,10 @@ func (j *judging) logWindow() (during, watched history.Span) {
 	return during, watched
 }
 
-// logsBlind says that lines may have been missed in w: not read for too long, or lost for good.
-func (j *judging) logsBlind(w history.Span) []verdict.Missing {
-	ls := j.blind(facts.ProbeLogs, w)
-	if c := j.ix.Probes[facts.ProbeLogs]; c != nil {
+// linesBlind says that lines that the probe reads may have been missed in w: not read for too long, or lost for good.
+func (j *judging) linesBlind(probe string, w history.Span) []verdict.Missing {
+	ls := j.blind(probe, w)
+	if c := j.ix.Probes[probe]; c != nil {
 		for _, l := range c.Lost {
 			if l.From < w.To && l.To > w.From {
 				return append(ls, verdict.Lacking(verdict.MissingLogLines, figures.Short(l.Width()), figures.Clock(l.From)))
@@ -285,20 +292,4 @@ func (j *judging) logsBlind(w history.Span) []verdict.Missing {
 		}
 	}
 	return ls
-}
-
-// signalledAbandonments is what a metric or a log says of how often the lock was given up.
-func signalledAbandonments(j *judging, l *experiments.Limit) figure {
-	by := j.ix.Exp.Lock(l.Lock).AbandonedBy
-	var f figure
-	if by.Log != "" {
-		f = j.matches(by.Log)
-	} else {
-		f = j.metric(countedBy(by.Metric))
-	}
-	if f.unit != verdict.UnitCount && f.unfit == "" {
-		f.unfit, f.Lo, f.Hi = by.Metric+" is no counter: its values are not whole numbers.", 0, facts.Open
-	}
-	f.unit = verdict.UnitCount
-	return f
 }

@@ -52,9 +52,6 @@ type hints struct {
 	unended string // what to do about that
 }
 
-// measureSignalled is the measure of a lock whose owner says by a signal of its own how often it was given up.
-const measureSignalled = "abandonments, by a signal"
-
 // measures is the table of what can be promised, by its name in the file: a measure's parts have a row together, but those that differ in it.
 func measures() map[string]*measure {
 	const (
@@ -64,46 +61,53 @@ func measures() map[string]*measure {
 		jobs           = run | needLedger | needLegible | needFinished
 	)
 	table := map[string]*measure{
-		"takeover":                  {unit: sec, of: "kill", needs: needLegible, kills: true, ends: true, sees: trialsOf, facing: facingTrials},
-		"tick_gap":                  {unit: sec, of: "kill", needs: needLegible, kills: true, ends: true, sees: trialsOf, facing: facingTrials},
-		"duplicate_terminal_states": {unit: num, of: "job", needs: jobs, sees: duplicated},
-		"re_executed":               {unit: num, of: "job", needs: jobs | needHeard, sees: executedAgain},
-		"stranded":                  {unit: num, of: "job", needs: run | needLedger | needLegible, ends: true, sees: stranded},
-		"abandonments":              {unit: num, of: "epoch", needs: run | needHeard, none: verdict.MissingWork, sees: abandoned},
-		measureSignalled:            {unit: num, needs: needStruck | needSighted, sees: signalledAbandonments},
-		"abandonment":               {unit: num, of: "jeopardy", needs: needLate | needKeys | said, none: verdict.MissingJeopardy, sees: gaveUp},
-		"overlap.belief":            {unit: sec, of: "epoch", needs: run | needContended | needKeys | said, none: verdict.MissingHolders, blank: true, sees: overlapped},
-		"overlap.work":              {unit: sec, of: "epoch", needs: run | needContended | needKeys | said, none: verdict.MissingHolders, blank: true, sees: overlapped},
-		"overlap.effect":            {unit: num, of: "effect", needs: run | needContended | needLedger | needLegible | needTrusted, none: verdict.MissingEffects, sees: fenced},
-		"fence_lag":                 {unit: sec, of: "epoch", needs: run | said, none: verdict.MissingWorkEnds, blank: true, sees: lagged},
-		"unowned_work":              {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingWork, blank: true, sees: unownedWork},
-		"loss_to_fence":             {unit: sec, of: "loss", needs: run | needKeys | said, none: verdict.MissingLosses, blank: true, sees: longest((*facts.Facts).LossToFence)},
-		"blocked":                   {unit: sec, of: "release", needs: run | needHeard, none: verdict.MissingDoneHolders, blank: true, sees: longest((*facts.Facts).Blocked)},
-		"busy.count":                {unit: num, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
-		"busy.time":                 {unit: sec, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
-		"busy.each":                 {unit: sec, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
-		"lock_debt":                 {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingDoneHolders, sees: owed},
-		"orphan_acquires":           {unit: num, of: "acquire", needs: run | needKeys | said, none: verdict.MissingRequests, sees: orphans},
-		"not_owned.renew":           {unit: part, of: "renewal", needs: run | needHeard, none: verdict.MissingAnswers, blank: true, sees: notYours},
-		"not_owned.release":         {unit: part, of: "release", needs: run | needHeard, none: verdict.MissingAnswers, blank: true, sees: notYours},
-		"failed_releases.calls":     {unit: part, of: "release call", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: failedCalls},
-		"failed_releases.given_up":  {unit: part, of: "lease", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: failedCalls},
-		"foreign_releases":          {unit: num, of: "release", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("released", func(e *facts.Epoch) []*facts.Call { return e.Releases })},
-		"foreign_renewals":          {unit: num, of: "renewal", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("renewed", func(e *facts.Epoch) []*facts.Call { return e.Renewals })},
-		"stale_writes":              {unit: num, of: "effect", needs: run | needContended | needLedger | needLegible | needTrusted, none: verdict.MissingEffects, sees: stale},
-		"duplicate_epochs":          {unit: num, of: "grant", needs: run | said, none: verdict.MissingHolders, sees: grantedAgain},
-		"vanished":                  {unit: num, of: "grant", needs: needLate | needKeys | said, none: verdict.MissingHolders, sees: keysVanished},
-		"fence_regressions":         {unit: num, of: "grant", needs: run, sees: regressed},
-		"held":                      {unit: sec, of: "hold", needs: needLate | needHeard, sees: spread, facing: facingSpread},
-		"wait":                      {unit: sec, of: "wait", needs: needLate | needHeard, sees: spread, facing: facingSpread},
-		"rolling.handovers":         {unit: num, of: "rolling restart", needs: run | needKeys | said, none: verdict.MissingRolls, sees: rolled},
-		"rolling.without_leader":    {unit: sec, of: "rolling restart", needs: run | needKeys | said, none: verdict.MissingRolls, sees: rolled},
-		"rolling.longest":           {unit: sec, of: "rolling restart", needs: run | needKeys | said, none: verdict.MissingRolls, sees: rolled},
-		"metric":                    {unit: num, needs: needStruck | needSighted, sees: metricOf},
-		"logs":                      {unit: num, of: "line", needs: needStruck | needSighted, sees: logMatches},
-		"alert.fires":               {unit: sec, of: "alert", sees: alarm},
-		"alert.goes_away":           {unit: sec, of: "alert", sees: alarm},
-		"alert.fired":               {unit: num, of: "rule", sees: silence},
+		"takeover":                         {unit: sec, of: "kill", needs: needLegible, kills: true, ends: true, sees: trialsOf, facing: facingTrials},
+		"tick_gap":                         {unit: sec, of: "kill", needs: needLegible, kills: true, ends: true, sees: trialsOf, facing: facingTrials},
+		"duplicate_terminal_states":        {unit: num, of: "job", needs: jobs, sees: duplicated},
+		"re_executed":                      {unit: num, of: "job", needs: jobs | needHeard, sees: executedAgain},
+		"stranded":                         {unit: num, of: "job", needs: run | needLedger | needLegible, ends: true, sees: stranded},
+		"abandonments":                     {unit: num, of: "epoch", needs: run | needHeard, none: verdict.MissingWork, sees: abandoned},
+		"abandonments" + bySignal:          {unit: num, needs: needStruck | needSighted, sees: toldCount},
+		"busy.count" + bySignal:            {unit: num, needs: needStruck | needSighted, sees: toldCount},
+		"not_owned.renew" + bySignal:       {unit: part, of: "renewal", needs: needStruck | needSighted, sees: toldShare},
+		"not_owned.release" + bySignal:     {unit: part, of: "release", needs: needStruck | needSighted, sees: toldShare},
+		"failed_releases.calls" + bySignal: {unit: part, of: "release call", needs: needStruck | needSighted, sees: toldShare},
+		"wait" + bySignal:                  {unit: sec, of: "wait", needs: needSighted, none: verdict.MissingRequests, sees: toldWait},
+		"abandonment":                      {unit: num, of: "jeopardy", needs: needLate | needKeys | said, none: verdict.MissingJeopardy, sees: gaveUp},
+		"overlap.belief":                   {unit: sec, of: "epoch", needs: run | needContended | needKeys | said, none: verdict.MissingHolders, blank: true, sees: overlapped},
+		"overlap.work":                     {unit: sec, of: "epoch", needs: run | needContended | needKeys | said, none: verdict.MissingHolders, blank: true, sees: overlapped},
+		"overlap.effect":                   {unit: num, of: "effect", needs: run | needContended | needLedger | needLegible | needTrusted, none: verdict.MissingEffects, sees: fenced},
+		"fence_lag":                        {unit: sec, of: "epoch", needs: run | said, none: verdict.MissingWorkEnds, blank: true, sees: lagged},
+		"unowned_work":                     {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingWork, blank: true, sees: unownedWork},
+		"loss_to_fence":                    {unit: sec, of: "loss", needs: run | needKeys | said, none: verdict.MissingLosses, blank: true, sees: noticed},
+		"blocked":                          {unit: sec, of: "release", needs: run | needHeard, none: verdict.MissingDoneHolders, blank: true, sees: longest((*facts.Facts).Blocked)},
+		"busy.count":                       {unit: num, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
+		"busy.time":                        {unit: sec, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
+		"busy.each":                        {unit: sec, of: "acquire", needs: run | needHeard, none: verdict.MissingRequests, sees: refused},
+		"lock_debt":                        {unit: sec, of: "epoch", needs: run | needKeys | said, none: verdict.MissingDoneHolders, sees: owed},
+		"orphan_acquires":                  {unit: num, of: "acquire", needs: run | needKeys | said, none: verdict.MissingRequests, sees: orphans},
+		"not_owned.renew":                  {unit: part, of: "renewal", needs: run | needHeard, none: verdict.MissingAnswers, blank: true, sees: notYours},
+		"not_owned.release":                {unit: part, of: "release", needs: run | needHeard, none: verdict.MissingAnswers, blank: true, sees: notYours},
+		"failed_releases.calls":            {unit: part, of: "release call", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: failedCalls},
+		"failed_releases.given_up":         {unit: part, of: "lease", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: failedCalls},
+		"foreign_releases":                 {unit: num, of: "release", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("released", func(e *facts.Epoch) []*facts.Call { return e.Releases })},
+		"foreign_renewals":                 {unit: num, of: "renewal", needs: run | needKeys | said, none: verdict.MissingAnswers, sees: foreigners("renewed", func(e *facts.Epoch) []*facts.Call { return e.Renewals })},
+		"stale_writes":                     {unit: num, of: "effect", needs: run | needContended | needLedger | needLegible | needTrusted, none: verdict.MissingEffects, sees: stale},
+		"duplicate_epochs":                 {unit: num, of: "grant", needs: run | said, none: verdict.MissingHolders, sees: grantedAgain},
+		"vanished":                         {unit: num, of: "grant", needs: needLate | needKeys | said, none: verdict.MissingHolders, sees: keysVanished},
+		"fence_regressions":                {unit: num, of: "grant", needs: run, sees: regressed},
+		"held":                             {unit: sec, of: "hold", needs: needLate | needHeard, sees: spread, facing: facingSpread},
+		"wait":                             {unit: sec, of: "wait", needs: needLate | needHeard, sees: spread, facing: facingSpread},
+		"rolling.handovers":                {unit: num, of: "rolling restart", needs: run | needKeys | said, none: verdict.MissingRolls, sees: rolled},
+		"rolling.without_leader":           {unit: sec, of: "rolling restart", needs: run | needKeys | said, none: verdict.MissingRolls, sees: rolled},
+		"rolling.longest":                  {unit: sec, of: "rolling restart", needs: run | needKeys | said, none: verdict.MissingRolls, sees: rolled},
+		"metric":                           {unit: num, needs: needStruck | needSighted, sees: metricOf},
+		"logs":                             {unit: num, of: "line", needs: needStruck | needSighted, sees: logMatches},
+		"alert.fires":                      {unit: sec, of: "alert", sees: alarm},
+		"alert.goes_away":                  {unit: sec, of: "alert", sees: alarm},
+		"alert.fired":                      {unit: num, of: "rule", sees: silence},
+		"leaderless":                       {unit: sec, of: "leader", needs: needLate | needKeys | said, none: verdict.MissingHolders, blank: true, sees: leaderless},
+		"overlap.lease":                    {unit: sec, of: "grant", needs: run | needKeys | said, none: verdict.MissingHolders, blank: true, sees: leasesOverlapped},
 	}
 	for name, words := range phrases() {
 		table[name].phrase = words
@@ -112,19 +116,25 @@ func measures() map[string]*measure {
 }
 
 // seenOnly gives the measures that looks at keys answer of an observed system the needs that they have there: nobody says who asked for a
-// lock, and what is known of its holders is what looks show.
+// lock, and what is known of its holders is what looks show, and what replicas say where they are asked.
 func seenOnly(table map[string]*measure) map[string]*measure {
 	for _, name := range []string{"overlap.effect", "stale_writes", "held"} {
 		table[name].needs = table[name].needs&^needContended | needKeys
 	}
+	for _, name := range []string{"overlap.belief", "loss_to_fence", "leaderless"} {
+		table[name].needs = table[name].needs&^needContended | needAsked
+	}
+	table["overlap.belief"].needs &^= needKeys
+	table["overlap.belief"].none, table["overlap.belief"].of = verdict.MissingBelievers, "leader"
+	table["unowned_work"].needs |= needLedger | needLegible
 	table["lock_debt"].needs |= needLedger | needLegible // its work is over by its effects
 	return table
 }
 
 // measureOf is the row of the table that l is judged by.
 func (j *judging) measureOf(l *experiments.Limit) *measure {
-	if lock := j.ix.Exp.Lock(l.Lock); l.Measure == "abandonments" && lock != nil && lock.AbandonedBy != nil {
-		return j.measures[measureSignalled]
+	if j.teller(l) != nil {
+		return j.measures[rowFor(j.measures, l)+bySignal]
 	}
 	return j.measures[rowFor(j.measures, l)]
 }

@@ -109,6 +109,12 @@ func manifests(t *testing.T) map[string][][]byte {
 		"server-kept": func() ([][]byte, error) {
 			return deploy.Server(deploy.ServerOptions{Name: "runs", Image: "registry.example/lockdrill:1.0.0", Secret: "tokens", Claim: "reports", Storage: "2Gi"})
 		},
+		"watch": func() ([][]byte, error) {
+			return deploy.Watch(deploy.WatchOptions{Namespace: "staging", Image: "registry.example/lockdrill:1.0.0", Redis: experiments.Redis{URL: "redis://redis.shop:6379", PasswordEnv: "REDIS_PASSWORD"}, Keys: []string{"sched:*", "jobs:*"}})
+		},
+		"watch-leases": func() ([][]byte, error) {
+			return deploy.Watch(deploy.WatchOptions{Namespace: "shop", Image: "registry.example/lockdrill:1.0.0", Leases: []string{"billing-leader"}, Holder: "^(?P<holder>[^_]+)"})
+		},
 		"network": func() ([][]byte, error) { return deploy.Network(network) },
 		"role": func() ([][]byte, error) {
 			return deploy.Role(deploy.RoleOptions{Name: "lockdrill-game-day-runner", Namespace: "staging", Rules: []deploy.Rule{
@@ -190,7 +196,7 @@ func TestManifestsAreTheAPIs(t *testing.T) {
 			}
 		}
 	}
-	if pods != 11 {
+	if pods != 13 {
 		t.Errorf("%d manifests with pods", pods)
 	}
 }

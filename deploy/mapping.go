@@ -38,7 +38,7 @@ type mappingFile struct {
 }
 
 // MappingNames are the mappings that ship, the first being the lock core's own.
-func MappingNames() []string { return []string{"lockcore", "cordum"} }
+func MappingNames() []string { return []string{"lockcore", "cordum", "watch"} }
 
 // MappingSource is the file of a shipped mapping, to start one's own from.
 func MappingSource(name string) (data []byte, ok bool) {

@@ -30,7 +30,7 @@ func TestMappingProblems(t *testing.T) {
 		{"signals: {abandoned: {serie: x}}", `line 1: unknown field "serie"`},
 		{"signal: {}", `line 1: unknown field "signal"`},
 		{"lock_label: a b\nsignals: {abandoned: {series: x}}", `lock_label: "a b" is no label name`},
-		{"extends: lockcor", `extends: "lockcor" is not shipped; there are lockcore, cordum`},
+		{"extends: lockcor", `extends: "lockcor" is not shipped; there are lockcore, cordum, watch`},
 		{"extends: lockcore\nthresholds: {not_owned: 1}", "thresholds.not_owned: unknown threshold"},
 		{"extends: lockcore\nthresholds: {not_owned_ratio: -1}", "thresholds.not_owned_ratio: -1: want a number from 0 up"},
 		{"extends: lockcore\nthresholds: {not_owned_ratio: .nan}", "want a number"},

@@ -265,7 +265,7 @@ func TestAlertsFireAsTheySay(t *testing.T) {
 	}{
 		"lockcore": {lockcoreSeries(), lockcoreScenarios()},
 		"cordum":   {cordumSeries(), append(cordumScenarios(), aboutDrills()...)},
-		"own":      {ownSeries(), ownScenarios()},
+		"own":      {ownSeries(), ownScenarios()}, "watch": {watchSeries(), watchScenarios()},
 	} {
 		all := append([]scenario{{name: "all is well"}, {name: "there are no series", over: without(set.healthy), fires: []string{"LockDrillLastPassTooOld", "LockMetricsMissing"}}}, set.scenarios...)
 		for _, s := range all {
@@ -394,7 +394,7 @@ func read(t *testing.T, path string) []byte {
 func TestEveryAlertHasItsPageAndItsDrill(t *testing.T) {
 	own := parse(t, "all", "extends: cordum\nsignals: {duplicate_terminal_states: {series: app_total}}")
 	seen := map[string]bool{}
-	for _, m := range []*deploy.Mapping{mappings(t)["lockcore"], own} {
+	for _, m := range []*deploy.Mapping{mappings(t)["lockcore"], mappings(t)["watch"], own} {
 		text, _, err := deploy.Rules(m, deploy.RulesForm{})
 		if err != nil {
 			t.Fatal(err)

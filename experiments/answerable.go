@@ -1,12 +1,17 @@
 package experiments
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
 
-// teller says why nothing tells a measure of a lock of an observed system, and what would ("": nothing); both are "" where something does.
-type teller func(*Experiment, *Lock) (why, next string)
+// gap is what keeps a measure from being answered: why, what to do about it ("": nothing that is known), and the lines of a file that
+// would add the source that is missing ("": none would). The zero gap: something tells it.
+type gap struct{ why, next, adds string }
+
+// teller says what keeps a measure of a lock of an observed system from being answered.
+type teller func(*Experiment, *Lock) gap
 
 // told is a measure of an observed lock that something may tell.
 type told struct {
@@ -24,11 +29,21 @@ func tellers() []told {
 		{"takeover", true, true, always, "the keys, to the next grant; with effects, to the successor's first one"},
 		{"rolling", false, false, always, "the keys, and a `rolling_restart`"}, // whoever restarts replicas in turn knows
 		{"abandonments", true, true, bySignal, "a counter or a log line (`abandoned_by` of the lock)"},
+		{"busy.count", true, true, bySignals("busy.count", "busy", "lock is taken"), "a counter or a log line of refused acquires (`told_by.busy` of the lock)"},
+		{"not_owned.renew", true, true, bySignals("not_owned.renew", "not_owned_renew", "renewal: not yours"), "a counter or a log line of such answers (`told_by.not_owned_renew`); with `of`, as a share"},
+		{"not_owned.release", true, true, bySignals("not_owned.release", "not_owned_release", "release: not yours"), "likewise (`told_by.not_owned_release`)"},
+		{"failed_releases.calls", true, true, bySignals("failed_releases.calls", "failed_releases", "release failed"), "likewise (`told_by.failed_releases`)"},
+		{"wait", false, true, byWaits, "two counters, seconds and waits (`told_by.wait`): its `max` alone"},
 		{"duplicate_epochs", true, true, byTokens, "the keys, where tokens are told: `holder: log` or `map.token`"},
-		{"vanished", true, true, byKeys, "the keys of a Redis or etcd; effects with `map.token` make it sure"},
+		{"vanished", true, true, byKeys, "the keys of a Redis or etcd; effects with `map.token`, or `belief` of the lock, make it sure"},
 		{"held", true, true, byKeys, "the keys"},
+		{"leaderless", true, false, always, "`belief` of the lock; without, the keys and the deaths of their holders"},
+		{"overlap.lease", true, true, byKeys, "the keys: a grant before the end of the lease before it"},
+		{"overlap.belief", true, true, byBelief, "`belief` of the lock: a metric, log lines, an endpoint or a command"},
+		{"loss_to_fence", true, true, byBelief, "the keys, and `belief` of the lock"},
 		{"overlap.effect", true, true, byWriters, "the keys, and effects with `map.token` or `map.replica`"},
 		{"stale_writes", true, true, byWriters, "the same"},
+		{"unowned_work", true, true, byWriters, "the same: from the end of the lease to the last effect of the one who had it"},
 		{"lock_debt.max", false, true, byEffects, "the keys, and effects: from the end of the job to the free key"},
 		{"lock_debt.total", false, true, byEffects, "the same"},
 		{"tick_gap", true, false, byEffects, "effects"},
@@ -40,20 +55,40 @@ func tellers() []told {
 	}
 }
 
-// lack is why nothing tells the measure of l: effects that come about under no lock tell of their jobs alone.
-func (t *told) lack(e *Experiment, l *Lock) (why, next string) {
+// gap is what keeps the measure of l from being answered: effects that come about under no lock tell of their jobs alone.
+func (t *told) gap(e *Experiment, l *Lock) gap {
 	switch t.measure {
 	case "metric", "logs", "duplicate_terminal_states", "re_executed":
 	case "stranded":
 		if x := e.keyless(l.Name); l.Keyless() && x != nil && x.StrandedAfter == 0 {
-			return "nothing says from when on a job is late, as there is no lock", "say stranded_after: 5m in the effects " + x.Name
+			return gap{"nothing says from when on a job is late, as there is no lock", "say stranded_after: 5m in the effects " + x.Name,
+				lines("system:", "  effects:", "    - {name: "+x.Name+", stranded_after: 5m}")}
 		}
 	default:
 		if l.Keyless() && e.keyless(l.Name) != nil {
-			return "the effects " + l.Name + " come about under no lock, and it is a matter of one", ""
+			return gap{why: "the effects " + l.Name + " come about under no lock, and it is a matter of one"}
 		}
 	}
 	return t.lacks(e, l)
+}
+
+// lines of a file.
+func lines(all ...string) string { return strings.Join(all, "\n") }
+
+// logged are lines below system that need the replicas' logs, and what stands before it; "" = nothing.
+func (e *Experiment) logged(before, below string) string {
+	all := []string{"system:"}
+	if p := e.System.Processes; p != nil && p.Log == "" {
+		all = append(all, "  processes: {log: '/var/log/{"+p.Known()[0]+"}.log'}")
+	}
+	all = append(all, "  "+below)
+	switch {
+	case before != "" && len(all) > 2:
+		all = []string{before, "system: {" + strings.TrimSpace(all[1]) + ", " + below + "}"}
+	case before != "":
+		all = append([]string{before}, all...)
+	}
+	return lines(all...)
 }
 
 const saysNothing = "an observed system does not tell lockdrill when it works, asks and gives up"
@@ -62,53 +97,64 @@ const saysNothing = "an observed system does not tell lockdrill when it works, a
 // in a file, such as lock_debt; of overlap with its level, overlap.effect. A part that is told as its measure is, such as total of lock_debt,
 // may stand behind it.
 func (e *Experiment) Untold(lock, measure string) (why, next string) {
-	if !e.Observed() {
-		return e.unleased(lock, measure)
-	}
-	all := tellers()
-	at := slices.IndexFunc(all, func(t told) bool { return t.measure == measure || strings.HasPrefix(measure, t.measure+".") })
-	if at < 0 {
-		return saysNothing, e.canTell(lock)
-	}
+	g := e.untold(lock, measure)
+	return g.why, g.next
+}
+
+func (e *Experiment) untold(lock, measure string) gap {
 	l := e.Lock(lock)
 	if l == nil { // that its name is wrong is said elsewhere
 		l = &Lock{Name: lock}
 	}
-	if why, _ = e.unleased(lock, measure); why != "" {
-		return why, e.canTell(lock)
+	g := e.unleased(l, measure)
+	if !e.Observed() {
+		if g.why != "" {
+			g.next = cmp.Or(g.next, "loss_to_fence can")
+		}
+		return g
 	}
-	if why, next = all[at].lack(e, l); why != "" && next == "" {
-		next = e.canTell(lock)
+	if g.why == "" {
+		all := tellers()
+		at := slices.IndexFunc(all, func(t told) bool { return t.measure == measure || strings.HasPrefix(measure, t.measure+".") })
+		if g.why = saysNothing; at >= 0 {
+			g = all[at].gap(e, l)
+			if l.Loop() && !all[at].loops || !l.Loop() && !all[at].jobs { // it is of the others, whatever is read
+				g.adds = ""
+			}
+		}
 	}
-	return why, next
+	if g.why != "" && g.next == "" {
+		g.next = e.canTell(l)
+	}
+	return g
 }
 
-// unleased is why a lock cannot end before its lease does, where the measure asks for that: it has no lease, or it is an object that stays.
-func (e *Experiment) unleased(lock, measure string) (why, next string) {
-	l := e.Lock(lock)
+// unleased is why a lock cannot end before its lease does, or be granted before that, where the measure asks for that: it has no lease, or it
+// is an object that stays.
+func (e *Experiment) unleased(l *Lock, measure string) gap {
 	switch {
-	case measure != "vanished":
-		return "", ""
+	case measure != "vanished" && measure != "overlap.lease":
+	case measure == "overlap.lease" && !e.Observed():
+		return gap{why: "what leases the keys show is asked of a system of somebody's own", next: "of replicas that tell of it, say level: belief"}
 	case !e.Leases():
-		return "a lock of this store is its holder's for as long as the session lasts, and has no lease to end before", "loss_to_fence can"
-	case l != nil && e.OnLease(l):
-		return "a Lease object stays when its lease is over, and goes on naming its last holder", "loss_to_fence can"
+		return gap{why: "a lock of this store is its holder's for as long as the session lasts, and has no lease to end before"}
+	case e.OnLease(l):
+		return gap{why: "a Lease object stays when its lease is over, and goes on naming its last holder"}
 	}
-	return "", ""
+	return gap{}
 }
 
 // canTell names the measures that something tells of an observed lock.
-func (e *Experiment) canTell(lock string) string {
-	l := e.Lock(lock)
-	if l == nil {
+func (e *Experiment) canTell(l *Lock) string {
+	if e.Lock(l.Name) == nil {
 		return "takeover, metric and logs can"
 	}
 	var can []string
 	for _, t := range tellers() {
-		if l.Loop() && !t.loops || !l.Loop() && !t.jobs {
+		if l.Loop() && !t.loops || !l.Loop() && !t.jobs || e.unleased(l, t.measure).why != "" {
 			continue
 		}
-		if why, _ := t.lack(e, l); why == "" {
+		if t.gap(e, l).why == "" {
 			can = append(can, t.measure)
 		}
 	}
@@ -121,7 +167,7 @@ func Rests(measure string) (onFault, onVictim bool) {
 	switch measure {
 	case "takeover", "tick_gap", "rolling", "alert":
 		return true, measure != "alert"
-	case "abandonment", "vanished", "held", "wait":
+	case "abandonment", "vanished", "held", "wait", "leaderless":
 		return false, false
 	}
 	return false, true
@@ -139,62 +185,103 @@ func (e *Experiment) unstruck(measure string) (why, next string) {
 	return "", ""
 }
 
-func always(*Experiment, *Lock) (why, next string) { return "", "" }
+func always(*Experiment, *Lock) gap { return gap{} }
 
-func bySignal(_ *Experiment, l *Lock) (why, next string) {
+func bySignal(e *Experiment, l *Lock) gap {
 	if l.AbandonedBy != nil {
-		return "", ""
+		return gap{}
 	}
-	return saysNothing, "say in the lock which counter or log line tells what it gives up: abandoned_by: {metric: NAME} or {log: PATTERN}"
+	return gap{saysNothing, "say in the lock which counter or log line tells what it gives up: abandoned_by: {metric: NAME} or {log: PATTERN}",
+		e.logged("probes: {logs: {patterns: {gave_up: 'lock lost'}}}", "locks: [{name: "+l.Name+", abandoned_by: {log: gave_up}}]")}
 }
 
 // byKeys is of what looks at keys tell: a Lease object is none, and goes on naming its last holder when the lease is over.
-func byKeys(e *Experiment, l *Lock) (why, next string) {
+func byKeys(e *Experiment, l *Lock) gap {
 	if l.Lease != "" {
-		return saysNothing, ""
+		return gap{why: saysNothing}
 	}
-	return "", ""
+	return gap{}
 }
 
 // byTokens is of what the tokens in keys tell: a value that is a name comes back by right.
-func byTokens(e *Experiment, l *Lock) (why, next string) {
+func byTokens(e *Experiment, l *Lock) gap {
 	switch {
 	case l.Lease != "":
-		return saysNothing, ""
-	case !e.FreshTokens(l.Name):
-		return "nothing says that the values of its keys are tokens, new for each grant; a name comes back by right",
-			"say where the tokens are told: in a log (system.holder, log), or in the effects (map.token)"
+		return gap{why: saysNothing}
+	case e.FreshTokens(l.Name):
+		return gap{}
 	}
-	return "", ""
+	return gap{"nothing says that the values of its keys are tokens, new for each grant; a name comes back by right",
+		"say where the tokens are told: in a log (system.holder, log), or in the effects (map.token)", e.logged("", `holder: [log: {pattern: 'acquired (?P<key>\S+) by (?P<token>\S+)'}]`)}
 }
 
-func byEffects(e *Experiment, l *Lock) (why, next string) {
-	if e.EffectsOf(l.Name) != nil {
-		return "", ""
+// byBelief is of what replicas say of themselves.
+func byBelief(e *Experiment, l *Lock) gap {
+	const why, next = "nobody says whether a replica believes that it holds the lock", "say what tells it: belief of the lock"
+	p := e.System.Processes
+	add := func(source string) gap {
+		below := "locks: [{name: " + l.Name + ", belief: {" + source + "}}]"
+		if strings.HasPrefix(source, "log:") {
+			return gap{why, next, e.logged("", below)}
+		}
+		return gap{why, next, lines("system:", "  "+below)}
 	}
-	return "nobody says where effects under lock " + l.Name + " are read (system.effects)", ""
+	switch {
+	case l.Belief != nil:
+		return gap{}
+	case !l.Loop() && p == nil:
+		return gap{why: why}
+	case !l.Loop():
+		return add(`log: {gain: 'acquired key=(?P<key>\S+)', lose: 'lost key=(?P<key>\S+)'}`)
+	case p == nil:
+		return add(`metric: {url: "http://{ip}:9100/metrics", series: is_leader}`)
+	case p.Metrics != "":
+		return add("metric: {series: is_leader}")
+	}
+	return add("log: {gain: 'became leader', lose: 'leads no more'}")
+}
+
+func byEffects(e *Experiment, l *Lock) gap {
+	if e.EffectsOf(l.Name) != nil {
+		return gap{}
+	}
+	return gap{"nobody says where effects under lock " + l.Name + " are read (system.effects)", "", effectsUnder(l, "")}
+}
+
+// effectsUnder are the lines that add effects; more is what of them beside the job and its state.
+func effectsUnder(l *Lock, more string) string {
+	if l.Loop() {
+		if more = strings.TrimPrefix(more, ", "); more != "" {
+			more = ", map: {" + more + "}"
+		}
+		return lines("system:", "  effects:", "    - {name: "+l.Name+"-ticks, lock: "+l.Name+", stream: ticks"+more+"}")
+	}
+	return lines("system:", "  effects:", "    - {name: "+l.Name+"-ends, lock: "+l.Name+", stream: ends, map: {job: id, state: state, terminal: [DONE]"+more+"}}")
 }
 
 // byWriters is of what effects tell that say who wrote them, each for itself.
-func byWriters(e *Experiment, l *Lock) (why, next string) {
-	if why, next = byEffects(e, l); why != "" {
-		return why, next
+func byWriters(e *Experiment, l *Lock) gap {
+	g := byEffects(e, l)
+	if g.why != "" {
+		g.adds = effectsUnder(l, ", replica: worker")
+		return g
 	}
 	switch x := e.EffectsOf(l.Name); {
 	case x.LastOnly():
-		return "the " + x.Source() + " keeps the last state alone, so a write that came too late may be gone", "a stream, a table or a log that is appended to tells"
+		return gap{why: "the " + x.Source() + " keeps the last state alone, so a write that came too late may be gone", next: "a stream, a table or a log that is appended to tells"}
 	case x.Map.Token == "" && x.Map.Replica == "":
-		return "the effects under lock " + l.Name + " do not say who wrote them", "say which field does: map.token (the lock's value) or map.replica"
+		return gap{"the effects under lock " + l.Name + " do not say who wrote them", "say which field does: map.token (the lock's value) or map.replica",
+			lines("system:", "  effects:", "    - {name: "+x.Name+", map: {replica: worker}}")}
 	}
-	return "", ""
+	return gap{}
 }
 
-func byEveryEnd(e *Experiment, l *Lock) (why, next string) {
-	if why, next = byEffects(e, l); why != "" {
-		return why, next
+func byEveryEnd(e *Experiment, l *Lock) gap {
+	if g := byEffects(e, l); g.why != "" {
+		return g
 	}
 	if x := e.EffectsOf(l.Name); x.LastOnly() {
-		return "the " + x.Source() + " keeps the last state of a job alone, so a second end looks like the first", "a stream, a table or a log that is appended to tells"
+		return gap{why: "the " + x.Source() + " keeps the last state of a job alone, so a second end looks like the first", next: "a stream, a table or a log that is appended to tells"}
 	}
-	return "", ""
+	return gap{}
 }

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -54,6 +55,7 @@ func (c *checker) all() {
 	c.CheckRules("", c.e)
 	c.work()
 	c.holders()
+	c.beliefs()
 	c.effects()
 	c.faults()
 	c.overlaps(c.order())
@@ -61,6 +63,7 @@ func (c *checker) all() {
 	c.timing()
 	c.metrics()
 	c.logs()
+	c.toldSignals()
 	if a := c.e.Probes.Alerts; a != nil {
 		a.check(c.File, "probes.alerts", a.URL)
 	}
@@ -89,7 +92,10 @@ func (c *checker) locks() {
 			continue
 		}
 		c.key(path, l)
-		key := l.Key + l.KeyPrefix
+		key := l.Key
+		if key == "" {
+			key = l.Pattern()
+		}
 		if other, ok := keys[key]; ok {
 			c.Check(path, "has the same key %q as lock %s: they would shut each other out", key, other)
 		}
@@ -101,14 +107,34 @@ func (c *checker) locks() {
 	}
 }
 
-// key refuses what would not be one Redis key under one hash tag.
+// tag is what decides about a key's slot in a cluster. It may be that of each job: a pattern has it around its star.
+var tag = regexp.MustCompile(`\{[^{}]+\}`)
+
+// key refuses what is no key of a Redis, or no pattern of keys.
 func (c *checker) key(path string, l *Lock) {
-	if strings.ContainsFunc(l.Key, inNoKey) {
-		c.Check(path+".key", "%q is no lock key: no spaces, stars or braces, no control characters", l.Key)
+	for _, part := range [][2]string{{"key", l.Key}, {"key_prefix", l.KeyPrefix}, {"key_suffix", l.KeySuffix}} {
+		if name, text := part[0], part[1]; strings.ContainsFunc(text, inNoKey) {
+			c.Check(c.keyField(path, name), "%q is no part of a lock's key: no spaces or stars, no control characters", text)
+			return
+		}
 	}
-	if strings.ContainsFunc(l.KeyPrefix, inNoKey) {
-		c.Check(path+".key_prefix", "%q is no key prefix: no spaces, stars or braces, no control characters", l.KeyPrefix)
+	whole, name := l.Key, "key"
+	if !l.Loop() {
+		whole, name = l.Pattern(), "key_prefix"
 	}
+	if strings.ContainsAny(tag.ReplaceAllString(whole, ""), "{}") {
+		c.Check(c.keyField(path, name), "%q has a brace that is of no hash tag: braces stand around a text, as in {orders}:lock", whole)
+	}
+}
+
+// keyField is where a part of a lock's keys stands.
+func (c *checker) keyField(path, name string) string {
+	for _, other := range []string{name, "key_pattern", "key_suffix"} {
+		if c.Node(path+"."+other) != nil {
+			return path + "." + other
+		}
+	}
+	return path + "." + name
 }
 
 // given refuses an empty text that stands in the file: whoever wrote the line meant something by it.
@@ -125,7 +151,7 @@ func placeOf(f *vocab.File, path string) Place {
 }
 
 func inNoKey(r rune) bool {
-	return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("{}*", r)
+	return unicode.IsSpace(r) || unicode.IsControl(r) || r == '*'
 }
 
 func (c *checker) work() {

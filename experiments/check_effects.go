@@ -33,10 +33,10 @@ func (c *checker) source(path string, x *Effects) {
 		return
 	}
 	own, at := x.Redis != (LedgerStore{}), vocab.Join(path, given[0])
+	c.secured(path+".redis", x.Redis.URL, x.Redis.CA, x.Redis.Cert)
 	c.Refuse([]vocab.Constraint{
 		{At: path + ".redis", Says: "is for stream, list and hash", Broken: own && !x.InRedis()},
 		{At: path + ".redis", Says: "needs the url of the Redis", Broken: own && x.InRedis() && x.Redis.URL == ""},
-		{At: path + ".redis.ca", Says: plainRedis, Broken: own && x.InRedis() && x.Redis.plain()},
 		{At: at, Says: "is a key of which Redis? Say redis: {url: ...} here, or redis: {mode: external, url: ...} where it is that of the locks",
 			Broken: !own && x.InRedis() && c.e.Redis.Mode != RedisExternal},
 		{At: path + ".overwrites", Says: "is for sql and http: a hash always keeps the last state alone, the others never", Broken: x.Overwrites && x.SQL == nil && x.HTTP == nil},

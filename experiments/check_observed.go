@@ -30,9 +30,7 @@ func (c *checker) observed() {
 			{At: "system.restart", Says: "is for processes that the runner starts: an observed one is started again by its supervisor, when that sees fit", Broken: e.System.Restart > 0 && c.Node("system.restart") != nil},
 		}...)
 	}
-	if c.Node("system.policy_sheet") == nil {
-		c.observedLocks()
-	}
+	c.observedLocks()
 	c.lastReplica()
 }
 

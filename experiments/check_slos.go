@@ -26,11 +26,14 @@ func (c *checker) slo(path string, s *SLO) {
 	}
 	at := path + "." + s.Measure()
 	for _, part := range s.parts() {
-		if why, next := c.e.Untold(s.Lock, dotted(s.Measure(), part)); why != "" && !c.recorded {
+		if g := c.e.untold(s.Lock, dotted(s.Measure(), part)); g.why != "" && !c.recorded {
 			if s.Overlap != nil {
 				part = ""
 			}
-			c.Check(dotted(at, part), "cannot be answered: %s; %s", why, next)
+			if g.adds != "" {
+				g.next += "; these lines of the file would add it:\n      " + strings.ReplaceAll(g.adds, "\n", "\n      ")
+			}
+			c.Check(dotted(at, part), "cannot be answered: %s; %s", g.why, g.next)
 			return
 		}
 	}
@@ -38,6 +41,7 @@ func (c *checker) slo(path string, s *SLO) {
 		c.Check(at, "cannot be answered: %s; %s", why, next)
 		return
 	}
+	c.toldWait(at, s)
 	c.limits(at, s)
 	l := c.sound(path+".lock", s.Lock)
 	if l == nil {
@@ -188,12 +192,13 @@ func (c *checker) faultNamed(path, name, which string) {
 	}
 }
 
-// parts are what somebody has to tell of the row's measure: the level of overlap, each figure of lock_debt; of others "", all of it.
+// parts are what somebody has to tell of the row's measure: the level of overlap, each figure of what is told one by one; of others "", all
+// of it.
 func (s *SLO) parts() (all []string) {
 	switch {
 	case s.Overlap != nil:
 		return []string{s.Overlap.Level}
-	case s.LockDebt != nil:
+	case s.LockDebt != nil, s.Busy != nil, s.NotOwned != nil, s.FailedReleases != nil:
 		for _, f := range s.figures() {
 			all = append(all, f.name)
 		}

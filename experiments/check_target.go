@@ -17,8 +17,10 @@ func (c *checker) redis() {
 	}
 	c.Refuse(
 		vocab.Constraint{At: "redis.url", Says: "a cluster has no numbered databases: leave the number out", Broken: r.Cluster && strings.Trim(pathOf(r.URL), "/0") != ""},
-		vocab.Constraint{At: "redis.ca", Says: plainRedis, Broken: (&LedgerStore{URL: r.URL, CA: r.CA}).plain()},
+		vocab.Constraint{At: "redis.url", Says: "is a socket, and the servers of a cluster are reached by their ports", Broken: r.Cluster && hostOf(r.URL) != "" && hostOf(r.URL)[0] == '/'},
+		vocab.Constraint{At: "redis.url", Says: "is a socket of this host, which pods do not reach", Broken: c.inPods() && !c.e.Observed() && strings.HasPrefix(r.URL, "unix:")},
 	)
+	c.secured("redis", r.URL, r.CA, r.Cert)
 	for i, word := range r.Allow {
 		if r.Cluster && word != "monitor" {
 			c.Check(vocab.At("redis.allow", i), "%s would be done to one server of the cluster and not to the others", word)
@@ -50,7 +52,8 @@ func (c *checker) ledger() {
 	if c.Node("ledger") != nil && l.URL == "" {
 		c.Check("ledger", "needs the url of the Redis that keeps it; without a section, the run starts one of its own")
 	}
-	c.Refuse(vocab.Constraint{At: "ledger.ca", Says: plainRedis, Broken: l.plain()})
+	c.secured("ledger", l.URL, l.CA, l.Cert)
+	c.Refuse(vocab.Constraint{At: "ledger.url", Says: "is a socket of this host, which pods do not reach", Broken: c.inPods() && strings.HasPrefix(l.URL, "unix:")})
 	own, locks := hostOf(l.URL), hostOf(c.e.Redis.URL)
 	if own != "" && own == locks {
 		c.Check("ledger.url", "%s is the server of the locks as well: what befalls it would befall the witness; another database of one server is not enough", own)
@@ -62,16 +65,22 @@ func (c *checker) ledger() {
 	}
 }
 
-const plainRedis = "is for TLS: write the url with rediss://"
-
-// plain reports a store with an authority of its own that is not reached by TLS.
-func (l *LedgerStore) plain() bool {
-	u, err := url.Parse(l.URL)
-	return l.CA != "" && l.URL != "" && err == nil && u.Scheme != "rediss"
+// secured refuses files of certificates for a Redis that is not reached by TLS, and a key for one whose clients are pods: it would stand in a
+// manifest.
+func (c *checker) secured(section, address, ca, cert string) {
+	plain := address != "" && !strings.HasPrefix(address, "rediss:")
+	c.Refuse(
+		vocab.Constraint{At: section + ".ca", Says: "is for TLS: write the url with rediss://", Broken: ca != "" && plain},
+		vocab.Constraint{At: section + ".cert", Says: "is for TLS: write the url with rediss://", Broken: cert != "" && plain},
+		vocab.Constraint{At: section + ".cert", Says: "is for replicas of this host: its key is put into no pod", Broken: cert != "" && c.inPods() && !c.e.Observed()},
+	)
 }
 
-// hostOf is the host:port of a Redis by its URL; "" where that is none.
+// hostOf is the host:port of a Redis by its URL, or the path of its socket; "" where that is none.
 func hostOf(address string) string {
+	if path, _, ok := Socket(address); ok {
+		return path
+	}
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
 		return ""

@@ -18,7 +18,7 @@ type Effects struct {
 	Redis   LedgerStore  // of stream, list and hash; left out: that of the locks
 	SQL     *SQLEffects  // rows of a database
 	HTTP    *HTTPEffects // elements of a JSON array behind an address
-	File    string       `rule:"format=glob"` // pattern of paths, as filepath.Glob has them
+	File    string       `rule:"path,format=glob"` // pattern of paths, as filepath.Glob has them
 	Command []string     // prints all lines that there are, and ends
 	Log     string       `rule:"words=replicas"`        // the logs of the replicas
 	Pattern string       `rule:"pattern,format=regexp"` // of lines: RE2 whose named groups are the columns; left out: each line is a JSON object
@@ -69,7 +69,7 @@ type EffectMap struct {
 	Fence    string   // number that the lock gave with the grant
 	Replica  string   // who wrote it, as the locks name their holders
 	Token    string   // the value of the lock under which it was written
-	Key      string   // the lock's key; left out: its key_prefix and the job
+	Key      string   // the lock's key; left out: the job with its key_prefix and key_suffix
 
 	Due       string // instant from which on the job is owed: RFC 3339 with a zone, or Unix time in s, ms, us or ns
 	NotBefore string // instant before which nobody may take it, such as that of a next try; where both are there, the later counts

@@ -50,10 +50,12 @@ type Experiment struct {
 // Redis says where the locks live. All but Mode is for mode external.
 type Redis struct {
 	Mode        RedisMode `rule:"words=auto|embedded|spawn|external,default=auto"`                           // auto: a redis-server on the PATH, else embedded; embedded: inside the runner; spawn: started by the run; external: yours
-	URL         string    `file:"url" rule:"for=mode:external,need=mode:external,not=sentinel,format=redis"` // external: redis:// or rediss:// (TLS), without a password
+	URL         string    `file:"url" rule:"for=mode:external,need=mode:external,not=sentinel,format=redis"` // external: redis:// or rediss:// (TLS), without a password; or unix: and the path of a socket
 	UsernameEnv string    `rule:"for=mode:external,format=env"`                                              // name of the environment variable that holds the user name
 	PasswordEnv string    `rule:"for=mode:external,format=env"`                                              // name of the environment variable that holds the password: it never stands in a file
-	CA          string    `file:"ca" rule:"for=mode:external"`                                               // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
+	CA          string    `file:"ca" rule:"for=mode:external,path,format=pem"`                               // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
+	Cert        string    `rule:"for=mode:external,path,format=pem:own"`                                     // PEM file of the certificate that the server asks for
+	Key         string    `rule:"for=cert,need=cert,path,format=pem:own"`                                    // PEM file of the key of that certificate
 	Allow       []string  `rule:"words=@faults,for=mode:external"`                                           // what may be done to it: faults of the store itself (pause, flush, fill, delete_key), and monitor
 	Cluster     bool      `rule:"omit,for=mode:external,for=@observed"`                                      // observed: url is a server of a Redis Cluster, and keys are on all of its masters
 	Sentinel    *Sentinel `rule:"for=mode:external,for=@observed,not=cluster"`                               // observed: Sentinels that say which server is the primary, in place of url
@@ -63,10 +65,10 @@ type Redis struct {
 // Sentinel says which Sentinels know the primary of the locks. The authority is that of the Redis section; its user and password are for
 // the servers alone.
 type Sentinel struct {
-	Master      string   `rule:"required"`                          // name of the primary, as the Sentinels are configured
-	URLs        []string `file:"urls" rule:"required,format=redis"` // redis:// or rediss:// (TLS), one of each Sentinel
-	UsernameEnv string   `rule:"format=env"`                        // name of the environment variable that holds the user name at the Sentinels themselves
-	PasswordEnv string   `rule:"format=env"`                        // name of the environment variable that holds the password of the Sentinels themselves: it never stands in a file
+	Master      string   `rule:"required"`                                  // name of the primary, as the Sentinels are configured
+	URLs        []string `file:"urls" rule:"required,format=redis:network"` // redis:// or rediss:// (TLS), one of each Sentinel
+	UsernameEnv string   `rule:"format=env"`                                // name of the environment variable that holds the user name at the Sentinels themselves
+	PasswordEnv string   `rule:"format=env"`                                // name of the environment variable that holds the password of the Sentinels themselves: it never stands in a file
 }
 
 // Target names the Redis for a person.
@@ -80,10 +82,12 @@ func (r *Redis) Target() string {
 // LedgerStore says where the ledger lives. By default it is a store of the run's own, on loopback; replicas in pods need one that they
 // can reach, which no fault may reach: another server than that of the locks.
 type LedgerStore struct {
-	URL         string `file:"url" rule:"format=redis"` // redis:// or rediss:// (TLS), without a password; another server than that of the locks
-	UsernameEnv string `rule:"format=env"`              // name of the environment variable that holds the user name
-	PasswordEnv string `rule:"format=env"`              // name of the environment variable that holds the password: it never stands in a file
-	CA          string `file:"ca"`                      // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
+	URL         string `file:"url" rule:"format=redis"`                // redis:// or rediss:// (TLS), without a password; another server than that of the locks
+	UsernameEnv string `rule:"format=env"`                             // name of the environment variable that holds the user name
+	PasswordEnv string `rule:"format=env"`                             // name of the environment variable that holds the password: it never stands in a file
+	CA          string `file:"ca" rule:"path,format=pem"`              // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
+	Cert        string `rule:"path,format=pem:own"`                    // PEM file of the certificate that the server asks for
+	Key         string `rule:"for=cert,need=cert,path,format=pem:own"` // PEM file of the key of that certificate
 }
 
 // AsRedis is the ledger's store as a Redis that the run does not start; the zero Redis where the run starts one of its own.
@@ -91,7 +95,7 @@ func (l *LedgerStore) AsRedis() Redis {
 	if l.URL == "" {
 		return Redis{}
 	}
-	return Redis{Mode: RedisExternal, URL: l.URL, UsernameEnv: l.UsernameEnv, PasswordEnv: l.PasswordEnv, CA: l.CA}
+	return Redis{Mode: RedisExternal, URL: l.URL, UsernameEnv: l.UsernameEnv, PasswordEnv: l.PasswordEnv, CA: l.CA, Cert: l.Cert, Key: l.Key}
 }
 
 // Proxy says which Toxiproxy stands between the replicas and the locks' store where a fault needs one: embedded in the runner, or
@@ -131,7 +135,7 @@ type System struct {
 	Worker      []string       // command of a worker that speaks the worker protocol, where lockdrill stands for this program; left out: lockdrill's own
 	CheckWorker bool           `rule:"omit,for=@embedded"`                                 // what a worker says is held against the worker protocol, and a line that breaks it fails the run
 	Restart     time.Duration  `rule:"default=500ms,least=1ms" scale:"no"`                 // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
-	PolicySheet PolicySheet    `rule:"shorthand=File,for=@embedded"`                       // a leader_election section, or the file beside the experiment's that has it: its loops become locks, with SLOs
+	PolicySheet PolicySheet    `rule:"shorthand=File"`                                     // a leader_election section, or the file beside the experiment's that has it: its loops become locks, with SLOs
 	Processes   *Processes     `rule:"for=@observed"`                                      // observed replicas that are processes of this host
 	Holder      []HolderSource `rule:"for=@observed"`                                      // observed: how to find out who holds a key of the Redis; tried in this order
 	Locks       []Lock         `rule:"required,unless=system.policy_sheet|system.effects"` // the locks that are drilled
@@ -159,6 +163,34 @@ func (e *Experiment) Lock(name string) *Lock {
 		return &Lock{Name: x.Name}
 	}
 	return nil
+}
+
+// KeyOf is the key under which a job is locked.
+func (l *Lock) KeyOf(job string) string { return l.KeyPrefix + job + l.KeySuffix }
+
+// Pattern is what the keys of a job lock look like: a star stands for the job.
+func (l *Lock) Pattern() string { return l.KeyOf("*") }
+
+// JobOf is the job under a key; ok is false for a key that is not the lock's.
+func (l *Lock) JobOf(key string) (job string, ok bool) {
+	rest, begins := strings.CutPrefix(key, l.KeyPrefix)
+	job, ends := strings.CutSuffix(rest, l.KeySuffix)
+	return job, begins && ends
+}
+
+// LockOf is the lock that a key belongs to: a loop by its own key, else the one whose pattern says most of it; nil = none.
+func (e *Experiment) LockOf(key string) (lock *Lock) {
+	longest := -1
+	for i := range e.System.Locks {
+		l := &e.System.Locks[i]
+		if l.Loop() && key == l.Key {
+			return l
+		}
+		if _, its := l.JobOf(key); its && !l.Loop() && len(l.Pattern()) > longest {
+			lock, longest = l, len(l.Pattern())
+		}
+	}
+	return lock
 }
 
 // Keyless reports that there is no lock, but effects alone.
@@ -207,17 +239,20 @@ func (e *Experiment) LockCalls() string {
 }
 
 // Lock is a named lock with its policy. A lock whose policy has a Loop is a leader loop with one key; any other lock is taken
-// per job, with key = KeyPrefix + job id.
+// per job, with key = KeyPrefix + job id + KeySuffix.
 type Lock struct {
 	Name      string
 	Profile   string // name of the shipped profile it came from
 	Key       string // loops
 	KeyPrefix string // job locks
+	KeySuffix string // job locks
 	Lease     string // observed loops: name of the Lease object that is the lock, in the namespace of the pods, and Key is that name; "" = it is a key of the Redis
 	Policy    lockcore.Policy
 	Unfenced  bool // the ledger does not compare fences of what is written under the lock
 	// AbandonedBy is what tells how often an observed lock was given up, which nobody claims; nil = nothing does.
 	AbandonedBy *Signal
+	ToldBy      *Told   // likewise of what else they would say; nil = nothing does
+	Belief      *Belief // what tells whether a replica believes that it holds an observed lock; nil = nothing does
 
 	Place   Place    `file:"-"` // for messages
 	Assumed []string `file:"-"` // what the file leaves out of the policy, and what stands there instead
@@ -339,7 +374,7 @@ type RunLimits struct {
 	LastReplica bool          `rule:"omit,for=@observed"`              // observed replicas: the last one that lives may be struck
 	MaxRun      time.Duration `rule:"positive,default=10m" scale:"no"` // then the run is aborted
 	Namespaces  []string      `rule:"format=namespace"`                // the only ones whose pods may be struck; left out: the one that the run is told
-	KillSwitch  string        // a file: where it exists nothing starts, and a run that goes on is aborted within a second
+	KillSwitch  string        `rule:"path"`                            // a file: where it exists nothing starts, and a run that goes on is aborted within a second
 }
 
 // Window is a stretch of the week in a time zone.
@@ -353,8 +388,8 @@ type Window struct {
 // Block keeps a run from starting while it is not quiet. One that cannot be asked is not quiet.
 type Block struct {
 	_      struct{}    `rule:"one=file|url|promql"`
-	Name   string      `rule:"ident"` // what it is called where it keeps a run from starting
-	File   string      // a file, beside the experiment's: quiet while it is not there
+	Name   string      `rule:"ident"`                   // what it is called where it keeps a run from starting
+	File   string      `rule:"path"`                    // a file, beside the experiment's: quiet while it is not there
 	URL    string      `file:"url" rule:"format=quiet"` // quiet while it answers with a status from 200 to 299
 	PromQL *BlockQuery `file:"promql"`                  // quiet while a query has no result, or 0
 }

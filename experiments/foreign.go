@@ -11,7 +11,9 @@ import (
 func (e *Experiment) Foreign() []string {
 	var all []string
 	add := func(what, address string) {
-		if u, err := url.Parse(address); err == nil {
+		if path, _, socket := Socket(address); socket {
+			all = append(all, what+" unix:"+path)
+		} else if u, err := url.Parse(address); err == nil {
 			all = append(all, what+" "+u.Scheme+"://"+u.Host)
 		}
 	}

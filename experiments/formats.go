@@ -36,7 +36,14 @@ var formats = map[string]vocab.Format{
 	"object":     vocab.Matching(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q is no name of a Secret"),
 	"controller": vocab.Matching(`^[a-z]+/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q names no controller of pods: write it like deployment/web"),
 	"labelkey":   vocab.Matching(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`, "%q is no key of labels and annotations"),
-	"redis":      written(notRedis),
+	"labelvalue": vocab.Matching(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`, "%q is no value of a label"),
+	"redis":      func(f *vocab.File, text, way string) string { return written(notRedisBy(way))(f, text, "") },
+	"pem": func(_ *vocab.File, text, _ string) string {
+		if strings.Contains(text, "-----") {
+			return "is the path of a file in PEM form, not what stands in it"
+		}
+		return ""
+	},
 	"toxiproxy":  written(notToxiproxy),
 	"proxy":      written(notProxy),
 	"server":     written(notServer),
@@ -70,7 +77,38 @@ func written(wrong func(text string) string) vocab.Format {
 	}
 }
 
-// notRedis says why a text is no URL of a Redis.
+// notRedisBy says why a text is no URL of a Redis; by way "network" it has a host.
+func notRedisBy(way string) func(text string) string {
+	return func(text string) string {
+		path, _, socket := Socket(text)
+		switch {
+		case !socket && (strings.Contains(text, "unix") || strings.HasPrefix(text, "/")):
+			return "not the socket of a Redis: write it like unix:///run/redis.sock or unix:///run/redis.sock?db=2"
+		case socket && way == "network":
+			return "a socket is of this host: write it like redis://host:26379"
+		case socket && path == "":
+			return "not the socket of a Redis: write it like unix:///run/redis.sock or unix:///run/redis.sock?db=2"
+		case socket:
+			return ""
+		}
+		return notRedis(text)
+	}
+}
+
+// Socket is the path of the socket by which an address of a Redis leads to it, and the database there; ok is false for another address.
+func Socket(address string) (path string, db int, ok bool) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "unix" {
+		return "", 0, false
+	}
+	number, given := strings.CutPrefix(u.RawQuery, "db=")
+	if db, err = strconv.Atoi(number); u.Host != "" || u.User != nil || u.Fragment != "" || !strings.HasPrefix(u.Path, "/") || given && (err != nil || db < 0) || !given && u.RawQuery != "" {
+		return "", 0, true
+	}
+	return u.Path, db, true
+}
+
+// notRedis says why a text is no URL of a Redis with a host.
 func notRedis(text string) string {
 	u, err := url.Parse(text)
 	switch {

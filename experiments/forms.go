@@ -85,7 +85,7 @@ func (r *Repeat) SetSpelling(f *vocab.File, path string, spelling any) {
 }
 
 type overlapForm struct {
-	Level   string   `rule:"required,words=belief|work|effect"` // of whom two may overlap: belief and work are a time, effect is a count
+	Level   string   `rule:"required,words=belief|work|lease|effect"` // of whom two may overlap: belief, work and lease are a time, effect is a count
 	Max     *amount  // at most this
 	Min     *amount  // at least this
 	Exactly *amount  // just this
@@ -180,15 +180,19 @@ func (b *BusyLimit) SetSpelling(f *vocab.File, path string, spelling any) {
 // lockForm is a lock in a file: with a profile and perhaps overrides of it, or with a policy of its own, which is complete:
 // then profile only says where it came from.
 type lockForm struct {
-	Name      string `rule:"required,ident"` // how faults and SLOs name it
-	Profile   string // a shipped policy, such as cordum/scheduler-job; beside policy only a label
-	Key       string // the one key of a leader loop; default: the profile's, or the lock's name
-	KeyPrefix string // what stands before a job's id; default: the profile's, or the lock's name and a colon
-	Lease     string // observed loops: the lock is the Lease object of this name; it has no key
+	Name       string `rule:"required,ident"` // how faults and SLOs name it
+	Profile    string // a shipped policy, such as cordum/scheduler-job; beside policy only a label
+	Key        string // the one key of a leader loop; default: the profile's, or the lock's name
+	KeyPrefix  string // what stands before a job's id; default: the profile's, or the lock's name and a colon
+	KeySuffix  string // what stands behind a job's id
+	KeyPattern string `rule:"not=key_prefix,not=key_suffix"` // both in one, with a star for the job: bull:mail:*:lock
+	Lease      string // observed loops: the lock is the Lease object of this name; it has no key
 	overrides
 	Fenced      *bool            `rule:"for=@embedded"` // the ledger compares fences of what is written under the lock; left out: it does, or as the profile says. false here or under work: it does not
 	Policy      *lockcore.Policy // a complete policy of your own, instead of a profile's
 	AbandonedBy *Signal          `rule:"for=@observed"` // observed: what tells how often the lock was given up, which nobody claims
+	ToldBy      *Told            `rule:"for=@observed"` // observed: what tells how often the lock was busy, how long it was waited for, and how its calls were answered
+	Belief      *Belief          `rule:"for=@observed"` // observed: what tells whether a replica believes that it holds the lock
 }
 
 // overrides change single values of a profile's policy, or are all that a lock says of its own.
@@ -206,7 +210,7 @@ type overrides struct {
 }
 
 func (l *Lock) Spelling() any {
-	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, Lease: l.Lease, AbandonedBy: l.AbandonedBy}
+	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, KeySuffix: l.KeySuffix, Lease: l.Lease, AbandonedBy: l.AbandonedBy, ToldBy: l.ToldBy, Belief: l.Belief}
 	if l.Unfenced {
 		f.Fenced = new(bool)
 	}
@@ -218,11 +222,21 @@ func (l *Lock) Spelling() any {
 
 func (l *Lock) SetSpelling(f *vocab.File, path string, spelling any) {
 	in := spelling.(*lockForm)
-	given(f, path+".profile", in.Profile)
-	given(f, path+".key", in.Key)
-	given(f, path+".key_prefix", in.KeyPrefix)
-	given(f, path+".lease", in.Lease)
-	*l = Lock{Name: in.Name, Profile: in.Profile, Key: in.Key, KeyPrefix: in.KeyPrefix, Lease: in.Lease, AbandonedBy: in.AbandonedBy, Place: placeOf(f, path)}
+	for name, value := range map[string]string{"profile": in.Profile, "key": in.Key, "key_prefix": in.KeyPrefix, "key_suffix": in.KeySuffix, "key_pattern": in.KeyPattern, "lease": in.Lease} {
+		given(f, path+"."+name, value)
+	}
+	if in.KeyPattern != "" {
+		if in.KeyPrefix+in.KeySuffix != "" {
+			f.Add(path+".key_pattern", f.Place(path+".key_pattern"), "is key_prefix and key_suffix in one: leave them out")
+			return
+		}
+		if strings.Count(in.KeyPattern, "*") != 1 {
+			f.Add(path+".key_pattern", f.Place(path+".key_pattern"), "%q has not just one star: it stands for the job, as in bull:mail:*:lock", in.KeyPattern)
+			return
+		}
+		in.KeyPrefix, in.KeySuffix, _ = strings.Cut(in.KeyPattern, "*")
+	}
+	*l = Lock{Name: in.Name, Profile: in.Profile, Key: in.Key, KeyPrefix: in.KeyPrefix, KeySuffix: in.KeySuffix, Lease: in.Lease, AbandonedBy: in.AbandonedBy, ToldBy: in.ToldBy, Belief: in.Belief, Place: placeOf(f, path)}
 	switch {
 	case f.Invalid(path):
 		return
@@ -253,12 +267,12 @@ func (l *Lock) SetSpelling(f *vocab.File, path string, spelling any) {
 
 // nameLease takes the object's name for the lock's key.
 func (l *Lock) nameLease(f *vocab.File, path string, in *lockForm) {
-	for name, given := range map[string]string{"key": in.Key, "key_prefix": in.KeyPrefix} {
+	for name, given := range map[string]string{"key": in.Key, "key_prefix": in.KeyPrefix, "key_suffix": in.KeySuffix, "key_pattern": in.KeyPattern} {
 		if given != "" && given != l.Lease {
 			f.Add(path+"."+name, f.Place(path+"."+name), "the lock is Lease %s: it has no key of its own", l.Lease)
 		}
 	}
-	l.Key, l.KeyPrefix = l.Lease, ""
+	l.Key, l.KeyPrefix, l.KeySuffix = l.Lease, "", ""
 }
 
 // expand takes policy and keys from the profile, as far as the file does not give its own.
@@ -325,13 +339,18 @@ func label(f *vocab.File, path, name string) {
 // nameKeys gives a lock without a key of its own one that is made of its name.
 func (l *Lock) nameKeys(f *vocab.File, path string) {
 	switch {
-	case l.Loop() && l.KeyPrefix != "":
-		f.Add(path+".key_prefix", f.Place(path+".key_prefix"), "a leader loop has one key: give key, not key_prefix")
+	case l.Loop() && l.KeyPrefix+l.KeySuffix != "":
+		for _, name := range []string{"key_pattern", "key_suffix", "key_prefix"} {
+			if n := f.Node(path + "." + name); n != nil {
+				f.Add(path+"."+name, n, "a leader loop has one key: give key, not %s", name)
+				return
+			}
+		}
 	case !l.Loop() && l.Key != "":
 		f.Add(path+".key", f.Place(path+".key"), "the lock is taken per job: give key_prefix, not key; a leader loop has a poll")
 	case l.Loop() && l.Key == "":
 		l.Key = l.Name
-	case !l.Loop() && l.KeyPrefix == "":
+	case !l.Loop() && l.KeyPrefix+l.KeySuffix == "":
 		l.KeyPrefix = fmt.Sprintf("%s:", l.Name)
 	}
 }

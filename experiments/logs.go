@@ -14,7 +14,7 @@ import (
 type Logs struct {
 	Preset   string            `rule:"words=cordum|lockdrill"`                   // cordum: the eight lines that the articles on locks in Redis name; lockdrill is the older word for it
 	Patterns map[string]string `rule:"pattern"`                                  // regular expressions (RE2) by names of your own, matched against single lines
-	Files    []string          `rule:"format=glob"`                              // more files that are read, as patterns of paths
+	Files    []string          `rule:"path,format=glob"`                         // more files that are read, as patterns of paths
 	MaxGap   time.Duration     `rule:"positive,default=2s,least=1ms" scale:"no"` // longest tolerated stretch in which a log was not followed
 }
 

@@ -274,7 +274,9 @@ type Asker struct {
 	BearerEnv   string            `rule:"format=env,not=username_env,not=password_env"` // name of the environment variable that holds a bearer token
 	Headers     map[string]string // headers of each question, such as X-Scope-OrgID; what is secret stands in headers_env
 	HeadersEnv  map[string]string // headers of each question, and the names of the environment variables that hold their values
-	CA          string            `file:"ca"` // PEM file of the authority that signed the server's certificate, beside the experiment's file; default: the system's
+	CA          string            `file:"ca" rule:"path,format=pem"`              // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
+	Cert        string            `rule:"path,format=pem:own"`                    // PEM file of the certificate that the server asks for
+	CertKey     string            `rule:"for=cert,need=cert,path,format=pem:own"` // PEM file of the key of that certificate
 }
 
 // Variables are the names of the environment variables that the asker needs.
@@ -288,40 +290,17 @@ func (a *Asker) Variables() []string {
 	return names
 }
 
-// Authorities are the paths of all files of authorities that an experiment names.
-func (e *Experiment) Authorities() (all []*string) {
-	all = []*string{&e.Redis.CA, &e.Ledger.CA}
-	if e.Store != nil {
-		all = append(all, &e.Store.CA)
-	}
-	for i := range e.System.Effects {
-		all = append(all, &e.System.Effects[i].Redis.CA)
-	}
-	for i := range e.Probes.Metrics {
-		all = append(all, &e.Probes.Metrics[i].CA)
-	}
-	for i := range e.Probes.PromQL {
-		all = append(all, &e.Probes.PromQL[i].CA)
-	}
-	if a := e.Probes.Alerts; a != nil {
-		all = append(all, &a.CA)
-	}
-	for i := range e.BlockedBy {
-		if q := e.BlockedBy[i].PromQL; q != nil {
-			all = append(all, &q.CA)
-		}
-	}
-	for i := range e.AbortWhen {
-		if q := e.AbortWhen[i].PromQL; q != nil {
-			all = append(all, &q.CA)
-		}
-	}
-	return slices.DeleteFunc(all, func(path *string) bool { return *path == "" })
-}
+// Authorities are the paths of all files of authorities that an experiment names, Own those of certificates and keys of the runner's own, and
+// Files those of all files.
+func (e *Experiment) Authorities() []*string { return vocabulary.Paths(e, "pem") }
+func (e *Experiment) Own() []*string         { return vocabulary.Paths(e, "pem:own") }
+func (e *Experiment) Files() []*string       { return vocabulary.Paths(e, "") }
 
 // check refuses an authority for a server that is not asked by TLS, and headers that are none or that would show a secret.
 func (a *Asker) check(c *vocab.File, path, address string) {
-	c.Refuse(vocab.Constraint{At: path + ".ca", Says: "is for https", Broken: a.CA != "" && !strings.HasPrefix(address, "https://")})
+	for name, file := range map[string]string{"ca": a.CA, "cert": a.Cert} {
+		c.Refuse(vocab.Constraint{At: path + "." + name, Says: "is for https", Broken: file != "" && !strings.HasPrefix(address, "https://")})
+	}
 	for _, headers := range []struct {
 		field string
 		named map[string]string

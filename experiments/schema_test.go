@@ -310,8 +310,8 @@ func TestSchemaRefusesWhatDoesNotGoTogether(t *testing.T) {
 	}
 	want := strings.Fields(`
 		abandoned-by abort-when-nothing effects-sources holder-ways holders-ways order processes-none processes-two proxy-url
-		proxy redis-external-without-url redis-not-external redis-servers-embedded redis-servers-mixed redis-servers-spawn redis-url-not-external
-		route-embedded store-etcd-fields store-etcd-spawn store-guest-etcd store-guest-lease store-guest-nowhere store-lease-spawn store-redis-fields`)
+		proxy redis-external-without-url redis-not-external redis-servers-embedded redis-servers-mixed redis-servers-spawn redis-socket-way redis-sockets redis-url-not-external
+		route-embedded store-etcd-fields store-etcd-spawn store-guest-etcd store-guest-lease store-guest-nowhere store-lease-spawn store-redis-fields told-by`)
 	if !slices.Equal(got, want) {
 		t.Errorf("refused are %q\nwant        %q", got, want)
 	}

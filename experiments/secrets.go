@@ -52,6 +52,9 @@ func AddressesOf(data []byte, variable string) (all []string) {
 
 // addressesIn are those of all URLs below a node.
 func addressesIn(n *yaml.Node) (all []string) {
+	if path, _, socket := Socket(n.Value); socket {
+		all = append(all, path)
+	}
 	if u, err := url.Parse(n.Value); n.Kind == yaml.ScalarNode && err == nil && u.Host != "" {
 		ports := []string{u.Port()}
 		if ports[0] == "" { // of a server, of a Sentinel, of an etcd

@@ -178,7 +178,7 @@ func (s *sheet) lock(f *vocab.File, e *Experiment, path string, key, n *yaml.Nod
 	}
 	s.adopt(f, lock, path, key)
 	e.System.Locks = append(e.System.Locks, Lock{
-		Name: key.Value, Key: loop.LockKey, Policy: loop.policy(), Unfenced: true, Beyond: publishedLoop().Beyond,
+		Name: key.Value, Key: loop.LockKey, Policy: loop.policy(), Unfenced: !e.Observed(), Beyond: publishedLoop().Beyond,
 		Place: Place{File: s.Name, Line: key.Line, Column: key.Column},
 	})
 	for i := range e.SLOs {
@@ -241,7 +241,7 @@ func killEach(file *vocab.File, e *Experiment, s *sheet, names []string) {
 			continue
 		}
 		kill := &fault.Kill{HolderOf: name, Phase: fault.AfterGrant}
-		if l.Policy.Loop.Mode == lockcore.LoopExplicit {
+		if l.Policy.Loop.Mode == lockcore.LoopExplicit && !e.Observed() { // of an observed one nobody says when it acquires
 			kill.Phase, kill.On = "", fault.Acquired
 		}
 		kill.Fill()

@@ -33,6 +33,7 @@ type SLO struct {
 	DuplicateEpochs         *CountLimit           // grants whose token had been granted before
 	Vanished                *CountLimit           // keys that ended before their lease did, though nobody gave them back
 	LossToFence             *Bound[time.Duration] // how long a holder relied on a key that had been taken from it
+	Leaderless              *Bound[time.Duration] `rule:"for=@observed" asks:"loops"` // time in which nobody led, in all
 	Blocked                 *Bound[time.Duration] // how long after its work a worker was still giving its key back
 	Held                    *ClassLimits          // how long the lock was held
 	Wait                    *ClassLimits          `asks:"jobs"`    // how long jobs waited for the lock
@@ -87,9 +88,9 @@ type AbandonmentLimits struct {
 	Needless *Bound[int] `rule:"shorthand"` // given up, although the lease was still valid
 }
 
-// OverlapLimit bounds overlap at one level: belief and work are a time, effect is a count.
+// OverlapLimit bounds overlap at one level: belief, work and lease are a time, effect is a count.
 type OverlapLimit struct {
-	Level string // belief, work, effect
+	Level string // belief, work, lease, effect
 	Time  Bound[time.Duration]
 	Count Bound[int]
 }

@@ -23,7 +23,9 @@ type Store struct {
 	URL             string    `file:"url" rule:"for=kind:etcd|postgres,for=mode:external,need=mode:external,need=kind:etcd|postgres"` // etcd and postgres, external: where it is, without a password: https://a:2379,https://b:2379, or postgres://host:5432/database
 	UsernameEnv     string    `rule:"for=kind:etcd|postgres,for=mode:external,format=env"`                                            // external: name of the environment variable that holds the user name
 	PasswordEnv     string    `rule:"for=kind:etcd|postgres,for=mode:external,format=env"`                                            // external: name of the environment variable that holds the password: it never stands in a file
-	CA              string    `file:"ca" rule:"for=kind:etcd|postgres,for=mode:external"`                                             // external: PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
+	CA              string    `file:"ca" rule:"for=kind:etcd|postgres,for=mode:external,path,format=pem"`                             // external: PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
+	Cert            string    `rule:"for=kind:etcd|postgres,for=mode:external,path,format=pem:own"`                                   // external: PEM file of the certificate that the server asks for
+	Key             string    `rule:"for=cert,need=cert,path,format=pem:own"`                                                         // external: PEM file of the key of that certificate
 }
 
 // StoreKind is a kind of store that locks live in, as the worker protocol calls it.
@@ -147,6 +149,8 @@ func (c *checker) guestStore(s *Store) {
 			c.Check("store.url", noUser)
 		case s.CA != "" && u.Scheme == "http":
 			c.Check("store.ca", "is for TLS: write the url with https://")
+		case s.Cert != "" && u.Scheme == "http":
+			c.Check("store.cert", "is for TLS: write the url with https://")
 		}
 	}
 }
@@ -171,8 +175,11 @@ func (c *checker) wholeLeases(rules storeRules) {
 	}
 }
 
-// outsideRedis says why a fault cannot be done where the locks are in another store; "" = it can.
+// outsideRedis says why a fault cannot be done where the locks are in another store, or behind a socket; "" = it can.
 func (c *checker) outsideRedis(f *Fault) string {
+	if _, _, socket := Socket(c.e.Redis.URL); socket && !c.e.Observed() && (f.Net() || f.Traits().Via == fault.ViaProxy) {
+		return "is done on the way to the Redis, and a socket of this host has no room for a proxy: write redis.url with a host and a port"
+	}
 	if c.e.InRedis() {
 		return ""
 	}

@@ -158,7 +158,10 @@ func sourcesTable() string {
 	b.WriteString("| promise | loops | jobs | told by |\n|---|---|---|---|\n")
 	for _, t := range tellers() {
 		word := map[bool]string{true: "yes"}
-		name := strings.Replace("`"+t.measure+"`", "overlap.effect", "overlap: {level: effect}", 1)
+		name := "`" + t.measure + "`"
+		if level, is := strings.CutPrefix(t.measure, "overlap."); is {
+			name = "`overlap: {level: " + level + "}`"
+		}
 		if t.measure == "rolling" {
 			t.loops = true
 		}

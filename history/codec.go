@@ -58,10 +58,8 @@ func MarshalEvent(e *Event) ([]byte, error) {
 	return k.b, err
 }
 
-// ParseEvent reads what MarshalEvent, or json.Marshal, has written. Fields that it does not know are ignored.
-func ParseEvent(line []byte, e *Event) error { return new(Parser).Parse(line, e) }
-
-// Parser reads lines one after the other as ParseEvent does, and makes a string that comes again only once. It is not safe for concurrent use.
+// Parser reads what MarshalEvent, or json.Marshal, has written, one line after the other, and makes a string that comes again only once.
+// Fields that it does not know are ignored. It is not safe for concurrent use.
 type Parser struct{ codec codec }
 
 // NewParser returns a parser that has read nothing.

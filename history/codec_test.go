@@ -180,7 +180,7 @@ func TestLinesOfAnotherFormAreLeftToEncodingJSON(t *testing.T) {
 			t.Errorf("%s: walked %t, %v", text, walked, err)
 		}
 		var e Event
-		if err := ParseEvent([]byte(text), &e); err != nil || e.Note == nil || e.Note.What != "x" || e.N != 1 {
+		if err := new(Parser).Parse([]byte(text), &e); err != nil || e.Note == nil || e.Note.What != "x" || e.N != 1 {
 			t.Errorf("%s: %+v, %v", text, e, err)
 		}
 	}
@@ -192,7 +192,7 @@ func TestLinesOfAnotherFormAreLeftToEncodingJSON(t *testing.T) {
 		}
 	}
 	var e Event
-	if err := ParseEvent([]byte(strings.Replace(line, `"at"`, `"new":{},"at"`, 1)), &e); err != nil || e.At != 1 {
+	if err := new(Parser).Parse([]byte(strings.Replace(line, `"at"`, `"new":{},"at"`, 1)), &e); err != nil || e.At != 1 {
 		t.Errorf("a field that nobody knows: %+v, %v", e, err)
 	}
 }

@@ -130,7 +130,7 @@ func TestEveryNumberIsReadBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got Event
-		if err := ParseEvent(line, &got); err != nil || !got.Sample.Same(*e.Sample) {
+		if err := new(Parser).Parse(line, &got); err != nil || !got.Sample.Same(*e.Sample) {
 			t.Errorf("%v: %s read as %+v, %v", x, line, got.Sample, err)
 		}
 	}

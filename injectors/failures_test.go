@@ -236,3 +236,37 @@ func TestBurstOnTheWayThatHitsNothingIsVoid(t *testing.T) {
 		t.Error("a burst without its proxy was prepared")
 	}
 }
+
+// A burst on the way that has most of its time to go is ended at once: by the runner, and at a lockdrill proxy by its record alone.
+func TestABurstOnTheWayIsEndedEarly(t *testing.T) {
+	for _, c := range rowsTried() {
+		if f, is := c.spec.(*fault.Failures); !is || f.Via != fault.ViaProxy {
+			continue
+		}
+		for _, by := range []string{"the runner", "its record"} {
+			t.Run(c.name+", by "+by, func(t *testing.T) {
+				w := newWorld(t)
+				c.stand(w)
+				if w.lasts = time.Hour; by == "its record" && w.API == "" {
+					return // a tap is the runner's, and ends with it
+				}
+				s := w.prepare(c.spec)
+				applied, err := s.Inject(t.Context())
+				if err != nil || !w.look() {
+					t.Fatalf("made: %v", err)
+				}
+				if by == "the runner" {
+					_, err = s.Revert(t.Context())
+				} else {
+					err = s.elsewhere()
+				}
+				if err != nil || w.look() {
+					t.Errorf("it goes on: %v", err)
+				}
+				if _, saw, err := s.confirm(applied); err != nil || saw.Hits != 1 {
+					t.Errorf("it hit %d: %v", saw.Hits, err)
+				}
+			})
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/postgres"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -145,7 +146,7 @@ func takeOut(ctx context.Context, c *redis.Client, k *undo.Key) error {
 // refused reports whether nobody listens at addr.
 func refused(ctx context.Context, addr string) bool {
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	conn, err := dialer.DialContext(ctx, endpoint.Network(addr), addr)
 	if err == nil {
 		_ = conn.Close()
 	}

@@ -38,6 +38,7 @@ type world struct {
 	*testing.T
 	*Reach
 	log   *runner.Log
+	dir   string        // where commands are run
 	look  func() bool   // of the test's own: whether the fault is in effect; nil = nothing goes on after it
 	lasts time.Duration // of a shot
 	shot  history.Event // what it has beside fault and victim
@@ -47,7 +48,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{T: t, log: runner.NewLog(), lasts: 500 * time.Millisecond}
+	w := &world{T: t, log: runner.NewLog(), dir: t.TempDir(), lasts: 500 * time.Millisecond}
 	w.Reach = &Reach{
 		Clock: monotime.Now, Await: w.log.Await, Past: func() []history.Event { return w.log.Since(0) }, Write: w.add,
 		Run: "test", Replicas: []string{"r1"}, Prefix: "lockdrill:test:", Keys: "p:",
@@ -96,9 +97,9 @@ func (w *world) process(script string) undo.Process {
 	w.Cleanup(func() { _ = syscall.Kill(-p.PID, syscall.SIGKILL); <-over })
 	w.Grace = time.Second
 	w.Signal = func(_ string, sig syscall.Signal) (history.Span, error) {
-		span := history.At(monotime.Now())
+		span := history.At(w.Clock())
 		err := syscall.Kill(-p.PID, sig)
-		span.To = monotime.Now()
+		span.To = w.Clock()
 		return span, err
 	}
 	return p
@@ -276,7 +277,11 @@ func rowsTried() []tried {
 	return []tried{
 		{"pause", &fault.Pause{Aim: me}, victim(alive)},
 		{"pause of somebody's own", &fault.Pause{Aim: me}, func(w *world) { victim("echo started; exec sleep 60")(w); w.Alone = true }},
-		{"starve", &fault.Starve{Aim: me, Share: 0.5, Period: 200 * time.Millisecond}, victim(alive)},
+		{"starve", &fault.Starve{Aim: me, Share: 0.5, Period: 20 * time.Millisecond}, func(w *world) {
+			p := w.process(alive)
+			w.Clock = ofStanding(p) // goes on only while it stands, however busy the machine
+			w.look = func() bool { _, any, _ := standing(p); return any && resume(w.Context(), p) == nil }
+		}},
 		{"kill", &fault.Kill{}, func(w *world) { w.process(alive) }},
 		{"kill graceful", &fault.Kill{How: fault.Graceful}, func(w *world) { w.process(alive) }},
 		{"kill graceful of one that does not listen", &fault.Kill{How: fault.Graceful}, func(w *world) { w.process(stubborn) }},
@@ -312,7 +317,7 @@ func rowsTried() []tried {
 		}},
 		{"hook", &fault.Hook{Commands: fault.Commands{Within: 20 * time.Second, Do: []string{"touch", "on"}, Confirm: []string{"test", "-f", "on"}, Undo: []string{"rm", "-f", "on"}}}, func(w *world) {
 			w.process(alive)
-			w.look = func() bool { _, err := os.Stat(filepath.Join(w.dir(), "on")); return err == nil }
+			w.look = func() bool { _, err := os.Stat(filepath.Join(w.dir, "on")); return err == nil }
 		}},
 		wire(&fault.Latency{Aim: me, Add: 40 * time.Millisecond, Stream: fault.StreamBoth}),
 		wire(&fault.Jitter{Aim: me, By: 300 * time.Millisecond, Stream: fault.StreamUp}),
@@ -325,17 +330,6 @@ func rowsTried() []tried {
 	}
 }
 
-var dirs sync.Map // by the name of a test: where its commands are run
-
-func (w *world) dir() string {
-	at, known := dirs.Load(w.Name())
-	if !known {
-		at = w.TempDir()
-		dirs.Store(w.Name(), at)
-	}
-	return at.(string)
-}
-
 // Every row strikes what it is made for and sees it. Then the runner ends it; or it is dead, and whoever has the record does, twice: either
 // way the test's own look finds nothing of it left.
 func TestEveryRowStrikesAndIsUndoneByAnybody(t *testing.T) {
@@ -345,7 +339,7 @@ func TestEveryRowStrikesAndIsUndoneByAnybody(t *testing.T) {
 				w := newWorld(t)
 				c.stand(w)
 				if h, ok := c.spec.(*fault.Hook); ok {
-					h.Dir = w.dir()
+					h.Dir = w.dir
 				}
 				s := w.prepare(c.spec)
 				if w.look != nil && w.look() {

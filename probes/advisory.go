@@ -51,12 +51,6 @@ func (p *Advisory) Watch(lock, key string) {
 	}
 }
 
-// Expect is Watch for the key of a job: a look costs the same with it.
-func (p *Advisory) Expect(lock, key string) { p.Watch(lock, key) }
-
-// Asked takes no note: each look reads every key.
-func (p *Advisory) Asked(string) {}
-
 // Kind implements Backend.
 func (p *Advisory) Kind() Kind { return kindKeys }
 

@@ -103,12 +103,6 @@ func (p *Etcd) Watch(lock, key string) {
 	p.locks[key] = lock
 }
 
-// Expect is Watch for the key of a job.
-func (p *Etcd) Expect(lock, key string) { p.Watch(lock, key) }
-
-// Asked does nothing: all keys are watched always.
-func (p *Etcd) Asked(string) {}
-
 // list takes the keys as they are, at first and where a stretch of the watch is lost.
 func (p *Etcd) list(ctx context.Context) error {
 	from := p.clock()

@@ -16,7 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 )
 
-// Keyspace watches the lock keys of a system that nobody tells of: some by their names, and whatever begins with a prefix.
+// Keyspace watches the lock keys of a system that nobody tells of: some by their names, and whatever fits a pattern.
 //
 // Where the servers publish keyspace events, a key is read when an event says that it changed, and when its lease is predicted to end: an
 // untouched key's own event of that comes seconds late. A ping on the subscription is the barrier between looks: what was published
@@ -49,7 +49,7 @@ type KeyspaceOptions struct {
 	DB      int
 	Canary  string            // a key of the run's own that nobody else has
 	Exact   map[string]string // locks by the names of their keys
-	Under   map[string]string // locks by the prefixes of their keys
+	Under   map[string]string // locks by the patterns of their keys, each with one star
 	Globs   []string          // more keys, as SCAN has them, that are of no lock in a file
 	Quiet   bool              // nothing is written to the servers: there are no canaries, so events are not believed
 	Most    int               // keys that are known at a time, of those that no name says; 0 = all
@@ -108,13 +108,14 @@ func (p *Keyspace) Now(ctx context.Context, lock, key string) (now Unclaimed, ep
 	if err != nil {
 		return now, "", false, fmt.Errorf("look up holder of %s: %w", key, err)
 	}
+	shown := p.shows(key, s[0])
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := p.keys[key]
 	if w == nil {
 		w = &known{track: track{key: key}}
 	}
-	return w.now(lock, w.ofToken(s[0]))
+	return w.now(lock, w.ofToken(shown))
 }
 
 // Look reads the keys that have changed or whose leases are over; with final, all. It fails until each server has been swept once, and
@@ -176,18 +177,27 @@ func (p *Keyspace) part() {
 	p.nodes = nil
 }
 
-// lockOf names the lock that a key belongs to, and says whether the file names the key itself.
-func (p *Keyspace) lockOf(key string) (lock string, exact bool) {
-	if lock, exact = p.o.Exact[key]; exact {
-		return lock, true
+// lockOf names the lock that a key belongs to, by the key itself or the pattern that says most of it.
+func (p *Keyspace) lockOf(key string) (lock, of string) {
+	if lock, exact := p.o.Exact[key]; exact {
+		return lock, key
 	}
-	longest := -1
-	for prefix, name := range p.o.Under {
-		if strings.HasPrefix(key, prefix) && len(prefix) > longest {
-			lock, longest = name, len(prefix)
+	for pattern, name := range p.o.Under {
+		prefix, suffix, _ := strings.Cut(pattern, "*")
+		if rest, its := strings.CutPrefix(key, prefix); its && strings.HasSuffix(rest, suffix) && len(pattern) > len(of) {
+			lock, of = name, pattern
 		}
 	}
-	return lock, false
+	return lock, of
+}
+
+// shows is what a look at a key says of a lock. A hash without expiry is one where the file says how its name ends; below a prefix alone it
+// is some record beside the locks.
+func (p *Keyspace) shows(key string, s state) state {
+	if _, of := p.lockOf(key); s.bare && (of == "" || strings.HasSuffix(of, "*")) {
+		return state{server: s.server, left: absent}
+	}
+	return s
 }
 
 // gap records a stretch in which changes may have escaped.

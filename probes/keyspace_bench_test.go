@@ -64,7 +64,7 @@ func expiries(b *testing.B, watch bool) (share float64, late []int64) {
 			b.Fatal(err)
 		}
 	}
-	p := NewKeyspace(KeyspaceOptions{Client: newClient(&redis.Options{Addr: c.Options().Addr}), Canary: "bench:canary", Under: map[string]string{"job:": "job"}, MaxGap: time.Second, Clock: clock})
+	p := NewKeyspace(KeyspaceOptions{Client: newClient(&redis.Options{Addr: c.Options().Addr}), Canary: "bench:canary", Under: map[string]string{"job:*": "job"}, MaxGap: time.Second, Clock: clock})
 	defer p.Close()
 	if watch {
 		if _, err := p.Look(b.Context(), false); err != nil {
@@ -191,7 +191,7 @@ func busy(b *testing.B, c *redis.Client) (calls *atomic.Int64, stop func()) {
 // beside is one window of it. The first sweep of a watch comes before.
 func beside(b *testing.B, c *redis.Client, calls *atomic.Int64, watched bool) effort {
 	origin := time.Now()
-	p := NewKeyspace(KeyspaceOptions{Client: newClient(&redis.Options{Addr: c.Options().Addr}), Canary: "bench:canary", Under: map[string]string{"job:": "job"},
+	p := NewKeyspace(KeyspaceOptions{Client: newClient(&redis.Options{Addr: c.Options().Addr}), Canary: "bench:canary", Under: map[string]string{"job:*": "job"},
 		MaxGap: time.Second, Clock: func() int64 { return int64(time.Since(origin)) }})
 	defer p.Close()
 	look := func() {

@@ -1,6 +1,7 @@
 package probes
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,44 @@ func TestALockMayBeAHash(t *testing.T) {
 		}
 		if w.way() != way {
 			t.Errorf("by %s, want %s", w.way(), way)
+		}
+	})
+}
+
+// What a pattern ends with tells locks from their neighbours. A hash without expiry is a lock where that, or the whole name, is said, and below
+// a prefix alone it is some record.
+func TestKeysArePartedByTheirEnds(t *testing.T) {
+	both(t, func(t *testing.T, c *redis.Client, _ string) {
+		w := newKeyspace(t, KeyspaceOptions{Client: probing(c.Options().Addr), Exact: map[string]string{"leader": "leader"},
+			Under: map[string]string{"q:{x}:*:lock": "job", "q:*": "other"}})
+		set(t, c, "q:{x}:early:lock", "zero", time.Minute)
+		set(t, c, "q:{x}:early:stalled", "zero", time.Minute)
+		w.step(false)
+		set(t, c, "q:{x}:1:lock", "one", time.Minute)
+		if e := w.until("a lock", isKey("q:{x}:1:lock", "one")); e.Lock != "job" {
+			t.Errorf("it is of lock %q", e.Lock)
+		}
+		c.HSet(t.Context(), "q:{x}:1", "record", "x")
+		c.HSet(t.Context(), "q:{x}:2:lock", "me", "x")
+		e := w.until("a hash without expiry", isKey("q:{x}:2:lock", "me"))
+		if e.Look.PTTL != endless {
+			t.Errorf("%+v, want a lock without an end", e.Look)
+		}
+		now, _, held, err := w.Now(t.Context(), "job", "q:{x}:2:lock")
+		if _, _, record, errRecord := w.Now(t.Context(), "other", "q:{x}:1"); now.Value != "me" || !held || err != nil || record || errRecord != nil {
+			t.Errorf("now %+v, %v, %v; the record is held: %v, %v", now, held, err, record, errRecord)
+		}
+		c.HDel(t.Context(), "q:{x}:2:lock", "me")
+		w.until("a release", isGone("q:{x}:2:lock"))
+		c.HSet(t.Context(), "leader", "me", "x")
+		w.until("a hash by its name", isKey("leader", "me"))
+		c.HSet(t.Context(), "leader", "others", "y")
+		w.until("another holder", isKey("leader", "me\nothers"))
+		w.step(true)
+		for _, e := range w.events {
+			if want := map[bool]string{true: "job", false: "other"}[strings.HasSuffix(e.Key, ":lock")]; e.Key != "leader" && e.Lock != want || e.Key == "q:{x}:1" && e.Look.Present {
+				t.Errorf("got %+v %+v", e, e.Look)
+			}
 		}
 	})
 }

@@ -65,8 +65,8 @@ func (n *node) close() {
 func (n *node) join(ctx context.Context) error {
 	n.read1 = reader{redis: n.c, script: n.p.ask.script}
 	var patterns []string
-	for _, prefix := range slices.Sorted(maps.Keys(n.p.o.Under)) {
-		patterns = append(patterns, globQuote(prefix)+"*")
+	for _, pattern := range slices.Sorted(maps.Keys(n.p.o.Under)) {
+		patterns = append(patterns, globOf(pattern))
 	}
 	n.sweep = sweep{patterns: append(slices.Clone(patterns), n.p.o.Globs...), began: n.p.o.Clock()}
 	for key := range n.p.o.Exact {
@@ -177,8 +177,8 @@ func (n *node) know(name string) *known {
 	if w == nil {
 		n.p.mu.Lock()
 		defer n.p.mu.Unlock()
-		lock, exact := n.p.lockOf(name)
-		w = &known{track: track{lock: lock, key: name}, exact: exact}
+		lock, of := n.p.lockOf(name)
+		w = &known{track: track{lock: lock, key: name}, exact: of == name}
 		n.p.keys[name] = w
 		if n.sweep.done > 0 && n.events != nil { // until the last barrier no event had told of it
 			w.seen, w.at, w.last = true, n.before, state{left: absent}
@@ -323,7 +323,7 @@ func (n *node) read(ctx context.Context, keys []*known, final, explained bool) e
 			at.From = min(at.From, n.believed)
 		}
 		for i, w := range part {
-			n.take(w, states[i], at, final, explained)
+			n.take(w, n.p.shows(w.key, states[i]), at, final, explained)
 		}
 	}
 	return nil
@@ -377,6 +377,11 @@ func (n *node) states(ctx context.Context, names []string) ([]state, error) {
 // globQuote makes a pattern of Redis mean a text by itself.
 func globQuote(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(text)
+}
+
+// globOf is a pattern with one star as Redis has it: all else means itself.
+func globOf(pattern string) string {
+	return strings.ReplaceAll(globQuote(pattern), `\*`, "*")
 }
 
 func channelOf(db int, pattern string) string {

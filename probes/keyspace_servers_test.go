@@ -72,6 +72,8 @@ func TestKeysOfACluster(t *testing.T) {
 	if _, _, held, err := w.Now(t.Context(), "leader", "leader"); !held || err != nil || len(on) != 3 {
 		t.Errorf("Now = %v, %v; keys were seen on %d servers, want 3", held, err, len(on))
 	}
+	put("job:{tag}:1", "tagged", time.Minute)
+	w.until("a key with a hash tag", isKey("job:{tag}:1", "tagged"))
 	for i := range 12 {
 		if err := cluster.PExpire(t.Context(), fmt.Sprint("job:", i), time.Millisecond).Err(); err != nil {
 			t.Fatal(err)
@@ -161,4 +163,34 @@ func TestAReadOnlyReplicaIsLookedAt(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Once a replica has taken the place of a primary that crashed, which here is the server that the file names, looks go there.
+func TestAClusterFailsOver(t *testing.T) {
+	addrs := redistest.StartCluster(t)
+	replica := client(t, redistest.FollowInCluster(t, addrs, addrs[0]))
+	w := newKeyspace(t, KeyspaceOptions{Client: DialAll(&redis.Options{Addr: addrs[0]}, true)})
+	primary := client(t, addrs[0])
+	key := "job:"
+	for i := 0; slotOf(key) > 5460; i++ { // the first server has the slots before
+		key = fmt.Sprint("job:", i)
+	}
+	set(t, primary, key, "one", time.Hour)
+	w.until("the key", isKey(key, "one"))
+	_ = primary.ShutdownNoSave(t.Context()).Err()
+	for end := time.Now().Add(time.Minute); replica.Set(t.Context(), key, "two", time.Hour).Err() != nil; {
+		if time.Now().After(end) {
+			t.Fatal("the cluster has promoted nobody")
+		}
+	}
+	promoted := time.Now()
+	w.until("the key at the new primary", isKey(key, "two"))
+	if late := time.Since(promoted); late > 20*time.Second {
+		t.Errorf("looks went there after %s", late)
+	} else {
+		t.Logf("looks went there after %s", late)
+	}
+	if _, _, held, err := w.Now(t.Context(), "job", key); !held || err != nil {
+		t.Errorf("who holds it now: %v, %v", held, err)
+	}
 }

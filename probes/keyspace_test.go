@@ -30,7 +30,7 @@ func newKeyspace(t *testing.T, o KeyspaceOptions) *watching {
 		o.MaxGap = time.Minute
 	}
 	if o.Under == nil {
-		o.Under = map[string]string{"job:": "job"}
+		o.Under = map[string]string{"job:*": "job"}
 	}
 	w := &watching{Keyspace: NewKeyspace(o), t: t}
 	t.Cleanup(func() { _ = w.Close() })

@@ -76,12 +76,6 @@ func (p *LeaseKeys) of(key string) kube.LeaseChange {
 	return p.absent
 }
 
-// Expect is Watch for the key of a job.
-func (p *LeaseKeys) Expect(lock, key string) { p.Watch(lock, key) }
-
-// Asked does nothing: all keys are watched always.
-func (p *LeaseKeys) Asked(string) {}
-
 // list takes what a list shows, in place of all that was told before.
 func (p *LeaseKeys) list(there []kube.LeaseChange, absent kube.LeaseChange) {
 	p.mu.Lock()

@@ -24,6 +24,7 @@ const (
 	chunk      = 512                // keys a script call: Redis serves nobody else meanwhile (about 0.5 ms)
 	inTurn     = 128                // keys that nobody asks for, a look: one EXISTS of some 15 microseconds
 	settle     = 20                 // looks that show a job's key absent, after which nobody is expected to hold it
+	bareHash   = int64(-3)          // of a small hash that has none, in the script's reply
 	perMilli   = int64(1_000_000)   // ns
 	noScript   = "unknown command"  // reply of servers before 7.0 to EVALSHA_RO
 	noReadOnly = "read-only script" // reply of the embedded store to TIME in a read-only script
@@ -68,6 +69,17 @@ type watched struct {
 	job       bool   // it is a job's: free once that is done
 	near, far bool   // it is in the list of that name; in both until its turn comes among the others
 	absent    int    // looks in a row that showed it absent, since somebody was last expected to hold it
+}
+
+// pttl takes in what the script says that is left of a lease.
+func (s *state) pttl(left int64) {
+	s.left = left
+	switch {
+	case left == bareHash:
+		s.left, s.bare = endless, true
+	case left >= 0:
+		s.left *= perMilli
+	}
 }
 
 // NewLockKeys returns a probe of the store that o dials and that watches no key yet; prefix goes before each key.
@@ -174,9 +186,9 @@ func (p *LockKeys) Now(ctx context.Context, lock, key string) (now Unclaimed, ep
 	return w.now(lock, w.ofToken(s[0]))
 }
 
-// Any is a key with that prefix that is there at this moment; "" = there is none.
-func (p *LockKeys) Any(ctx context.Context, prefix string) (string, error) {
-	keys := p.redis.Scan(ctx, 0, globQuote(prefix)+"*", sweepPage).Iterator()
+// Any is a key of that pattern that is there at this moment; "" = there is none.
+func (p *LockKeys) Any(ctx context.Context, pattern string) (string, error) {
+	keys := p.redis.Scan(ctx, 0, globOf(pattern), sweepPage).Iterator()
 	if keys.Next(ctx) {
 		return keys.Val(), nil
 	}
@@ -232,10 +244,9 @@ func parseLook(states []state, reply []any, n, near int) ([]state, error) {
 		s := state{server: server}
 		s.value, ok = reply[1+2*i].(string)
 		if ok {
-			s.left, ok = reply[2+2*i].(int64)
-		}
-		if s.left >= 0 {
-			s.left *= perMilli
+			var left int64
+			left, ok = reply[2+2*i].(int64)
+			s.pttl(left)
 		}
 		states = append(states, s)
 	}

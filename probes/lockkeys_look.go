@@ -75,9 +75,7 @@ func (p *LockKeys) take(b []byte) (whole bool, err error) {
 				} else {
 					s.value = string(value)
 				}
-				if s.left = reply.Int(); s.left >= 0 {
-					s.left *= perMilli
-				}
+				s.pttl(reply.Int())
 			}
 			p.states = append(p.states, s)
 		}

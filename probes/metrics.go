@@ -132,15 +132,15 @@ func (p *Metrics) scrape(ctx context.Context, t Target) history.Sample {
 		return s
 	}
 	if err := p.read(ctx, t.URL, &s); err != nil {
-		s.Gone, s.Why = unread(err)
+		s.Gone, s.Why = Unread(err)
 		s.Values, s.Type = nil, ""
 	}
 	return s
 }
 
-// unread says why there is no reading: the word for it, and what a person wants to know beside that, without addresses, which would be
+// Unread says why there is no reading: the word for it, and what a person wants to know beside that, without addresses, which would be
 // another with each connection.
-func unread(err error) (gone, why string) {
+func Unread(err error) (gone, why string) {
 	var (
 		timeout interface{ Timeout() bool }
 		said    *answered

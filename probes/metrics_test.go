@@ -2,6 +2,8 @@ package probes
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -284,20 +286,30 @@ func newMetrics(t *testing.T, m Metric, targets func() []Target) *Metrics {
 
 // Who asks says so, to the one who is asked and to nobody to whom that one sends him; whom he asks, he knows by the authority.
 func TestASecuredExpositionIsRead(t *testing.T) {
-	secured := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	secured := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
-		if r.Header.Get("Authorization") != "Bearer t0k" && (user != "u" || password != "p") && r.Header.Get("X-Scope-OrgID") != "team" {
+		if len(r.TLS.PeerCertificates) == 0 && r.Header.Get("Authorization") != "Bearer t0k" && (user != "u" || password != "p") && r.Header.Get("X-Scope-OrgID") != "team" {
 			http.Error(w, "who asks?", http.StatusUnauthorized)
 			return
 		}
 		fmt.Fprint(w, "c 3\n")
 	}))
 	secured.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secured.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	secured.StartTLS()
 	t.Cleanup(secured.Close)
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secured.Certificate().Raw}), 0o600); err != nil {
+	secret, err := x509.MarshalPKCS8PrivateKey(secured.TLS.Certificates[0].PrivateKey)
+	if err != nil {
 		t.Fatal(err)
 	}
+	file := func(name, kind string, der []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	ca, key := file("ca.pem", "CERTIFICATE", secured.Certificate().Raw), file("key.pem", "PRIVATE KEY", secret)
 	for _, c := range []struct {
 		by   Asker
 		want string // "" = it is read
@@ -305,6 +317,7 @@ func TestASecuredExpositionIsRead(t *testing.T) {
 		{Asker{CA: ca, Bearer: "t0k"}, ""},
 		{Asker{CA: ca, User: "u", Password: "p"}, ""},
 		{Asker{CA: ca, Headers: map[string]string{"X-Scope-OrgID": "team"}}, ""},
+		{Asker{CA: ca, Cert: ca, Key: key}, ""},
 		{Asker{CA: ca, Bearer: "other"}, "HTTP 401 Unauthorized"},
 		{Asker{CA: ca}, "HTTP 401 Unauthorized"},
 		{Asker{Bearer: "t0k"}, "tls: failed to verify certificate: x509: certificate signed by unknown authority"},
@@ -316,8 +329,10 @@ func TestASecuredExpositionIsRead(t *testing.T) {
 			t.Errorf("%+v: %+v, want %q", c.by, s, c.want)
 		}
 	}
-	if _, err := NewMetrics(Metric{Asker: Asker{CA: "no-such.pem"}}, nil); err == nil {
-		t.Error("an authority that is not there, and no error")
+	for _, by := range []Asker{{CA: "no-such.pem"}, {Cert: ca, Key: ca}, {Cert: ca}} {
+		if _, err := NewMetrics(Metric{Asker: by}, nil); err == nil {
+			t.Errorf("%+v: files that are not there, or no such thing, and no error", by)
+		}
 	}
 }
 

@@ -3,8 +3,6 @@ package probes
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,12 +10,12 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 )
 
 // PromServer is how a Prometheus server is reached.
@@ -30,22 +28,16 @@ type PromServer struct {
 type Asker struct {
 	User, Password, Bearer string // "" = none
 	Headers                map[string]string
-	CA                     string // PEM file; "" = the system's
+	CA, Cert, Key          string // PEM files; "" = the system's, and no certificate
 }
 
 // client goes nowhere else where it is sent there: what says who asks is for nobody else.
 func (a *Asker) client() (*http.Client, error) {
-	t := &http.Transport{MaxIdleConnsPerHost: 1, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-	if a.CA != "" {
-		pem, err := os.ReadFile(a.CA)
-		if err != nil {
-			return nil, err
-		}
-		t.TLSClientConfig.RootCAs = x509.NewCertPool()
-		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: no certificate in it", a.CA)
-		}
+	secure, err := endpoint.Secure("", a.CA, a.Cert, a.Key)
+	if err != nil {
+		return nil, err
 	}
+	t := &http.Transport{MaxIdleConnsPerHost: 1, TLSClientConfig: secure}
 	return &http.Client{Timeout: scrapeWithin, Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 

@@ -22,6 +22,7 @@ type state struct {
 	left     int64  // of the lease, ns; or absent, or endless
 	slack    int64  // by which left may be too much
 	server   int64  // microseconds
+	bare     bool   // it is a hash without expiry, which is a lock where its name says so
 	fence    int64
 	released bool // by its holder
 }

@@ -1,6 +1,7 @@
 package probes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -67,7 +68,7 @@ func (w *wire) ask(ctx context.Context, question []byte, replies int) (answer []
 func dial(ctx context.Context, o redis.Options, limit time.Time) (*answers, error) {
 	ctx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
-	conn, err := redis.NewDialer(&o)(ctx, "tcp", o.Addr)
+	conn, err := redis.NewDialer(&o)(ctx, cmp.Or(o.Network, "tcp"), o.Addr)
 	if err != nil {
 		return nil, err
 	}

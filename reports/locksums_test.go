@@ -56,3 +56,17 @@ func TestSumsBesideTheSeeds(t *testing.T) {
 		}
 	}
 }
+
+// A rehearsal begins with what its exit status says, and a seed too many is no success.
+func TestARehearsalHasTheWordOfItsStatus(t *testing.T) {
+	missed := []forecast.RehearsedExpectation{{Missed: 1}}
+	for want, r := range map[string]forecast.Rehearsal{
+		"REHEARSAL  HELD":         {Seeds: 10, Breach: 0.1, FailAbove: 0.1},
+		"REHEARSAL  FAIL":         {Seeds: 10, Breach: 0.2, FailAbove: 0.1, Expected: missed},
+		"REHEARSAL  INCONCLUSIVE": {Seeds: 10, Expected: missed},
+	} {
+		if got := doc.Text(Rehearsal(&r, "again"), doc.Full, doc.Look{}); !strings.HasPrefix(got, want+"  ") {
+			t.Errorf("want %s at the start of\n%s", want, got)
+		}
+	}
+}

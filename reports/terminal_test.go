@@ -230,6 +230,9 @@ func TestWhatNoPromiseAsksAboutIsSaid(t *testing.T) {
 		if first := sentences(j)[0]; !strings.Contains(first, "the run saw 198 stale writes, 1 unowned write, 1 finding") {
 			t.Errorf("%s begins with %s", word, first)
 		}
+		if second := sentences(j)[1]; second != "To have it judged, promise overlap: {level: effect, max: 0}." {
+			t.Errorf("%s goes on with %s", word, second)
+		}
 		j.SLOs, j.Findings = []verdict.SLOResult{{Measure: "overlap.effect"}}, nil
 		if text := sentences(j)[0]; strings.Contains(text, "saw") {
 			t.Errorf("%s, asked: %s", word, text)

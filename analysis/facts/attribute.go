@@ -364,10 +364,18 @@ func (ix *Facts) Rests(rows []verdict.SLOResult) {
 		switch m := r.Question.Measure; {
 		case r.Question.LiveOnly(), m == "abandonments": // those of an observed system are a signal's
 			r.Rests = verdict.RestsOnSignals
-		case ix.Ledgered[r.Lock] && m == "takeover", m == "tick_gap", m == "duplicate_terminal_states", m == "re_executed", m == "stranded", m == "overlap", m == "stale_writes", m == "lock_debt":
+		case ix.rests(r.Question):
+			r.Rests = verdict.RestsOnBelief
+		case ix.Ledgered[r.Lock] && m == "takeover", m == "unowned_work", m == "overlap" && r.Question.Part == verdict.LevelEffect, m == "tick_gap", m == "duplicate_terminal_states", m == "re_executed", m == "stranded", m == "stale_writes", m == "lock_debt":
 			r.Rests = verdict.RestsOnEffects
 		default:
 			r.Rests = verdict.RestsOnKeys
 		}
 	}
+}
+
+// rests reports a row that is answered by what replicas say of themselves.
+func (ix *Facts) rests(l *experiments.Limit) bool {
+	of := ix.Exp.Lock(l.Lock)
+	return of != nil && of.Belief != nil && (l.Measure == "loss_to_fence" || l.Measure == "leaderless" || l.Part == verdict.LevelBelief)
 }

@@ -122,6 +122,9 @@ func (ix *Facts) MaxGap(probe string) int64 {
 	case i >= 0:
 		return int64(ix.Exp.System.Effects[i].MaxGap)
 	}
+	if l := ix.believedIn(probe); l >= 0 {
+		return int64(ix.Exp.System.Locks[l].Belief.MaxGap)
+	}
 	return int64(p.Ledger.MaxGap)
 }
 
@@ -130,12 +133,20 @@ func (ix *Facts) GapField(probe string) string {
 	if i := ix.sourceOf(probe); i >= 0 {
 		return fmt.Sprintf("system.effects[%d].max_gap", i)
 	}
+	if l := ix.believedIn(probe); l >= 0 {
+		return fmt.Sprintf("system.locks[%d].belief.max_gap", l)
+	}
 	return "probes." + probe + ".max_gap"
 }
 
 // sourceOf is the place of the source of effects that the probe reads; -1 where it reads none.
 func (ix *Facts) sourceOf(probe string) int {
 	return slices.IndexFunc(ix.Exp.System.Effects, func(x experiments.Effects) bool { return probe == x.Probe() })
+}
+
+// believedIn is the place of the lock whose belief the probe reads; -1 where it reads none.
+func (ix *Facts) believedIn(probe string) int {
+	return slices.IndexFunc(ix.Exp.System.Locks, func(l experiments.Lock) bool { return l.Belief != nil && probe == history.BeliefProbe(l.Name) })
 }
 
 // Since is when the probe began to watch.

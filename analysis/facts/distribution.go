@@ -80,8 +80,8 @@ func (d *Distribution) keep(ix *Facts, e *Epoch, died bool) {
 		d.Cut++
 		return
 	}
-	held, watched := between(e.Granted, e.Lease.Freed), len(e.Looks) > 0 && e.Looks[0].prev.From == never // since before anybody looked
-	if watched || e.Lease.Freed.To == Open || ix.takenDown(e.Lease.Freed.From) {
+	held, whole := ix.kept(e)
+	if !whole {
 		d.Cut++
 		d.Least = max(d.Least, min(held.Lo, ix.Last-e.Granted.To)) // the lease may end after the run
 		return

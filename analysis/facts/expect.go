@@ -18,6 +18,7 @@ func (ix *Facts) BroughtAbout(c Consequence) *Facts {
 	part := *ix
 	part.Only, part.Findings, part.jobOrder = &c, nil, nil
 	part.byLock = map[string][]*Key{}
+	part.within = &history.Span{From: c.Shot.Applied.From, To: c.Shot.Applied.From}
 	struck := ix.struckKeys(c.Shot)
 	for _, k := range ix.KeysOf(c.Lock) {
 		if !struck[k.Name] {
@@ -29,6 +30,7 @@ func (ix *Facts) BroughtAbout(c Consequence) *Facts {
 				w.To = min(w.To, o.Applied.From)
 			}
 		}
+		part.within.To = max(part.within.To, w.To)
 		part.byLock[c.Lock] = append(part.byLock[c.Lock], k.during(w))
 		part.jobOrder = append(part.jobOrder, k.Jobs...)
 	}

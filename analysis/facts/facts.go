@@ -67,8 +67,9 @@ type Facts struct {
 	vanishings map[*Epoch]vanishing        // grants whose keys ended before their leases did
 	beliefs    map[string][]*history.Event // by lock: what replicas of somebody's own say of whether they lead
 
-	Only         *Consequence // these are part of the facts, those of one shot at one lock; nil = all
-	Last         int64        // stamp of the last event
+	within       *history.Span // what replicas say of themselves is only told of this stretch; nil = of all
+	Only         *Consequence  // these are part of the facts, those of one shot at one lock; nil = all
+	Last         int64         // stamp of the last event
 	Phases       map[string]*history.Event
 	losses       []history.Span   // the locks' store lost its data, or may have
 	Incarnations []*history.Event // its new incarnations, which say so
@@ -353,6 +354,9 @@ func (ix *Facts) witnesses() []string {
 			if p != "" && !slices.Contains(ps, p) {
 				ps = append(ps, p)
 			}
+		}
+		if l := &ix.Exp.System.Locks[i]; l.Belief != nil {
+			ps = append(ps, history.BeliefProbe(l.Name))
 		}
 	}
 	return ps

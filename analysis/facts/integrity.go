@@ -19,7 +19,7 @@ func (ix *Facts) contradict(what string, evidence ...int64) {
 // again reports an event that the history has twice, under another number. It is judged once. Where nothing is recorded but in memory,
 // as in a rehearsal, nobody has changed anything. A probe of many keys tells of one gap as often as it has reasons.
 func (r *reader) again(ev *history.Event) bool {
-	if r.ix.head.Mode != history.Live || ev.Match != nil || ev.Object != nil || ev.Kind == history.GapKind { // a program may say the same line twice at once
+	if r.ix.head.Mode != history.Live || ev.Match != nil || ev.Belief != nil && ev.Belief.Direct || ev.Object != nil || ev.Kind == history.GapKind { // a program may say the same line twice at once
 		return false
 	}
 	id := identity(ev)
@@ -62,6 +62,9 @@ func identity(ev *history.Event) uint64 {
 	switch {
 	case ev.Entry != nil:
 		p.number(ev.Entry.Pos)
+	case ev.Belief != nil:
+		p.text(ev.Belief.Incarnation)
+		p.text(ev.Belief.Named)
 	case ev.Look != nil && ev.Look.Final:
 		p.number(1)
 	case ev.Job != nil:

@@ -14,11 +14,16 @@ type overlap struct {
 	Dur            // excess holder-ns; effect: a count
 	N              int
 	Stale, Unowned int // effect: surely
+	Undecided      int // lease: ends that may have been releases
 	Evidence       []int64
+	Who            string // belief of a system of somebody's own, and lease: the first who surely held beside another, a sentence
 }
 
 // TimeOverlap integrates excess holders over all keys of the lock: lo by what was surely held, hi by what was possibly held.
 func (ix *Facts) TimeOverlap(lock, level string) overlap {
+	if level == verdict.LevelBelief && ix.Exp.Observed() {
+		return ix.beliefOverlap(lock)
+	}
 	var o overlap
 	for _, k := range ix.KeysOf(lock) {
 		sure, maybe, n := ix.holds(k, level)

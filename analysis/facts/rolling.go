@@ -127,6 +127,7 @@ func (c *cost) gap(d Dur, surely bool, evidence ...int64) {
 // Within are the facts of one lock in a stretch of time.
 func (ix *Facts) Within(lock string, w history.Span) *Facts {
 	part := *ix
+	part.within = &w
 	part.byLock = map[string][]*Key{}
 	for _, k := range ix.KeysOf(lock) {
 		part.byLock[lock] = append(part.byLock[lock], k.during(w))

@@ -3,6 +3,7 @@ package facts
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -10,6 +11,9 @@ import (
 
 // UnownedWork is how long e's holder worked past its lease end.
 func (ix *Facts) UnownedWork(e *Epoch) Dur {
+	if ix.Exp.Observed() {
+		return ix.lateEffects(e)
+	}
 	var d Dur
 	end := e.Lease.Freed
 	var sure, maybe []stretchOf
@@ -36,6 +40,43 @@ func (ix *Facts) UnownedWork(e *Epoch) Dur {
 		}
 	}
 	return d
+}
+
+// lateEffects is UnownedWork of a system that is not ours: up to the last effect that its holder wrote when its lease had ended. Effects that
+// may be of another count from above.
+func (ix *Facts) lateEffects(e *Epoch) (d Dur) {
+	end := e.Lease.Freed
+	if end.From == Open {
+		return Dur{}
+	}
+	for _, f := range ix.Keys[e.Key].Effects {
+		mine := f.Epoch == e && f.by != ""
+		if !f.Fresh() || !mine && (f.by != "" && !f.unsure || !f.mayBeOf(e) || f.Span.To < e.Granted.From) {
+			continue
+		}
+		surely, maybe := f.unowned()
+		if mine && f.named() && surely {
+			d.Lo = max(d.Lo, f.Span.From-end.To)
+		}
+		if !mine || maybe {
+			d.Hi = max(d.Hi, f.Span.To-end.From)
+		}
+	}
+	d.Hi = max(d.Lo, d.Hi)
+	return ix.lessStanding(e, d, end.From, Plus(end.From, d.Hi))
+}
+
+// LastWork is the event of the last stretch of e's work, or, where nobody tells of work, of its last effect; 0 = there is none.
+func (e *Epoch) LastWork() int64 {
+	if n := len(e.Works); n > 0 {
+		return e.Works[n-1].N
+	}
+	for _, f := range slices.Backward(e.Effects) {
+		if f.Foreign {
+			return f.N
+		}
+	}
+	return 0
 }
 
 // stoppedToGive reports work that surely ended before its own holder gave the key back, and so ended the lease. One process tells of both,

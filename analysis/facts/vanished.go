@@ -36,7 +36,7 @@ func (ix *Facts) findVanished() {
 				continue
 			}
 			ix.findAs(verdict.FindingVanished, fmt.Sprintf("key %s vanished by %s with %s of its lease left: nobody is known to have released it, and its holder, %s, %s after that",
-				k.Name, figures.Clock(e.Lease.Freed.To), v.left, cmp.Or(ix.writer(e.Replica), "of whom nothing is known"), v.by), e.N, v.n)
+				k.Name, figures.Clock(e.Lease.Freed.To), v.left, cmp.Or(ix.Writer(e.Replica), "of whom nothing is known"), v.by), e.N, v.n)
 		}
 	}
 }
@@ -138,8 +138,8 @@ func (ix *Facts) VanishedOf(lock string) (t Tally, evidence []int64) {
 	return t, evidence
 }
 
-// writer is how texts call an incarnation; "" = it has no name.
-func (ix *Facts) writer(incarnation string) string {
+// Writer is how texts call an incarnation; "" = it has no name.
+func (ix *Facts) Writer(incarnation string) string {
 	if incarnation == "" {
 		return ""
 	}
@@ -166,6 +166,6 @@ func (ix *Facts) equalFences(k *Key) {
 		}
 		told[pair] = true
 		ix.findAs(verdict.FindingEqualFence, fmt.Sprintf("key %s: the resource accepted a write of %s, which had been superseded by %s, since both carry fence %d",
-			k.Name, cmp.Or(ix.writer(f.Epoch.Replica), "a holder"), cmp.Or(ix.writer(top.Epoch.Replica), "another"), f.Fence), f.N, top.N)
+			k.Name, cmp.Or(ix.Writer(f.Epoch.Replica), "a holder"), cmp.Or(ix.Writer(top.Epoch.Replica), "another"), f.Fence), f.N, top.N)
 	}
 }

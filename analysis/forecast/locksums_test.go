@@ -3,6 +3,7 @@ package forecast
 import (
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,9 @@ func TestPromisesBesideTheBand(t *testing.T) {
 		want.Limit, want.Value = "max", limit.Seconds()
 		if s.Promises[0] != want || s.Takeover.Lo != 38 || s.Takeover.Hi != 94 {
 			t.Errorf("%s: %+v, want %+v", limit, s, want)
+		}
+		if advised := strings.HasPrefix(s.Advice, "In the file, keep ttl + poll at most "); advised != want.Luck {
+			t.Errorf("%s: advice %q", limit, s.Advice)
 		}
 		e := renewedDrill(t, limit)
 		of := experiments.Limit{Measure: takeover, At: int64(limit)}

@@ -73,6 +73,7 @@ var stateWords = []Code{
 	{ClassFalse, "class of a takeover", "the holder was well, and another got the lock all the same"},
 	{RestsOnKeys, "what a row rests on", "looks at the keys"},
 	{RestsOnEffects, "what a row rests on", "looks at the keys, and the effects that were read"},
+	{RestsOnBelief, "what a row rests on", "looks at the keys, and what the replicas say of whether they hold the lock"},
 	{RestsOnSignals, "what a row rests on", "metrics, logs or alerts"},
 	{Timely, "timing of an abandonment", "the work stopped before the end of the validity"},
 	{Late, "timing of an abandonment", "the work ran past the end of its lease"},

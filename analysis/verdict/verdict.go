@@ -144,6 +144,7 @@ type SLOResult struct {
 const (
 	RestsOnKeys    = "keys"
 	RestsOnEffects = "keys + effects"
+	RestsOnBelief  = "keys + belief"
 	RestsOnSignals = "signals"
 )
 
@@ -298,7 +299,7 @@ type Counts struct {
 // Overlap of one lock at one level.
 type Overlap struct {
 	Lock     string   `json:"lock"`
-	Level    string   `json:"level"` // belief, work, effect
+	Level    string   `json:"level"` // belief, work, lease, effect
 	Lo       float64  `json:"lo"`    // excess holder-seconds; effect: a count
 	Hi       *float64 `json:"hi"`
 	Stale    int      `json:"stale,omitempty"`

@@ -38,6 +38,7 @@ func MeasureWords(measure string) string {
 const (
 	LevelBelief = "belief"
 	LevelWork   = "work"
+	LevelLease  = "lease" // of a system of somebody's own: what the keys show
 	LevelEffect = "effect"
 )
 

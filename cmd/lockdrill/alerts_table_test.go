@@ -58,6 +58,7 @@ var alertsAfterDrills = []struct {
 var alertsOfTheWitness = map[string][]string{
 	"scenarios/witness/pauses.lockdrill.yaml":  {"LockDuplicateTerminalState"},
 	"scenarios/witness/backlog.lockdrill.yaml": {"LockReplaysSustained", "LockBacklogGrows"},
+	"scenarios/witness/kills.lockdrill.yaml":   {"LockLeaseRanOut"}, // of a watch beside it
 }
 
 // Each alert that any mapping can have exported names a drill, and make alerts sees it fire there.
@@ -82,7 +83,7 @@ func TestEveryExportedAlertIsDrilled(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "cordum.yaml"), []byte("extends: cordum\nsignals: {duplicate_terminal_states: {series: app_total}}\n"))
 	alerts := map[string]bool{}
-	for _, mapping := range []string{"lockcore", "cordum.yaml"} {
+	for _, mapping := range []string{"lockcore", "cordum.yaml", "watch"} {
 		got := tryIn(t, dir, "export", "alerts", "--recording", "--metrics", mapping)
 		var rules struct {
 			Groups []struct {

@@ -73,23 +73,8 @@ func placeFiles(e *experiments.Experiment, file string) error {
 	if err != nil {
 		return fmt.Errorf("%s: place its files: %w", file, err)
 	}
-	paths := append(e.Authorities(), &e.Limits.KillSwitch)
-	if p := e.System.Processes; p != nil {
-		paths = append(paths, &p.PIDFiles, &p.Log)
-	}
-	if l := e.Probes.Logs; l != nil {
-		for i := range l.Files {
-			paths = append(paths, &l.Files[i])
-		}
-	}
-	for i := range e.BlockedBy {
-		paths = append(paths, &e.BlockedBy[i].File)
-	}
-	for i := range e.System.Effects {
-		paths = append(paths, &e.System.Effects[i].File)
-	}
-	for _, path := range paths {
-		if *path != "" && !filepath.IsAbs(*path) {
+	for _, path := range e.Files() {
+		if !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)
 		}
 	}

@@ -28,7 +28,7 @@ func newExportCmd(io streams) *cobra.Command {
 	cmd.AddCommand(
 		newExportAlertsCmd(io), newExportDashboardCmd(io), newExportMappingCmd(io), newExportCICmd(io),
 		newExportDeploymentCmd(io), newExportRBACCmd(io), newExportJobCmd(io), newExportCronJobCmd(io), newExportKustomizeCmd(io), newExportHelmCmd(io),
-		newExportServerCmd(io), newExportToxiproxyCmd(io))
+		newExportServerCmd(io), newExportWatchCmd(io), newExportToxiproxyCmd(io))
 	for _, sub := range cmd.Commands() {
 		if strings.Contains(sub.Use, "FILE|NAME") && sub.ValidArgsFunction == nil {
 			sub.ValidArgsFunction = completed(scenarioNames)

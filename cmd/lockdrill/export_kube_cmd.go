@@ -63,6 +63,9 @@ func (f *manifestFlags) load(arg string) (*podDrill, error) {
 	if f.image != "" && !e.Observed() { // observed pods have their own: it is that of the runner alone
 		e.Kubernetes.Image = f.image
 	}
+	for _, path := range e.Own() {
+		return nil, usagef("%s: %s is a certificate of the runner's own, or its key: no manifest has one", arg, *path)
+	}
 	for i, path := range e.Authorities() {
 		from, name := *path, fmt.Sprintf("ca-%d.pem", i+1)
 		switch path {

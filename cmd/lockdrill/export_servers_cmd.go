@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/draft"
 )
 
 // serverFlags are those of an export that is about no experiment.
@@ -70,6 +71,46 @@ func newExportToxiproxyCmd(out streams) *cobra.Command {
 		return printManifests(out, "lockdrill export toxiproxy", func() ([][]byte, error) {
 			return deploy.Toxiproxy(deploy.ToxiproxyOptions{Name: f.name, Namespace: f.namespace, Image: f.image, Pod: pod})
 		})
+	}
+	return cmd
+}
+
+func newExportWatchCmd(out streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Print a watch of your locks that runs on, as a target of Prometheus",
+		Long: "watch prints lockdrill watch --listen for a cluster: a Deployment of one pod, a Service and a ServiceAccount; for Lease objects\n" +
+			"also the Role that reads them. The alerts and the dashboard for its metrics: lockdrill export alerts --metrics watch, and\n" +
+			"export dashboard --metrics watch.",
+		Example: "  lockdrill export watch --image lockdrill:1.0.0 --redis redis://redis:6379 --keys 'sched:*'\n" +
+			"  lockdrill export watch --image lockdrill:1.0.0 -n shop --lease billing-leader",
+		Args: cobra.NoArgs,
+	}
+	var f serverFlags
+	flags := cmd.Flags()
+	f.flags(flags, deploy.DefaultWatch, "of all objects", "image with lockdrill (needed)")
+	var o deploy.WatchOptions
+	flags.StringVar(&o.Redis.URL, "redis", "", "the Redis of the locks, as the pod reaches it: redis://host:6379/0, or rediss:// (TLS), without a password")
+	flags.StringVar(&o.Redis.UsernameEnv, "username-env", "", "key in the Secret that holds the user name of that Redis")
+	flags.StringVar(&o.Redis.PasswordEnv, "password-env", "", "key in the Secret that holds its password")
+	flags.BoolVar(&o.Redis.Cluster, "cluster", false, "that Redis is a server of a cluster: all of it is meant")
+	flags.StringArrayVar(&o.Keys, "keys", nil, "name or pattern of keys, as SCAN has it: 'sched:*'; may be repeated")
+	flags.StringArrayVar(&o.Leases, "lease", nil, "name of a Lease object of the namespace (default: all of it); may be repeated")
+	flags.StringVar(&o.Holder, "holder", "", "finds the holder's name in a value: '^(?P<holder>[^:]+)'; its matches are shown")
+	flags.StringVar(&o.Secret, "secret", "", "Secret with the user name and the password, each under the name of its variable (default: "+deploy.DefaultSecret+")")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		pod, err := f.patch()
+		if err != nil {
+			return err
+		}
+		if _, err := (&exporting{addr: "the pod's", holder: o.Holder}).named("", ""); err != nil {
+			return err
+		}
+		if err := (&draftFlags{Draft: draft.Draft{Redis: o.Redis}}).check(); err != nil {
+			return err
+		}
+		o.Name, o.Namespace, o.Image, o.Pod = f.name, f.namespace, f.image, pod
+		return printManifests(out, "lockdrill export watch", func() ([][]byte, error) { return deploy.Watch(o) })
 	}
 	return cmd
 }

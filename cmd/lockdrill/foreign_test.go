@@ -54,8 +54,11 @@ var foreignConsent = []string{"--environment", "local", "--confirm", "foreign"}
 // electors are somebody's service: three processes in Python under a supervisor that starts again whatever dies.
 type electors struct {
 	port  string // of their Redis, for those whose own is not in ports
+	queue string // whose jobs they do, instead of electing a leader
 	over  chan struct{}
 	ready chan struct{} // each of the three has reached its Redis
+
+	more func(name string) []string // arguments of a process beside its own; nil = none
 
 	mu     sync.Mutex
 	living map[string]*exec.Cmd // by name
@@ -73,8 +76,14 @@ func electorsAt(t *testing.T, primary string) *electors {
 	return electorsBy(t, primary, nil)
 }
 
-// electorsBy reach their Redis each by a port of its own, by name, where it has one.
-func electorsBy(t *testing.T, primary string, ports map[string]string) *electors {
+// electorsBy reach their Redis each by a port of its own, by name, where it has one; more is said to each.
+func electorsBy(t *testing.T, primary string, ports map[string]string, more ...string) *electors {
+	t.Helper()
+	return electorsWith(t, primary, ports, func(string) []string { return more })
+}
+
+// electorsWith have more arguments.
+func electorsWith(t *testing.T, primary string, ports map[string]string, more func(name string) []string) *electors {
 	t.Helper()
 	needDrill(t)
 	python := witnesstest.Python(t)
@@ -82,7 +91,7 @@ func electorsBy(t *testing.T, primary string, ports map[string]string) *electors
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &electors{port: port, over: make(chan struct{}), ready: make(chan struct{}, 3), living: map[string]*exec.Cmd{}, starts: map[string]int{}}
+	s := &electors{port: port, more: more, over: make(chan struct{}), ready: make(chan struct{}, 3), living: map[string]*exec.Cmd{}, starts: map[string]int{}}
 	for _, name := range []string{"sched-a", "sched-b", "sched-c"} {
 		s.work.Go(func() { s.supervise(t, python, name, cmp.Or(ports[name], port)) })
 	}
@@ -101,6 +110,9 @@ func electorsBy(t *testing.T, primary string, ports map[string]string) *electors
 func (s *electors) supervise(t *testing.T, python, name, port string) {
 	for {
 		cmd := exec.Command(python, "testdata/elector.py", "--redis", port, "--name", name, "--key", "sched:leader", "--ttl", "1000", "--renew", "300", "--poll", "100")
+		if s.more != nil {
+			cmd.Args = append(cmd.Args, s.more(name)...)
+		}
 		says, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Error(err)

@@ -30,6 +30,8 @@ func (f *draftFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Redis.UsernameEnv, "username-env", "", "name of the environment variable that holds the user name of that Redis")
 	flags.StringVar(&f.Redis.PasswordEnv, "password-env", "", "name of the environment variable that holds its password")
 	flags.StringVar(&f.Redis.CA, "ca", "", "PEM file of the authority that signed its certificate")
+	flags.StringVar(&f.Redis.Cert, "cert", "", "PEM file of the certificate that it asks for")
+	flags.StringVar(&f.Redis.Key, "key", "", "PEM file of the key of that certificate")
 	flags.BoolVar(&f.Redis.Cluster, "cluster", false, "that Redis is a server of a cluster: all of it is meant")
 	flags.StringVar(&f.Name, "name", "", "of the experiment")
 	flags.StringVar(&f.Environment, "environment", "", "what the target calls itself (default staging)")
@@ -74,7 +76,7 @@ func newInitCmd(io streams) *cobra.Command {
 	f.add(flags)
 	flags.StringVarP(&f.Namespace, "namespace", "n", "", "of the replicas' pods")
 	flags.StringVar(&from, "from", "", "a shipped scenario, or a file, to start from; of the other flags only --name goes with it")
-	flags.StringArrayVar(&locks, "lock", nil, "KEY or NAME=KEY of a leader's lock; with a star at its end: the prefix of job locks; may be repeated")
+	flags.StringArrayVar(&locks, "lock", nil, "KEY or NAME=KEY of a leader's lock; with a star for the job: the pattern of job locks; may be repeated")
 	flags.StringArrayVar(&leases, "lease", nil, "name of a Lease object that is a lock; may be repeated")
 	flags.StringVar(&ttl, "ttl", "", "TTL of these locks, such as 60s")
 	flags.StringVar(&renew, "renew-every", "", "how often their holders renew them; 0s: never")
@@ -155,12 +157,12 @@ func (f *draftFlags) times(ttl, renew, poll, profile string, locks, leases []str
 			name, key = "", text
 		}
 		l.Name = name
-		if prefix, ok := strings.CutSuffix(key, "*"); ok {
-			l.KeyPrefix = prefix
+		if prefix, suffix, job := strings.Cut(key, "*"); job {
+			l.KeyPrefix, l.KeySuffix = prefix, suffix
 		} else {
 			l.Key = key
 		}
-		if l.Key+l.KeyPrefix == "" {
+		if l.Key+l.KeyPrefix+l.KeySuffix == "" {
 			return usagef("--lock %q: want KEY or NAME=KEY", text)
 		}
 		f.Locks = append(f.Locks, l)
@@ -193,7 +195,7 @@ func (f *draftFlags) told(stream, mapped string) error {
 		}
 	}
 	for i := range f.Locks {
-		if l := &f.Locks[i]; l.KeyPrefix != "" {
+		if l := &f.Locks[i]; l.Job() {
 			if l.Name == "" {
 				l.Name = "job"
 			}

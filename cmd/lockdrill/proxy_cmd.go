@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	stdio "io"
@@ -154,25 +153,10 @@ func apiProxyOptions(f proxyFlags) (o apiproxy.Options, err error) {
 	}
 	o.Written = drill.WrittenToLease
 	o.Server = &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}
-	o.Client, err = trusting(u.Hostname(), f.ca)
-	return o, err
-}
-
-// trusting is how a server of that name is spoken to, whose authority is in the file; "" = the system's.
-func trusting(host, ca string) (*tls.Config, error) {
-	secure := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
-	if ca == "" {
-		return secure, nil
+	if o.Client, err = endpoint.Secure(u.Hostname(), f.ca, "", ""); err != nil {
+		return o, usagef("lockdrill proxy: --%w", err)
 	}
-	pem, err := os.ReadFile(ca)
-	if err != nil {
-		return nil, usagef("lockdrill proxy: --ca %s: %w", ca, reason(err))
-	}
-	secure.RootCAs = x509.NewCertPool()
-	if !secure.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, usagef("lockdrill proxy: --ca %s: it has no certificate in PEM form", ca)
-	}
-	return secure, nil
+	return o, nil
 }
 
 // printer returns what prints a line without ever waiting for whoever reads: lines that find no room are counted. The second function
@@ -275,8 +259,8 @@ func proxyUpstream(f proxyFlags) (addr string, dial func(context.Context) (net.C
 	addr = net.JoinHostPort(u.Hostname(), port)
 	var secure *tls.Config
 	if u.Scheme == "rediss" {
-		if secure, err = trusting(u.Hostname(), f.ca); err != nil {
-			return "", nil, err
+		if secure, err = endpoint.Secure(u.Hostname(), f.ca, "", ""); err != nil {
+			return "", nil, usagef("lockdrill proxy: --%w", err)
 		}
 	}
 	return addr, func(ctx context.Context) (net.Conn, error) { return endpoint.DialPlain(ctx, addr, secure) }, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -38,6 +39,7 @@ type watchFlags struct {
 	leases  []string
 	length  time.Duration
 	file    string
+	exporting
 }
 
 func newWatchCmd(io streams) *cobra.Command {
@@ -49,8 +51,10 @@ func newWatchCmd(io streams) *cobra.Command {
 			"end. It makes no fault and writes nothing to any server. It shows fingerprints of values, not the values. At its end, or at\n" +
 			"Ctrl-C, it says what a crash of each holder would cost, and drafts an experiment. It takes a key for a lock if the key has an\n" +
 			"expiry and holds a text, or a hash in the form of Redisson.\n\n" +
+			"With --listen it goes on until Ctrl-C, and serves Prometheus metrics of what it sees (docs/alerts.md).\n\n" +
 			"Exit status 11: no lock was seen, or --draft was given and nothing could be drafted.",
 		Example: "  lockdrill watch --redis redis://127.0.0.1:6379 --keys 'sched:*' --draft sched.lockdrill.yaml\n" +
+			"  lockdrill watch --redis redis://127.0.0.1:6379 --keys 'sched:*' --listen 127.0.0.1:9460\n" +
 			"  lockdrill watch --namespace shop --lease billing-leader",
 		Args: cobra.NoArgs,
 	}
@@ -61,15 +65,27 @@ func newWatchCmd(io streams) *cobra.Command {
 	flags.StringVarP(&f.cluster.Namespace, "namespace", "n", "", "watch the Lease objects of this namespace, and not a Redis")
 	flags.StringArrayVar(&f.keys, "keys", nil, "name or pattern of keys, as SCAN has it: 'sched:*' (needed with --redis); may be repeated")
 	flags.StringArrayVar(&f.leases, "lease", nil, "name of a Lease object (default: all of the namespace); may be repeated")
-	flags.DurationVar(&f.length, "for", time.Minute, "how long")
+	flags.DurationVar(&f.length, "for", time.Minute, "how long; with --listen: without end, if this is not said")
+	flags.StringVar(&f.addr, "listen", "", "serve metrics for Prometheus at this HOST:PORT, and print nothing else")
+	flags.StringVar(&f.holder, "holder", "", "with --listen: finds the holder's name in the value, as the group holder: '^(?P<holder>[^:]+)'; its matches are shown")
 	flags.StringVar(&f.file, "draft", "", "write the drafted experiment to this new file, and do not print it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		w, err := f.watcher()
+		holder, err := f.exporting.named(f.file, *format)
+		if err != nil {
+			return err
+		}
+		w, err := f.watcher(holder)
 		if err != nil {
 			return err
 		}
 		ctx, stop := context.WithTimeout(cmd.Context(), f.length)
+		if f.addr != "" && !cmd.Flags().Changed("for") {
+			ctx, stop = context.WithCancel(cmd.Context())
+		}
 		defer stop()
+		if f.addr != "" {
+			return f.export(ctx, io, w)
+		}
 		view := newWatchView(io.Err)
 		var last watching.State
 		err = w.Watch(ctx, func(s watching.State) {
@@ -86,7 +102,7 @@ func newWatchCmd(io streams) *cobra.Command {
 }
 
 // watcher checks the flags, and dials nothing.
-func (f *watchFlags) watcher() (*watching.Watcher, error) {
+func (f *watchFlags) watcher(holder *regexp.Regexp) (*watching.Watcher, error) {
 	switch leases := f.cluster.Namespace != "" || len(f.leases) > 0; {
 	case f.length <= 0:
 		return nil, usagef("--for %s: want a length above 0", f.length)
@@ -105,7 +121,7 @@ func (f *watchFlags) watcher() (*watching.Watcher, error) {
 			return nil, err
 		}
 	}
-	o := watching.Options{Redis: f.Redis, Patterns: f.keys, Leases: f.leases, Clock: monotime.Now}
+	o := watching.Options{Redis: f.Redis, Patterns: f.keys, Leases: f.leases, Holder: holder, Clock: monotime.Now}
 	o.Cluster.Kubeconfig, o.Cluster.Context, o.Cluster.Namespace = f.cluster.Kubeconfig, f.cluster.Context, f.cluster.Namespace
 	w, err := watching.New(o)
 	if err != nil {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -12,22 +14,38 @@ import (
 	"testing"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
 )
 
-// docs/your-service.md is what a newcomer types: its files are written and its commands run, from top to bottom, in one shell.
+// docs/your-service.md is what a newcomer types, and its second page what comes next: their files are written and their commands run, from top
+// to bottom, in one shell.
 func TestLiveThePageOnYourOwnServiceRunsFromTopToBottom(t *testing.T) {
+	t.Parallel()
+	for page, p := range map[string]struct{ prints, leaves []string }{
+		"your-service.md": {[]string{"PASS  my-service  3 of 3 SLOs met", "FAIL  job  duplicate terminal states 0", "Replicas, as they stand now", "cordum:reconciler:default"},
+			[]string{"junit.xml", "verdict", "runs/latest/report.html", "draft.lockdrill.yaml"}},
+		"pause-longer-than-the-lease.md": {[]string{"PASS  pauses  5 of 5 SLOs met", "FAIL  job  duplicate terminal states 0"}, []string{"runs/latest/report.html"}},
+	} {
+		t.Run(page, func(t *testing.T) { runPage(t, page, p.prints, p.leaves) })
+	}
+}
+
+// runPage runs the commands of a page.
+func runPage(t *testing.T, page string, prints, leaves []string) {
+	t.Helper()
 	if testing.Short() {
-		t.Skip("three drills of a service that runs")
+		t.Skip("drills of a service that runs")
 	}
 	redistest.Need(t)
 	witnesstest.Python(t)
 	if _, err := exec.LookPath("redis-cli"); err != nil {
 		t.Skip("SKIPPED, NOT TESTED: redis-cli is not on the PATH")
 	}
-	t.Parallel()
 	dir := t.TempDir()
 	for name, target := range map[string]string{"scenarios": "../../scenarios", "go.mod": "../../go.mod"} {
 		full, err := filepath.Abs(target)
@@ -38,7 +56,7 @@ func TestLiveThePageOnYourOwnServiceRunsFromTopToBottom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	script, ends := pageScript(t, "../../docs/your-service.md", dir)
+	script, ends := pageScript(t, "../../docs/"+page, dir)
 	cmd := exec.Command("bash", "-c", script)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	cmd.WaitDelay = 10 * time.Second // what goes on in the background has its output
@@ -51,13 +69,13 @@ func TestLiveThePageOnYourOwnServiceRunsFromTopToBottom(t *testing.T) {
 		}
 		t.Fatalf("exit status %d\n%s\n%s", out.code, out.stdout, out.stderr)
 	} else {
-		for _, want := range []string{"PASS  my-service  3 of 3 SLOs met", "FAIL  job  duplicate terminal states 0", "Replicas, as they stand now"} {
+		for _, want := range prints {
 			if !strings.Contains(regexp.MustCompile(` {2,}`).ReplaceAllString(out.stdout, "  "), want) {
 				t.Errorf("it does not print %q:\n%s", want, out.stdout)
 			}
 		}
 	}
-	for _, name := range []string{"junit.xml", "verdict", "runs/latest/report.html"} {
+	for _, name := range leaves {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
 		}
@@ -98,10 +116,35 @@ func pageScript(t *testing.T, page, dir string) (script, last string) {
 			last = body
 		}
 	}
-	if commands < 8 {
+	if commands < 5 {
 		t.Fatalf("%s has %d blocks of commands", page, commands)
 	}
 	return b.String(), last
+}
+
+// Each recipe of the second page is a drill of its service: laid over the page's file, it is valid.
+func TestRecipesOfThePause(t *testing.T) {
+	t.Parallel()
+	text := string(read(t, "../../docs/pause-longer-than-the-lease.md"))
+	file := regexp.MustCompile("(?s)<!-- file: \\S+ -->\n```yaml\n(.*?)```\n").FindStringSubmatch(text)
+	recipes := regexp.MustCompile("(?s)```yaml ignore\n(.*?)```\n").FindAllStringSubmatch(text, -1)
+	if file == nil || len(recipes) != 6 {
+		t.Fatalf("a file and six recipes, found %d", len(recipes))
+	}
+	for _, r := range recipes {
+		var base, over map[string]any
+		if err := errors.Join(yaml.Unmarshal([]byte(file[1]), &base), yaml.Unmarshal([]byte(r[1]), &over)); err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(base, over)
+		data, err := yaml.Marshal(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := experiments.Parse("recipe.yaml", data); err != nil {
+			t.Errorf("%s\n%v", r[1], err)
+		}
+	}
 }
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

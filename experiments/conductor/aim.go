@@ -347,8 +347,8 @@ func (c *Conductor) nobody(s *series) target {
 		return target{why: fmt.Sprintf("nobody held a key of lock %s: no renewal was seen for %s", s.lock.Name, s.patience())}
 	case fault.RandomPhase:
 		which := s.lock.Name
-		if c.world.observed && s.lock.KeyPrefix != "" { // which nobody may ever have had
-			which += " (" + s.lock.KeyPrefix + "*)"
+		if c.world.observed && !s.lock.Loop() && !s.lock.Keyless() { // which nobody may ever have had
+			which += " (" + s.lock.Pattern() + ")"
 		}
 		return target{why: fmt.Sprintf("nobody held a key of lock %s at the moment of the shot", which)}
 	}

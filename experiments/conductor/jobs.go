@@ -121,7 +121,7 @@ func (s *stream) newJob(c *Conductor, now int64) *job {
 	s.lastFirst = now
 	if len(s.names) < s.next {
 		id := fmt.Sprintf("%s-%05d", s.work.Lock, s.next)
-		s.names = append(s.names, jobName{id, s.lock.KeyPrefix + id})
+		s.names = append(s.names, jobName{id, s.lock.KeyOf(id)})
 	}
 	name := s.names[s.next-1]
 	kind := s.deal()

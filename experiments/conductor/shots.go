@@ -357,10 +357,12 @@ func (c *Conductor) fresh(since int64) bool {
 	return true
 }
 
-// job is the one under an epoch's key, which follows the prefix of its lock.
+// job is the one under an epoch's key, by the pattern of its lock.
 func (c *Conductor) job(ep *epoch) string {
 	if l := c.e.Lock(ep.lock); l != nil && !l.Loop() {
-		return strings.TrimPrefix(ep.key, l.KeyPrefix)
+		if job, ok := l.JobOf(ep.key); ok {
+			return job
+		}
 	}
 	return ep.key
 }

@@ -206,7 +206,7 @@ func (c *Conductor) Unseen(probe, why string) {
 
 // unlooked says why it is not known whether somebody holds a lock of an observed system; "" = its key was looked at.
 func (c *Conductor) unlooked(l *experiments.Lock) string {
-	probe, what := experiments.ProbeKeys, cmp.Or(l.Key, l.KeyPrefix+"*")
+	probe, what := experiments.ProbeKeys, cmp.Or(l.Key, l.Pattern())
 	if l.Lease != "" {
 		probe, what = experiments.ProbeLeases, l.Lease
 	}

@@ -34,9 +34,9 @@ type Draft struct {
 	Monitor     bool // the owner of the Redis allows MONITOR, which finds the connection that renews a key
 }
 
-// Lock is a lock of it: a loop with a key or a Lease, or one that is taken per job and has a prefix.
+// Lock is a lock of it: a loop with a key or a Lease, or one that is taken per job and has a pattern of keys.
 type Lock struct {
-	Name, Key, KeyPrefix, Lease string
+	Name, Key, KeyPrefix, KeySuffix, Lease string
 
 	Profile         string // a shipped policy; "" = by the times below
 	TTL, RenewEvery time.Duration
@@ -45,6 +45,9 @@ type Lock struct {
 	Seen            string // what was seen of it, in a sentence
 	Values          Values
 }
+
+// Job reports a lock that is taken per job.
+func (l *Lock) Job() bool { return l.KeyPrefix+l.KeySuffix != "" }
 
 // Values are what stands in the keys of a lock.
 type Values string
@@ -106,7 +109,7 @@ func (d *Draft) assume() {
 	taken := map[string]bool{}
 	for i := range d.Locks {
 		l := &d.Locks[i]
-		l.Name = unique(cmp.Or(l.Name, NameOf(cmp.Or(l.Lease, l.Key, strings.TrimRight(l.KeyPrefix, ":/-_.")))), taken)
+		l.Name = unique(cmp.Or(l.Name, NameOf(cmp.Or(l.Lease, l.Key, strings.TrimRight(l.KeyPrefix, ":/-_."), strings.TrimLeft(l.KeySuffix, ":/-_.")))), taken)
 	}
 	if len(d.Locks) > 0 && !slices.ContainsFunc(d.Locks, d.drillable) {
 		d.Effects = []experiments.Effects{{Name: "jobs", Lock: d.Locks[0].Name}}
@@ -124,7 +127,7 @@ func (d *Draft) rank(l Lock) int {
 
 // drillable reports whether the file can have the lock: of one that is taken per job somebody must tell the jobs.
 func (d *Draft) drillable(l Lock) bool {
-	return l.KeyPrefix == "" || slices.ContainsFunc(d.Effects, func(x experiments.Effects) bool { return x.Lock == l.Name })
+	return !l.Job() || slices.ContainsFunc(d.Effects, func(x experiments.Effects) bool { return x.Lock == l.Name })
 }
 
 func (d *Draft) target(b *text) {
@@ -136,7 +139,7 @@ func (d *Draft) target(b *text) {
 	b.line(0, "redis:")
 	b.line(1, "mode: external")
 	b.line(1, "url: %s", quote(d.Redis.URL))
-	for _, f := range []struct{ name, value string }{{"username_env", d.Redis.UsernameEnv}, {"password_env", d.Redis.PasswordEnv}, {"ca", d.Redis.CA}} {
+	for _, f := range []struct{ name, value string }{{"username_env", d.Redis.UsernameEnv}, {"password_env", d.Redis.PasswordEnv}, {"ca", d.Redis.CA}, {"cert", d.Redis.Cert}, {"key", d.Redis.Key}} {
 		if f.value != "" {
 			b.line(1, "%s: %s", f.name, quote(f.value))
 		}
@@ -288,7 +291,7 @@ func (d *Draft) faults(b *text) {
 	long := max(10*time.Minute, (2*time.Duration(kills)*limit + 5*time.Minute).Truncate(time.Minute))
 	b.line(0, "limits: {max_kills: %d, max_run: %s}", 2*kills, figures.Spell(long))
 	b.line(0, "slos:")
-	if first.KeyPrefix != "" {
+	if first.Job() {
 		b.comment(1, check+": from the kill to the first sign of the successor: the lease, three calls to the store, and as long as the lease again until the service tries the job again.")
 	} else {
 		b.comment(1, "From the kill to the first sign of the successor: the lease, one poll, and three calls to the store.")
@@ -297,7 +300,7 @@ func (d *Draft) faults(b *text) {
 	for _, x := range d.Effects {
 		promise := fmt.Sprintf("- {lock: %s, duplicate_terminal_states: {max: 0}}", x.Lock)
 		switch {
-		case x.Lock != first.Name || first.KeyPrefix == "":
+		case x.Lock != first.Name || !first.Job():
 		case untold(x):
 			b.comment(1, promise+" # once effects are right")
 		default:

@@ -25,7 +25,7 @@ func TestEveryCombinationIsValid(t *testing.T) {
 		"monitor":   {Processes: experiments.Processes{Match: "sched"}, Monitor: true},
 		"in pods":   {Namespace: "shop", Monitor: true},
 	}
-	redis := experiments.Redis{URL: "rediss://redis.staging:6379/2", UsernameEnv: "U", PasswordEnv: "P", CA: "ca.pem"}
+	redis := experiments.Redis{URL: "rediss://redis.staging:6379/2", UsernameEnv: "U", PasswordEnv: "P", CA: "ca.pem", Cert: "c.pem", Key: "k.pem"}
 	locks := map[string][]Lock{
 		"nothing known": {{Key: "sched:leader"}},
 		"renewed":       {{Name: "leader", Key: "sched:leader", TTL: 60 * time.Second, RenewEvery: 20100 * time.Millisecond, Poll: 30 * time.Second, Mode: lockcore.LoopRenewed, Seen: "Seen: renewed"}},
@@ -66,7 +66,7 @@ func TestEveryCombinationIsValid(t *testing.T) {
 					if _, err := experiments.Parse("draft.yaml", data); (experiments.UnsaidIn(data) > 0) != (err != nil) || err != nil && !strings.Contains(err.Error(), "still to be said") {
 						t.Errorf("with what nobody said: %v\n%s", err, data)
 					}
-					if !strings.HasPrefix(string(data), experiments.Modeline) || e.Redis.URL != d.Redis.URL || e.Faults[0].Lock() != e.System.Locks[0].Name {
+					if !strings.HasPrefix(string(data), experiments.Modeline) || e.Redis.URL != d.Redis.URL || e.Redis.Key != d.Redis.Key || e.Faults[0].Lock() != e.System.Locks[0].Name {
 						t.Errorf("the draft is\n%s", data)
 					}
 					if w := list[len(list)-1]; w.TTL > 0 && w.KeyPrefix == "" && d.Redis.URL != "" && e.System.Locks[len(e.System.Locks)-1].Policy.TTL != w.TTL {

@@ -25,10 +25,10 @@ func (l *Lock) policy() lockcore.Policy {
 	call := min(2*time.Second, max(10*time.Millisecond, (ttl/5).Round(10*time.Millisecond)))
 	p := lockcore.Policy{TTL: ttl, RenewEvery: l.RenewEvery, Class: lockcore.Standard, OpTimeout: call,
 		Release: lockcore.Release{Mode: lockcore.ReleaseNone}, Acquire: lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: call}}
-	if l.Mode == lockcore.LoopExplicit || l.KeyPrefix != "" {
+	if l.Mode == lockcore.LoopExplicit || l.Job() {
 		p.Release = lockcore.Release{Mode: lockcore.ReleaseSingle, Timeout: call}
 	}
-	if l.KeyPrefix == "" {
+	if !l.Job() {
 		p.Loop = &lockcore.Loop{Poll: l.Poll, Mode: l.Mode}
 		if p.Loop.Poll == 0 {
 			p.Loop.Poll = ttl / 2
@@ -63,7 +63,7 @@ func (l *Lock) short() string { return l.Name[:min(len(l.Name), 40)] }
 func (l *Lock) write(b *text, drillable bool) {
 	entry := &text{}
 	entry.line(2, "- name: %s", l.Name)
-	for _, f := range []struct{ name, value string }{{"key", l.Key}, {"key_prefix", l.KeyPrefix}, {"lease", l.Lease}} {
+	for _, f := range []struct{ name, value string }{{"key", l.Key}, {"key_prefix", l.KeyPrefix}, {"key_suffix", l.KeySuffix}, {"lease", l.Lease}} {
 		if f.value != "" {
 			entry.line(3, "%s: %s", f.name, quote(f.value))
 		}

@@ -86,7 +86,7 @@ func openLeases(d *Drill, locks []experiments.Lock, fleet observedFleet, _ probe
 	return probes.NewLeases(d.cluster, names, fleet.HolderOf, d.clock), nil
 }
 
-// openKeyspace watches locks that are keys of a Redis: those of loops by their names, those of jobs by their prefixes.
+// openKeyspace watches locks that are keys of a Redis: those of loops by their names, those of jobs by their patterns.
 func openKeyspace(d *Drill, locks []experiments.Lock, _ observedFleet, names probes.Names) (probes.Backend, error) {
 	client, replica, err := d.locks.Looks(d.e.Redis)
 	if err != nil {
@@ -100,7 +100,7 @@ func openKeyspace(d *Drill, locks []experiments.Lock, _ observedFleet, names pro
 		if l.Loop() {
 			o.Exact[l.Key] = l.Name
 		} else {
-			o.Under[l.KeyPrefix] = l.Name
+			o.Under[l.Pattern()] = l.Name
 		}
 	}
 	keys := probes.NewKeyspace(o)

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
@@ -31,7 +33,7 @@ func (c *Cluster) open(e *experiments.Experiment) (*kube.Cluster, error) {
 		}
 		return nil, nil
 	}
-	o := kube.Options{Kubeconfig: c.Kubeconfig, Context: k.Context, Namespace: k.Namespace, Also: k.Namespaces}
+	o := kube.Options{Kubeconfig: c.Kubeconfig, Context: k.Context, Namespace: k.Namespace, Also: k.Namespaces, Zones: zoned(e)}
 	if c.Context != "" {
 		o.Context = c.Context
 	}
@@ -87,6 +89,11 @@ func drillPods(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 	return pods, err
 }
 
+// zoned reports a fault that strikes pods by the zone of their node.
+func zoned(e *experiments.Experiment) bool {
+	return slices.ContainsFunc(e.Faults, func(f experiments.Fault) bool { return strings.Contains(f.Aim().Pods, fault.ZoneLabel+"=") })
+}
+
 // needs is what the drill does in its namespace.
 func needs(e *experiments.Experiment) kube.Needs {
 	if e.Kubernetes == nil {
@@ -94,6 +101,7 @@ func needs(e *experiments.Experiment) kube.Needs {
 	}
 	n := kube.Needs{Namespace: e.Kubernetes.Namespace, Apply: e.Kubernetes.Pods == experiments.PodsApply, Logs: true, Events: e.Kubernetes.Events}
 	n.Stateful = n.Apply && e.Kubernetes.Workers == experiments.WorkersStatefulSet
+	n.Zones = zoned(e)
 	n.Files = n.Apply && (e.Redis.CA != "" || e.Ledger.CA != "")
 	for i := range e.Faults {
 		t := e.Faults[i].Traits()
@@ -115,7 +123,7 @@ func needs(e *experiments.Experiment) kube.Needs {
 // needs.
 func needsIn(e *experiments.Experiment, namespace string) kube.Needs {
 	n := needs(e)
-	n.Namespace, n.Restarts, n.Nodes, n.Leases = namespace, nil, false, nil
+	n.Namespace, n.Restarts, n.Nodes, n.Zones, n.Leases = namespace, nil, false, false, nil
 	for i := range e.System.Locks {
 		if in, name := kube.NamespaceIn(e.System.Locks[i].Lease); in == namespace && !slices.Contains(n.Leases, name) {
 			n.Leases = append(n.Leases, name)

@@ -286,16 +286,10 @@ func (d *Drill) stored(prefix, key string) string {
 	return prefix + key
 }
 
-// lockOf names the lock that a key belongs to, since the ledger knows keys only: a loop's own key, else the longest prefix.
+// lockOf names the lock that a key belongs to, since the ledger knows keys only.
 func (d *Drill) lockOf(key string) string {
-	name, longest := noLock, -1
-	for i := range d.e.System.Locks {
-		switch l := &d.e.System.Locks[i]; {
-		case l.Loop() && key == l.Key:
-			return l.Name
-		case !l.Loop() && strings.HasPrefix(key, l.KeyPrefix) && len(l.KeyPrefix) > longest:
-			name, longest = l.Name, len(l.KeyPrefix)
-		}
+	if l := d.e.LockOf(key); l != nil {
+		return l.Name
 	}
-	return name
+	return noLock
 }

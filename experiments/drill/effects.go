@@ -60,7 +60,7 @@ func refusedEffects(x *experiments.Effects, err error) error {
 // openSource makes the probe of one source. lines are those that somebody else follows: logs of pods.
 func openSource(ctx context.Context, e *experiments.Experiment, x *experiments.Effects, bus *follow.Bus, clock func() int64, writer func(path string) (incarnation string, since int64)) (p *effects.Probe, lines *effects.Lines, err error) {
 	l := e.Lock(x.Under())
-	o := effects.Options{Name: x.Probe(), Lock: l.Name, Map: effects.Map(x.Map), Prefix: l.KeyPrefix, Sparse: x.Lines()}
+	o := effects.Options{Name: x.Probe(), Lock: l.Name, Map: effects.Map(x.Map), Prefix: l.KeyPrefix, Suffix: l.KeySuffix, Sparse: x.Lines()}
 	switch {
 	case l.Loop():
 		o.Key = l.Key

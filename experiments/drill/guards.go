@@ -405,7 +405,7 @@ func rightsGuard(ctx context.Context, e *experiments.Experiment, reading bool) G
 		case l.Loop():
 			keys = append(keys, l.Key)
 		default:
-			keys = append(keys, l.KeyPrefix+"lockdrill-rights")
+			keys = append(keys, l.KeyOf("lockdrill-rights"))
 		}
 	}
 	for _, store := range []struct {

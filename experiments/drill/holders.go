@@ -108,7 +108,7 @@ func (a *asking) client(h *experiments.HolderClient) (holders.Source, error) {
 	return holders.NewClient(o), nil
 }
 
-func (a *asking) metric(h *experiments.HolderMetric) holders.Source {
+func (a *asking) metric(h *experiments.HolderMetric) *holders.Metric {
 	return &holders.Metric{
 		Lives: a.lives, Series: h.Series,
 		URL: func(l holders.Life) string {

@@ -119,7 +119,9 @@ func (d *Drill) dropJournal() error {
 func targets(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) []string {
 	var all []string
 	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
-		if u, err := url.Parse(r.URL); err == nil && r.Mode == experiments.RedisExternal {
+		if path, _, socket := experiments.Socket(r.URL); socket && r.Mode == experiments.RedisExternal {
+			all = append(all, "redis unix:"+path)
+		} else if u, err := url.Parse(r.URL); err == nil && r.Mode == experiments.RedisExternal {
 			port := u.Port()
 			if port == "" {
 				port = "6379"

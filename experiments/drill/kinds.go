@@ -33,8 +33,12 @@ type storeKind struct {
 // keyProbe looks at the keys that it is told of.
 type keyProbe interface {
 	probes.Backend
-	Watch(lock, key string)  // of a loop
-	Expect(lock, key string) // of a job, each time that somebody may be about to take it
+	Watch(lock, key string)
+}
+
+// nearProbe looks more often at the keys that somebody may be about to take.
+type nearProbe interface {
+	Expect(lock, key string) // Watch for the key of a job, each time that it is offered
 	Asked(key string)        // somebody is about to take it
 }
 

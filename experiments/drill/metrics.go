@@ -88,7 +88,7 @@ func askedAt[P any](where string, s *experiments.PromServer, make func(probes.Pr
 	}
 	probe, err := make(probes.PromServer{URL: s.URL, Asker: by})
 	if err != nil {
-		return none, usagef("%s: read the authority's certificate: %w", where, reason(err))
+		return none, usagef("%s: %w", where, err)
 	}
 	return probe, nil
 }
@@ -100,7 +100,7 @@ func askerOf(where string, a *experiments.Asker) (by probes.Asker, err error) {
 			return by, usagef("%s: the environment variable %s is not set", where, name)
 		}
 	}
-	by = probes.Asker{CA: a.CA, User: os.Getenv(a.UsernameEnv), Password: os.Getenv(a.PasswordEnv), Bearer: os.Getenv(a.BearerEnv), Headers: maps.Clone(a.Headers)}
+	by = probes.Asker{CA: a.CA, Cert: a.Cert, Key: a.CertKey, User: os.Getenv(a.UsernameEnv), Password: os.Getenv(a.PasswordEnv), Bearer: os.Getenv(a.BearerEnv), Headers: maps.Clone(a.Headers)}
 	for header, name := range a.HeadersEnv {
 		if by.Headers == nil {
 			by.Headers = map[string]string{}
@@ -119,7 +119,7 @@ func scraper(m *experiments.Metric, targets func() []probes.Target) (*probes.Met
 	}
 	probe, err := probes.NewMetrics(probes.Metric{Name: m.Name, Series: m.Series, Labels: m.Labels, Asker: by}, targets)
 	if err != nil {
-		return nil, usagef("%s: read the authority's certificate: %w", where, reason(err))
+		return nil, usagef("%s: %w", where, err)
 	}
 	return probe, nil
 }

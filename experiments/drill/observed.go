@@ -49,6 +49,7 @@ func (d *Drill) openObserved(context.Context) error {
 		if err := d.askHolders(fleet, &names); err != nil {
 			return err
 		}
+		d.watchBeliefs(fleet)
 		return d.watchLocks(fleet, names)
 	})
 	return nil

@@ -141,7 +141,7 @@ func lookUp(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan)
 		}
 		l := &e.System.Locks[at]
 		if !l.Loop() {
-			f.Now = []string{"a lock for each job: keys " + l.KeyPrefix + "<job> exist while jobs run"}
+			f.Now = []string{"a lock for each job: keys " + l.KeyOf("<job>") + " exist while jobs run"}
 			continue
 		}
 		f.Now = []string{holdsNow(ctx, e.Redis, l.Key)}

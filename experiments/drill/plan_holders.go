@@ -143,8 +143,8 @@ func (n *replicasNow) key(ctx context.Context, chain *holders.Chain, logs []*hol
 	p := forecast.PlannedHolder{Lock: l.Name, Key: l.Key}
 	var err error
 	if !l.Loop() {
-		if p.Key, err = keys.Any(ctx, l.KeyPrefix); err == nil && p.Key == "" {
-			p.Key, p.Why = l.KeyPrefix+"*", "there is no such key now"
+		if p.Key, err = keys.Any(ctx, l.Pattern()); err == nil && p.Key == "" {
+			p.Key, p.Why = l.Pattern(), "there is no such key now"
 			return p
 		}
 	}

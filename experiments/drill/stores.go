@@ -104,7 +104,10 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 			keys.Watch(l.Name, l.Key)
 		}
 	}
-	s.cfg.Watch, s.cfg.Asked = keys.Expect, keys.Asked
+	s.cfg.Watch = keys.Watch
+	if near, ok := keys.(nearProbe); ok {
+		s.cfg.Watch, s.cfg.Asked = near.Expect, near.Asked
+	}
 	s.look(keys, keys, s.e.Probes.LockKeys, func(string) bool { return true })
 	return nil
 }
@@ -123,13 +126,13 @@ func (s *stores) openLedger(context.Context) error {
 	return nil
 }
 
-// failsOver is how long a primary may be away until its Sentinels have made another: they wait for down-after-milliseconds, 30 s where
-// nobody has said otherwise, and vote.
+// failsOver is how long a primary may be away until its Sentinels, or its cluster, have made another: these wait for
+// down-after-milliseconds, 30 s where nobody has said otherwise, or for cluster-node-timeout, 15 s, and vote.
 const failsOver = time.Minute
 
-// mayBeAway: a fail-over of Sentinels is a gap of the looks, and no loss of the store.
+// mayBeAway: a fail-over is a gap of the looks, and no loss of the store.
 func (s *stores) mayBeAway() time.Duration {
-	if s.e.Redis.Sentinel != nil {
+	if s.e.Redis.Sentinel != nil || s.e.Redis.Cluster {
 		return failsOver
 	}
 	return 0

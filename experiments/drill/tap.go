@@ -72,7 +72,7 @@ func (s *stores) oneServer(listen func(name, addr string) (string, error)) (_ ho
 		}
 	}
 	return func(replica string, e protocol.Endpoint) protocol.Endpoint {
-		e.Addr, e.TLS, e.ServerName, e.CA = listeners[replica], false, "", ""
+		e.Addr, e.TLS, e.ServerName, e.CA, e.Cert, e.Key = listeners[replica], false, "", "", "", ""
 		return e
 	}, nil
 }
@@ -143,7 +143,7 @@ func (s *stores) glob(lock, key string) string {
 	case l.Loop():
 		return prefix + tap.Quote(l.Key)
 	default:
-		return prefix + tap.Quote(l.KeyPrefix) + "*"
+		return prefix + tap.Quote(l.KeyPrefix) + "*" + tap.Quote(l.KeySuffix)
 	}
 }
 

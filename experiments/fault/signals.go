@@ -2,6 +2,7 @@ package fault
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ type Kill struct {
 	Count    int               `rule:"min=1,max=1000"`   // so many replicas at once, whatever they hold; with pods: of these
 	Percent  float64           `rule:"positive,max=100"` // so many in a hundred of those that live, rounded up, as far as limits allow
 	Pods     map[string]string // labels: one pod that has them, whatever it holds; with all, count or percent as many
+	Zone     string            `file:"topology_zone" rule:"format=label"`                   // of pods: those on nodes of this zone (topology.kubernetes.io/zone), all of them unless count, percent or pick says otherwise
 	Pick     Pick              `rule:"words=random|oldest|newest"`                          // with pods: which of them
 	Phase    Phase             `rule:"words=after_grant|after_renew|before_renew|random"`   // moment of the lease
 	On       Phase             `rule:"words=acquired"`                                      // instead of a phase: the next grant, for locks too short to be held by chance
@@ -50,7 +52,20 @@ const (
 func (*Kill) Kind() string { return "kill" }
 
 func (k *Kill) Target() Aim {
-	return Aim{HolderOf: k.HolderOf, All: k.All, Pods: Labels(k.Pods), Pick: k.Pick, Some: Some{k.Count, k.Percent}}
+	return Aim{HolderOf: k.HolderOf, All: k.All, Pods: Labels(k.among()), Pick: k.Pick, Some: Some{k.Count, k.Percent}}
+}
+
+// ZoneLabel is the label of a node, and of a pod of it as package kube tells of it, with the zone that it is in.
+const ZoneLabel = "topology.kubernetes.io/zone"
+
+// among are the labels of the pods that it strikes any of; none = it is not aimed at pods.
+func (k *Kill) among() map[string]string {
+	if k.Zone == "" {
+		return k.Pods
+	}
+	of := map[string]string{ZoneLabel: k.Zone}
+	maps.Copy(of, k.Pods)
+	return of
 }
 
 // Moment is when it is fired; there is no lease that it could be a moment of where it is aimed at replicas, whatever they hold.
@@ -73,7 +88,10 @@ func (k *Kill) Fill() {
 	if k.Phase == "" && k.On == "" && k.HolderOf != "" {
 		k.Phase = RandomPhase
 	}
-	if k.Pick == "" && len(k.Pods) > 0 {
+	if k.Zone != "" && k.HolderOf == "" && k.Pick == "" && k.Count == 0 && k.Percent == 0 {
+		k.All = true
+	}
+	if k.Pick == "" && len(k.among()) > 0 {
 		k.Pick = PickRandom
 	}
 }
@@ -322,8 +340,12 @@ func (k *Kill) whom(c Checker) string {
 			many = append(many, w.word)
 		}
 	}
-	whatever := "pods are struck whatever they hold"
+	aimed := "pods"
 	if len(k.Pods) == 0 {
+		aimed = "topology_zone"
+	}
+	whatever := "pods are struck whatever they hold"
+	if len(k.among()) == 0 {
 		whatever = "these replicas are struck whatever they hold"
 	}
 	switch {
@@ -331,15 +353,15 @@ func (k *Kill) whom(c Checker) string {
 		return "has " + strings.Join(many, " and ") + ": how many it strikes is one of them"
 	case k.HolderOf != "" && len(many) > 0:
 		return "has holder_of and " + many[0] + ": a kill strikes the holder of a lock, or replicas whatever they hold"
-	case k.HolderOf != "" && len(k.Pods) > 0:
-		return "has holder_of and pods: a kill strikes the holder of a lock, or one pod with these labels"
-	case k.HolderOf == "" && len(k.Pods) == 0 && len(many) == 0 && around.Pods:
+	case k.HolderOf != "" && len(k.among()) > 0:
+		return "has holder_of and " + aimed + ": a kill strikes the holder of a lock, or one pod with these labels"
+	case k.HolderOf == "" && len(k.among()) == 0 && len(many) == 0 && around.Pods:
 		return "does not say whom it strikes: holder_of a lock, pods by their labels, all: true, count or percent"
-	case k.HolderOf == "" && len(k.Pods) == 0 && len(many) == 0:
+	case k.HolderOf == "" && len(k.among()) == 0 && len(many) == 0:
 		return "does not say whom it strikes: holder_of a lock, all: true, count or percent"
-	case len(k.Pods) > 0 && !around.Pods:
-		return said("pods", "is for replicas in pods, "+noPods+": holder_of a lock, or count")
-	case k.Pick != "" && len(k.Pods) == 0:
+	case len(k.among()) > 0 && !around.Pods:
+		return said(aimed, "is for replicas in pods, "+noPods+": holder_of a lock, or count")
+	case k.Pick != "" && len(k.among()) == 0:
 		return said("pick", "chooses among pods: say which, pods by their labels; a lock has one holder")
 	case k.Pick != "" && k.All && c.Given("pick"):
 		return said("pick", "chooses among pods, and all: true strikes every one of them")

@@ -184,7 +184,7 @@ func (c *comparison) successor(held *sim.Epoch, end string) int64 {
 		return x
 	}
 	for i := range c.t.Writes {
-		if w := &c.t.Writes[i]; w.Key == held.Key && w.Accepted && w.Enters() && later(&c.t.Epochs[w.Epoch], held) {
+		if w := &c.t.Writes[i]; w.Key == held.Key && w.Accepted && (w.State == history.StateBegin || w.State == history.StateTick) && later(&c.t.Epochs[w.Epoch], held) {
 			x = min(x, w.At)
 		}
 	}

@@ -116,21 +116,32 @@ func whereIs(r experiments.Redis) (undo.Store, error) {
 	if s := r.Sentinel; s != nil {
 		return bySentinels(r, s)
 	}
+	if path, db, socket := experiments.Socket(r.URL); socket {
+		return undo.Store{Addr: path, DB: db, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv}, nil
+	}
 	u, err := url.Parse(r.URL)
 	if err != nil || u.Hostname() == "" {
 		return undo.Store{}, fmt.Errorf("url of a Redis %w: want redis://host:port/db or rediss://host:port/db", ErrSettings) // the words of the parser would show the URL
 	}
-	w := undo.Store{Addr: u.Host, TLS: u.Scheme == "rediss", CA: r.CA, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv, Cluster: r.Cluster}
+	w := undo.Store{Addr: u.Host, TLS: u.Scheme == "rediss", CA: r.CA, Cert: r.Cert, Key: r.Key, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv, Cluster: r.Cluster}
 	if u.Port() == "" {
 		w.Addr += ":6379"
 	}
 	w.DB, _ = strconv.Atoi(strings.Trim(u.Path, "/")) // "" = 0; the file was checked
-	if w.CA != "" {
-		if w.CA, err = filepath.Abs(w.CA); err != nil {
-			return w, fmt.Errorf("find the ca of a Redis: %w", err)
+	return w, place(&w)
+}
+
+// place makes the paths of a store's files absolute: recover may be run anywhere.
+func place(w *undo.Store) (err error) {
+	for _, path := range []*string{&w.CA, &w.Cert, &w.Key} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return fmt.Errorf("find the files of certificates: %w", err)
 		}
 	}
-	return w, nil
+	return nil
 }
 
 // target names it for a person, without secrets.
@@ -140,6 +151,9 @@ func target(w undo.Store) string {
 		scheme = "rediss"
 	}
 	where := fmt.Sprintf("%s://%s/%d", scheme, w.Addr, w.DB)
+	if endpoint.Network(w.Addr) == "unix" {
+		where = "unix:" + w.Addr
+	}
 	switch {
 	case w.Sentinel != nil:
 		return fmt.Sprintf("%s of the Sentinel at %s", w.Sentinel.Master, where)
@@ -150,7 +164,7 @@ func target(w undo.Store) string {
 }
 
 func endpointOf(w undo.Store) protocol.Endpoint {
-	return protocol.Endpoint{Kind: w.Kind, Addr: w.Addr, Addrs: w.Addrs, DB: w.DB, Database: w.Database, TLS: w.TLS, CA: w.CA, UsernameEnv: w.UsernameEnv, PasswordEnv: w.PasswordEnv}
+	return protocol.Endpoint{Kind: w.Kind, Addr: w.Addr, Addrs: w.Addrs, DB: w.DB, Database: w.Database, TLS: w.TLS, CA: w.CA, Cert: w.Cert, Key: w.Key, UsernameEnv: w.UsernameEnv, PasswordEnv: w.PasswordEnv}
 }
 
 func optionsOf(w undo.Store) (*redis.Options, error) { return endpoint.Options(endpointOf(w)) }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
@@ -279,6 +282,33 @@ func TestFleetEndsWhatAReplicaHasStarted(t *testing.T) {
 		t.Fatalf("Stop: %v", err)
 	}
 	awaitDeath(t, pid)
+}
+
+// readerWaits is the stack of a goroutine that waits for what a replica says.
+var readerWaits = regexp.MustCompile(`\[IO wait\]:\n(.+\n)+?.+\(\*child\)\.hear\(`)
+
+// What a replica has started may hold its standard output open after its death, where nobody can end it with the replica's group.
+func TestFleetTellsOfADeathThoughThePipeStaysOpen(t *testing.T) {
+	f, w := newFleet(t, "runaway", "")
+	start(t, f, "r1.1")
+	w.await(t, "grandchild", func() bool { return len(w.events) == 2 })
+	pid, _ := strconv.Atoi(w.events[1].Job.ID)
+	defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for range poll.Every(ctx, time.Millisecond) { // until its reader waits
+		all := make([]byte, 1<<20)
+		if readerWaits.Match(all[:runtime.Stack(all, true)]) {
+			break
+		}
+	}
+	if _, err := f.Signal("r1.1", syscall.SIGKILL); err != nil {
+		t.Fatalf("Signal: %v", err)
+	}
+	w.await(t, "exit", func() bool { return len(w.exits) == 1 })
+	if !alive(pid) {
+		t.Errorf("grandchild %d is dead: nothing held the pipe", pid)
+	}
 }
 
 func TestFleetReportsACommandThatCannotStart(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"path/filepath"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -16,7 +15,7 @@ import (
 
 // storeAt reads the store section of a file, of a store that is somebody's: the first of its servers, and all of them.
 func storeAt(s *experiments.Store) (w undo.Store, err error) {
-	w = undo.Store{Kind: string(s.Kind), CA: s.CA, UsernameEnv: s.UsernameEnv, PasswordEnv: s.PasswordEnv}
+	w = undo.Store{Kind: string(s.Kind), CA: s.CA, Cert: s.Cert, Key: s.Key, UsernameEnv: s.UsernameEnv, PasswordEnv: s.PasswordEnv}
 	port := map[experiments.StoreKind]string{experiments.StoreEtcd: "2379", experiments.StorePostgres: "5432"}[s.Kind]
 	for _, one := range strings.Split(s.URL, ",") {
 		u, err := url.Parse(one)
@@ -24,15 +23,11 @@ func storeAt(s *experiments.Store) (w undo.Store, err error) {
 			return w, fmt.Errorf("store.url %w: it names no server", ErrSettings) // the words of the parser would show the URL
 		}
 		w.Addrs = append(w.Addrs, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)))
-		w.TLS = w.TLS || u.Scheme == "https" || s.CA != ""
+		w.TLS = w.TLS || u.Scheme == "https" || s.CA+s.Cert != ""
 		w.Database = strings.Trim(u.Path, "/")
 	}
-	if w.Addr = w.Addrs[0]; w.CA != "" {
-		if w.CA, err = filepath.Abs(w.CA); err != nil {
-			return w, fmt.Errorf("find the ca of the store: %w", err)
-		}
-	}
-	return w, nil
+	w.Addr = w.Addrs[0]
+	return w, place(&w)
 }
 
 // targetOf names a store for a person, without secrets.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -83,9 +84,9 @@ func misbehave(how string) {
 		fmt.Fprint(os.Stdout, `{"kind":"job.ack","torn`)
 		fmt.Fprintln(os.Stderr, "something went wrong")
 		os.Exit(7)
-	case "parent": // of a process that outlives it and holds its pipes
+	case "parent", "runaway": // of a process that outlives it and holds its pipes, in a session of its own
 		cmd := exec.Command("sleep", "600")
-		cmd.Stdout = os.Stdout
+		cmd.Stdout, cmd.SysProcAttr = os.Stdout, &syscall.SysProcAttr{Setsid: how == "runaway"}
 		if err := cmd.Start(); err != nil {
 			os.Exit(5)
 		}

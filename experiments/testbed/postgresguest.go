@@ -54,8 +54,14 @@ func dialGuest(w undo.Store, application string) (*postgres.Client, error) {
 	case a.User != "":
 		dsn.User = url.User(a.User)
 	}
-	if w.CA != "" {
-		dsn.RawQuery = url.Values{"sslmode": {"verify-full"}, "sslrootcert": {w.CA}}.Encode()
+	if secure := (url.Values{}); w.TLS {
+		for name, path := range map[string]string{"sslrootcert": w.CA, "sslcert": w.Cert, "sslkey": w.Key} {
+			if path != "" {
+				secure.Set(name, path)
+			}
+		}
+		secure.Set("sslmode", "verify-full")
+		dsn.RawQuery = secure.Encode()
 	}
 	return postgres.Dial(dsn.String(), application)
 }

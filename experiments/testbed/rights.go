@@ -96,6 +96,8 @@ func (a *attempt) reads() bool {
 	return slices.Contains([]string{"get", "pttl", "eval_ro", "info", "ping", "time"}, a.command)
 }
 
+const mostFields = 16 // of a hash that looks read as a lock
+
 // noLock says why what stands under a key now cannot be read as a lock; "" = it can, or nothing does, or the server does not tell.
 func noLock(ctx context.Context, c redis.UniversalClient, key string) string {
 	kind, err := c.Type(ctx, key).Result()
@@ -106,8 +108,8 @@ func noLock(ctx context.Context, c redis.UniversalClient, key string) string {
 	case "none", "string":
 		return ""
 	case "hash":
-		if left, err := c.PTTL(ctx, key).Result(); err == nil && left == -1 {
-			return "is a hash without an expiry: such a lock is never taken over, and lockdrill does not read it as one"
+		if fields, err := c.HLen(ctx, key).Result(); err == nil && fields > mostFields {
+			return fmt.Sprintf("is a hash of %d fields, which is no lock", fields)
 		}
 		return ""
 	}

@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -61,8 +62,8 @@ func TestRightsAreKnownBeforeTheFirstWrite(t *testing.T) {
 		words []any
 		want  string
 	}{
-		{[]any{"hset", "h", "owner", "1"}, "key h is a hash without an expiry"},
-		{[]any{"pexpire", "h", "60000"}, ""},
+		{[]any{"hset", "h", "owner", "1"}, ""},
+		{[]any{"hset", "h", 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15, 16, 16}, "key h is a hash of 17 fields"},
 		{[]any{"set", "s", "token"}, ""},
 		{[]any{"rpush", "l", "token"}, "key l is a list, which is no lock"},
 	} {
@@ -139,6 +140,9 @@ func TestWhyAServerCannotBeAskedNamesTheField(t *testing.T) {
 	plain := redistest.Start(t)
 	closed := redistest.Start(t)
 	asks, asksCA, own := redistest.StartTLS(t)
+	cert, key := redistest.Client(asksCA)
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	redistest.Start(t, "--unixsocket", socket)
 	for _, set := range [][3]string{{closed, "requirepass", secret}, {own, "tls-auth-clients", "yes"}} {
 		owner := redis.NewClient(&redis.Options{Addr: set[0], DisableIdentity: true})
 		t.Cleanup(func() { _ = owner.Close() })
@@ -155,14 +159,19 @@ func TestWhyAServerCannotBeAskedNamesTheField(t *testing.T) {
 		{"TLS, and its authority is not named", experiments.Redis{URL: "rediss://" + secure}, "ca names the file of the authority"},
 		{"TLS, and it is asked without", experiments.Redis{URL: "redis://" + secure}, "does it speak TLS only? Then the address begins with rediss://"},
 		{"no TLS, and it is asked with", experiments.Redis{URL: "rediss://" + plain, CA: ca}, "does it speak TLS? Without it the address begins with redis://"},
-		{"TLS, and it asks who connects", experiments.Redis{URL: "rediss://" + asks, CA: asksCA}, "the server wants a client certificate, there is no field for it"},
+		{"TLS, and it asks who connects", experiments.Redis{URL: "rediss://" + asks, CA: asksCA}, "the server wants a certificate of its clients: cert and key name the PEM files"},
+		{"TLS, and it is shown who connects", experiments.Redis{URL: "rediss://" + asks, CA: asksCA, Cert: cert, Key: key}, ""},
+		{"TLS, and the key is another's", experiments.Redis{URL: "rediss://" + asks, CA: asksCA, Cert: cert, Key: asksCA}, "redis.cert cannot be used as it is set: " + cert + " with the key of " + asksCA},
+		{"a socket", experiments.Redis{URL: "unix://" + socket}, ""},
+		{"a database behind a socket", experiments.Redis{URL: "unix://" + socket + "?db=3"}, ""},
+		{"a socket of nobody", experiments.Redis{URL: "unix://" + socket + "s"}, "unix:" + socket + "s"},
 		{"no password", experiments.Redis{URL: "redis://" + closed}, "the server wants a password: password_env names the variable"},
 		{"another password", experiments.Redis{URL: "redis://" + closed, PasswordEnv: "RIGHTS_WRONG"}, "does not take the user and password that username_env and password_env name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.at.Mode = experiments.RedisExternal
-			if _, said, err := Environment(t.Context(), c.at); err == nil || said || !strings.Contains(err.Error(), c.want) {
+			if _, said, err := Environment(t.Context(), c.at); (err == nil) != (c.want == "") || said || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})

@@ -113,7 +113,8 @@ func (t *Tap) byHand() string {
 // byHand never shows a password: it names the variable that holds it.
 func (s *Store) byHand(r Record) []string {
 	host, port, err := net.SplitHostPort(s.Addr)
-	if err != nil {
+	socket := strings.HasPrefix(s.Addr, "/")
+	if err != nil && !socket {
 		return nil
 	}
 	if s.Kind == "etcd" && r.Kind == StandKeys && r.Key != nil {
@@ -121,6 +122,9 @@ func (s *Store) byHand(r Record) []string {
 		return []string{cli + " del --prefix " + Quote(r.Key.Name), cli + " get --prefix lockdrill:   # delete lockdrill:open and lockdrill:run if they name this run"}
 	}
 	cli := "redis-cli -h " + Quote(host) + " -p " + Quote(port)
+	if socket {
+		cli = "redis-cli -s " + Quote(s.Addr)
+	}
 	if s.PasswordEnv != "" {
 		cli = `REDISCLI_AUTH="$` + s.PasswordEnv + `" ` + cli
 	}
@@ -132,6 +136,9 @@ func (s *Store) byHand(r Record) []string {
 	}
 	if s.CA != "" {
 		cli += " --cacert " + Quote(s.CA)
+	}
+	if s.Cert != "" {
+		cli += " --cert " + Quote(s.Cert) + " --key " + Quote(s.Key)
 	}
 	cli += fmt.Sprintf(" -n %d", s.DB)
 	switch {

@@ -130,12 +130,14 @@ type Memory struct {
 // Store is a store of locks. A password never stands here: the name of its environment variable does.
 type Store struct {
 	Kind        string   `json:"kind,omitempty"`  // as in the worker protocol; "" = a Redis
-	Addr        string   `json:"addr"`            // host:port
+	Addr        string   `json:"addr"`            // host:port, or the absolute path of a socket
 	Addrs       []string `json:"addrs,omitempty"` // of all servers, where there are several
 	DB          int      `json:"db,omitempty"`
 	Database    string   `json:"database,omitempty"` // of a PostgreSQL
 	TLS         bool     `json:"tls,omitempty"`
-	CA          string   `json:"ca,omitempty"` // absolute path of a PEM file
+	CA          string   `json:"ca,omitempty"`   // absolute path of a PEM file
+	Cert        string   `json:"cert,omitempty"` // likewise
+	Key         string   `json:"key,omitempty"`  // likewise
 	UsernameEnv string   `json:"username_env,omitempty"`
 	PasswordEnv string   `json:"password_env,omitempty"`
 	RunID       string   `json:"run_id,omitempty"`

@@ -133,7 +133,7 @@ func (s *State) Draft() (locks []draft.Lock) {
 		case r.Lease:
 			l.Lease = r.Name
 		case r.Job():
-			l.KeyPrefix = strings.TrimSuffix(r.Name, "*")
+			l.KeyPrefix, l.KeySuffix, _ = strings.Cut(r.Name, "*")
 		default:
 			l.Key = r.Name
 		}
@@ -150,7 +150,7 @@ func (s *State) Draft() (locks []draft.Lock) {
 
 // Draftable reports whether a file can have the name.
 func (r *Row) Draftable() bool {
-	return !strings.ContainsAny(strings.TrimSuffix(r.Name, "*"), " *?{}[]\\\"'")
+	return !strings.ContainsAny(strings.Replace(r.Name, "*", "", 1), " *?[]\\\"'")
 }
 
 // round writes a measured period with two digits or so: the figure that was configured is near.

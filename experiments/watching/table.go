@@ -74,6 +74,14 @@ func kindOf(value string) draft.Values {
 	return draft.Names
 }
 
+// note takes in what a look showed, and what its value is.
+func (t *Table) note(s Seen) {
+	t.See(s.Event)
+	if s.Values != "" {
+		t.keys[s.Key].values = s.Values
+	}
+}
+
 // See takes in what a probe's look showed. Other events it leaves alone.
 func (t *Table) See(e history.Event) {
 	if e.Kind != history.LookKind || e.Look == nil {
@@ -159,7 +167,7 @@ func (k *Key) end(at int64) {
 
 // Row is a key, or the keys of jobs under one prefix, as a table shows it.
 type Row struct {
-	Name       string        `json:"key"` // with a star: a prefix, and the figures are those of all keys below it
+	Name       string        `json:"key"` // with a star: a pattern, and the figures are those of all keys that fit it
 	Lease      bool          `json:"lease,omitempty"`
 	Keys       int           `json:"keys"`             // seen
 	Held       int           `json:"held"`             // now
@@ -185,11 +193,11 @@ func (t *Table) Rows(now int64) []Row {
 		if !k.leased && !k.Lease { // without an expiry it is no lock, but some other text
 			continue
 		}
-		if prefix := jobPrefix(k.Name); prefix != "" && !k.Lease {
-			groups[prefix+"*"] = append(groups[prefix+"*"], k)
-		} else {
-			groups[k.Name] = append(groups[k.Name], k)
+		name := k.Name
+		if !k.Lease {
+			name = Group(k.Name)
 		}
+		groups[name] = append(groups[name], k)
 	}
 	var rows []Row
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
@@ -203,14 +211,23 @@ func (t *Table) Rows(now int64) []Row {
 	return rows
 }
 
-// jobPrefix is the part of a key before an id: up to the last colon or slash, where a digit follows it. "" = there is none.
-func jobPrefix(key string) string {
+// Group is how a key is called among others: with a star for the id of a job. That is what stands behind the last colon or slash and has a
+// digit, or between the last two and is nothing but an id. Another key is its own group.
+func Group(key string) string {
 	at := strings.LastIndexAny(key, ":/")
-	if at < 0 || at == len(key)-1 || !strings.ContainsAny(key[at+1:], "0123456789") {
-		return ""
+	if at < 0 || at == len(key)-1 {
+		return key
 	}
-	return key[:at+1]
+	if strings.ContainsAny(key[at+1:], "0123456789") {
+		return key[:at+1] + "*"
+	}
+	if before := strings.LastIndexAny(key[:at], ":/"); before >= 0 && idAlone.MatchString(key[before+1:at]) {
+		return key[:before+1] + "*" + key[at:]
+	}
+	return key
 }
+
+var idAlone = regexp.MustCompile(`^([0-9]+|[0-9a-f]{8}[0-9a-f-]*)$`)
 
 func rowOf(name string, members []*Key, now int64) Row {
 	r := Row{Name: name, Keys: len(members), Lease: members[0].Lease, members: members}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -24,8 +25,9 @@ const (
 	lookEvery  = 50 * time.Millisecond // or 20 times what a look takes: a script keeps the server from all others
 	shareOf    = 20
 	lastLooks  = 5
-	lookWithin = 2 * time.Second
-	mostKeys   = 20_000 // that are looked at
+	LookWithin = 2 * time.Second // a look takes no longer, and nor is a stretch without one tolerated
+	mostKeys   = 20_000          // that are looked at
+	askCosts   = time.Minute
 )
 
 // Options say what is watched: keys of a Redis, or Lease objects.
@@ -34,7 +36,15 @@ type Options struct {
 	Patterns []string          // of keys, as SCAN has them; one without a star is a name
 	Cluster  kube.Options      // of the Leases
 	Leases   []string          // their names; none = all of the namespace
+	Holder   *regexp.Regexp    // finds the holder's name in a value, as its group holder; nil = values stay unread
 	Clock    func() int64
+}
+
+// Seen is an event of a probe, in the order in which they come about.
+type Seen struct {
+	history.Event
+	Values draft.Values // of what stands in its key; "" = nothing new about it
+	Holder string       // the name in its value; "" = none is known
 }
 
 // Watcher looks at what its Options say, by itself.
@@ -57,7 +67,7 @@ func New(o Options) (*Watcher, error) {
 	if err != nil {
 		return nil, errors.New("--redis: not the url of a Redis") // the parser's words would show it
 	}
-	dial, err := endpoint.Options(protocol.Endpoint{Addr: at.Addr, DB: at.DB, TLS: at.TLSConfig != nil, CA: o.Redis.CA,
+	dial, err := endpoint.Options(protocol.Endpoint{Addr: at.Addr, DB: at.DB, TLS: at.TLSConfig != nil, CA: o.Redis.CA, Cert: o.Redis.Cert, Key: o.Redis.Key,
 		UsernameEnv: o.Redis.UsernameEnv, PasswordEnv: o.Redis.PasswordEnv})
 	return &Watcher{o: o, redis: dial}, err
 }
@@ -78,6 +88,9 @@ type State struct {
 	Failed  int           `json:"failed_looks"`
 	Why     string        `json:"last_failure,omitempty"`
 	Every   time.Duration `json:"look_every_ns"` // at present
+	Last    history.Span  `json:"-"`             // the last look
+	Took    time.Duration `json:"-"`             // by it
+	Server  time.Duration `json:"-"`             // processor time of the servers for all looks, as far as they tell; asked once a minute
 	Keys    int           `json:"keys_seen"`
 	TooMany bool          `json:"too_many_keys,omitempty"`
 }
@@ -89,20 +102,30 @@ type looker interface {
 
 type watch struct {
 	*Watcher
-	table Table
+	see   func(Seen)
 	state State
 	began int64
+	asked int64 // when the servers were asked what the looks cost
 	probe looker
 	keys  *probes.Keyspace // the probe of keys
 	mu    sync.Mutex
-	kinds map[string]draft.Values // of the values of keys
-	took  []time.Duration         // of the last looks
+	said  map[string]Seen // of the values that the present look showed, by their keys
+	took  []time.Duration // of the last looks
 }
 
 // Watch looks until ctx ends, and calls each with what has been seen after every look. It fails if the first look does.
 func (r *Watcher) Watch(ctx context.Context, each func(State)) error {
+	var table Table
+	return r.Follow(ctx, table.note, func(s State) {
+		s.Rows = table.Rows(r.o.Clock())
+		each(s)
+	})
+}
+
+// Follow is Watch for whoever keeps what was seen: see gets it event by event, and each what the looks came to, without rows.
+func (r *Watcher) Follow(ctx context.Context, see func(Seen), each func(State)) error {
 	o := &r.o
-	w := &watch{Watcher: r, began: o.Clock(), state: State{Every: lookEvery}}
+	w := &watch{Watcher: r, see: see, began: o.Clock(), state: State{Every: lookEvery}}
 	closing, err := w.open(ctx)
 	if err != nil {
 		return err
@@ -129,8 +152,11 @@ func (r *Watcher) Watch(ctx context.Context, each func(State)) error {
 			w.state.Why = err.Error()
 		}
 		now := o.Clock()
-		w.state.Every = w.pause(time.Duration(now - from))
-		w.state.For, w.state.Rows = time.Duration(now-w.began), w.table.Rows(now)
+		w.state.Last, w.state.Took = history.Span{From: from, To: now}, time.Duration(now-from)
+		w.state.For, w.state.Every = time.Duration(now-w.began), w.pause(w.state.Took)
+		if w.keys != nil && time.Duration(now-w.asked) >= askCosts {
+			w.asked, w.state.Server = now, time.Duration(w.keys.Observer(ctx).Ours)
+		}
 		each(w.state)
 		select {
 		case <-ctx.Done():
@@ -138,6 +164,18 @@ func (r *Watcher) Watch(ctx context.Context, each func(State)) error {
 		case <-time.After(w.state.Every):
 		}
 	}
+}
+
+// holderIn is the holder's name in a value, "" where there is none.
+func (o *Options) holderIn(value string) string {
+	if o.Holder == nil {
+		return ""
+	}
+	found := o.Holder.FindStringSubmatch(value)
+	if found == nil {
+		return ""
+	}
+	return found[o.Holder.SubexpIndex("holder")]
 }
 
 // over says whether the watch has ended, and has cut its last look off. A socket with the deadline of ctx fails before ctx itself is done.
@@ -162,7 +200,7 @@ func (w *watch) open(ctx context.Context) (closing func(), err error) {
 	if w.redis == nil {
 		return w.openLeases(ctx)
 	}
-	o := probes.KeyspaceOptions{Client: probes.DialAll(w.redis, w.o.Redis.Cluster), DB: w.redis.DB, Canary: "lockdrill:watch", Quiet: true, Exact: map[string]string{}, Most: mostKeys, MaxGap: lookWithin, Clock: w.o.Clock}
+	o := probes.KeyspaceOptions{Client: probes.DialAll(w.redis, w.o.Redis.Cluster), DB: w.redis.DB, Canary: "lockdrill:watch", Quiet: true, Exact: map[string]string{}, Most: mostKeys, MaxGap: LookWithin, Clock: w.o.Clock}
 	for _, p := range w.o.Patterns {
 		if strings.ContainsAny(p, "*?[") {
 			o.Globs = append(o.Globs, p)
@@ -177,11 +215,11 @@ func (w *watch) open(ctx context.Context) (closing func(), err error) {
 		}
 	}
 	w.keys = probes.NewKeyspace(o)
-	w.kinds = map[string]draft.Values{}
+	w.said = map[string]Seen{}
 	w.keys.Name(probes.Names{Holder: func(u probes.Unclaimed) probes.Named {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.kinds[u.Key] = kindOf(u.Value)
+		w.said[u.Key] = Seen{Values: kindOf(u.Value), Holder: w.o.holderIn(u.Value)}
 		return probes.Named{Holder: "seen"} // once is enough
 	}})
 	w.probe = w.keys
@@ -209,23 +247,24 @@ func (w *watch) openLeases(ctx context.Context) (func(), error) {
 }
 
 func (w *watch) look(ctx context.Context) error {
-	ctx, stop := context.WithTimeout(ctx, lookWithin)
+	ctx, stop := context.WithTimeout(ctx, LookWithin)
 	defer stop()
 	from := w.o.Clock()
 	take, err := w.probe.Look(ctx, false)
 	if err != nil {
 		return err
 	}
-	for _, e := range take(history.Span{From: from, To: w.o.Clock()}) {
-		w.table.See(e)
-	}
+	events := take(history.Span{From: from, To: w.o.Clock()})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for key, kind := range w.kinds {
-		if k := w.table.keys[key]; k != nil {
-			k.values = kind
+	for _, e := range events {
+		seen := w.said[e.Key]
+		if seen.Event = e; e.Look != nil && e.Look.Named != "" { // a Lease object names its holder
+			seen.Holder = w.o.holderIn(e.Look.Named)
 		}
+		w.see(seen)
 	}
+	clear(w.said) // told: what was seen of keys that have gone is not kept
 	if w.keys != nil {
 		w.state.Keys, w.state.TooMany = w.keys.Known()
 	}

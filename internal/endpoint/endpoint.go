@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,7 +29,15 @@ func Options(e protocol.Endpoint) (*redis.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &redis.Options{Addr: e.Addr, DB: e.DB, Username: a.User, Password: a.Password, TLSConfig: a.TLS}, nil
+	return &redis.Options{Network: Network(e.Addr), Addr: e.Addr, DB: e.DB, Username: a.User, Password: a.Password, TLSConfig: a.TLS}, nil
+}
+
+// Network is that of an address: a path is that of a socket of this host.
+func Network(addr string) string {
+	if strings.HasPrefix(addr, "/") {
+		return "unix"
+	}
+	return "tcp"
 }
 
 // Access is what a connection needs beside an address.
@@ -53,26 +62,40 @@ func AccessTo(e protocol.Endpoint, section string) (a Access, err error) {
 	if !e.TLS {
 		return a, nil
 	}
-	a.TLS = &tls.Config{ServerName: e.ServerName, MinVersion: tls.VersionTLS12}
-	if e.ServerName == "" {
-		host, _, err := net.SplitHostPort(e.Addr)
-		if err != nil {
+	host := e.ServerName
+	if host == "" {
+		if host, _, err = net.SplitHostPort(e.Addr); err != nil {
 			return a, fmt.Errorf("%s %w: %w", section, ErrSettings, err)
 		}
-		a.TLS.ServerName = host
 	}
-	if e.CA == "" {
-		return a, nil
-	}
-	pem, err := os.ReadFile(e.CA)
-	if err != nil {
-		return a, fmt.Errorf("%s.ca %w: %w", section, ErrSettings, err)
-	}
-	a.TLS.RootCAs = x509.NewCertPool()
-	if !a.TLS.RootCAs.AppendCertsFromPEM(pem) {
-		return a, fmt.Errorf("%s.ca %w: %s has no certificate in PEM form", section, ErrSettings, e.CA)
+	if a.TLS, err = Secure(host, e.CA, e.Cert, e.Key); err != nil {
+		return a, fmt.Errorf("%s.%w", section, err)
 	}
 	return a, nil
+}
+
+// Secure is how a server of that name is spoken to by TLS: ca is the PEM file of its authority, "" = the system's; cert and key are those of
+// who asks, "" = none. Errors begin with the name of the file's field, and wrap ErrSettings.
+func Secure(host, ca, cert, key string) (*tls.Config, error) {
+	secure := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("ca %w: %w", ErrSettings, err)
+		}
+		secure.RootCAs = x509.NewCertPool()
+		if !secure.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("ca %w: %s has no certificate in PEM form", ErrSettings, ca)
+		}
+	}
+	if cert != "" {
+		own, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("cert %w: %s with the key of %s: %w", ErrSettings, cert, key, err)
+		}
+		secure.Certificates = []tls.Certificate{own}
+	}
+	return secure, nil
 }
 
 // dialWithin is what connecting to one server of several may take.
@@ -95,10 +118,14 @@ func Dialer(o *redis.Options) func(ctx context.Context, network, addr string) (n
 	}
 }
 
+// layoutEvery is how often a client asks for a cluster's layout. Left to itself it asks every minute, and asks a primary that has crashed
+// until then.
+const layoutEvery = time.Second
+
 // Cluster makes connections to the cluster that the server of o belongs to; it does not dial yet.
 func Cluster(o *redis.Options, readWithin time.Duration) *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, Dialer: Dialer(o), Protocol: 2, DisableIdentity: true,
-		ContextTimeoutEnabled: true, DialTimeout: dialWithin, ReadTimeout: readWithin, PoolSize: 64,
+		ContextTimeoutEnabled: true, DialTimeout: dialWithin, ReadTimeout: readWithin, PoolSize: 64, ClusterStateReloadInterval: layoutEvery,
 	})
 }

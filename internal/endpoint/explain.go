@@ -12,7 +12,7 @@ import (
 )
 
 // noCertificate is said of a server that asks who connects.
-const noCertificate = " wants a client certificate, there is no field for it: let it ask for none where the runner connects (tls-auth-clients)"
+const noCertificate = " wants a certificate of its clients: cert and key name the PEM files of one that it takes"
 
 // Explained adds to why a server cannot be asked which field says otherwise.
 func Explained(err error, overTLS, sentinel bool) error {

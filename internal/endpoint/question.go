@@ -29,9 +29,9 @@ type Question struct {
 // DialPlain opens a connection as it is: whoever uses it introduces itself.
 func DialPlain(ctx context.Context, addr string, secure *tls.Config) (net.Conn, error) {
 	if secure != nil {
-		return (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", addr)
+		return (&tls.Dialer{Config: secure}).DialContext(ctx, Network(addr), addr)
 	}
-	return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	return (&net.Dialer{}).DialContext(ctx, Network(addr), addr)
 }
 
 const (

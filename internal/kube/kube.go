@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/dynamic"
@@ -31,6 +32,7 @@ type Options struct {
 	Context    string   // "" = the current one
 	Namespace  string   // "" = that of the context
 	Also       []string // further namespaces, whose pods Pods and WatchPods tell of as well
+	Zones      bool     // pods are told of with the zone of their node, as a label of their own
 	// Unproven: somebody else may have named the kubeconfig, as in a journal. It may start no program and read no other file, unless
 	// it is one that the caller uses anyway.
 	Unproven bool
@@ -42,6 +44,7 @@ type Cluster struct {
 	objects dynamic.Interface // of any kind
 	core    rest.Interface    // what is no object: streams, the version; nil on a fake one, as rest is
 	rest    *rest.Config
+	zones   *sync.Map // of nodes, by their names
 }
 
 var (
@@ -92,7 +95,7 @@ func Open(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 	}
-	return &Cluster{Options: o, objects: dynamic.New(core), core: core, rest: config}, nil
+	return &Cluster{Options: o, objects: dynamic.New(core), core: core, rest: config, zones: new(sync.Map)}, nil
 }
 
 // current reports whether the caller uses the file anyway: "" = whatever the caller uses.
@@ -160,7 +163,7 @@ func (c *Cluster) Server() string {
 
 // New is a cluster on a client that exists: a fake one, in tests.
 func New(objects dynamic.Interface, namespace string) *Cluster {
-	return &Cluster{Options: Options{Namespace: namespace}, objects: objects}
+	return &Cluster{Options: Options{Namespace: namespace}, objects: objects, zones: new(sync.Map)}
 }
 
 // Version of the API server, "v1.36.3".

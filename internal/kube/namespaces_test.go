@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,6 +29,55 @@ func inTwo() (*fake.Clientset, *Cluster) {
 	c := New(kubefake.Generic(client), "a")
 	c.Also = []string{"b"}
 	return client, c
+}
+
+// Where zones are asked for, a pod has that of its node, in a list, by its name and in a watch; one on no node, or on one that says none, has none.
+func TestPodsAreToldOfWithTheZonesOfTheirNodes(t *testing.T) {
+	client, c := inTwo()
+	for node, labels := range map[string]map[string]string{"n1": {corev1.LabelTopologyZone: "eu-1"}, "n2": nil} {
+		if _, err := client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: labels}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "on-" + node, Namespace: "a", UID: types.UID(node), Labels: map[string]string{"app": "web"}}, Spec: corev1.PodSpec{NodeName: node}}
+		if _, err := client.CoreV1().Pods("a").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, zones := range []bool{false, true} {
+		c.Zones = zones
+		want := map[string]string{"on-n1": "", "on-n2": "", "web-0": "", "b/web-0": ""}
+		if zones {
+			want["on-n1"] = "eu-1"
+		}
+		pods, err := c.Pods(t.Context(), map[string]string{"app": "web"}, "")
+		if err != nil || len(pods) != len(want) {
+			t.Fatalf("%+v, %v", pods, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := 0
+		c.WatchPods(ctx, map[string]string{"app": "web"}, "", func(change Change) {
+			pods = append(pods, change.Pod)
+			if seen++; seen == len(want) {
+				cancel()
+			}
+		}, nil)
+		one, _, err := c.Pod(t.Context(), "on-n1", "")
+		if err != nil || seen < len(want) {
+			t.Fatal(seen, err)
+		}
+		for _, p := range append(pods, one) {
+			if p.Labels[corev1.LabelTopologyZone] != want[p.Name] || p.Labels["app"] != "web" {
+				t.Errorf("zones %v: pod %s has %v, want %q", zones, p.Name, p.Labels, want[p.Name])
+			}
+		}
+	}
+	if err := client.CoreV1().Nodes().Delete(t.Context(), "n1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.zones.Clear()
+	if _, err := c.Pods(t.Context(), map[string]string{"app": "web"}, ""); err == nil || !strings.Contains(err.Error(), "read the zone of node n1") {
+		t.Errorf("a node that cannot be read: %v", err)
+	}
 }
 
 func TestPodsOfSeveralNamespaces(t *testing.T) {

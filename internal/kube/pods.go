@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,7 +100,9 @@ func (c *Cluster) Pods(ctx context.Context, selector map[string]string, containe
 	}
 	pods := make([]Pod, len(list.Items))
 	for i := range list.Items {
-		pods[i] = podOf(&list.Items[i], container)
+		if pods[i], err = c.podOf(ctx, &list.Items[i], container); err != nil {
+			return nil, err
+		}
 	}
 	slices.SortFunc(pods, func(a, b Pod) int { return strings.Compare(a.Name, b.Name) })
 	return pods, nil
@@ -115,7 +118,9 @@ func (c *Cluster) Pod(ctx context.Context, name, container string) (p Pod, ok bo
 	if err != nil {
 		return p, false, fmt.Errorf("read pod %s: %w", name, err)
 	}
-	p = podOf(o, container)
+	if p, err = c.podOf(ctx, o, container); err != nil {
+		return p, false, err
+	}
 	p.Name = name
 	return p, true, nil
 }
@@ -157,7 +162,10 @@ func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, con
 		}
 	}
 	for i := range list.Items {
-		p := podOf(&list.Items[i], container)
+		p, err := c.podOf(ctx, &list.Items[i], container)
+		if err != nil {
+			return err
+		}
 		known[p.UID] = p
 		on(Change{Pod: p})
 	}
@@ -167,8 +175,12 @@ func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, con
 		return fmt.Errorf("watch pods: %w", err)
 	}
 	stands()
+	var unread error
 	err = eachEvent(ctx, w, func(what watch.EventType, o *corev1.Pod) {
-		p := podOf(o, container)
+		p, bad := c.podOf(ctx, o, container)
+		if bad != nil { // its zone: it is in none, and what strikes a zone leaves it alone
+			unread = bad
+		}
 		if what == watch.Deleted {
 			delete(known, p.UID)
 		} else {
@@ -176,7 +188,7 @@ func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, con
 		}
 		on(Change{Pod: p, Gone: what == watch.Deleted})
 	})
-	return fmt.Errorf("watch pods: %w", err)
+	return fmt.Errorf("watch pods: %w", errors.Join(err, unread))
 }
 
 // DeletePod asks for the end of a pod; grace nil = the pod's own. An error wraps ErrGone or ErrAnother where that pod is not there, and
@@ -245,6 +257,29 @@ func (c *Cluster) log(ctx context.Context, pod, container string, how map[string
 		return nil, fmt.Errorf("read the log of pod %s: %w", pod, err)
 	}
 	return r, nil
+}
+
+// podOf is a pod, with the zone of its node where zones are asked for.
+func (c *Cluster) podOf(ctx context.Context, o *corev1.Pod, container string) (Pod, error) {
+	p := podOf(o, container)
+	if !c.Zones || p.Node == "" || p.Labels[corev1.LabelTopologyZone] != "" {
+		return p, nil
+	}
+	zone, known := c.zones.Load(p.Node)
+	if !known {
+		node, err := as[corev1.Node](c.nodes().Get(ctx, p.Node, metav1.GetOptions{}))
+		if err != nil {
+			return p, fmt.Errorf("read the zone of node %s: %w", p.Node, err)
+		}
+		zone = node.Labels[corev1.LabelTopologyZone]
+		c.zones.Store(p.Node, zone)
+	}
+	p.Labels = maps.Clone(p.Labels)
+	if p.Labels == nil {
+		p.Labels = map[string]string{}
+	}
+	p.Labels[corev1.LabelTopologyZone] = zone.(string)
+	return p, nil
 }
 
 func podOf(o *corev1.Pod, container string) Pod {

@@ -42,6 +42,7 @@ type Needs struct {
 	Evict     bool     // evicts pods
 	Restarts  []string // has these replace their pods: deployment/NAME, statefulset/NAME
 	Nodes     bool     // cordons nodes
+	Zones     bool     // asks nodes for their zones
 	Exec      bool     // runs a command in a container
 	Events    bool     // writes Events about what it strikes
 	Logs      bool     // follows the logs of pods
@@ -112,6 +113,8 @@ func RulesFor(n Needs) []Rule {
 	}
 	if n.Nodes { // which node it will be nobody knows before
 		rules = append(rules, Rule{Resource: "nodes", Verbs: []string{"get", "patch"}, Wide: true})
+	} else if n.Zones {
+		rules = append(rules, Rule{Resource: "nodes", Verbs: []string{"get"}, Wide: true})
 	}
 	return rules
 }

@@ -73,6 +73,7 @@ func TestRulesAreTheNeeds(t *testing.T) {
 		{"pods/exec", "create", Needs{Exec: true}},
 		{"pods/log", "get", Needs{Logs: true}},
 		{"nodes", "patch", Needs{Nodes: true}},
+		{"nodes", "get", Needs{Zones: true}},
 		{"deployments", "patch", Needs{Apply: true}},
 		{"serviceaccounts", "patch", Needs{Apply: true}},
 	} {

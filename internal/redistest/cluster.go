@@ -129,3 +129,37 @@ func clusterPort() (int, error) {
 	}
 	return 0, fmt.Errorf("no free pair of ports among %d", portTries)
 }
+
+// FollowInCluster starts a replica of a master of a cluster, which takes its place within seconds of its death.
+func FollowInCluster(t testing.TB, addrs []string, master string) string {
+	t.Helper()
+	addr := startOn(t, clusterPort, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000")
+	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
+	defer cancel()
+	first, own := node(master), node(addr)
+	defer first.Close()
+	defer own.Close()
+	host, port, _ := net.SplitHostPort(master)
+	id, err := first.ClusterMyID(ctx).Result()
+	err = errors.Join(err, own.ClusterMeet(ctx, host, port).Err())
+	for _, other := range addrs {
+		c := node(other)
+		err = errors.Join(err, c.ConfigSet(ctx, "cluster-node-timeout", "1000").Err(), c.Close())
+	}
+	if err != nil {
+		t.Fatalf("add a replica to the cluster: %v", err)
+	}
+	for range poll.Every(ctx, lookEvery) {
+		if err = own.ClusterReplicate(ctx, id).Err(); err == nil { // it knows the master by now
+			break
+		}
+	}
+	for range poll.Every(ctx, lookEvery) { // that others know it, too, its vote needs
+		said, failed := first.Info(ctx, "replication").Result()
+		if err = failed; err == nil && strings.Contains(said, "state=online") {
+			return addr
+		}
+	}
+	t.Fatalf("the replica does not follow: %v", errors.Join(err, ctx.Err()))
+	return ""
+}

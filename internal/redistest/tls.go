@@ -60,6 +60,12 @@ func StartTLS(t testing.TB, args ...string) (addr, ca, plain string) {
 	}
 }
 
+// Client is a certificate, and its key, that a server of StartTLS takes from a client, by the file of its authority: that of the server.
+func Client(ca string) (cert, key string) {
+	at := filepath.Join(filepath.Dir(ca), "127.0.0.1")
+	return at + ".crt", at + ".key"
+}
+
 // authority signs certificates of servers.
 type authority struct {
 	t    testing.TB

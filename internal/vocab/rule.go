@@ -51,6 +51,7 @@ type Rule struct {
 	Shorthand string   // sections: the field that may stand alone, as a bare value
 	Pattern   bool     // texts: a regular expression, which may look like a secret and is none
 	Single    bool     // lists: a single section stands for a list of one
+	Path      bool     // texts: the path of a file, beside the document's
 	Omit      bool     // a resolved file leaves it out where it is zero
 	Default   string   // of a plain value, as a file has it
 
@@ -112,7 +113,7 @@ func (y *Vocabulary) ruleOf(owner reflect.Type, f reflect.StructField) (r Rule) 
 
 func (y *Vocabulary) rule(r *Rule, name, value string) (err error) {
 	flags := map[string]*bool{"required": &r.Required, "rate": &r.PerSecond, "ident": &r.Ident, "positive": &r.Positive, "signed": &r.Signed,
-		"pattern": &r.Pattern, "single": &r.Single, "omit": &r.Omit, "unique": &r.Unique}
+		"pattern": &r.Pattern, "single": &r.Single, "omit": &r.Omit, "unique": &r.Unique, "path": &r.Path}
 	texts := map[string]*string{"unless": &r.Unless, "default": &r.Default, "format": &r.Format, "ref": &r.Ref}
 	lists := map[string]*[]string{"one": &r.One, "any": &r.Any}
 	if flag := flags[name]; flag != nil {

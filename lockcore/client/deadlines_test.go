@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// The calendar gives out what is due and nothing else, and knows the earliest deadline: as a plain map does, over random changes.
+// The heap gives out what is due and nothing else, and knows the earliest deadline: as a plain map does, over random changes.
 func TestDeadlinesAreAMap(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for _, span := range []time.Duration{bucketWidth, 50 * bucketWidth, 5000 * bucketWidth} { // of the deadlines: few buckets, many
+	for _, span := range []time.Duration{crowdPause, 50 * crowdPause, 5000 * crowdPause} { // of the deadlines: many at once, and few
 		handles := make([]*Handle, 300)
 		for i := range handles {
 			handles[i] = &Handle{}
 		}
-		d, model := newDeadlines(), map[*Handle]time.Duration{}
+		d, model := deadlines{}, map[*Handle]time.Duration{}
 		now := time.Duration(rng.Int64N(int64(time.Hour)))
 		for range 20_000 {
 			h := handles[rng.IntN(len(handles))]
@@ -37,8 +37,8 @@ func TestDeadlinesAreAMap(t *testing.T) {
 				wantTaken(t, d.take(now, true, nil), model, func(time.Duration) bool { return true })
 			}
 			at, ok := d.first()
-			if ok != (len(model) > 0) || ok && at != slices.Min(slices.Collect(maps.Values(model))) || d.n != len(model) {
-				t.Fatalf("the first of %d is %s, %v; the map has %d", d.n, at, ok, len(model))
+			if ok != (len(model) > 0) || ok && at != slices.Min(slices.Collect(maps.Values(model))) || len(d) != len(model) {
+				t.Fatalf("the first of %d is %s, %v; the map has %d", len(d), at, ok, len(model))
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func wantTaken(t *testing.T, got []*Handle, model map[*Handle]time.Duration, due
 
 // Deadlines before the clock's beginning are due, and in order.
 func TestDeadlinesBeforeTheBeginning(t *testing.T) {
-	d := newDeadlines()
+	d := deadlines{}
 	early, late := &Handle{}, &Handle{}
 	d.set(late, time.Microsecond)
 	d.set(early, -time.Hour)

@@ -14,9 +14,8 @@ type Handle struct {
 	c     *Client
 	key   string
 	place lockcore.Place // in line, where the policy waits in one; else nil
-	// Guarded by the schedule: where the deadline stands.
-	bucket *bucket // nil = nowhere
-	slot   int
+	// Guarded by the schedule: where the deadline stands, from 1; 0 = nowhere.
+	rank int
 
 	mu       sync.Mutex
 	own      lockcore.Machine

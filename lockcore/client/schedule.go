@@ -71,7 +71,7 @@ type schedule struct {
 const never = time.Duration(1<<63 - 1)
 
 func newSchedule() *schedule {
-	return &schedule{all: newDeadlines(), asked: never, wake: make(chan struct{}, 1)}
+	return &schedule{asked: never, wake: make(chan struct{}, 1)}
 }
 
 // set follows the machine's Next. The handle's lock is held.
@@ -122,7 +122,7 @@ func (s *schedule) next() (at time.Duration, ok bool) {
 func (s *schedule) pause() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all.n < crowd {
+	if len(s.all) < crowd {
 		return 0
 	}
 	return crowdPause

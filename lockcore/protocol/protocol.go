@@ -53,8 +53,8 @@ type Configure struct {
 // Endpoint is a store and the prefix that goes before every key of this run. A password is not in it: the replica reads the
 // variables of its own environment that are named here.
 type Endpoint struct {
-	Kind   string   `json:"kind,omitempty"` // a Kind; a worker that does not know it does not get ready. "" = KindRedis, of an older runner
-	Addr   string   `json:"addr"`
+	Kind   string   `json:"kind,omitempty"`  // a Kind; a worker that does not know it does not get ready. "" = KindRedis, of an older runner
+	Addr   string   `json:"addr"`            // host:port, or the absolute path of a socket
 	Addrs  []string `json:"addrs,omitempty"` // of all servers, where there are several: Addr is the first
 	Prefix string   `json:"prefix,omitempty"`
 
@@ -71,6 +71,8 @@ type Endpoint struct {
 	TLS         bool   `json:"tls,omitempty"`
 	ServerName  string `json:"server_name,omitempty"` // TLS: whom the certificate must name, also where Addr is a proxy's; "" = the host of Addr
 	CA          string `json:"ca,omitempty"`          // TLS: PEM file of the authority, absolute; "" = the system's
+	Cert        string `json:"cert,omitempty"`        // TLS: PEM file of the certificate of whoever asks, absolute; "" = the server wants none
+	Key         string `json:"key,omitempty"`         // TLS: PEM file of that certificate's key, absolute
 }
 
 // Kinds of stores. The ledger is always a Redis.

@@ -66,6 +66,15 @@ func (c *call) command(ctx context.Context) redis.Cmder {
 	return once{c.cmd}
 }
 
+// alone makes the call by itself.
+func (c *call) alone(ctx context.Context, p processor) {
+	_ = p.Process(ctx, c.command(ctx))
+	if c.unloaded() {
+		_ = p.Process(ctx, c.command(ctx))
+	}
+	c.settle()
+}
+
 // unloaded reports that the server did not know the script, so that nothing was done; the next command then carries its text.
 func (c *call) unloaded() bool {
 	if !isUnloaded(c.cmd.Err()) {

@@ -268,28 +268,3 @@ func (w *World) Say(e history.Event) {
 
 // Answers reports whether the locks' store can be connected to now.
 func (w *World) Answers() bool { return !w.store.away() }
-
-// Owner is the incarnation whose token a key carries now; "" where it is free.
-func (w *World) Owner(key string) string {
-	k := w.keys[key]
-	if k == nil {
-		return ""
-	}
-	if w.expire(k); k.holder == 0 {
-		return ""
-	}
-	return w.truth.Epochs[k.holder-1].Replica
-}
-
-// Until lets time pass until done, which is asked after each thing that happens, or the limit; it reports whether done was reached.
-func (w *World) Until(limit int64, done func() bool) bool {
-	for at, some := w.queue.next(); some && at <= limit; at, some = w.queue.next() {
-		m := w.queue.pop()
-		w.now = max(w.now, at)
-		w.happen(&m)
-		if done() {
-			return true
-		}
-	}
-	return false
-}

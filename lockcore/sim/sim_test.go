@@ -38,12 +38,19 @@ func drill(w *World, c Config, seed uint64) time.Duration {
 	}
 	killed := int64(100*time.Second) + w.Random(int64(60*time.Second))
 	pass(killed)
-	if !w.Kill(w.Owner("leader")) {
+	k := w.keys["leader"]
+	if w.expire(k); k.holder == 0 || !w.Kill(w.truth.Epochs[k.holder-1].Replica) {
 		panic("nobody leads")
 	}
 	writes := len(w.truth.Writes)
-	if !w.Until(killed+int64(10*time.Minute), func() bool { return len(w.truth.Writes) > writes }) {
-		panic("nobody took over")
+	for limit := killed + int64(10*time.Minute); len(w.truth.Writes) == writes; {
+		at, some := w.queue.next()
+		if !some || at > limit {
+			panic("nobody took over")
+		}
+		m := w.queue.pop()
+		w.now = max(w.now, at)
+		w.happen(&m)
 	}
 	return time.Duration(w.truth.Writes[writes].At - killed)
 }

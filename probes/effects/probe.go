@@ -36,6 +36,7 @@ type Options struct {
 	Lock   string
 	Key    string // of a loop; "" = the lock is taken per job
 	Prefix string // of the keys of jobs
+	Suffix string // likewise
 	Map    Map
 	Sparse bool // not everything that the source gives is an entry: lines of a log
 
@@ -163,7 +164,7 @@ func (p *Probe) entry(r Row) (e history.Event, missing string) {
 			return e, p.Map.State
 		}
 		body.Subject, body.State, body.Terminal = cut(job), cut(state), slices.Contains(p.Map.Terminal, state)
-		e.Key = p.Prefix + job
+		e.Key = p.Prefix + job + p.Suffix
 		if key, ok := r.Get(p.Map.Key); ok && key != "" {
 			e.Key = key
 		}

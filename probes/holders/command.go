@@ -3,7 +3,6 @@ package holders
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/internal/command"
@@ -33,10 +32,7 @@ func (c *Command) Ask(ctx context.Context, q Question) Answer {
 	}
 	var a Answer
 	for _, word := range words {
-		is := func(l Life, name string) bool {
-			return name == l.Name || l.PID != 0 && name == strconv.Itoa(l.PID) || l.Known["pod"] != "" && name == l.Known["pod"]
-		}
-		found := named(c.Lives(), is, word)
+		found := named(c.Lives(), Life.called, word)
 		if len(found.Holders) == 0 {
 			return unknown(fmt.Sprintf("the command printed %.40q, which is no replica that lives", word))
 		}

@@ -30,26 +30,7 @@ func (m *Metric) Ask(ctx context.Context, q Question) Answer {
 	ctx, cancel := context.WithTimeout(ctx, scrapeWithin)
 	defer cancel()
 	lives := m.Lives()
-	var (
-		mu      sync.Mutex
-		wg      sync.WaitGroup
-		urls    []string
-		samples = map[string]history.Sample{} // by address
-	)
-	for _, l := range lives {
-		if url := m.URL(l); url != "" {
-			urls = add(urls, url)
-		}
-	}
-	for _, url := range urls {
-		wg.Go(func() {
-			s := m.scrape(ctx, url)
-			mu.Lock()
-			defer mu.Unlock()
-			samples[url] = s
-		})
-	}
-	wg.Wait()
+	samples := m.scrapeAll(ctx, func() int64 { return 0 }, lives)
 	var a Answer
 	gone, why := 0, ""
 	for _, l := range lives {
@@ -73,6 +54,39 @@ func (m *Metric) Ask(ctx context.Context, q Question) Answer {
 		}
 	}
 	return a
+}
+
+// stamped is a sample with its bracket.
+type stamped struct {
+	history.Sample
+	at history.Span
+}
+
+// scrapeAll scrapes the expositions of replicas, by their addresses.
+func (m *Metric) scrapeAll(ctx context.Context, clock func() int64, lives []Life) map[string]stamped {
+	var (
+		mu      sync.Mutex
+		wg      sync.WaitGroup
+		urls    []string
+		samples = map[string]stamped{}
+	)
+	for _, l := range lives {
+		if url := m.URL(l); url != "" {
+			urls = add(urls, url)
+		}
+	}
+	for _, url := range urls {
+		wg.Go(func() {
+			sent := clock()
+			s := stamped{Sample: m.scrape(ctx, url)}
+			s.at = history.Span{From: sent, To: clock()}
+			mu.Lock()
+			defer mu.Unlock()
+			samples[url] = s
+		})
+	}
+	wg.Wait()
+	return samples
 }
 
 func (m *Metric) scrape(ctx context.Context, url string) history.Sample {

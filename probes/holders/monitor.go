@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 )
 
 // Cost is what a window of MONITOR came to.
@@ -130,13 +131,7 @@ func quoted(arg string) []byte {
 // dial opens a connection that the server tells all commands.
 func (c *Client) dial(ctx context.Context) (net.Conn, *bufio.Reader, error) {
 	o := c.o.Redis
-	var conn net.Conn
-	var err error
-	if o.TLSConfig != nil {
-		conn, err = (&tls.Dialer{Config: o.TLSConfig}).DialContext(ctx, "tcp", o.Addr)
-	} else {
-		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", o.Addr)
-	}
+	conn, err := endpoint.DialPlain(ctx, o.Addr, o.TLSConfig)
 	if err != nil {
 		return nil, nil, err
 	}

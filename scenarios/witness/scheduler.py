@@ -35,9 +35,12 @@ OP_TIMEOUT, REDELIVER, ACK_EVERY, STALE, MAX_FAILURES = 2, 10, 20, 120, 3
 
 IF_MINE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call(%s) end return 0"
 RENEW, RELEASE = IF_MINE % "'pexpire', KEYS[1], ARGV[2]", IF_MINE % "'del', KEYS[1]"
-# A write that is asked for again under the same operation is the same write. The answer is whether it ended a job that was finished.
-APPEND = """if redis.call('sadd', KEYS[1], ARGV[1]) == 0 then return 0 end
-redis.call('xadd', KEYS[3], '*', unpack(ARGV, 4))
+# A write that is asked for again under the same operation is the same write. One that arrives when its lock has gone is refused: however long
+# it was on its way, no other holder is written over. The answer is whether it ended a job that was finished; -1: it was refused.
+APPEND = """if redis.call('sismember', KEYS[1], ARGV[1]) == 1 then return 0 end
+if ARGV[4] ~= '' and redis.call('get', KEYS[4]) ~= ARGV[4] then return -1 end
+redis.call('sadd', KEYS[1], ARGV[1])
+redis.call('xadd', KEYS[3], '*', unpack(ARGV, 5))
 if ARGV[2] == '1' then return 1 - redis.call('sadd', KEYS[2], ARGV[3]) end
 return 0"""
 
@@ -96,17 +99,20 @@ class Redis:
 
 
 class StreamLedger:
-    """Effects in Redis streams: one of the jobs, one of each loop."""
+    """Effects in Redis streams: one of the jobs, one of each loop. Where the locks are in that Redis too, it compares them."""
 
-    def __init__(self, redis, timeout):
-        self.redis, self.timeout = redis, timeout
+    def __init__(self, redis, timeout, compares):
+        self.redis, self.timeout, self.compares = redis, timeout, compares
 
     def write(self, effect, terminal, again):
         fields = [word for pair in effect.items() for word in pair]
         stream = "cordum:jobs:log" if "job_id" in effect else "cordum:ticks:" + effect["loop"]
         subject = effect.get("job_id", effect.get("loop"))
-        return self.redis.call(self.timeout, "EVAL", APPEND, 3, "cordum:ops", "cordum:finished", stream,
-                               effect["op_id"], int(terminal), subject, *fields, leave=again)
+        answer = self.redis.call(self.timeout, "EVAL", APPEND, 4, "cordum:ops", "cordum:finished", stream, effect["lock_key"],
+                                 effect["op_id"], int(terminal), subject, effect["token"] if self.compares else "", *fields, leave=again)
+        if answer == -1:
+            raise NotOwned
+        return answer
 
     def finished(self, job):
         return self.redis.call(self.timeout, "SISMEMBER", "cordum:finished", job) == 1
@@ -350,7 +356,8 @@ class Scheduler:
         if options.ledger.startswith("postgres://"):
             self.ledger = TableLedger(options.ledger, self.timeout)
         else:
-            self.ledger = StreamLedger(Redis(options.ledger or options.redis, source), self.timeout)
+            trusts = self.bug in ("no-stop", "short-ttl", "renew-blind", "swallow-errors")  # it takes its own word for its being the holder
+            self.ledger = StreamLedger(Redis(options.ledger or options.redis, source), self.timeout, not options.ledger and not trusts)
         self.stopping, self.acks, self.said = threading.Event(), [], threading.Lock()
 
     def log(self, level, message, **fields):
@@ -377,6 +384,10 @@ class Scheduler:
                 elif self.effects:
                     self.log("INFO", "effect", **effect)
                 return True
+            except NotOwned:
+                lock.not_owned("write")
+                lock.lose()
+                return False
             except OSError as e:
                 self.log("WARN", "effect not written, retrying", status=status, error=e, **subject)
                 if double:

@@ -25,6 +25,8 @@ type Endpoint struct {
 	TLS         bool   `json:"tls"`
 	ServerName  string `json:"server_name"`
 	CA          string `json:"ca"`
+	Cert        string `json:"cert"`
+	Key         string `json:"key"`
 }
 
 // Redis has as many connections as there are calls at a time. One whose call failed is closed: its reply could come late, for another call.
@@ -67,7 +69,11 @@ func (r *Redis) take(until time.Time) (*conn, error) {
 	}
 	r.mu.Unlock()
 	d := net.Dialer{Deadline: until}
-	raw, err := d.Dial("tcp", r.at.Addr)
+	network := "tcp"
+	if strings.HasPrefix(r.at.Addr, "/") {
+		network = "unix"
+	}
+	raw, err := d.Dial(network, r.at.Addr)
 	if err == nil && r.at.TLS {
 		raw, err = r.secure(raw, until)
 	}
@@ -104,6 +110,13 @@ func (r *Redis) secure(raw net.Conn, until time.Time) (net.Conn, error) {
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		cfg.RootCAs.AppendCertsFromPEM(pem)
+	}
+	if r.at.Cert != "" {
+		own, err := tls.LoadX509KeyPair(r.at.Cert, r.at.Key)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Certificates = []tls.Certificate{own}
 	}
 	c := tls.Client(raw, cfg)
 	_ = c.SetDeadline(until)

@@ -1,0 +1,157 @@
+package analysis
+
+import (
+	"math"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Recorded histories of a leader of somebody's own whose replicas are asked every 200 ms whether they lead.
+
+var svcLeader = want{"leader", "svc:leader", 3}
+
+// asked begins such a run.
+func asked(says string) foreignTape {
+	t := watched(says)
+	t.schema = history.SchemaNumbered
+	return t
+}
+
+// tells adds the look that shows a change: what was before was seen 200 ms earlier.
+func (t foreignTape) tells(at float64, who string, leads bool, gone string) {
+	b := &history.Belief{Incarnation: who, Holds: leads, By: "metric", Gone: gone}
+	for i := range t.events {
+		if o := t.events[i].Belief; o != nil && o.Incarnation == who {
+			b.Prev = &history.Span{From: ns(at - 200*ms), To: ns(at - 198*ms)}
+		}
+	}
+	t.add(at, at+2*ms, history.Event{Kind: history.BeliefKind, Source: "probe:belief:leader", Lock: "leader", Belief: b})
+}
+
+// finally ends the run, with the last look at who leads.
+func (t foreignTape) finally(revert float64, leader string, others ...string) *tape {
+	last := func(who string, leads bool) {
+		b := &history.Belief{Incarnation: who, Holds: leads, By: "metric", Final: true, Prev: &history.Span{From: ns(71.8), To: ns(71.802)}}
+		t.add(72.1, 72.102, history.Event{Kind: history.BeliefKind, Source: "probe:belief:leader", Lock: "leader", Belief: b})
+	}
+	last(leader, true)
+	for _, who := range others {
+		last(who, false)
+	}
+	return t.over(revert, 72, experiments.ProbeKeys, history.BeliefProbe("leader"))
+}
+
+// saysSo: the leader's renewals stay out from 10 on, its lease ends at 13, and another leads from 13.25 on. It says until then that it leads.
+func saysSo(until float64) *tape {
+	t := asked("a leader cannot renew, and says that it leads")
+	t.tells(0.5, "r1.1", true, "")
+	t.tells(0.5, "r2.1", false, "")
+	t.reign(1, 10, svcLeader, "a", "r1.1")
+	if until < 13 {
+		t.tells(until, "r1.1", false, "")
+	}
+	t.look(13.001, svcLeader, "", 0)
+	t.reign(13.25, 25.25, svcLeader, "b", "r2.1")
+	t.tells(13.4, "r2.1", true, "")
+	if until > 13 {
+		t.tells(until, "r1.1", false, "")
+	}
+	return t.thenKilled(28.5)
+}
+
+// thenKilled: r2.1 is killed as it leads, and r1.1 leads from then on.
+func (t foreignTape) thenKilled(again float64) *tape {
+	t.kill(25.3, "kill-leader#1", "after_renew", "b")
+	t.start(25.9, "r2.2")
+	t.tells(26.1, "r2.2", false, "")
+	t.look(28.25, svcLeader, "", 0)
+	t.reign(again, 71.5, svcLeader, "c", "r1.1")
+	t.tells(again+0.1, "r1.1", true, "")
+	return t.finally(26, "r1.1", "r2.2")
+}
+
+// replaced: the leader's key is another's at 11, two seconds before its lease ends. It says until then that it leads.
+func replaced(until float64) *tape {
+	t := asked("a leader's key is another's before its lease ends")
+	t.tells(0.5, "r1.1", true, "")
+	t.tells(0.5, "r2.1", false, "")
+	t.reign(1, 10, svcLeader, "a", "r1.1")
+	if until < 11 {
+		t.tells(until, "r1.1", false, "")
+	}
+	t.look(11, svcLeader, "", 0)
+	t.reign(11.25, 25.25, svcLeader, "b", "r2.1")
+	t.tells(11.4, "r2.1", true, "")
+	if until > 11 {
+		t.tells(until, "r1.1", false, "")
+	}
+	return t.thenKilled(28.5)
+}
+
+// vacant: the leader is killed at 25.3, its lease ends at 28.25, and another leads from then on.
+func vacant(again float64) *tape {
+	t := asked("a leader is killed, and another leads so much later")
+	t.tells(0.5, "r1.1", false, "")
+	t.tells(0.5, "r2.1", true, "")
+	t.reign(1.25, 25.25, svcLeader, "b", "r2.1")
+	return t.thenKilled(again)
+}
+
+// untold: nobody ever says that it leads, or, where asked, one could not be asked for six seconds.
+func untold(asks bool) *tape {
+	t := asked("of a leader's replicas too little is known")
+	t.tells(0.5, "r1.1", false, "")
+	t.tells(0.5, "r2.1", asks, "")
+	t.reign(1.25, 25.25, svcLeader, "b", "r2.1")
+	if asks {
+		t.tells(16, "r1.1", false, history.GoneTimeout)
+		t.tells(22, "r1.1", false, "")
+		return t.thenKilled(28.5)
+	}
+	t.kill(25.3, "kill-leader#1", "after_renew", "b")
+	t.start(25.9, "r2.2")
+	t.look(28.25, svcLeader, "", 0)
+	t.reign(28.5, 71.5, svcLeader, "c", "r1.1")
+	return t.over(26, 72, experiments.ProbeKeys, history.BeliefProbe("leader"))
+}
+
+// What replicas say decides, and each of the pair's differences by itself.
+func TestWhatReplicasSayOfThemselves(t *testing.T) {
+	for _, c := range []struct {
+		dir, measure string
+		want         verdict.Verdict
+		lo, hi       float64
+	}{
+		{"believes-on", "overlap.belief", verdict.Fail, 2.398, 2.802},
+		{"believes-on", "loss_to_fence", verdict.Fail, 2.798, 3.002},
+		{"believes-no-longer", "overlap.belief", verdict.Pass, 0, 0},
+		{"believes-no-longer", "loss_to_fence", verdict.Pass, 0, 0},
+		{"leader-robbed", "overlap.belief", verdict.Fail, 2.398, 2.802},
+		{"leader-robbed", "overlap.lease", verdict.Fail, 1.749, 1.759},
+		{"leader-robbed", "vanished", verdict.Fail, 1, 1},
+		{"leader-robbed", "loss_to_fence", verdict.Fail, 2.799, 3.007},
+		{"leader-resigned", "overlap.belief", verdict.Pass, 0, 0},
+		{"leader-resigned", "overlap.lease", verdict.Pass, 0, 0},
+		{"leader-resigned", "vanished", verdict.Inconclusive, 0, 1},
+		{"leader-unasked", "overlap.belief", verdict.Inconclusive, 0, 6.202},
+		{"leaderless-long", "leaderless", verdict.Fail, 19.598, 19.802},
+		{"leaderless-short", "leaderless", verdict.Pass, 3.098, 3.302},
+	} {
+		e, h := load(t, c.dir)
+		j := Judge(e, h)
+		r := rowOf(t, j, c.measure)
+		if r.Verdict != c.want || r.Hi == nil || math.Abs(r.Lo-c.lo) > 2e-3 || math.Abs(*r.Hi-c.hi) > 2e-3 {
+			t.Errorf("%s %s: %s [%g, %v] %s %+v", c.dir, c.measure, r.Verdict, r.Lo, show(r.Hi), r.Why, r.Missing)
+		}
+	}
+}
+
+func show(x *float64) any {
+	if x == nil {
+		return "open"
+	}
+	return *x
+}

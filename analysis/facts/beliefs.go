@@ -1,0 +1,439 @@
+package facts
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// What replicas of somebody's own say of whether they hold a lock: the claims of a system that makes none. A belief lasts from the reading
+// that first shows it to the one that no longer does, and each of its ends lies between two readings. It ends with its replica.
+
+// believer is what one life said of itself under a key of a lock.
+type believer struct {
+	key, who    string
+	sure, maybe []stretchOf    // in which it surely held, or may have; their holder is its place among all
+	blind       []history.Span // in which it lived, moved and could not be asked, each longer than is tolerated
+	n           int            // times that it began to
+	seen        []int64        // the events that say so
+}
+
+// reading is what a source said, from the first look that showed it to the last.
+type reading struct {
+	holds, gone bool
+	first, last history.Span
+	n           int64
+}
+
+// believers of the lock, a life and a key each.
+func (ix *Facts) believers(lock string) []*believer {
+	type of struct{ who, key string }
+	said, order := map[of][]reading{}, []of{}
+	add := func(o of, r reading) {
+		if said[o] == nil {
+			order = append(order, o)
+		}
+		said[o] = append(said[o], r)
+	}
+	for _, ev := range ix.beliefs[lock] {
+		b := ev.Belief
+		o := of{ix.lifeOf(ev), ev.Key}
+		if o.who == "" || b.Gone == history.GoneExited {
+			continue
+		}
+		r := reading{holds: b.Holds, gone: b.Gone != "", first: ev.Span, last: ev.Span, n: ev.N}
+		if rs := said[o]; len(rs) > 0 {
+			last := &rs[len(rs)-1]
+			switch {
+			case b.Direct:
+				last.last = ev.Span
+			case b.Prev != nil:
+				last.last = *b.Prev
+			}
+			if last.holds == r.holds && last.gone == r.gone {
+				last.last = r.last
+				continue
+			}
+		}
+		add(o, r)
+	}
+	var all []*believer
+	for i, o := range order {
+		all = append(all, ix.believer(lock, o.who, o.key, said[o], i))
+	}
+	return all
+}
+
+// lifeOf is whose belief an event tells of. A line of a log that goes on over restarts is of the life that lived when it was written.
+func (ix *Facts) lifeOf(ev *history.Event) string {
+	who := ev.Belief.Incarnation
+	d, dead := ix.Deaths[who]
+	if !ev.Belief.Direct || !dead || ev.From < d.To {
+		return who
+	}
+	for _, s := range ix.Starts {
+		if next := s.Replica.Incarnation; history.ReplicaOf(next) == history.ReplicaOf(who) && s.From >= d.From && s.From <= ev.To {
+			who = next
+		}
+	}
+	return who
+}
+
+// believer puts the readings of one life in order.
+func (ix *Facts) believer(lock, who, key string, rs []reading, place int) *believer {
+	b := &believer{key: key, who: who}
+	tolerated := ix.MaxGap(history.BeliefProbe(lock))
+	read := ix.Probes[history.BeliefProbe(lock)]
+	life := ix.lifeSpan(who)
+	end := ix.Last
+	if read != nil {
+		end = read.Read
+	}
+	if _, dead := ix.Deaths[who]; dead { // it stood until then, as far as it was asked
+		rs[len(rs)-1].last.From = max(rs[len(rs)-1].last.From, min(end, life.To))
+	}
+	surely := func(from, to int64) { b.sure = append(b.sure, stretchOf{from, min(to, life.From), place}) }
+	perhaps := func(from, to int64) { b.maybe = append(b.maybe, stretchOf{from, min(to, life.To), place}) }
+	var good *reading // the last one that could be made
+	began := int64(0) // of the belief that goes on, from when it may have
+	for i := range rs {
+		r := &rs[i]
+		if r.gone {
+			continue
+		}
+		before := history.Span{From: ix.bornAt(who), To: r.first.To}
+		if good != nil {
+			before = history.Span{From: good.last.From, To: r.first.To}
+		}
+		dark := i > 0 && rs[i-1].gone && b.dark(ix, who, before, tolerated)
+		held := good != nil && good.holds
+		switch {
+		case r.holds && !held:
+			began = before.From
+			b.n, b.seen = b.n+1, append(b.seen, r.n)
+		case !r.holds && held:
+			perhaps(began, r.first.To)
+		case !r.holds && dark:
+			perhaps(before.From, before.To)
+		}
+		if r.holds {
+			surely(r.first.To, r.last.From)
+		}
+		if r.holds && held && !dark { // it was only not asked, or stood still
+			surely(good.last.From, r.first.To)
+		}
+		good = r
+	}
+	switch last := &rs[len(rs)-1]; {
+	case last.gone:
+		unseen := history.Span{From: ix.bornAt(who), To: min(end, life.To)}
+		if good != nil {
+			unseen.From = good.last.From
+		}
+		dark := b.dark(ix, who, unseen, tolerated)
+		if good == nil && !dark { // nothing is known of it
+			dark, b.blind = true, append(b.blind, unseen)
+		}
+		switch {
+		case good != nil && good.holds:
+			perhaps(began, life.To)
+		case dark:
+			perhaps(unseen.From, life.To)
+		}
+	case last.holds:
+		perhaps(began, life.To)
+	}
+	if ix.within != nil {
+		b.sure, b.maybe = cutTo(b.sure, *ix.within), cutTo(b.maybe, *ix.within)
+	}
+	return b
+}
+
+// dark notes a stretch in which a life could not be asked for longer than is tolerated, but for what of it the life surely stood still.
+func (b *believer) dark(ix *Facts, who string, s history.Span, tolerated int64) bool {
+	standing := int64(0)
+	for _, p := range ix.Pauses[who] {
+		standing += common(p.Surest, s)
+	}
+	if s.Width()-standing <= tolerated {
+		return false
+	}
+	b.blind = append(b.blind, s)
+	return true
+}
+
+// lifeSpan is the bracket of a life's end; open where nobody saw it, and no later life of the replica began.
+func (ix *Facts) lifeSpan(who string) history.Span {
+	if d, dead := ix.Deaths[who]; dead {
+		return d.Span
+	}
+	end := history.Span{From: Open, To: Open}
+	born := ix.bornAt(who)
+	for _, s := range ix.Starts {
+		if next := s.Replica.Incarnation; next != who && history.ReplicaOf(next) == history.ReplicaOf(who) && s.From > born {
+			end.To = min(end.To, s.To)
+		}
+	}
+	return end
+}
+
+// bornAt is the earliest instant at which a life may have begun.
+func (ix *Facts) bornAt(who string) int64 {
+	for _, s := range ix.Starts {
+		if s.Replica.Incarnation == who {
+			return s.From
+		}
+	}
+	return 0
+}
+
+// cutTo are the parts of stretches that lie in w.
+func cutTo(ss []stretchOf, w history.Span) (out []stretchOf) {
+	for _, s := range ss {
+		if s.from, s.to = max(s.from, w.From), min(s.to, w.To); s.from < s.to {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// beliefOverlap integrates believers beyond one of each key of the lock.
+func (ix *Facts) beliefOverlap(lock string) overlap {
+	var o overlap
+	keys, order := map[string][]*believer{}, []string{}
+	all := ix.believers(lock)
+	for _, b := range all {
+		if keys[b.key] == nil {
+			order = append(order, b.key)
+		}
+		keys[b.key] = append(keys[b.key], b)
+		o.N += b.n
+	}
+	for _, key := range order {
+		var sure, maybe []stretchOf
+		for _, b := range keys[key] {
+			sure, maybe = append(sure, b.sure...), append(maybe, b.maybe...)
+		}
+		o.Lo += excess(sure)
+		o.Hi = Plus(o.Hi, excess(maybe))
+		for i, ss := range [][]stretchOf{sure, maybe} {
+			x, y, found := collision(ss)
+			if !found || len(o.Evidence) >= maxEvidence {
+				continue
+			}
+			a, b := all[ss[x].holder], all[ss[y].holder]
+			o.Evidence = Cite(slices.Concat(o.Evidence, a.seen, b.seen)...)
+			if i == 0 && o.Who == "" {
+				from, to := max(ss[x].from, ss[y].from), min(ss[x].to, ss[y].to)
+				o.Who = fmt.Sprintf("%s and %s both said that they held %s from %s, for %s", ix.Writer(a.who), ix.Writer(b.who), cmp.Or(key, "lock "+lock), figures.Clock(from), figures.Short(min(to, ix.Last)-from))
+			}
+		}
+	}
+	return o
+}
+
+// BlindBelief is a life that lived in w and could not be asked for too long whether it holds the lock; ok is false where each could.
+func (ix *Facts) BlindBelief(lock string, w history.Span) (who string, dark history.Span, ok bool) {
+	for _, b := range ix.believers(lock) {
+		for _, s := range b.blind {
+			if s.From < w.To && s.To > w.From {
+				return cmp.Or(ix.Writer(b.who), b.who), s, true
+			}
+		}
+	}
+	return "", history.Span{}, false
+}
+
+// BelievedWhileStanding reports that somebody may have believed to hold the lock when a pause kept him standing.
+func (ix *Facts) BelievedWhileStanding(lock string) bool {
+	for _, b := range ix.believers(lock) {
+		for _, p := range ix.Pauses[b.who] {
+			if slices.ContainsFunc(b.maybe, func(s stretchOf) bool { return s.from <= p.Widest.To && s.to >= p.Widest.From }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// losses of a lock of somebody's own, and how long their holders went on to say that they held it.
+type losses struct {
+	Dur      // the longest
+	N        int
+	Evidence []int64
+	Why      string // of the longest
+}
+
+// LossToBelief is from the end of each key that its holder did not give back to when the holder says that it holds no more. A pause is taken
+// off: who stands still can notice nothing. Of an end that may have been a release, only the upper end is told.
+func (ix *Facts) LossToBelief(lock string) (out losses) {
+	all := ix.believers(lock)
+	l := ix.Exp.Lock(lock)
+	for k, e := range ix.EpochsOf(lock) {
+		freed := e.Lease.Freed
+		if e.Stranger || e.Ghost || e.Lease.gave != nil || freed.From == Open || ix.takenDown(freed.From) {
+			continue
+		}
+		v, early := ix.vanishings[e]
+		if planned := l != nil && l.Loop() && l.Policy.Loop.Mode == lockcore.LoopTTLHold; planned && !early && !e.Lease.lost {
+			continue
+		}
+		who, _ := ix.HolderOf(e)
+		if life := ix.lifeSpan(who); min(life.From, life.To) <= freed.To {
+			continue
+		}
+		if who == "" { // nobody is known who would have to notice
+			out.Hi = Open
+			continue
+		}
+		var d Dur
+		for _, b := range all {
+			if b.who == who && (b.key == k.Name || b.key == "" && k.Loop) {
+				d = d.Worst(ix.heldOn(b, freed, ix.regrant(k, e)))
+			}
+		}
+		d = ix.lessStanding(e, d, freed.From, Plus(freed.To, d.Hi))
+		if out.Hi = max(out.Hi, d.Hi); early && v.by == "" && d.Lo == 0 { // it may have been a release
+			continue
+		}
+		if out.N++; out.N == 1 || d.Lo > out.Lo {
+			out.Evidence = Cite(e.N, v.n)
+			more := d.String()
+			if d.Hi == Open {
+				more = "at least " + figures.Short(d.Lo)
+			}
+			out.Why = fmt.Sprintf("%s lost key %s at %s, and said for %s more that it held it", ix.Writer(who), k.Name, figures.Clock(freed.To), more)
+		}
+		out.Lo = max(out.Lo, d.Lo)
+	}
+	return out
+}
+
+// heldOn is how long b said that it held what had ended, up to when it may have been granted it again.
+func (ix *Facts) heldOn(b *believer, freed history.Span, until int64) (d Dur) {
+	for _, s := range b.sure {
+		if s.from <= freed.To && s.to > freed.To {
+			d.Lo = max(d.Lo, min(s.to, until, ix.Last)-freed.To)
+		}
+	}
+	for _, s := range b.maybe {
+		if s.from <= freed.To && s.to > freed.From {
+			if to := min(s.to, max(until, freed.To)); to == Open {
+				d.Hi = Open
+			} else {
+				d.Hi = max(d.Hi, to-freed.From)
+			}
+		}
+	}
+	d.Lo = max(0, d.Lo)
+	d.Hi = max(d.Lo, d.Hi)
+	return d
+}
+
+// regrant is when e's holder may have been granted the key again after e; Open where it was not.
+func (ix *Facts) regrant(k *Key, e *Epoch) int64 {
+	until := int64(Open)
+	for _, o := range k.Epochs {
+		if o != e && o.Rank > e.Rank && (o.Replica == "" || o.Replica == e.Replica) {
+			until = min(until, o.Granted.From)
+		}
+	}
+	return until
+}
+
+// Leaderless is for how long nobody led in w: nobody said so, or, where nobody is asked, nobody who lived had the key.
+func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence []int64) {
+	if ix.within != nil {
+		w, _ = w.Intersect(*ix.within)
+	}
+	var sure, maybe []stretchOf
+	l := ix.Exp.Lock(lock)
+	if l != nil && l.Belief != nil {
+		for _, b := range ix.believers(lock) {
+			sure, maybe, n = append(sure, b.sure...), append(maybe, b.maybe...), n+b.n
+			evidence = append(evidence, b.seen...)
+		}
+	} else {
+		for _, e := range ix.EpochsOf(lock) {
+			if e.Ghost || e.Stranger {
+				continue
+			}
+			until := ix.letGo(e)
+			sure = append(sure, stretchOf{e.Granted.To, until.From, 0})
+			maybe = append(maybe, stretchOf{e.Granted.From, until.To, 0})
+			n, evidence = n+1, append(evidence, e.N)
+		}
+	}
+	return Dur{Lo: w.Width() - filled(maybe, w), Hi: w.Width() - filled(sure, w)}, n, Cite(evidence...)
+}
+
+// resigned reports that e's holder surely ceased to say that it held the key when that was gone, or a call's time later: it gave it back.
+func (ix *Facts) resigned(k *Key, e *Epoch) bool {
+	said := false
+	for _, b := range ix.believers(k.Lock) {
+		if b.who != e.Replica || b.key != k.Name && (b.key != "" || !k.Loop) {
+			continue
+		}
+		if ix.heldOn(b, e.Lease.Freed, ix.regrant(k, e)).Hi > ix.flight(ix.policy(k.Lock).OpTimeout) {
+			return false
+		}
+		said = said || slices.ContainsFunc(b.sure, func(s stretchOf) bool { return s.from <= e.Lease.Freed.To && s.to > e.Granted.From })
+	}
+	return said
+}
+
+// filled is how much of w lies in at least one of the stretches.
+func filled(ss []stretchOf, w history.Span) int64 {
+	ss = cutTo(ss, w)
+	slices.SortFunc(ss, func(a, b stretchOf) int { return cmp.Compare(a.from, b.from) })
+	return covered(ss)
+}
+
+// LeaseOverlap is for how long a key was somebody's while the lease of the one before him had not ended: surely where that one is known not
+// to have given it back.
+func (ix *Facts) LeaseOverlap(lock string) (o overlap) {
+	for _, k := range ix.KeysOf(lock) {
+		for i, e := range k.Epochs {
+			if e.Ghost || e.Stranger {
+				continue
+			}
+			o.N++
+			next := k.following(i)
+			for j := i + 1; next != nil && next.Stranger; j++ { // what came back with a store was granted to nobody
+				next = k.following(j)
+			}
+			if next == nil || e.Lease.gave != nil || e.Lease.Freed.To >= e.Lease.Expires.From || !next.surelyAfter(e) {
+				continue
+			}
+			due := e.Lease.Expires
+			hi := max(0, due.To-next.Granted.From)
+			if hi == 0 {
+				continue
+			}
+			what, n := ix.actsAfter(e, e.Lease.Freed.To)
+			if what == "" {
+				what, n = ix.believesAfter(k, e)
+			}
+			sure := what != "" || ix.takenFrom(e) != nil
+			if !sure && ix.resigned(k, e) {
+				continue
+			}
+			if lo := max(0, due.From-next.Granted.To); sure && lo > 0 {
+				o.Lo += lo
+				if o.Who == "" {
+					o.Who = fmt.Sprintf("Key %s was granted to %s at %s, with %s left of the lease of %s", k.Name, cmp.Or(ix.Writer(next.Replica), "another"),
+						figures.Clock(next.Granted.To), figures.Short(lo), cmp.Or(ix.Writer(e.Replica), "the one before"))
+				}
+			} else if !sure {
+				o.Undecided++
+			}
+			o.Hi = Plus(o.Hi, hi)
+			o.Evidence = Cite(append(o.Evidence, e.N, next.N, n)...)
+		}
+	}
+	return o
+}

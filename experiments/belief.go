@@ -1,0 +1,94 @@
+package experiments
+
+import (
+	"regexp"
+	"time"
+
+	"github.com/lockdrill/lockdrill/internal/vocab"
+)
+
+// Belief is what tells whether a replica of an observed system believes that it holds a lock. Exactly one source is set.
+type Belief struct {
+	_       struct{}       `rule:"one=metric|log|http|command"`
+	Metric  *HolderMetric  // a gauge of each replica that is above 0 while it leads
+	Log     *BeliefLog     // lines of a replica's log
+	HTTP    *BeliefHTTP    `file:"http"` // an endpoint of each replica
+	Command *BeliefCommand // a command of the user's
+	Every   time.Duration  `rule:"positive,default=200ms,least=10ms" scale:"no"` // how often the replicas are asked, or their logs read
+	MaxGap  time.Duration  `rule:"positive,default=2s,least=10ms" scale:"no"`    // longest tolerated stretch in which a replica that lives could not be asked
+}
+
+// BeliefLog reads from a replica's log when it believes to hold the lock. The log tells of every change.
+type BeliefLog struct {
+	Gain string `rule:"required,pattern"` // RE2 of the line by which it begins to believe; of locks taken per job with a group key, which is the lock's key
+	Lose string `rule:"required,pattern"` // RE2 of the line by which it ends, likewise
+}
+
+// BeliefHTTP asks each replica.
+type BeliefHTTP struct {
+	URL   string `file:"url" rule:"required,format=exposition"` // address that each replica is asked at, as a template: http://127.0.0.1:{port}/leader
+	Leads string `rule:"pattern"`                               // RE2 that the body of its answer matches where it leads; left out: it leads where it answers 200. With 404, 409 and 503 it answers too
+}
+
+// BeliefCommand runs a command that prints the names, pids or pods of all replicas that believe, and nothing where none does.
+type BeliefCommand struct {
+	Run    []string      `rule:"required"`                               // program and arguments
+	Within time.Duration `rule:"positive,default=2s,most=4s" scale:"no"` // it is ended after so long
+}
+
+// Word is the source's.
+func (b *Belief) Word() string {
+	switch {
+	case b.Metric != nil:
+		return "metric"
+	case b.Log != nil:
+		return "log"
+	case b.HTTP != nil:
+		return "http"
+	}
+	return "command"
+}
+
+// BeliefKey is the group of a pattern that is the key that a line is about.
+const BeliefKey = "key"
+
+// Keyed reports that lines say which key they are about.
+func (b *BeliefLog) Keyed() bool {
+	gain, err := regexp.Compile(b.Gain)
+	return err == nil && gain.SubexpIndex(BeliefKey) >= 0
+}
+
+// beliefs checks what tells what replicas believe.
+func (c *checker) beliefs() {
+	for i := range c.e.System.Locks {
+		l, path := &c.e.System.Locks[i], vocab.At("system.locks", i)+".belief"
+		if b := l.Belief; b != nil && c.e.Observed() && !c.Invalid(path) && len(vocabulary.Given(b)) > 0 {
+			c.belief(path, l, b)
+		}
+	}
+}
+
+func (c *checker) belief(path string, l *Lock, b *Belief) {
+	p := c.e.System.Processes
+	if b.Every > b.MaxGap {
+		c.Check(path+".max_gap", "is shorter than every: each stretch between two looks would be a gap")
+	}
+	switch {
+	case !l.Loop() && (b.Log == nil || !b.Log.Keyed()):
+		c.Check(path, "does not say which key it is about, and lock %s is taken per job: take log, with a group key in its patterns", l.Name)
+	case b.Log != nil && p == nil:
+		c.Check(path+".log", "the log of a pod is read from where it ends when the run begins, so nothing says who led then: take metric or http")
+	case b.Log != nil && p.Log == "":
+		c.Check(path+".log", "reads the logs of the replicas, and system.processes.log does not say where they are")
+	case b.Log != nil:
+		if lose, err := regexp.Compile(b.Log.Lose); err == nil && (lose.SubexpIndex(BeliefKey) >= 0) != b.Log.Keyed() {
+			c.Check(path+".log", "gain and lose say the key both, or neither: give both patterns the group key")
+		}
+	case b.Metric != nil:
+		c.holderMetric(path+".metric", b.Metric)
+	case b.HTTP != nil:
+		if len(Placeholders(b.HTTP.URL)) == 0 && c.e.System.Replicas > 1 {
+			c.Check(path+".http.url", "is one address, and system.replicas is %d: say what differs, such as {%s}", c.e.System.Replicas, c.e.replicaWords()[0])
+		}
+	}
+}

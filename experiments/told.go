@@ -1,0 +1,70 @@
+package experiments
+
+import "github.com/lockdrill/lockdrill/internal/vocab"
+
+// Told says which signals tell what the replicas of an observed lock do not: how often they were refused and answered, and how long they waited.
+type Told struct {
+	Busy            *ToldBy // acquires that were refused, or gave up waiting
+	NotOwnedRenew   *ToldBy // renewals that were answered: not yours
+	NotOwnedRelease *ToldBy // releases that were answered: not yours
+	FailedReleases  *ToldBy // release calls that failed
+	Wait            *ToldBy // seconds for which the lock was waited for, in all; of: how many waited
+}
+
+// ToldBy is a count that others keep, and what it is a share of. Without that, one is more than none of them and at most all.
+type ToldBy struct {
+	_      struct{} `rule:"one=metric|log"`
+	Metric string   `rule:"ref=metric"`  // a counter, by its name under probes
+	Log    string   `rule:"ref=pattern"` // a pattern, by its name under probes.logs
+	Of     *Signal  // how many there were in all
+}
+
+// Teller is the signal that tells a figure of an observed lock, by its name as tellers have it; nil = none does.
+func (l *Lock) Teller(figure string) *ToldBy {
+	if figure == "abandonments" && l.AbandonedBy != nil {
+		return &ToldBy{Metric: l.AbandonedBy.Metric, Log: l.AbandonedBy.Log}
+	}
+	if l.ToldBy == nil {
+		return nil
+	}
+	return map[string]*ToldBy{"busy.count": l.ToldBy.Busy, "not_owned.renew": l.ToldBy.NotOwnedRenew, "not_owned.release": l.ToldBy.NotOwnedRelease,
+		"failed_releases.calls": l.ToldBy.FailedReleases, "wait": l.ToldBy.Wait}[figure]
+}
+
+// bySignals is of what counters and log lines tell, of which the lock says field. words are what a line of a log says.
+func bySignals(figure, field, words string) teller {
+	return func(e *Experiment, l *Lock) gap {
+		if l.Teller(figure) != nil {
+			return gap{}
+		}
+		return gap{saysNothing, "say in the lock which counter or log line tells it: told_by: {" + field + ": {log: PATTERN}}, by its name under probes",
+			e.logged("probes: {logs: {patterns: {"+field+": '"+words+"'}}}", "locks: [{name: "+l.Name+", told_by: {"+field+": {log: "+field+"}}}]")}
+	}
+}
+
+// byWaits is of two counters that tell how long was waited.
+func byWaits(_ *Experiment, l *Lock) gap {
+	if l.Teller("wait") != nil {
+		return gap{}
+	}
+	return gap{saysNothing, "say in the lock which counters tell it: told_by: {wait: {metric: SECONDS, of: {metric: WAITS}}}, by their names under probes",
+		lines(`probes: {metrics: [{name: waited, scrape: "http://127.0.0.1:9100/metrics", series: lock_wait_seconds_sum},`,
+			`  {name: waits, scrape: "http://127.0.0.1:9100/metrics", series: lock_wait_seconds_count}]}`,
+			"system: {locks: [{name: "+l.Name+", told_by: {wait: {metric: waited, of: {metric: waits}}}}]}")}
+}
+
+// toldSignals checks what the signals of the locks are, beyond that they are there.
+func (c *checker) toldSignals() {
+	for i := range c.e.System.Locks {
+		if t := c.e.System.Locks[i].ToldBy; t != nil && t.Wait != nil && (t.Wait.Metric == "" || t.Wait.Of == nil || t.Wait.Of.Metric == "") {
+			c.Check(vocab.At("system.locks", i)+".told_by.wait", "wants two counters: metric, the seconds for which it was waited in all, and of: {metric: NAME}, how many waited")
+		}
+	}
+}
+
+// toldWait checks what is asked of waits that a signal tells.
+func (c *checker) toldWait(at string, s *SLO) {
+	if w := s.Wait; w != nil && c.e.Observed() && !c.recorded && (w.Class != "" || w.P50 != nil || w.P90 != nil || w.P95 != nil || w.P99 != nil) {
+		c.Check(at, "cannot be answered: a sum of waits and their number tell no percentile and no class; max can")
+	}
+}

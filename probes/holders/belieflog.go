@@ -1,0 +1,226 @@
+package holders
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/follow"
+)
+
+// mostBeliefs are the lines of a run that tell of a change. More are a pattern that matches too much.
+const mostBeliefs = 10_000
+
+// BeliefLog reads in the logs of replicas when they begin and cease to believe that they hold a lock. Each line is a change, with its own
+// bracket. Where a pattern has a group key, lines are about that key alone. Looks are made one after the other.
+type BeliefLog struct {
+	o     BeliefLogOptions
+	files *follow.Files
+
+	mu      sync.Mutex
+	pending []history.Event
+	matched int
+	writers map[string][]Life          // by path, the last life last
+	said    map[string]map[string]bool // of an incarnation: whether it holds a key
+	began   int64                      // when the first look was made; -1 = not yet
+}
+
+// BeliefLogOptions say which lines tell.
+type BeliefLogOptions struct {
+	Lock       string
+	Gain, Lose *regexp.Regexp
+	Glob       string
+	Of         func(key string) bool // the key is the lock's
+	Loop       bool                  // it has one key
+	Lives      func() []Life
+	Clock      func() int64
+}
+
+// NewBeliefLog returns a probe that follows logs from where they end now.
+func NewBeliefLog(o BeliefLogOptions) *BeliefLog {
+	b := &BeliefLog{o: o, writers: map[string][]Life{}, said: map[string]map[string]bool{}, began: -1}
+	b.files = follow.New(follow.Options{
+		Globs: []string{o.Glob}, Clock: o.Clock, Line: b.line,
+		Want: func(path string) bool { return len(b.writers[filepath.Clean(path)]) > 0 },
+		Gap: func(path string, at history.Span, why string, lost bool) {
+			b.add(history.Event{Kind: history.GapKind, Span: at, Source: b.source(),
+				Coverage: &history.Coverage{Probe: history.BeliefProbe(o.Lock), Why: path + ": " + why, Largest: at.Width(), Lost: lost}})
+		},
+	})
+	return b
+}
+
+func (b *BeliefLog) source() string { return "probe:" + history.BeliefProbe(b.o.Lock) }
+
+// Close closes the files.
+func (b *BeliefLog) Close() error {
+	b.files.Close()
+	return nil
+}
+
+// change is what a line tells: of which key, and whether it is held; ok is false where it tells nothing of this lock.
+func (b *BeliefLog) change(l follow.Line) (key string, holds, ok bool) {
+	for _, p := range []*regexp.Regexp{b.o.Gain, b.o.Lose} {
+		m := p.FindSubmatch(l.Text)
+		if m == nil {
+			m = p.FindSubmatch(l.Whole)
+		}
+		if m == nil {
+			continue
+		}
+		if i := p.SubexpIndex("key"); i >= 0 {
+			if key = string(m[i]); !b.o.Of(key) {
+				continue
+			}
+		}
+		if b.o.Loop {
+			key = ""
+		}
+		return key, p == b.o.Gain, true
+	}
+	return "", false, false
+}
+
+// line takes a line that was written since reading began.
+func (b *BeliefLog) line(path string, l follow.Line) {
+	key, holds, ok := b.change(l)
+	writer, known := b.writer(path, l.At)
+	switch {
+	case ok && known:
+		b.add(beliefEvent(b.o.Lock, key, l.At, &history.Belief{Incarnation: writer.Incarnation, Named: writer.Name, Holds: holds, By: "log", Direct: true}))
+		b.now(writer.Incarnation, key, holds)
+	case l.Cut && !ok:
+		b.add(history.Event{Kind: history.UnreadKind, Span: l.At, Source: b.source(),
+			Unread: &history.Unread{Source: history.BeliefProbe(b.o.Lock), Count: 1, Reason: history.CutOff, Detail: follow.WhyCut}})
+	}
+}
+
+// now notes what a replica believes.
+func (b *BeliefLog) now(who, key string, holds bool) {
+	if b.said[who] == nil {
+		b.said[who] = map[string]bool{}
+	}
+	b.said[who][key] = holds
+}
+
+// last are the events of the final look: what the replicas that live believe.
+func (b *BeliefLog) last(at history.Span) (events []history.Event) {
+	for _, l := range b.o.Lives() {
+		for _, key := range slices.Sorted(maps.Keys(b.said[l.Incarnation])) {
+			events = append(events, beliefEvent(b.o.Lock, key, at, &history.Belief{Incarnation: l.Incarnation, Named: l.Name, Holds: b.said[l.Incarnation][key], By: "log", Prev: &at, Final: true}))
+		}
+	}
+	return events
+}
+
+// writer is the life that wrote a line to a file: the last one that surely lived then, else the first.
+func (b *BeliefLog) writer(path string, at history.Span) (Life, bool) {
+	lives := b.writers[filepath.Clean(path)]
+	for _, l := range slices.Backward(lives) {
+		if l.Since <= at.From {
+			return l, true
+		}
+	}
+	if len(lives) == 0 {
+		return Life{}, false
+	}
+	return lives[0], true
+}
+
+func (b *BeliefLog) add(e history.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e.Belief != nil && e.Belief.Direct {
+		if b.matched++; b.matched > mostBeliefs {
+			return
+		}
+	}
+	b.pending = append(b.pending, e)
+}
+
+// meet takes in who writes to which file, and gives those of whom nothing is known.
+func (b *BeliefLog) meet() (strangers []Life) {
+	for _, l := range b.o.Lives() {
+		path := filepath.Clean(l.Log)
+		if l.Log == "" || slices.ContainsFunc(b.writers[path], func(o Life) bool { return o.Incarnation == l.Incarnation }) {
+			continue
+		}
+		b.writers[path] = append(b.writers[path], l)
+		strangers = append(strangers, l)
+	}
+	return strangers
+}
+
+// before says what replicas of whom nothing is known believed before their logs were read: what the last line of a change told. One by which
+// a replica began to believe may be of an earlier life, which died as it believed; where several have such a line, nobody knows of whom it
+// is true.
+func (b *BeliefLog) before(strangers []Life) map[string]Said {
+	all := map[string]Said{}
+	var won []string
+	for _, l := range strangers {
+		if b.said[l.Incarnation] != nil {
+			continue
+		}
+		holds := false
+		if l.Since <= b.began {
+			// What cannot be read now, reading on tells of.
+			_ = follow.Tail(l.Log, oldLines, history.Span{To: b.began}, func(line follow.Line) {
+				if _, now, ok := b.change(line); ok {
+					holds = now
+				}
+			})
+		}
+		b.now(l.Incarnation, "", holds)
+		if all[l.Incarnation] = (Said{Holds: holds}); holds {
+			won = append(won, l.Incarnation)
+		}
+	}
+	if len(won) > 1 {
+		for _, who := range won {
+			delete(b.said, who)
+			all[who] = Said{Gone: history.GoneUnreadable, Why: "the logs of several replicas end with a line by which they begin to hold it: one may be of an earlier life"}
+		}
+	}
+	return all
+}
+
+// Look gives what logs have told since the last look whose function was called. The first look at a replica also tells what it believed
+// before, of a lock with one key.
+func (b *BeliefLog) Look(_ context.Context, final bool) (func(history.Span) []history.Event, error) {
+	if b.began < 0 {
+		b.began = b.o.Clock()
+	}
+	strangers := b.meet()
+	if err := b.files.Read(final); err != nil {
+		return nil, err
+	}
+	first := map[string]Said{}
+	if b.o.Loop {
+		first = b.before(strangers)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.matched > mostBeliefs && len(b.pending) == 0 {
+		return nil, fmt.Errorf("over %d lines tell of who holds %s: what came after them is not kept", mostBeliefs, b.o.Lock)
+	}
+	n := len(b.pending)
+	return func(at history.Span) (events []history.Event) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, who := range slices.Sorted(maps.Keys(first)) {
+			s := first[who]
+			events = append(events, beliefEvent(b.o.Lock, "", at, &history.Belief{Incarnation: who, Holds: s.Holds, By: "log", Gone: s.Gone, Why: s.Why}))
+		}
+		events = append(events, b.pending[:n]...)
+		b.pending = b.pending[n:]
+		if final {
+			events = append(events, b.last(at)...)
+		}
+		return events
+	}, nil
+}

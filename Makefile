@@ -79,7 +79,7 @@ DRILLS ?= 2000
 SEEDS ?= 10
 
 oracles: ## which tests notice when the judge never gives one of its answers: docs/oracles.md; twenty minutes
-	LOCKDRILL_ORACLES=1 $(GO) test -count=1 -v -timeout 1h -run TestOracles ./analysis
+	LOCKDRILL_ORACLES=. $(GO) test -count=1 -v -timeout 1h -run TestOracles ./analysis
 	$(GO) test -count=1 -run TestTheLedgerOfOracles ./analysis -update
 
 same: ## what this tree answers otherwise than commit OLD=: verdicts, figures, tables, errors' places, schema; a line each, nothing = the same (DRILLS= SEEDS= fewer, GROUP=1 each once); status 1 = differs; minutes

@@ -4,8 +4,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -158,5 +160,48 @@ func TestAKeyThatOutlivesItsLease(t *testing.T) {
 	j := Judge(e, h)
 	if !slices.ContainsFunc(j.Findings, func(f verdict.Finding) bool { return f.Code == verdict.FindingMissedExpiry }) {
 		t.Errorf("no such finding: %+v", j.Findings)
+	}
+}
+
+// A job's end before the kill leaves nothing owed, although the key is still taken.
+func TestAKillAfterTheEndIsOwedNothing(t *testing.T) {
+	_, j := scheduled(t, experiments.SLO{Takeover: atMostSeconds(3)}, func(tp foreignTape) {
+		tp.effect(8.05, jobKey("1"), said{job: "1", state: "RUNNING", op: "o1", token: "a1"})
+		tp.effect(9.5, jobKey("1"), said{job: "1", state: "DONE", op: "o2", token: "a1"})
+	})
+	if f := j.Faults[0]; !f.Void || !strings.HasPrefix(f.Why, "nothing owed") {
+		t.Errorf("void %t: %q", f.Void, f.Why)
+	}
+}
+
+// What nobody read at the end, what nobody offered, and lines that are gone: each is told by its name.
+func TestWhatTheEndLacks(t *testing.T) {
+	final := func(ev history.Event) bool { return ev.Coverage != nil && ev.Coverage.Final }
+	e, h := load(t, "written-in-time")
+	h.Events = slices.DeleteFunc(h.Events, final)
+	if r := row(t, Judge(e, h), "job", "held.max"); !has(r.Missing, verdict.MissingLockRead) {
+		t.Errorf("without a final read: %s %+v", r.Verdict, r.Missing)
+	}
+
+	file := strings.NewReplacer("lock: leader, takeover: {max: 12s, p90: 12s}", "lock: job, stranded: {max: 0}", "faults:\n", `    - name: job
+      key_prefix: "j:"
+      ttl: 6s
+  work:
+    - {lock: job, jobs: 5, rate: 1/s, hold: {p50: 1s, p99: 2s}, redeliver: 3s}
+faults:
+`).Replace(fourKills)
+	e, h = recorded(t, file, killedFourTimes(9))
+	if r := row(t, Judge(e, h), "job", "stranded"); !has(r.Missing, verdict.MissingOffers) {
+		t.Errorf("without an offer: %s %+v", r.Verdict, r.Missing)
+	}
+
+	tp := burst(false)
+	tp.followed(100, 0)
+	tp.add(40, 41, history.Event{Kind: history.GapKind, Source: "probe:logs", Coverage: &history.Coverage{Probe: "logs", Why: "the log was rotated away", Lost: true}})
+	e, _ = load(t, "metrics-agree")
+	e.Probes.Logs = &experiments.Logs{MaxGap: 2 * time.Second, Patterns: map[string]string{"lost": "x"}}
+	e.SLOs = []experiments.SLO{{Lock: "job", Logs: &experiments.LogLimit{Pattern: "lost", Bound: *experiments.AtMost(0)}}}
+	if r := Judge(e, tp.history(t)).SLOs[0]; !has(r.Missing, verdict.MissingLogLines) {
+		t.Errorf("with lines that are gone: %s %+v", r.Verdict, r.Missing)
 	}
 }

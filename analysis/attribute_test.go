@@ -293,7 +293,7 @@ func TestAForeignSystemOfWhichNoJobWasRead(t *testing.T) {
 func TestNoSteadyStateButWorkOfAForeignSystem(t *testing.T) {
 	for _, c := range []struct {
 		token, next string
-	}{{"a1", "1 effect came from replicas that did not own their lock"}, {"", "Check the lock's key"}} {
+	}{{"a1", "1 effect came from replicas that did not own their lock"}, {"", "Check the lock's key, and how the name in it leads to a process. lockdrill plan lists the processes and their names. 1 effect may have come from replicas that did not own the lock"}} {
 		_, j := scheduled(t, experiments.SLO{Stranded: count(0)}, func(tp foreignTape) {
 			tp.effect(30, jobKey("1"), said{job: "1", state: "RUNNING", token: c.token}) // its lease was over at 18
 			for i := range tp.events {

@@ -215,3 +215,49 @@ func TestFindingsThatOthersDecideBy(t *testing.T) {
 		}
 	}
 }
+
+// A tick that nobody could read may have been the last one before the fault, or come between the two that are known.
+func TestAnUnreadTickMakesNoGapLong(t *testing.T) {
+	for _, c := range []struct{ unread, least float64 }{{0, 12.479}, {7, 12.479}, {9.5, 0}, {15, 0}} {
+		row, _ := scheduled(t, experiments.SLO{TickGap: atMostSeconds(12)}, func(tp foreignTape) {
+			tp.schema = 3
+			tp.holds(6, 16, pollerKey, "l1", "r1.1")
+			tp.effect(6.5, pollerKey, said{token: "l1"})
+			tp.effect(7.5, pollerKey, said{token: "l1"})
+			tp.holds(19, 0, pollerKey, "l2", "r2.1")
+			for at := 20.0; at < 119; at++ {
+				tp.effect(at, pollerKey, said{token: "l2"})
+			}
+			if c.unread > 0 {
+				tp.add(c.unread-20*ms, c.unread+ms, history.Event{Kind: history.UnreadKind, Source: "probe:effects:ticks", Unread: &history.Unread{
+					Source: "effects:ticks", Count: 1, Reason: history.Unparsable, First: "line 3"}})
+			}
+		})
+		if math.Abs(row.Lo-c.least) > ms {
+			t.Errorf("unread at %g: at least %gs, want %gs: %s", c.unread, row.Lo, c.least, row.Why)
+		}
+	}
+}
+
+// A hold may be of several jobs: one that its holder had ended before the fault says nothing of how it got over that.
+func TestAJobThatHadEndedIsNoRecovery(t *testing.T) {
+	for ends, want := range map[bool]string{false: verdict.ClassPause, true: verdict.ClassRecovery} { // the holder ends its other job as well
+		_, j := struckAsWatched(t, somebodys, experiments.SLO{Lock: "job", Takeover: atMostSeconds(5)}, func(tp foreignTape) {
+			tp.holds(8, 18, jobKey("1"), "a1", "r1.1")
+			tp.effect(8.1, jobKey("1"), said{job: "1", state: "RUNNING", token: "a1"})
+			tp.effect(9, jobKey("1"), said{job: "1", state: "DONE", token: "a1"})
+			tp.effect(9.5, jobKey("1"), said{job: "2", state: "RUNNING", token: "a1"})
+			tp.halt(10, 10.9, "gc#1", "a1")
+			if ends {
+				tp.effect(15, jobKey("1"), said{job: "2", state: "DONE", token: "a1"})
+				return
+			}
+			tp.holds(19, 21, jobKey("1"), "a2", "r2.1")
+			tp.effect(19.1, jobKey("1"), said{job: "2", state: "RUNNING", token: "a2"})
+			tp.effect(20, jobKey("1"), said{job: "2", state: "DONE", token: "a2"})
+		})
+		if len(j.Takeovers) != 1 || j.Takeovers[0].Class != want {
+			t.Errorf("want %s: %+v", want, j.Takeovers)
+		}
+	}
+}

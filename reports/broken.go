@@ -16,7 +16,7 @@ import (
 // mostBroken bounds the sentences of what went wrong.
 const mostBroken = 20
 
-// brokenTable has a sentence for each long takeover, each duplicate and each stale write: which fault it followed, whom it struck by its
+// brokenTable has a sentence for each long takeover, each duplicate and each write without the lock: which fault it followed, whom it struck by its
 // owner's name, and the picture that shows it. nil where nothing went wrong.
 func brokenTable(r Run) (*doc.Table, error) {
 	g := &doc.Table{Label: "What went wrong, one by one", Cards: true, Columns: []doc.Column{{Name: "what", Head: true}, {Name: "how it happened"}, {Name: "see"}}, Most: map[doc.Level]int{doc.Full: mostBroken}, Where: "verdict.json has them all"}
@@ -43,7 +43,7 @@ func brokenTable(r Run) (*doc.Table, error) {
 	}
 	writes, err := staleWrites(r)
 	for _, e := range writes {
-		add("stale write", staleSentence(r.Judgement, e, own), "", []int64{e.N})
+		add("late write", staleSentence(r.Judgement, e, own), "", []int64{e.N})
 	}
 	if len(g.Rows) == 0 {
 		return nil, err

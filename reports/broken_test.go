@@ -36,7 +36,7 @@ func TestWhatWentWrongHasASentenceEach(t *testing.T) {
 	want := []string{
 		"long takeover: Lock leader: kill-leader#1 struck r3.1 (pod-r3.1), and r2.1 took over after 12.5s (626ms real x 20); promised is takeover max <= 5s.",
 		"duplicate: Job job-00009 was finished at T+10.6s by r1.1, 4.79s after its lease had ended (fault pause-worker#1), while r2.1 held the lock, and at T+11.5s by r2.1, which held the lock (stale).",
-		"stale write: Lock job: r1.1 (pod-r1.1) wrote done of job-00014 at T+10.6s without holding the lock, after pause-worker#1 had struck it.",
+		"late write: Lock job: r1.1 (pod-r1.1) wrote done of job-00014 at T+10.6s without holding the lock, after pause-worker#1 had struck it.",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

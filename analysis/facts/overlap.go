@@ -122,6 +122,7 @@ type Fencing struct {
 	overlap
 	MayBeStale    int // those that surely came too late, and those that may have
 	StaleEvidence []int64
+	Superseded    []int64 // all that surely came after one of a later holder
 	Sure          []int64 // those that surely came too late; the evidence has also those that may have
 	Undecided     int     // of an observed system: what may have been written by one who had the lock no more, or not yet
 	Refused       int     // stale writes that the ledger refused: fencing worked
@@ -175,6 +176,7 @@ func (ix *Facts) countEffect(f *Fencing, x *effect, top *Epoch) {
 func (f *Fencing) add(x *effect, stale, mayBeStale, unowned, mayBeUnowned bool) {
 	if stale {
 		f.Stale++
+		f.Superseded = append(f.Superseded, x.N)
 	}
 	if stale || mayBeStale {
 		f.MayBeStale++

@@ -56,6 +56,9 @@ func (ix *Facts) recovered(k *Key, t *Trial) bool {
 		return false
 	}
 	for _, j := range k.Jobs {
+		if j.finished(t.Shot, t.E) { // another job under the same hold
+			continue
+		}
 		for _, f := range j.Terminals {
 			if f.Epoch == t.E && (t.Next == nil || f.Span.To <= t.Next.Granted.From) {
 				settle(endEffect, f.Span, f.N)

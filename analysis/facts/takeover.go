@@ -72,30 +72,33 @@ func (ix *Facts) newTrial(s *Shot, e *Epoch) *Trial {
 		if !asked && !ix.standing(k, s, e) && ix.claimed[k.Lock] {
 			t.Void = verdict.Void{Code: verdict.VoidNoDemand}
 		}
-		t.Value = Dur{Lo: max(0, min(censor, x.From)-start.To), Hi: Open} // it may have ended before it was cut short
-		t.Value.Lo = ix.attested(k.Lock, start.From, t.Value.Lo)
+		t.Start, t.Ended = start, history.Span{From: ix.attested(k.Lock, start, min(censor, x.From)), To: Open} // it may have ended before it was cut short
+		t.Value = between(t.Start, t.Ended)
 		t.Evidence = Cite(append(t.Evidence, cause)...)
-		t.Start, t.Ended = start, history.Span{From: min(censor, start.To+t.Value.Lo), To: Open}
 		ix.split(t)
 		return t
 	}
-	t.Value = between(start, x)
-	t.Value.Lo = ix.attested(k.Lock, start.From, t.Value.Lo)
+	t.Start, t.Ended = start, history.Span{From: ix.attested(k.Lock, start, x.From), To: x.To}
+	t.Value = between(t.Start, t.Ended)
 	t.Evidence = Cite(append(t.Evidence, t.After.N, n)...)
-	t.Start, t.Ended = start, history.Span{From: min(x.From, start.To+t.Value.Lo), To: x.To}
 	ix.classify(t)
 	ix.split(t)
 	return t
 }
 
-// attested is how long after from there surely was no effect of the lock: where the ledger has lost entries, or records of it that came
-// since could not be read, the first may be among them.
-func (ix *Facts) attested(lock string, from, lo int64) int64 {
-	unread, some := ix.unreadUntil[ix.LedgerOf(lock)]
-	if ix.Ledgered[lock] && (len(ix.LostLedger) > 0 || some && unread >= from) {
-		return min(lo, 0)
+// attested is until when after start there surely was no effect of the lock, of which the first that is known came at no earlier than at.
+func (ix *Facts) attested(lock string, start history.Span, at int64) int64 {
+	if ix.mayHide(lock, start.From) {
+		return min(at, start.To)
 	}
-	return lo
+	return at
+}
+
+// mayHide reports that there may have been an effect of the lock since then that is not known: the ledger has lost entries, or records of
+// it that came since could not be read.
+func (ix *Facts) mayHide(lock string, since int64) bool {
+	unread, some := ix.unreadUntil[ix.LedgerOf(lock)]
+	return ix.Ledgered[lock] && (len(ix.LostLedger) > 0 || some && unread >= since)
 }
 
 // endOf finds x, the first accepted effect of a later-granted epoch: its begin or a tick, or, where its holder never wrote begin, a state of
@@ -274,18 +277,21 @@ func (ix *Facts) measureTick(k *Key, t *Trial, cut int64) {
 			t.idle = false
 		}
 	}
-	gap, known := ix.tickGap(k, t, cut, true)
-	if other, also := ix.tickGap(k, t, cut, false); known && also { // of a tick that nobody can be told to have made, both
+	gap, since := ix.tickGap(k, t, cut, true)
+	if other, also := ix.tickGap(k, t, cut, false); since != nil && also != nil { // of a tick that nobody can be told to have made, both
 		gap.Dur = Dur{min(gap.Lo, other.Lo), max(gap.Hi, other.Hi)}
 		gap.Span = history.Span{From: min(gap.From, other.From), To: max(gap.To, other.To)}
-	} else if !known {
-		gap, known = other, also
+		since = sooner(since, also)
+	} else if since == nil {
+		gap, since = other, also
 	}
-	if !known {
+	if since == nil {
 		return
 	}
 	t.tickSpan = gap.Span
-	gap.Lo = ix.attested(t.E.Lock, f.From, gap.Lo)
+	if ix.mayHide(t.E.Lock, since.Span.From) { // also the last one before the fault
+		gap.Lo = 0
+	}
 	t.Tick = &gap.Dur
 }
 
@@ -300,11 +306,10 @@ func gapBetween(a, b *effect) tickGap {
 	return tickGap{between(a.Span, b.Span), history.Span{From: a.Span.From, To: b.Span.To}}
 }
 
-// tickGap is the longest stretch without a tick from the last one before the fault on; known is false where there was none before. unsure says of
-// ticks that may have come before and after the fault, and that nobody can be told to have made, that they came before.
-func (ix *Facts) tickGap(k *Key, t *Trial, cut int64, unsure bool) (gap tickGap, known bool) {
+// tickGap is the longest stretch without a tick from the last one before the fault on; nil where there was none before. unsure says of ticks
+// that may have come before and after the fault, and that nobody can be told to have made, that they came before.
+func (ix *Facts) tickGap(k *Key, t *Trial, cut int64, unsure bool) (gap tickGap, last *effect) {
 	f := t.Shot.Applied.Span
-	var last *effect
 	var after []*effect
 	for _, tick := range k.Effects {
 		if tick.State != history.StateTick || !tick.Fresh() {
@@ -325,14 +330,14 @@ func (ix *Facts) tickGap(k *Key, t *Trial, cut int64, unsure bool) (gap tickGap,
 		}
 	}
 	if last == nil {
-		return gap, false
+		return gap, nil
 	}
 	until := min(cut, ix.watched(ix.LedgerOf(k.Lock), f.To))
 	if len(after) == 0 || after[0].Span.From > cut {
-		return tickGap{Dur{Lo: max(0, until-last.Span.To), Hi: Open}, history.Span{From: last.Span.From, To: until}}, true
+		return tickGap{Dur{Lo: max(0, until-last.Span.To), Hi: Open}, history.Span{From: last.Span.From, To: until}}, last
 	}
 	gap = gapBetween(last, after[0])
-	return ix.laterGaps(k, t, gap, after, until), true
+	return ix.laterGaps(k, t, gap, after, until), last
 }
 
 // laterGaps is gap, or a longer one between the ticks after it, until another fault strikes. The one that had not ended by then, or when the

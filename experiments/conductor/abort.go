@@ -71,7 +71,11 @@ func (c *Conductor) abortSample(at int64, s *history.Sample) {
 		if s.Gone == history.GoneExited {
 			delete(r.seen, s.Target)
 		} else {
-			r.seen[s.Target] = r.read(s)
+			now := r.read(s)
+			if now.why != "" && now.holds == "" { // who gives no answer has not said that it is over
+				now.holds = r.seen[s.Target].holds
+			}
+			r.seen[s.Target] = now
 		}
 		holds := false
 		for _, x := range r.seen {

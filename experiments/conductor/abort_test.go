@@ -95,6 +95,8 @@ func TestAConditionOfAnObservedSystemEndsTheRun(t *testing.T) {
 		{"for three seconds", held, "metric:m", []said{{at: 1 * s, sample: of("m", "a", 6)}, {at: 2 * s, sample: of("m", "a", 8)}}, 4 * s, "a gives 8, for 3s", false},
 		{"with a break", held, "metric:m", []said{{at: 1 * s, sample: of("m", "a", 6)}, {at: 3 * s, sample: of("m", "a", 1)}, {at: 5 * s, sample: of("m", "a", 6)}}, 8 * s, "for 3s", false},
 		{"no longer than that", held, "metric:m", []said{{at: 1 * s, sample: of("m", "a", 6)}, {at: 3 * s, sample: of("m", "a", 1)}}, 0, "", false},
+		{"with a break in the answers", held, "metric:m", []said{{at: 1 * s, sample: of("m", "a", 6)}, {at: 2 * s, sample: gone("a", history.GoneTimeout)}, {at: 3 * s, sample: of("m", "a", 6)}}, 4 * s, "a gives 6, for 3s", true},
+		{"over after a break in the answers", held, "metric:m", []said{{at: 1 * s, sample: of("m", "a", 6)}, {at: 2 * s, sample: gone("a", history.GoneTimeout)}, {at: 3 * s, sample: of("m", "a", 1)}}, 0, "", true},
 		{"no answer at all", metric, "metric:m", nil, 10 * s, "could not be asked for 10s: no answer has come", false},
 		{"a target that is away", metric, "metric:m", []said{{at: 0, sample: of("m", "a", 1)}, {at: 2 * s, sample: gone("a", history.GoneTimeout)}}, 12 * s, "could not be asked for 10s: a: timeout", true},
 		{"a target that is back", metric, "metric:m", []said{{at: 0, sample: of("m", "a", 1)}, {at: 2 * s, sample: gone("a", history.GoneTimeout)}, {at: 11 * s, sample: of("m", "a", 1)}}, 0, "", true},

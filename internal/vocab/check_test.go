@@ -96,3 +96,17 @@ func problems(text string, large bool) string {
 	}
 	return strings.Join(all, "\n")
 }
+
+// What follows a telling name is hidden, but for the pattern that finds it in somebody's log: its owner has to see what is wrong with it.
+func TestSecretsAreHiddenAndPatternsAreNot(t *testing.T) {
+	for line, want := range map[string]string{
+		`run: [x, --token=abc, redis://me:pw@host/0]`:               `run: [x, --token=***, redis://***@host/0]`,
+		`pattern: 'got (?P<key>\S+) token=(?P<token>\S+) secret=x'`: `pattern: 'got (?P<key>\S+) token=(?P<token>\S+) secret=***'`,
+		`pattern: 'token=(?<token>\S+)'`:                            `pattern: 'token=(?<token>\S+)'`,
+		`password: hunter2`:                                         `password: ***`,
+	} {
+		if got := RedactLine(line); got != want {
+			t.Errorf("%s\nis shown as %s\nwant        %s", line, got, want)
+		}
+	}
+}

@@ -258,14 +258,20 @@ func printable(s string) string {
 
 var (
 	secretInURL  = regexp.MustCompile(`://[^\s"']*@`)
-	secretInArg  = regexp.MustCompile(`(?i)((?:password|passwd|secret|token|credential|api[_-]?key|access[_-]?key)[a-z_-]*=)[^\s"'&,}\]]+`)
+	secretInArg  = regexp.MustCompile(`(?i)(?:password|passwd|secret|token|credential|api[_-]?key|access[_-]?key)[a-z_-]*=[^\s"'&,}\]]+`)
 	secretInLine = regexp.MustCompile(`(?i)((?:password|passwd|secret|token|credential|authorization|cookie|api[_-]?key)[\w-]*["']?\s*:\s*)\S.*`)
 )
 
 // Redact takes user, password and the like out of URLs and command arguments.
 func Redact(s string) string {
 	s = secretInURL.ReplaceAllString(s, "://***@")
-	return secretInArg.ReplaceAllString(s, "${1}***")
+	return secretInArg.ReplaceAllStringFunc(s, func(arg string) string {
+		name, value, _ := strings.Cut(arg, "=")
+		if strings.HasPrefix(value, "(?P<") || strings.HasPrefix(value, "(?<") { // a pattern that finds one is none
+			return arg
+		}
+		return name + "=***"
+	})
 }
 
 // RedactLine is Redact for a line of YAML, where a secret may also be the value of a telling key.

@@ -62,6 +62,15 @@ func faultLane(run *facts.Facts, s *facts.Shot) FaultLane {
 
 func lockLanes(run *facts.Facts) []LockLane {
 	var out []LockLane
+	superseded := map[string]map[int64]bool{} // by lock, the events of effects that surely came after one of a later holder
+	for _, k := range run.KeyOrder {
+		if superseded[k.Lock] == nil {
+			superseded[k.Lock] = map[int64]bool{}
+			for _, n := range run.EffectOverlap(k.Lock).Superseded {
+				superseded[k.Lock][n] = true
+			}
+		}
+	}
 	for _, k := range run.KeyOrder {
 		i := slices.IndexFunc(out, func(l LockLane) bool { return l.Lock == k.Lock })
 		if i < 0 {
@@ -73,7 +82,7 @@ func lockLanes(run *facts.Facts) []LockLane {
 			key.Holds = append(key.Holds, holdOf(run, e))
 		}
 		out[i].Keys = append(out[i].Keys, key)
-		out[i].Again = append(out[i].Again, again(k)...)
+		out[i].Again = append(out[i].Again, again(k, superseded[k.Lock])...)
 	}
 	return out
 }
@@ -87,8 +96,9 @@ func holdOf(run *facts.Facts, e *facts.Epoch) Hold {
 	return h
 }
 
-// again lists the terminal states of the key's jobs beyond the first, and the effects of superseded epochs.
-func again(k *facts.Key) []Mark {
+// again lists the terminal states of the key's jobs beyond the first, and the effects of superseded epochs: nobody is accused of one that
+// may have come in time.
+func again(k *facts.Key, superseded map[int64]bool) []Mark {
 	var out []Mark
 	for _, j := range k.Jobs {
 		for i, f := range j.Terminals {
@@ -97,13 +107,9 @@ func again(k *facts.Key) []Mark {
 			}
 		}
 	}
-	top := 0
 	for _, f := range k.Effects {
-		if f.Fresh() && f.Epoch.Rank > 0 && f.Epoch.Rank < top {
+		if superseded[f.N] {
 			out = append(out, Mark{What: "stale", Who: f.Epoch.Replica, Key: k.Name, At: momentOf(f.Span), Note: f.State + " of " + f.Subject})
-		}
-		if f.Fresh() {
-			top = max(top, f.Epoch.Rank)
 		}
 	}
 	return out

@@ -1,12 +1,16 @@
 package timeline
 
 import (
+	"bytes"
 	"math"
+	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // What is drawn is what was judged: the lanes' trials are the judgement's takeovers, and their instants give the same figures.
@@ -23,6 +27,9 @@ func TestLanesAgreeWithTheJudgement(t *testing.T) {
 					t.Errorf("fault %d is drawn as %+v, and judged as %+v", i, l.Faults[i].FaultResult, j.Faults[i])
 				}
 			}
+			if n := marks(l, "stale"); n != j.Counts.StaleApplied {
+				t.Errorf("%d effects are drawn as those of a superseded owner, of %d", n, j.Counts.StaleApplied)
+			}
 			for i := range l.Trials {
 				agree(t, &l.Trials[i], &j.Takeovers[i])
 			}
@@ -38,6 +45,46 @@ func TestAPodsFaultIsDrawnUntilItsProcessEnded(t *testing.T) {
 			t.Errorf("over at %+v: its last sign of life was at 13.06s, its end was seen by 13.12s", over)
 		}
 	}
+}
+
+// Of two tokens whose order nobody saw, neither writer is drawn as superseded.
+func TestAWriteThatMayHaveComeInTimeIsNotDrawnAsLate(t *testing.T) {
+	dir := filepath.Join(recorded, "effects-read")
+	text, err := os.ReadFile(filepath.Join(dir, "history.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Read(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Entry != nil && !e.Entry.Terminal })
+	other, entry := h.Events[at], *h.Events[at].Entry
+	other.Epoch, other.Op, entry.Writer, other.Entry = "never-seen", "never-seen", "r2.1", &entry
+	h.Events = slices.Insert(h.Events, at, other)
+	pos := int64(0)
+	for i := range h.Events {
+		if h.Events[i].N = int64(i + 1); h.Events[i].Entry != nil {
+			pos++
+			h.Events[i].Entry.Pos = pos
+		}
+	}
+	r := judged(load(t, dir).e, h)
+	if n := marks(r.l, "stale"); n > 0 || r.j.Counts.StaleApplied > 0 {
+		t.Errorf("%d are drawn, %d counted", n, r.j.Counts.StaleApplied)
+	}
+}
+
+// marks counts what went wrong under all keys.
+func marks(l *Lanes, what string) (n int) {
+	for i := range l.Locks {
+		for _, m := range l.Locks[i].Again {
+			if m.What == what {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func agree(t *testing.T, lane *TrialLane, want *verdict.Takeover) {

@@ -180,7 +180,7 @@ func truthOf(ctx context.Context, dir string, m *mutant) (c court) {
 	}
 	ctx, stop := context.WithTimeout(ctx, mutantLimit)
 	defer stop()
-	out, err := exec.CommandContext(ctx, bin, "-test.run", "^(TestTruthInRange|TestTruthFromOutside|TestSeedsThatFailed)$").CombinedOutput()
+	out, err := exec.CommandContext(ctx, bin, "-test.run", "^(TestTruthInRange|TestTruthFromOutside|TestSeedsFromOutsideThatFailed|TestSeedsThatFailed)$").CombinedOutput()
 	said, by := complaint.FindSubmatch(out), failed.FindSubmatch(out)
 	var exit *exec.ExitError
 	switch {

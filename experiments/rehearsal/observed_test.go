@@ -201,6 +201,25 @@ func TestTruthFromOutside(t *testing.T) {
 	t.Logf("%d trials in %d worlds", trials, worlds)
 }
 
+// Seeds in which an outsider once measured what had not happened, and what that was.
+func TestSeedsFromOutsideThatFailed(t *testing.T) {
+	for seed, was := range map[uint64]string{
+		2:    "a renewal that looks bracket around a fault was taken for one before it",
+		346:  "a next life that took the key under the same name was taken for a renewal",
+		719:  "whoever had finished its job was thought to hold its lock still",
+		1758: "a renewal before the first look was thought impossible",
+		2393: "a renewal and a release between two looks were thought impossible, and a write under them unowned",
+		2404: "a renewal in a stretch without looks was thought impossible, and a write under it unowned",
+		3465: "a renewal after the last look was thought impossible",
+		4417: "a write of nobody that is known was held against a paused replica",
+		4855: "a name that came back after its key had been deleted was thought to have held all the time",
+	} {
+		if wrong, _, _ := compareObserved(seed); len(wrong) > 0 {
+			t.Errorf("LOCKDRILL_TRUTH_SEED=%d (%s): %s", seed, was, wrong[0])
+		}
+	}
+}
+
 // compareObserved holds what an outsider of the seed measures against what happened. can is false where a fault cannot be done to replicas
 // of somebody's own.
 func compareObserved(seed uint64) (wrong []string, trials int, can bool) {

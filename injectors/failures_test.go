@@ -1,7 +1,9 @@
 package injectors
 
 import (
+	"context"
 	"errors"
+	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,10 +14,58 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
+
+// answering is a replica r1.1 that does as it is told, and says so.
+func (w *world) answering(hits ...history.Event) {
+	armed := false
+	w.look = func() bool { return armed }
+	w.Send = func(_ string, c protocol.Command) error {
+		armed = c.Cmd == protocol.CmdArm
+		if !armed {
+			hits = []history.Event{{Kind: history.FaultReverted, Fault: &history.Fault{Detail: "disarmed"}}}
+		}
+		for _, e := range hits {
+			e.Source, e.Op, e.Span = "r1.1", "x#1", history.At(monotime.Now())
+			_ = w.add(e)
+		}
+		return nil
+	}
+}
+
+// tapped puts a tap before a Redis, and gives a client that goes through it.
+func (w *world) tapped() *redis.Client {
+	w.Helper()
+	addr := redistest.Start(w)
+	w.Glob = func(_, key string) string { return "p:" + key + "*" }
+	w.Bare = func(name string) (string, string) { return "job", strings.TrimPrefix(name, "p:") }
+	w.Tap = tap.New(tap.Options{Clock: monotime.Now, OnHit: w.Hit, Dial: func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	}})
+	t := w.Tap
+	w.Cleanup(func() { _ = t.Close() })
+	w.Send = func(string, protocol.Command) error { return errors.New("nobody is told anything") }
+	way, err := w.Tap.Listen("r1", "127.0.0.1:0")
+	if err != nil {
+		w.Fatal(err)
+	}
+	c := redis.NewClient(&redis.Options{Addr: way, MaxRetries: -1, ReadTimeout: 2 * time.Second, DisableIdentity: true})
+	w.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// renewing fails as long as renewals are made to fail.
+func renewing(w *world, c *redis.Client) func() bool {
+	renew := redis.NewScript(`return redis.call("pexpire", KEYS[1], ARGV[2])`)
+	return func() bool { return renew.Eval(w.Context(), c, []string{"p:k"}, "token", 1000).Err() != nil }
+}
 
 func burstHit(who string, at int64) history.Event {
 	return history.Event{Kind: history.FaultHit, Source: who, Op: "b#1", Span: history.At(at), Fault: &history.Fault{}}

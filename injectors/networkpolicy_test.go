@@ -21,7 +21,8 @@ type network struct {
 	policy string // its name; "" = there is none
 	run    string // of the policy
 	calls  []string
-	exits  []int // of commands in the pod, one after the other; then the last
+	exits  []int    // of commands in the pod, one after the other; then the last
+	asked  []string // in which namespaces
 	Nodes
 }
 
@@ -65,14 +66,18 @@ func (n *network) Remove(context.Context, string, string, string, string) error 
 // cutting is a fault at a pod that holds the leader's lease, and the looks after it.
 func cutting(t *testing.T, c *network, f *fault.NetworkPolicy, after ...history.Event) (*Hit, error) {
 	t.Helper()
-	pod := &history.Pod{Name: "web-1", UID: "p1"}
+	pod := &history.Pod{Name: c.pod.Name, UID: c.pod.UID}
 	before := recorded{
 		{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", Pod: pod}},
 		look(50, "r1.1", "e1", 100*time.Millisecond),
 	}
 	log := append(before[:len(before):len(before)], after...)
 	reach := &Reach{
-		Cluster: func(context.Context, undo.Record) (Network, error) { return c, nil }, Home: func(in string) undo.Cluster { return undo.Cluster{Run: "run", Namespace: cmp.Or(in, "shop")} },
+		Cluster: func(_ context.Context, r undo.Record) (Network, error) {
+			c.asked = append(c.asked, r.Cluster.Namespace)
+			return c, nil
+		},
+		Home:  func(in string) undo.Cluster { return undo.Cluster{Run: "run", Namespace: cmp.Or(in, "shop")} },
 		Await: log.await, Past: before.past, Clock: func() int64 { return 100 },
 	}
 	shot := history.Event{Op: "cut#1", Key: "leader", Epoch: "e1", Fault: &history.Fault{Victim: "r1.1", Declared: int64(time.Minute)}}
@@ -125,25 +130,13 @@ func TestAPodIsCutOffByAPolicyOfTheRunsOwn(t *testing.T) {
 
 // A policy means pods of its own namespace alone: it is made where the pod is.
 func TestAPodOfAFurtherNamespaceIsCutOffThere(t *testing.T) {
-	c, asked := &network{pod: kube.Pod{Name: "jobs/web-1", UID: "p1"}}, []string{}
-	log := recorded{
-		{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", Pod: &history.Pod{Name: "jobs/web-1", UID: "p1"}}},
-		look(50, "r1.1", "e1", time.Second),
-	}
-	reach := &Reach{
-		Cluster: func(_ context.Context, r undo.Record) (Network, error) {
-			asked = append(asked, r.Cluster.Namespace)
-			return c, nil
-		},
-		Home: func(in string) undo.Cluster { return undo.Cluster{Run: "run", Namespace: cmp.Or(in, "shop")} },
-		Past: log.past, Clock: func() int64 { return 100 },
-	}
-	h, err := reach.Prepare(t.Context(), &fault.NetworkPolicy{}, history.Event{Op: "cut#1", Key: "leader", Epoch: "e1", Fault: &history.Fault{ID: "cut", Victim: "r1.1"}})
+	c := &network{pod: kube.Pod{Name: "jobs/web-1", UID: "p1"}}
+	h, err := cutting(t, c, &fault.NetworkPolicy{})
 	if err == nil {
 		_, err = h.Inject(t.Context())
 	}
-	if r := h.Record(); err != nil || r.Cluster.Namespace != "jobs" || len(asked) < 2 || slices.ContainsFunc(asked, func(in string) bool { return in != "jobs" }) {
-		t.Errorf("%v, the record is of %q, asked in %q", err, r.Cluster.Namespace, asked)
+	if r := h.Record(); err != nil || r.Cluster.Namespace != "jobs" || len(c.asked) < 2 || slices.ContainsFunc(c.asked, func(in string) bool { return in != "jobs" }) {
+		t.Errorf("%v, the record is of %q, asked in %q", err, r.Cluster.Namespace, c.asked)
 	}
 }
 

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
@@ -21,6 +19,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/toxi"
 	"github.com/lockdrill/lockdrill/internal/toxitest"
@@ -79,7 +78,8 @@ func (w *world) beat(name, addr string) {
 	_ = w.add(history.Event{Kind: history.ReplicaStart, Source: "runner", Replica: &history.Replica{Name: name, Incarnation: name + ".1", PID: syscall.Getpgrp()}})
 	wg.Go(func() {
 		var conn net.Conn
-		for n := 0; ctx.Err() == nil; n++ {
+		n := 0
+		for range poll.Every(ctx, 10*time.Millisecond) {
 			e := history.Event{Kind: history.RenewInvoke, Span: history.At(monotime.Now()), Source: name + ".1", Op: string(rune('a' + n%26)), Call: &history.Call{}}
 			_ = w.add(e)
 			e.Kind, e.Outcome, e.Call = history.RenewReturn, history.OK, &history.Call{Result: history.ResultRenewed}
@@ -89,11 +89,7 @@ func (w *world) beat(name, addr string) {
 			}
 			e.To = monotime.Now() // the effect lies anywhere within the call
 			_ = w.add(e)
-			pause := time.NewTimer(10 * time.Millisecond)
-			select {
-			case <-pause.C:
-			case <-ctx.Done():
-			}
+			n++
 		}
 		if conn != nil {
 			_ = conn.Close()
@@ -268,17 +264,8 @@ func (w *world) stopReading(addr string) net.Conn {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), 30*time.Second)
 	defer cancel()
-	conn, err := open(ctx, (&Hit{Reach: w.Reach}).question(), w.redis)
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer conn.Close()
-	value := strings.Repeat("x", 16<<20)
-	_, err = conn.Write([]byte("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$16777216\r\n" + value + "\r\n"))
-	if err == nil {
-		_, err = bufio.NewReader(conn).ReadString('\n')
-	}
-	if err != nil {
+	client := w.client(undo.Store{Addr: w.redis})
+	if err := client.Set(ctx, "big", strings.Repeat("x", 16<<20), 0).Err(); err != nil {
 		w.Fatal(err)
 	}
 	lazy, err := open(ctx, (&Hit{Reach: w.Reach}).question(), addr)
@@ -293,11 +280,8 @@ func (w *world) stopReading(addr string) net.Conn {
 			w.Fatal(err)
 		}
 	}
-	client := redis.NewClient(&redis.Options{Addr: w.redis, MaxRetries: -1, DisableIdentity: true})
-	defer client.Close()
-	poll := time.NewTicker(100 * time.Millisecond)
-	defer poll.Stop()
-	for last, same := "", 0; same < 10; { // the store cannot get rid of its answer any more
+	last, same := "", 0
+	for range poll.Every(ctx, 100*time.Millisecond) {
 		list, err := client.ClientList(ctx).Result()
 		if err != nil {
 			w.Fatal(err)
@@ -311,13 +295,12 @@ func (w *world) stopReading(addr string) net.Conn {
 		if same++; held == "" || held != last {
 			last, same = held, 0
 		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			w.Fatal("the buffers do not fill")
+		if same == 10 { // the store cannot get rid of its answer any more
+			return lazy
 		}
 	}
-	return lazy
+	w.Fatal("the buffers do not fill")
+	return nil
 }
 
 func TestARestartedServerIsNotMistakenForAFault(t *testing.T) {

@@ -289,7 +289,7 @@ func (c tried) try(t *testing.T, undone ...string) {
 			}
 			seen := make(chan bool, 1)
 			if burst, is := c.spec.(*fault.Failures); is && burst.Via == fault.ViaProxy { // nothing is hit but what somebody asks
-				go func() { seen <- w.look() && w.look() }()
+				go func() { first := w.look(); seen <- w.look() && first }()
 			} else {
 				seen <- w.look == nil || w.until(w.look)
 			}

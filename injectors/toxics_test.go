@@ -264,7 +264,7 @@ func (w *world) stopReading(addr string) net.Conn {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), 30*time.Second)
 	defer cancel()
-	client := w.client(undo.Store{Addr: w.redis})
+	client := w.client(undo.Store{Addr: w.redis}).WithTimeout(30 * time.Second) // as long as a busy machine takes for it
 	if err := client.Set(ctx, "big", strings.Repeat("x", 16<<20), 0).Err(); err != nil {
 		w.Fatal(err)
 	}

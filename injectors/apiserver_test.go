@@ -29,20 +29,20 @@ func TestAFaultOfTheAPIServerIsMadeByItsProxy(t *testing.T) {
 	api := httptest.NewServer(p.API())
 	t.Cleanup(api.Close)
 	spec := &fault.APIServer{Do: fault.SlowAPI, Delay: 2 * time.Second, Aim: fault.Aim{HolderOf: "leader"}}
-	a := steps(spec, &Reach{APIProxy: api.URL, Run: "run", Pods: addressed{}, Past: recorded{podStart}.past, Clock: func() int64 { return 5 }})
+	reach := &Reach{APIProxy: api.URL, Run: "run", Pods: addressed{}, Past: recorded{podStart}.past, Clock: func() int64 { return 5 }}
 	shot := history.Event{Op: "slow#1", Fault: &history.Fault{ID: "slow", Victim: "r1.1", Declared: int64(time.Hour)}}
-	r, err := a.Prepare(t.Context(), shot)
+	a, err := reach.Prepare(t.Context(), spec, shot)
+	r := a.Record()
 	if err != nil || r.Tap == nil || r.Tap.ID != "run-slow.1" || len(p.Faults()) > 0 {
 		t.Fatalf("prepared %+v, %v", r.Tap, err)
 	}
-	r.Shot = shot
-	applied, err := a.Inject(t.Context(), r)
+	applied, err := a.Inject(t.Context())
 	if f := p.Faults()[0]; err != nil || f.Do != "slow" || f.Delay != 2*time.Second || f.For != time.Hour || !slices.Equal(f.From, []string{"10.1.2.3"}) {
 		t.Fatalf("armed %+v, %v", f, err)
 	}
 	undone := (&Reach{}).Reverters(false)["api_server"]
 	for range 2 {
-		if _, err := a.Revert(t.Context(), r); err != nil {
+		if _, err := a.Revert(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := undone(t.Context(), r); err != nil {
@@ -52,26 +52,26 @@ func TestAFaultOfTheAPIServerIsMadeByItsProxy(t *testing.T) {
 	if p.Faults()[0].Ended == nil {
 		t.Error("it goes on")
 	}
-	if _, _, err := a.Confirm(t.Context(), r, applied); voidOf(err) != string(history.Unconfirmed) || !strings.Contains(err.Error(), "go round the proxy") {
+	if _, _, err := a.Confirm(t.Context(), applied); voidOf(err) != string(history.Unconfirmed) || !strings.Contains(err.Error(), "go round the proxy") {
 		t.Errorf("nothing was struck: %v", err)
 	}
 	r.Tap.ID = "another"
-	if _, _, err := a.Confirm(t.Context(), r, applied); voidOf(err) != string(history.Unconfirmed) {
+	if _, _, err := a.Confirm(t.Context(), applied); voidOf(err) != string(history.Unconfirmed) {
 		t.Errorf("the proxy does not know it: %v", err)
 	}
 	if err := undone(t.Context(), r); err != nil {
 		t.Errorf("of which it knows nothing, nothing is left: %v", err)
 	}
 	spec.Do, spec.Delay, spec.Of = fault.LostAPI, 0, lockcore.OpRenew
-	if _, err := a.Inject(t.Context(), r); voidOf(err) != string(history.FaultFailed) || !strings.Contains(err.Error(), "--cert") {
+	if _, err := a.Inject(t.Context()); voidOf(err) != string(history.FaultFailed) || !strings.Contains(err.Error(), "--cert") {
 		t.Errorf("a proxy that passes TLS through: %v", err)
 	}
 	spec.Aim = fault.Aim{All: true}
-	if from, err := a.hit(r).addresses(t.Context()); err != nil || from != nil {
+	if from, err := a.addresses(t.Context()); err != nil || from != nil {
 		t.Errorf("everybody: %q, %v", from, err)
 	}
 	shot.Fault.Victim, spec.Aim = "r9.1", fault.Aim{Replica: "r9"}
-	if _, err := a.Prepare(t.Context(), shot); voidOf(err) != string(history.NoTarget) {
+	if _, err := reach.Prepare(t.Context(), spec, shot); voidOf(err) != string(history.NoTarget) {
 		t.Errorf("nobody known: %v", err)
 	}
 }

@@ -6,122 +6,68 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
-	"github.com/lockdrill/lockdrill/internal/redistest"
-	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 )
 
-// heldLock is a lock that is really held, and the fault that takes its key away.
-func heldLock(t *testing.T, form string) (*redis.Client, *stepping, history.Event) {
-	t.Helper()
-	addr := redistest.Start(t)
-	c := redisstore.NewClient(addr)
-	t.Cleanup(func() { _ = c.Close() })
-	if _, err := redisstore.NewStore(c, "p:").Acquire(t.Context(), "job", "tok", time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	d := steps(&fault.DeleteKey{To: strings.TrimPrefix(form, "vanish")}, &Reach{Open: RedisFromOutside(dial), Store: idle{undo.Store{Addr: addr}}, Keys: "p:", Clock: monotime.Now})
-	return c, d, history.Event{Key: "job", Epoch: lockcore.Fingerprint("tok"),
-		Fault: &history.Fault{ID: "d", Shot: 1, Kind: "delete_key", Form: form, Declared: int64(time.Minute)}}
-}
-
-func TestTheKeyOfAHeldLockVanishes(t *testing.T) {
-	c, d, shot := heldLock(t, "vanish")
-	r, err := d.Prepare(t.Context(), shot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Shot = shot
-	applied, err := d.Inject(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, seen, err := d.Confirm(t.Context(), r, applied); err != nil || seen.Hits != 1 {
-		t.Errorf("%+v, %v", seen, err)
-	}
-	if n, _ := c.Exists(t.Context(), "p:job").Result(); n != 0 {
-		t.Error("the key is still there")
-	}
-	fence, err := c.Get(t.Context(), "{p:job}:fence").Int64()
-	if err != nil {
-		t.Fatalf("the fence is gone: %v", err)
-	}
-	g, err := redisstore.NewStore(c, "p:").Acquire(t.Context(), "job", "next", time.Minute)
-	if err != nil || g.Fence <= fence {
-		t.Errorf("the next holder's fence is %d after %d, %v", g.Fence, fence, err)
-	}
-	if _, err := d.Revert(t.Context(), r); err != nil {
-		t.Error(err)
-	}
-	if v, _ := c.Get(t.Context(), "p:job").Result(); v != "next" {
-		t.Errorf("the next holder's key carries %q after the end of the fault", v)
-	}
-}
-
-func TestAStrangerHasTheKeyUntilTheEnd(t *testing.T) {
-	c, d, shot := heldLock(t, FormStranger)
-	r, err := d.Prepare(t.Context(), shot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Shot = shot
-	applied, err := d.Inject(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, seen, err := d.Confirm(t.Context(), r, applied); err != nil || seen.Hits != 1 {
-		t.Errorf("%+v, %v", seen, err)
-	}
-	if v, _ := c.Get(t.Context(), "p:job").Result(); v == "tok" || v != r.Key.Token {
-		t.Errorf("the key carries %q", v)
-	}
-	if ttl, _ := c.PTTL(t.Context(), "p:job").Result(); ttl <= 0 || ttl > time.Minute {
-		t.Errorf("it stays for %s: a dead runner must leave no stranger for ever", ttl)
-	}
-	for range 2 {
-		if err := elsewhere(t.Context(), r); err != nil {
+// What is left of a lock whose key was taken: its fence, and a stranger that goes by itself. The next holder is never touched, whoever
+// undoes it.
+func TestTheNextHolderOfAKeyThatWasTaken(t *testing.T) {
+	for _, to := range []string{"", FormStranger} {
+		w := newWorld(t)
+		c := w.lock()
+		w.lasts = time.Minute
+		s, _, err := w.strike(&fault.DeleteKey{To: to})
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch v, ttl := c.Get(t.Context(), "p:job").Val(), c.PTTL(t.Context(), "p:job").Val(); {
+		case v != s.Rec.Key.Token || (v != "") != (to != ""):
+			t.Errorf("to %q: the key carries %q", to, v)
+		case to != "" && (ttl <= 0 || ttl > time.Minute):
+			t.Errorf("it stays for %s: a dead runner must leave no stranger for ever", ttl)
+		}
+		fence, err := c.Get(t.Context(), "{p:job}:fence").Int64()
+		if err != nil {
+			t.Fatalf("to %q: the fence is gone: %v", to, err)
+		}
+		if err := c.Del(t.Context(), "p:job").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if g, err := redisstore.NewStore(c, "p:").Acquire(t.Context(), "job", "next", time.Minute); err != nil || g.Fence <= fence {
+			t.Errorf("to %q: the next holder's fence is %d after %d, %v", to, g.Fence, fence, err)
+		}
+		if _, err := s.Revert(t.Context()); err != nil {
 			t.Error(err)
 		}
-	}
-	if n, _ := c.Exists(t.Context(), "p:job").Result(); n != 0 {
-		t.Error("the stranger still has the key")
-	}
-	if err := c.Set(t.Context(), "p:job", "next", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := elsewhere(t.Context(), r); err != nil {
-		t.Error(err)
-	}
-	if v, _ := c.Get(t.Context(), "p:job").Result(); v != "next" {
-		t.Error("another holder's key was removed")
+		if err := s.elsewhere(); err != nil {
+			t.Error(err)
+		}
+		if v := c.Get(t.Context(), "p:job").Val(); v != "next" {
+			t.Errorf("to %q: the next holder's key carries %q after the end of the fault", to, v)
+		}
 	}
 }
 
 func TestAKeyThatChangedHandsIsLeftAlone(t *testing.T) {
 	for _, value := range []string{"", "another"} {
-		c, d, shot := heldLock(t, "vanish")
-		r, err := d.Prepare(t.Context(), shot)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Shot = shot
+		w := newWorld(t)
+		c := w.lock()
+		s := w.prepare(&fault.DeleteKey{})
 		c.Del(t.Context(), "p:job")
 		if value != "" {
 			c.Set(t.Context(), "p:job", value, 0)
 		}
-		if _, err := d.Inject(t.Context(), r); voidOf(err) != "moved" {
+		if _, err := s.Inject(t.Context()); voidOf(err) != "moved" {
 			t.Errorf("key %q: inject: %v, want moved", value, err)
 		}
-		if _, err := d.Prepare(t.Context(), shot); voidOf(err) != "moved" {
+		if _, err := w.prepared(s.Spec); voidOf(err) != "moved" {
 			t.Errorf("key %q: prepare: %v, want moved", value, err)
 		}
-		if v, _ := c.Get(t.Context(), "p:job").Result(); v != value {
+		if v := c.Get(t.Context(), "p:job").Val(); v != value {
 			t.Errorf("key carries %q, want %q", v, value)
 		}
 	}
@@ -129,15 +75,11 @@ func TestAKeyThatChangedHandsIsLeftAlone(t *testing.T) {
 
 // A write into another database, say, does nothing to the lock: the look from outside shows it.
 func TestAKeyThatIsStillTheHoldersIsVoid(t *testing.T) {
-	for _, form := range []string{"vanish", FormStranger} {
-		_, d, shot := heldLock(t, form)
-		r, err := d.Prepare(t.Context(), shot)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Shot = shot
-		if _, _, err := d.Confirm(t.Context(), r, history.At(monotime.Now())); voidOf(err) != "unconfirmed" {
-			t.Errorf("%s: %v, want a void shot", form, err)
+	for _, to := range []string{"", FormStranger} {
+		w := newWorld(t)
+		w.lock()
+		if _, _, err := w.prepare(&fault.DeleteKey{To: to}).confirm(history.At(monotime.Now())); voidOf(err) != "unconfirmed" {
+			t.Errorf("to %q: %v, want a void shot", to, err)
 		}
 	}
 }

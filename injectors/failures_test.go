@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/redistest"
@@ -22,6 +21,51 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
+
+// answering is a replica r1.1 that does as it is told, and says so.
+func (w *world) answering(hits ...history.Event) {
+	armed := false
+	w.look = func() bool { return armed }
+	w.Send = func(_ string, c protocol.Command) error {
+		armed = c.Cmd == protocol.CmdArm
+		if !armed {
+			hits = []history.Event{{Kind: history.FaultReverted, Fault: &history.Fault{Detail: "disarmed"}}}
+		}
+		for _, e := range hits {
+			e.Source, e.Op, e.Span = "r1.1", "x#1", history.At(monotime.Now())
+			_ = w.add(e)
+		}
+		return nil
+	}
+}
+
+// tapped puts a tap before a Redis, and gives a client that goes through it.
+func (w *world) tapped() *redis.Client {
+	w.Helper()
+	addr := redistest.Start(w)
+	w.Glob = func(_, key string) string { return "p:" + key + "*" }
+	w.Bare = func(name string) (string, string) { return "job", strings.TrimPrefix(name, "p:") }
+	w.Tap = tap.New(tap.Options{Clock: monotime.Now, OnHit: w.Hit, Dial: func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	}})
+	t := w.Tap
+	w.Cleanup(func() { _ = t.Close() })
+	w.Send = func(string, protocol.Command) error { return errors.New("nobody is told anything") }
+	way, err := w.Tap.Listen("r1", "127.0.0.1:0")
+	if err != nil {
+		w.Fatal(err)
+	}
+	c := redis.NewClient(&redis.Options{Addr: way, MaxRetries: -1, ReadTimeout: 2 * time.Second, DisableIdentity: true})
+	w.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// renewing fails as long as renewals are made to fail.
+func renewing(w *world, c *redis.Client) func() bool {
+	renew := redis.NewScript(`return redis.call("pexpire", KEYS[1], ARGV[2])`)
+	return func() bool { return renew.Eval(w.Context(), c, []string{"p:k"}, "token", 1000).Err() != nil }
+}
 
 func burstHit(who string, at int64) history.Event {
 	return history.Event{Kind: history.FaultHit, Source: who, Op: "b#1", Span: history.At(at), Fault: &history.Fault{}}
@@ -54,8 +98,8 @@ func TestBurstIsConfirmedOnlyIfItHitWhatWasAsked(t *testing.T) {
 		{"one of two died, by time", two, 0, recorded{exit("signal: killed"), burstHit("r2.1", 5), burstOver("r2.1", "b#1", 1)}, 1, ""},
 	} {
 		shot := history.Event{Op: "b#1", Fault: &history.Fault{ID: "b", Shot: 1, Kind: "renew_failures", Victims: c.victims, Want: c.want, Via: "worker"}}
-		x := steps(&fault.Failures{Of: lockcore.OpRenew}, &Reach{Send: untold, Await: c.events.await})
-		window, seen, err := x.Confirm(t.Context(), undo.Record{Shot: shot}, history.At(1))
+		x := (&Reach{Send: untold, Await: c.events.await}).at(&fault.Failures{Of: lockcore.OpRenew}, shot)
+		window, seen, err := x.Confirm(t.Context(), history.At(1))
 		if voidOf(err) != c.void || (err == nil) != (c.void == "") || seen.Hits != c.hits {
 			t.Errorf("%s: %v with %d hits, want %q with %d", c.name, err, seen.Hits, c.void, c.hits)
 		}
@@ -68,23 +112,25 @@ func TestBurstIsConfirmedOnlyIfItHitWhatWasAsked(t *testing.T) {
 func TestBurstArmsWhatItIsAimedAtAndDisarms(t *testing.T) {
 	both := recorded{burstOver("r1.1", "b#1", 0), burstOver("r2.1", "b#1", 0)}
 	for _, c := range []struct {
-		kind  string
-		fault fault.Failures
+		fault fault.Spec
 		shot  history.Event
-		want  protocol.Arm
+		want  burst.Spec
 		armed []string
 	}{
-		{"renew_failures", fault.Failures{Aim: fault.Aim{HolderOf: "job"}, Mode: "lost_reply", Share: 0.5}, history.Event{Lock: "job", Key: "k", Fault: &history.Fault{Victim: "r1.1"}},
-			protocol.Arm{Spec: burst.Spec{Op: "renew", Mode: "lost_reply", Share: 0.5, Lock: "job", Key: "k"}}, []string{"r1.1"}},
-		{"acquire_failures", fault.Failures{Aim: fault.Aim{HolderOf: "job"}, Mode: "delay", Delay: 3}, history.Event{Lock: "job", Key: "k", Fault: &history.Fault{Victim: "r1.1"}},
-			protocol.Arm{Spec: burst.Spec{Op: "acquire", Mode: "delay", Delay: 3, Lock: "job"}}, []string{"r1.1"}},
-		{"release_failures", fault.Failures{Aim: fault.Aim{All: true}, Lock: "other", Mode: "error"}, history.Event{Fault: &history.Fault{Victims: []string{"r1.1", "r2.1"}}},
-			protocol.Arm{Spec: burst.Spec{Op: "release", Mode: "error", Lock: "other"}}, []string{"r1.1", "r2.1"}},
+		{faultOf("renew_failures", fault.Failures{Aim: fault.Aim{HolderOf: "job"}, Mode: "lost_reply", Share: 0.5}), history.Event{Lock: "job", Key: "k", Fault: &history.Fault{Victim: "r1.1", Want: 3}},
+			burst.Spec{Op: "renew", Mode: "lost_reply", Share: 0.5, Lock: "job", Key: "k", Count: 3}, []string{"r1.1"}},
+		{faultOf("acquire_failures", fault.Failures{Aim: fault.Aim{HolderOf: "job"}, Mode: "delay", Delay: 3}), history.Event{Lock: "job", Key: "k", Fault: &history.Fault{Victim: "r1.1", Want: 3}},
+			burst.Spec{Op: "acquire", Mode: "delay", Delay: 3, Lock: "job", Count: 3}, []string{"r1.1"}},
+		{faultOf("release_failures", fault.Failures{Aim: fault.Aim{All: true}, Lock: "other", Mode: "error"}), history.Event{Fault: &history.Fault{Victims: []string{"r1.1", "r2.1"}, Want: 3}},
+			burst.Spec{Op: "release", Mode: "error", Lock: "other", Count: 3}, []string{"r1.1", "r2.1"}},
+		{&fault.Clock{Offset: time.Second}, history.Event{Fault: &history.Fault{Victim: "r1.1"}}, burst.Spec{Op: "clock", Mode: "offset", Delay: time.Second}, []string{"r1.1"}},
 	} {
-		f := faultOf(c.kind, c.fault)
+		kind := c.fault.Kind()
 		var armed, disarmed []string
 		var got protocol.Arm
-		x := steps(f, &Reach{
+		c.shot.Op = "b#1"
+		c.shot.Fault.ID, c.shot.Fault.Shot, c.shot.Fault.Kind, c.shot.Fault.Declared = "b", 1, kind, 9
+		x := (&Reach{
 			Clock: func() int64 { return 7 }, Await: both.await,
 			Send: func(who string, cmd protocol.Command) error {
 				if cmd.Cmd == protocol.CmdArm {
@@ -94,85 +140,46 @@ func TestBurstArmsWhatItIsAimedAtAndDisarms(t *testing.T) {
 				}
 				return nil
 			},
-		})
-		c.shot.Op = "b#1"
-		c.shot.Fault.ID, c.shot.Fault.Shot, c.shot.Fault.Kind, c.shot.Fault.Want, c.shot.Fault.Declared = "b", 1, c.kind, 3, 9
-		rec := undo.Record{Shot: c.shot}
-		if _, err := x.Inject(t.Context(), rec); err != nil {
+		}).at(c.fault, c.shot)
+		if _, err := x.Inject(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.want.Fault, c.want.Shot, c.want.Count, c.want.For = "b", 1, 3, 9
-		if !reflect.DeepEqual(got, c.want) || !slices.Equal(armed, c.armed) {
-			t.Errorf("%s: armed %v with %+v, want %v with %+v", c.kind, armed, got, c.armed, c.want)
+		c.want.For = 9
+		if !reflect.DeepEqual(got, protocol.Arm{Fault: "b", Shot: 1, Spec: c.want}) || !slices.Equal(armed, c.armed) {
+			t.Errorf("%s: armed %v with %+v, want %v with %+v", kind, armed, got, c.armed, c.want)
 		}
-		if span, err := x.Revert(t.Context(), rec); err != nil || span != history.At(20) || !slices.Equal(disarmed, c.armed) {
-			t.Errorf("%s: reverted at %v: %v; disarmed %v", c.kind, span, err, disarmed)
+		if span, err := x.Revert(t.Context()); err != nil || span != history.At(20) || !slices.Equal(disarmed, c.armed) {
+			t.Errorf("%s: reverted at %v: %v; disarmed %v", kind, span, err, disarmed)
 		}
 		x.Await = recorded{burstOver("r2.1", "b#1", 0)}.await
-		if _, err := x.Revert(t.Context(), rec); err == nil {
-			t.Errorf("%s: a burst that r1.1 does not say is over was reported as reverted", c.kind)
+		if _, err := x.Revert(t.Context()); err == nil {
+			t.Errorf("%s: what r1.1 does not say is over was reported as reverted", kind)
 		}
 		x.Send = func(string, protocol.Command) error { return errors.New("gone") }
-		if _, err := x.Inject(t.Context(), rec); voidOf(err) != "moved" {
-			t.Errorf("%s: nobody is there: %v", c.kind, err)
+		if _, err := x.Inject(t.Context()); voidOf(err) != "moved" {
+			t.Errorf("%s: nobody is there: %v", kind, err)
 		}
 	}
 }
+
+func untold(string, protocol.Command) error { return nil }
 
 func faultOf(kind string, b fault.Failures) fault.Spec {
 	b.Of = lockcore.Op(strings.TrimSuffix(kind, "_failures"))
 	return &b
 }
 
-// onTheWay is an injector with a tap in front of a real Redis, and a client that goes through it as r1.
-func onTheWay(t *testing.T, f fault.Spec) (x *stepping, c *redis.Client, events *[]history.Event) {
-	t.Helper()
-	addr := redistest.Start(t)
-	events = &[]history.Event{}
-	x = steps(f, &Reach{
-		Clock: monotime.Now,
-		Glob:  func(_, key string) string { return "p:" + key + "*" },
-		Bare:  func(name string) (string, string) { return "job", strings.TrimPrefix(name, "p:") },
-	})
-	x.Write = func(e history.Event) error { *events = append(*events, e); return nil } // the tap calls it one by one
-	x.Tap = tap.New(tap.Options{
-		Dial: func(ctx context.Context) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "tcp", addr)
-		},
-		Clock: monotime.Now, OnHit: x.Reach.Hit,
-	})
-	t.Cleanup(func() { _ = x.Tap.Close() })
-	way, err := x.Tap.Listen("r1", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c = redis.NewClient(&redis.Options{Addr: way, MaxRetries: -1, ReadTimeout: 300 * time.Millisecond, DisableIdentity: true})
-	t.Cleanup(func() { _ = c.Close() })
-	return x, c, events
-}
-
-func wayShot(kind string, want int64, declared time.Duration) history.Event {
-	return history.Event{Op: "b#1", Lock: "job", Key: "k", Fault: &history.Fault{
-		ID: "b", Shot: 1, Kind: kind, Victim: "r1.2", Want: want, Declared: int64(declared), Via: fault.ViaProxy,
-	}}
-}
-
 func TestBurstOnTheWayIsFeltCountedAndEnds(t *testing.T) {
-	f := faultOf("renew_failures", fault.Failures{Aim: fault.Aim{HolderOf: "job"}, Mode: "timeout", Via: "proxy"})
-	x, c, events := onTheWay(t, f)
-	rec := undo.Record{Shot: wayShot("renew_failures", 2, 20*time.Second)}
-	ctx := t.Context()
-	if _, err := x.Prepare(ctx, rec.Shot); err != nil {
-		t.Fatal(err)
-	}
-	applied, err := x.Inject(ctx, rec)
+	w, ctx := newWorld(t), t.Context()
+	c := w.tapped()
+	w.shot, w.lasts = history.Event{Lock: "job", Key: "k", Fault: &history.Fault{Want: 2, Via: fault.ViaProxy}}, 20*time.Second
+	x := w.prepare(faultOf("renew_failures", fault.Failures{Aim: fault.Aim{HolderOf: "job"}, Mode: "timeout", Via: "proxy"}))
+	applied, err := x.Inject(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	renew := redis.NewScript(`return redis.call("pexpire", KEYS[1], ARGV[2])`)
-	patient := redis.NewClient(&redis.Options{Addr: c.Options().Addr, MaxRetries: -1, DisableIdentity: true, ReadTimeout: 20 * time.Second})
-	defer patient.Close()
+	patient := c.WithTimeout(20 * time.Second)
 	for _, key := range []string{"p:k", "other"} {
 		if err := patient.Set(ctx, key, "token", time.Minute).Err(); err != nil {
 			t.Fatal(err)
@@ -180,30 +187,30 @@ func TestBurstOnTheWayIsFeltCountedAndEnds(t *testing.T) {
 	}
 	felt := 0
 	for range 3 {
-		if err := renew.Eval(ctx, c, []string{"p:k"}, "token", 1000).Err(); err != nil {
+		if err := renew.Eval(ctx, c.WithTimeout(300*time.Millisecond), []string{"p:k"}, "token", 1000).Err(); err != nil {
 			felt++
 		}
 	}
 	if err := renew.Eval(ctx, patient, []string{"other"}, "token", 1000).Err(); err != nil {
 		t.Errorf("another key was struck: %v", err)
 	}
-	window, seen, err := x.Confirm(ctx, rec, applied)
+	window, seen, err := x.confirm(applied)
 	if err != nil || seen.Hits != 2 || felt < 2 || window.From < applied.From || window.To < window.From {
 		t.Errorf("%v: %+v, felt %d, window %v after %v", err, seen, felt, window, applied)
 	}
-	if span, err := x.Revert(ctx, rec); err != nil || span.To < window.To {
-		t.Errorf("reverted at %v: %v", span, err)
+	for range 2 {
+		if span, err := x.Revert(ctx); err != nil || span.To < window.To {
+			t.Errorf("reverted at %v: %v", span, err)
+		}
 	}
-	if span, err := x.Revert(ctx, rec); err != nil || span.To == 0 {
-		t.Errorf("again: %v, %v", span, err)
+	_ = w.Tap.Close() // nothing is recorded any more
+	events := w.Past()
+	if len(events) != 2 {
+		t.Fatalf("%d hits were recorded", len(events))
 	}
-	_ = x.Tap.Close() // nothing is recorded any more
-	if len(*events) != 2 {
-		t.Fatalf("%d hits were recorded", len(*events))
-	}
-	e := (*events)[1]
-	want := history.Fault{ID: "b", Shot: 1, Kind: "renew_failures", Victim: "r1.2", Want: 2, Hits: 2, Declared: int64(20 * time.Second), Via: "proxy"}
-	if e.Op != "b#1" || e.Source != "runner" || e.Lock != "job" || e.Key != "k" || e.Epoch != lockcore.Fingerprint("token") || !reflect.DeepEqual(*e.Fault, want) {
+	e := events[1]
+	want := history.Fault{ID: "x", Shot: 1, Kind: "renew_failures", Form: "timeout", Victim: "r1.1", Want: 2, Hits: 2, Declared: int64(20 * time.Second), Via: "proxy"}
+	if e.Op != "x#1" || e.Source != "runner" || e.Lock != "job" || e.Key != "k" || e.Epoch != lockcore.Fingerprint("token") || !reflect.DeepEqual(*e.Fault, want) {
 		t.Errorf("recorded %+v %+v", e, e.Fault)
 	}
 }
@@ -219,20 +226,21 @@ func TestBurstOnTheWayThatHitsNothingIsVoid(t *testing.T) {
 		{0, func(c *redis.Client) { c.Expire(t.Context(), "p:k", time.Second) }, "hit no release"},
 		{2, func(c *redis.Client) { c.Del(t.Context(), "p:k") }, "1 of 2"},
 	} {
-		x, client, _ := onTheWay(t, f)
-		rec := undo.Record{Shot: wayShot("release_failures", c.want, 20*time.Second)}
-		applied, err := x.Inject(t.Context(), rec)
+		w := newWorld(t)
+		client := w.tapped()
+		w.shot, w.lasts = history.Event{Fault: &history.Fault{Want: c.want, Via: fault.ViaProxy}}, 20*time.Second
+		x := w.prepare(f)
+		applied, err := x.Inject(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.does(client)
-		x.Tap.End(rec.Shot.Op, "its time was up")
-		_, _, err = x.Confirm(t.Context(), rec, applied)
-		if voidOf(err) != "unconfirmed" || !strings.Contains(err.Error(), c.says) {
+		w.Tap.End(x.Rec.Shot.Op, "its time was up")
+		if _, _, err = x.confirm(applied); voidOf(err) != "unconfirmed" || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want %q", err, c.says)
 		}
 	}
-	if _, err := steps(f, &Reach{}).Prepare(t.Context(), wayShot("release_failures", 1, 1)); err == nil {
+	if _, err := newWorld(t).prepared(f); err == nil {
 		t.Error("a burst without its proxy was prepared")
 	}
 }

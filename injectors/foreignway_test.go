@@ -14,10 +14,8 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/toxi"
 	"github.com/lockdrill/lockdrill/internal/toxitest"
@@ -25,7 +23,7 @@ import (
 
 // newForeignStand is a proxy of somebody's own that carries a toxic of theirs, and r1, a client that asks over addr without end; "" = the
 // proxy's. It claims nothing.
-func newForeignStand(t *testing.T, api, redis, addr string) *stand {
+func foreignWay(t *testing.T, api, redis, addr string) *world {
 	t.Helper()
 	ctx, name := t.Context(), strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())
 	c := toxi.New(api)
@@ -45,32 +43,28 @@ func newForeignStand(t *testing.T, api, redis, addr string) *stand {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Process.Kill(); _ = client.Wait() })
-	s := &stand{redis: redis, log: runner.NewLog(), lasts: 2 * time.Second}
-	s.stepping = steps(nil, &Reach{
-		Routes: func(string) []undo.ProxyRoute {
-			return []undo.ProxyRoute{{API: api, Proxy: name, Theirs: true}}
-		},
-		Await: s.log.Await, Past: func() []history.Event { return s.log.Since(0) }, Clock: monotime.Now, Run: "test",
-	})
-	s.add(history.Event{Kind: history.ReplicaStart, Source: "runner", Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", PID: client.Process.Pid}})
-	return s
+	w := newWorld(t)
+	w.redis, w.lasts = redis, 2*time.Second
+	w.Routes = func(string) []undo.ProxyRoute { return []undo.ProxyRoute{{API: api, Proxy: name, Theirs: true}} }
+	_ = w.add(history.Event{Kind: history.ReplicaStart, Source: "runner", Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", PID: client.Process.Pid}})
+	return w
 }
 
-func (s *stand) theirs(t *testing.T) toxi.Proxy {
-	t.Helper()
-	w := s.Routes("")[0]
-	p, err := toxi.New(w.API).Proxy(t.Context(), w.Proxy)
+func (w *world) theirs() toxi.Proxy {
+	w.Helper()
+	r := w.Routes("")[0]
+	p, err := toxi.New(r.API).Proxy(w.Context(), r.Proxy)
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
 	return p
 }
 
 // untouched checks that the proxy is as its owner made it.
-func (s *stand) untouched(t *testing.T) {
-	t.Helper()
-	if p := s.theirs(t); !p.Enabled || p.Upstream != s.redis || len(p.Toxics) != 1 || p.Toxics[0].Name != "mine" {
-		t.Errorf("their proxy is not as it was: %+v", p)
+func (w *world) untouched() {
+	w.Helper()
+	if p := w.theirs(); !p.Enabled || p.Upstream != w.redis || len(p.Toxics) != 1 || p.Toxics[0].Name != "mine" {
+		w.Errorf("their proxy is not as it was: %+v", p)
 	}
 }
 
@@ -78,33 +72,32 @@ func (s *stand) untouched(t *testing.T) {
 // another process undoes the fault by its record.
 func TestFaultsBefallAProxyOfSomebodysOwn(t *testing.T) {
 	server, redis := toxitest.Start(t), redistest.Start(t)
-	for name, f := range networkFaults() {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range networks() {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newForeignStand(t, server.URL, redis, "")
-			f.(fault.Aimed).AimAt().Replica = "r1"
-			rec, applied := s.strike(t, f)
-			for _, toxic := range s.theirs(t).Toxics {
-				if toxic.Name != "mine" && !strings.HasPrefix(toxic.Name, "lockdrill-test-f.1-") {
+			w := foreignWay(t, server.URL, redis, "")
+			s, applied := w.injected(c.spec)
+			for _, toxic := range w.theirs().Toxics {
+				if toxic.Name != "mine" && !strings.HasPrefix(toxic.Name, "lockdrill-test-x.1-") {
 					t.Errorf("a toxic that does not name the run: %+v", toxic)
 				}
 			}
-			_, saw, err := s.Confirm(t.Context(), rec, applied)
+			_, saw, err := s.confirm(applied)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(saw.Detail, "r1: connected through the proxy") || saw.Observed < saw.Expected || saw.Baseline <= 0 {
 				t.Errorf("seen %+v", saw)
 			}
-			if name == "down" || name == "latency both" {
-				err = elsewhere(t.Context(), rec)
+			if c.name == "down" || c.name == "latency" {
+				err = s.elsewhere()
 			} else {
-				_, err = s.Revert(t.Context(), rec)
+				_, err = s.Revert(t.Context())
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.untouched(t)
+			w.untouched()
 		})
 	}
 }
@@ -112,44 +105,43 @@ func TestFaultsBefallAProxyOfSomebodysOwn(t *testing.T) {
 // Whoever goes round the proxy is not struck: by its sockets before the fault, and by a lease that is extended under a cut.
 func TestAServiceThatGoesRoundItsProxyIsVoid(t *testing.T) {
 	server, redis := toxitest.Start(t), redistest.Start(t)
-	s := newForeignStand(t, server.URL, redis, redis)
-	_, err := s.Prepare(t.Context(), s.shot(&fault.Cut{How: fault.Hole, Aim: fault.Aim{All: true}}))
-	void := &voidError{}
-	if !errors.As(err, &void) || void.word != history.Unconfirmed || !strings.Contains(err.Error(), "no connection of r1 to the proxy") {
+	hole := &fault.Cut{How: fault.Hole, Aim: fault.Aim{All: true}}
+	w := foreignWay(t, server.URL, redis, redis)
+	if _, err := w.prepared(hole); voidOf(err) != "unconfirmed" || !strings.Contains(err.Error(), "no connection of r1 to the proxy") {
 		t.Errorf("a client that is connected elsewhere: %v", err)
 	}
-	s.untouched(t)
+	w.untouched()
 
 	t.Run("by another connection", func(t *testing.T) {
-		s := newForeignStand(t, server.URL, redis, "")
-		rec, applied := s.strike(t, &fault.Cut{How: fault.Hole, Aim: fault.Aim{All: true}})
+		w := foreignWay(t, server.URL, redis, "")
+		s, applied := w.injected(hole)
 		at := applied.To + int64(underWay)
-		look := func(n, from, ttl int64) history.Event {
-			return history.Event{N: n, Kind: history.LookKind, Span: history.At(from), Key: "k", Epoch: "e",
+		look := func(from, ttl int64) history.Event {
+			return history.Event{Kind: history.LookKind, Span: history.At(from), Key: "k", Epoch: "e",
 				Look: &history.Look{Present: true, PTTL: ttl, Holder: "r1.1", Prev: &history.Span{From: from - 1, To: from - 1}}}
 		}
-		s.add(look(1, at+2, int64(time.Second)))
-		s.add(look(2, at+int64(200*time.Millisecond), int64(time.Second)))
-		if _, _, err := s.Confirm(t.Context(), rec, applied); !errors.As(err, &void) || !strings.Contains(err.Error(), "the lease of k was extended under the fault") {
+		_ = w.add(look(at+2, int64(time.Second)))
+		_ = w.add(look(at+int64(200*time.Millisecond), int64(time.Second)))
+		if _, _, err := s.confirm(applied); voidOf(err) == "" || !strings.Contains(err.Error(), "the lease of k was extended under the fault") {
 			t.Errorf("a lease that is extended under a cut: %v", err)
 		}
-		if _, err := s.Revert(t.Context(), rec); err != nil {
+		if _, err := s.Revert(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		s.untouched(t)
+		w.untouched()
 	})
 }
 
 // What another run has left on somebody's proxy keeps the next fault away.
 func TestAProxyWithAnotherRunsToxicIsNotStruck(t *testing.T) {
 	server, redis := toxitest.Start(t), redistest.Start(t)
-	s := newForeignStand(t, server.URL, redis, "")
-	w := s.Routes("")[0]
+	w := foreignWay(t, server.URL, redis, "")
+	r := w.Routes("")[0]
 	left := toxi.Toxic{Name: "lockdrill-other-f.1-upstream", Type: "latency", Stream: "upstream", Toxicity: 1, Attributes: map[string]any{"latency": 1}}
-	if err := toxi.New(w.API).Add(t.Context(), w.Proxy, left); err != nil {
+	if err := toxi.New(r.API).Add(t.Context(), r.Proxy, left); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Prepare(t.Context(), s.shot(&fault.Cut{How: fault.Down})); err == nil || !strings.Contains(err.Error(), "a toxic of another run") {
+	if _, err := w.prepared(&fault.Cut{How: fault.Down}); err == nil || !strings.Contains(err.Error(), "a toxic of another run") {
 		t.Errorf("%v", err)
 	}
 }
@@ -173,7 +165,7 @@ func TestAProxyOfSomebodysOwnIsNeverReplaced(t *testing.T) {
 	}))
 	defer api.Close()
 	defer close(over)
-	err := elsewhere(t.Context(), undo.Record{Kind: "latency", Shot: history.Event{Fault: &history.Fault{}}, Routes: []undo.ProxyRoute{
+	err := new(Reach).end(t.Context(), undo.Record{Kind: "latency", Shot: history.Event{Fault: &history.Fault{}}, Routes: []undo.ProxyRoute{
 		{API: api.URL, Proxy: "redis", Listen: "127.0.0.1:1", Theirs: true, Toxics: []string{"lockdrill-test-f.1-upstream"}}}})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "curl -X DELETE") || others.Load() != 0 {
 		t.Errorf("%v, and %d other calls", err, others.Load())

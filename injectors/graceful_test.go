@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -56,12 +55,12 @@ func TestAProcessThatIsAskedToEndIsKilledWhenItsGraceIsOver(t *testing.T) {
 		"it had ended by itself": {asked{ends: map[syscall.Signal]history.Event{syscall.SIGTERM: at("gone", 80, 85)}}, "unconfirmed", []syscall.Signal{syscall.SIGTERM}, history.Span{}},
 		"it was dead already":    {asked{past: recorded{at("gone", 80, 85)}}, "moved", nil, history.Span{}},
 	} {
-		k := steps(&fault.Kill{How: fault.Graceful}, &Reach{Signal: c.a.signal, Grace: time.Second, Await: c.a.await, Past: func() []history.Event { return c.a.past }, Clock: func() int64 { return 100 }})
-		r := undo.Record{Shot: history.Event{Epoch: "e1", Fault: &history.Fault{Kind: "kill", Form: fault.Graceful, Victim: "r1.1"}}}
-		span, err := k.Inject(t.Context(), r)
+		k := (&Reach{Signal: c.a.signal, Grace: time.Second, Await: c.a.await, Past: func() []history.Event { return c.a.past }, Clock: func() int64 { return 100 }}).
+			at(&fault.Kill{How: fault.Graceful}, history.Event{Epoch: "e1", Fault: &history.Fault{Kind: "kill", Form: fault.Graceful, Victim: "r1.1"}})
+		span, err := k.Inject(t.Context())
 		var seen history.Fault
 		if err == nil {
-			_, seen, err = k.Confirm(t.Context(), r, span)
+			_, seen, err = k.Confirm(t.Context(), span)
 		}
 		if voidOf(err) != c.want || (err == nil) != (c.want == "") || !slices.Equal(c.a.sent, c.sent) {
 			t.Errorf("%s: %v, want %q; sent %v, want %v", name, err, c.want, c.a.sent, c.sent)

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -37,6 +36,17 @@ func exit(state string) history.Event {
 	return history.Event{Kind: history.ReplicaExit, Span: history.Span{From: 100, To: 105}, Replica: &history.Replica{Incarnation: "r1.1", Exit: state}}
 }
 
+func unsent(string, syscall.Signal) (history.Span, error) { return history.Span{}, nil }
+
+// at is a shot whose victim nobody has looked for: what is known of it is what was recorded.
+func (r *Reach) at(f fault.Spec, shot history.Event) *Hit {
+	h, err := r.begin(f, shot)
+	if err != nil {
+		panic(err)
+	}
+	return h
+}
+
 func TestKillIsConfirmedOnlyIfTheHolderDiedOfItWhileItHeld(t *testing.T) {
 	gaveUp := func(kind history.Kind, at int64) history.Event {
 		return history.Event{Kind: kind, Span: history.At(at), Source: "r1.1", Epoch: "e1"}
@@ -58,37 +68,13 @@ func TestKillIsConfirmedOnlyIfTheHolderDiedOfItWhileItHeld(t *testing.T) {
 		{"death never seen", recorded{}, "unconfirmed"},
 		{"another one died", recorded{{Kind: history.ReplicaExit, Replica: &history.Replica{Incarnation: "r2.1", Exit: "signal: killed"}}}, "unconfirmed"},
 	} {
-		k := steps(&fault.Kill{}, &Reach{Signal: unsent, Await: c.events.await, Past: c.events.past})
-		window, seen, err := k.Confirm(t.Context(), undo.Record{Shot: shot}, applied)
+		k := (&Reach{Signal: unsent, Await: c.events.await, Past: c.events.past}).at(&fault.Kill{}, shot)
+		window, seen, err := k.Confirm(t.Context(), applied)
 		if voidOf(err) != c.want || (err == nil) != (c.want == "") {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 		if err == nil && (window != history.Span{From: 100, To: 105} || seen.Hits != 1) {
 			t.Errorf("%s: window %v, hits %d", c.name, window, seen.Hits)
-		}
-	}
-}
-
-func TestKillOfADeadProcessIsVoid(t *testing.T) {
-	k := steps(&fault.Kill{}, &Reach{Signal: func(string, syscall.Signal) (history.Span, error) {
-		return history.Span{}, errors.New("no such process")
-	}})
-	_, err := k.Inject(t.Context(), undo.Record{Shot: history.Event{Fault: &history.Fault{Victim: "r1.1"}}})
-	if voidOf(err) != "moved" {
-		t.Errorf("%v, want a void shot", err)
-	}
-}
-
-// A death is neither written down with a body nor undone: reverting it, in whatever process and how often, does nothing.
-func TestKillHasNothingToUndo(t *testing.T) {
-	k := steps(&fault.Kill{}, &Reach{Signal: unsent})
-	rec, err := k.Prepare(t.Context(), history.Event{Fault: &history.Fault{Victim: "r1.1"}})
-	if err != nil || rec.Process != nil || rec.Key != nil || rec.Store != nil || rec.Route != nil {
-		t.Errorf("%+v, %v", rec, err)
-	}
-	for range 2 {
-		if _, err := k.Revert(t.Context(), rec); err != nil {
-			t.Error(err)
 		}
 	}
 }

@@ -21,7 +21,8 @@ type network struct {
 	policy string // its name; "" = there is none
 	run    string // of the policy
 	calls  []string
-	exits  []int // of commands in the pod, one after the other; then the last
+	exits  []int    // of commands in the pod, one after the other; then the last
+	asked  []string // in which namespaces
 	Nodes
 }
 
@@ -63,25 +64,26 @@ func (n *network) Remove(context.Context, string, string, string, string) error 
 }
 
 // cutting is a fault at a pod that holds the leader's lease, and the looks after it.
-func cutting(t *testing.T, c *network, after ...history.Event) (*stepping, undo.Record) {
+func cutting(t *testing.T, c *network, f *fault.NetworkPolicy, after ...history.Event) (*Hit, error) {
 	t.Helper()
-	pod := &history.Pod{Name: "web-1", UID: "p1"}
+	pod := &history.Pod{Name: c.pod.Name, UID: c.pod.UID}
 	before := recorded{
 		{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", Pod: pod}},
 		look(50, "r1.1", "e1", 100*time.Millisecond),
 	}
 	log := append(before[:len(before):len(before)], after...)
-	n := steps(&fault.NetworkPolicy{}, &Reach{
-		Cluster: func(context.Context, undo.Record) (Network, error) { return c, nil }, Home: func(in string) undo.Cluster { return undo.Cluster{Run: "run", Namespace: cmp.Or(in, "shop")} },
+	reach := &Reach{
+		Cluster: func(_ context.Context, r undo.Record) (Network, error) {
+			c.asked = append(c.asked, r.Cluster.Namespace)
+			return c, nil
+		},
+		Home:  func(in string) undo.Cluster { return undo.Cluster{Run: "run", Namespace: cmp.Or(in, "shop")} },
 		Await: log.await, Past: before.past, Clock: func() int64 { return 100 },
-	})
-	shot := history.Event{Op: "cut#1", Key: "leader", Epoch: "e1", Fault: &history.Fault{Victim: "r1.1", Declared: int64(time.Minute)}}
-	r, err := n.Prepare(t.Context(), shot)
-	if err != nil {
-		t.Fatal(err)
 	}
-	r.Shot, n.Past = shot, log.past
-	return n, r
+	shot := history.Event{Op: "cut#1", Key: "leader", Epoch: "e1", Fault: &history.Fault{Victim: "r1.1", Declared: int64(time.Minute)}}
+	h, err := reach.Prepare(t.Context(), f, shot)
+	reach.Past = log.past
+	return h, err
 }
 
 func look(at int64, holder, epoch string, left time.Duration) history.Event {
@@ -92,11 +94,15 @@ func look(at int64, holder, epoch string, left time.Duration) history.Event {
 // of the same name is left alone.
 func TestAPodIsCutOffByAPolicyOfTheRunsOwn(t *testing.T) {
 	c := &network{pod: kube.Pod{Name: "web-1", UID: "p1"}}
-	n, r := cutting(t, c)
+	n, err := cutting(t, c, &fault.NetworkPolicy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := n.Record()
 	if len(c.calls) > 0 || r.Cut.Pod != "web-1" || r.Cut.UID != "p1" || r.Cluster.Run != "run" {
 		t.Errorf("prepared: %v, %+v", c.calls, r.Cut)
 	}
-	if _, err := n.Inject(t.Context(), r); err != nil {
+	if _, err := n.Inject(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(c.calls, ", "); got != "apply, label "+r.Cut.Policy || c.policy != r.Cut.Policy || c.run != "run" {
@@ -117,32 +123,20 @@ func TestAPodIsCutOffByAPolicyOfTheRunsOwn(t *testing.T) {
 		t.Errorf("of another's: %v, %v", c.calls, err)
 	}
 	c.pod.UID = "p3"
-	if _, err := n.Inject(t.Context(), r); voidOf(err) != "moved" {
+	if _, err := n.Inject(t.Context()); voidOf(err) != "moved" {
 		t.Errorf("another pod of that name: %v", err)
 	}
 }
 
 // A policy means pods of its own namespace alone: it is made where the pod is.
 func TestAPodOfAFurtherNamespaceIsCutOffThere(t *testing.T) {
-	c, asked := &network{pod: kube.Pod{Name: "jobs/web-1", UID: "p1"}}, []string{}
-	log := recorded{
-		{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", Pod: &history.Pod{Name: "jobs/web-1", UID: "p1"}}},
-		look(50, "r1.1", "e1", time.Second),
-	}
-	reach := &Reach{
-		Cluster: func(_ context.Context, r undo.Record) (Network, error) {
-			asked = append(asked, r.Cluster.Namespace)
-			return c, nil
-		},
-		Home: func(in string) undo.Cluster { return undo.Cluster{Run: "run", Namespace: cmp.Or(in, "shop")} },
-		Past: log.past, Clock: func() int64 { return 100 },
-	}
-	h, err := reach.Prepare(t.Context(), &fault.NetworkPolicy{}, history.Event{Op: "cut#1", Key: "leader", Epoch: "e1", Fault: &history.Fault{ID: "cut", Victim: "r1.1"}})
+	c := &network{pod: kube.Pod{Name: "jobs/web-1", UID: "p1"}}
+	h, err := cutting(t, c, &fault.NetworkPolicy{})
 	if err == nil {
 		_, err = h.Inject(t.Context())
 	}
-	if r := h.Record(); err != nil || r.Cluster.Namespace != "jobs" || len(asked) < 2 || slices.ContainsFunc(asked, func(in string) bool { return in != "jobs" }) {
-		t.Errorf("%v, the record is of %q, asked in %q", err, r.Cluster.Namespace, asked)
+	if r := h.Record(); err != nil || r.Cluster.Namespace != "jobs" || len(c.asked) < 2 || slices.ContainsFunc(c.asked, func(in string) bool { return in != "jobs" }) {
+		t.Errorf("%v, the record is of %q, asked in %q", err, r.Cluster.Namespace, c.asked)
 	}
 }
 
@@ -157,21 +151,18 @@ func TestACutIsConfirmedByWhatThePodNoLongerReaches(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c0 := &network{pod: kube.Pod{Name: "web-1", UID: "p1"}, exits: c.exits}
-			n, r := cutting(t, c0)
-			n.spec = &fault.NetworkPolicy{Reach: []string{"wget"}}
-			if _, err := n.Prepare(t.Context(), r.Shot); err != nil {
+			n, err := cutting(t, c0, &fault.NetworkPolicy{Reach: []string{"wget"}})
+			if err != nil {
 				t.Fatal(err)
 			}
-			_, seen, err := n.Confirm(t.Context(), r, history.Span{From: 100, To: 102})
+			_, seen, err := n.Confirm(t.Context(), history.Span{From: 100, To: 102})
 			if voidOf(err) != c.want || c.want == "" && (err != nil || seen.Hits != 1) || c.want != "" && !strings.Contains(err.Error(), "goes on reaching") {
 				t.Errorf("%s: %v, %+v, want %q", name, err, seen, c.want)
 			}
 		})
 	}
 	c := &network{pod: kube.Pod{Name: "web-1", UID: "p1"}, exits: []int{127}}
-	n, r := cutting(t, c)
-	n.spec = &fault.NetworkPolicy{Reach: []string{"wget"}}
-	if _, err := n.Prepare(t.Context(), r.Shot); voidOf(err) != "unconfirmed" {
+	if _, err := cutting(t, c, &fault.NetworkPolicy{Reach: []string{"wget"}}); voidOf(err) != "unconfirmed" {
 		t.Errorf("it never reached anything: %v", err)
 	}
 }
@@ -192,8 +183,11 @@ func TestACutIsConfirmedByTheLeaseThatRunsOut(t *testing.T) {
 		"before it was cut":   {[]history.Event{look(101, "r1.1", "e1", time.Second)}, "unconfirmed"},
 		"another key ran out": {[]history.Event{{Kind: history.LookKind, Key: "other", Span: history.At(late), Look: &history.Look{}}}, "unconfirmed"},
 	} {
-		n, r := cutting(t, &network{pod: kube.Pod{Name: "web-1", UID: "p1"}}, c.after...)
-		_, seen, err := n.Confirm(t.Context(), r, history.Span{From: 100, To: 102})
+		n, err := cutting(t, &network{pod: kube.Pod{Name: "web-1", UID: "p1"}}, &fault.NetworkPolicy{}, c.after...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, seen, err := n.Confirm(t.Context(), history.Span{From: 100, To: 102})
 		if voidOf(err) != c.want || (err == nil) != (c.want == "") || err == nil && seen.Hits != 1 {
 			t.Errorf("%s: %v, %+v, want %q", name, err, seen, c.want)
 		}

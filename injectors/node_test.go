@@ -47,7 +47,7 @@ func (n *noded) Evict(_ context.Context, name, _ string) error {
 	return nil
 }
 
-func draining(t *testing.T, c *noded, do fault.NodeDo) (*stepping, undo.Record, error) {
+func draining(t *testing.T, c *noded, do fault.NodeDo) (*Hit, error) {
 	t.Helper()
 	started := func(i int) history.Event {
 		return history.Event{Kind: history.ReplicaStart, Span: history.At(1), Replica: &history.Replica{Incarnation: fmt.Sprintf("r%d.1", i), Pod: &history.Pod{Name: fmt.Sprintf("w-%d", i), UID: fmt.Sprintf("uw-%d", i)}}}
@@ -57,32 +57,31 @@ func draining(t *testing.T, c *noded, do fault.NodeDo) (*stepping, undo.Record, 
 		events = append(events, history.Event{Kind: history.ObjectKind, Span: history.Span{From: 104, To: 108}, Object: &history.Object{Kind: "pod", UID: fmt.Sprintf("uw-%d", i), Gone: true}},
 			history.Event{Kind: history.ReplicaExit, Span: history.Span{From: 105, To: 110}, Replica: &history.Replica{Incarnation: fmt.Sprintf("r%d.1", i)}})
 	}
-	n := steps(&fault.Node{Do: do}, &Reach{
+	reach := &Reach{
 		Pods: c, Await: events.await, Past: events.past, Clock: func() int64 { return 100 },
 		Cluster: func(context.Context, undo.Record) (Network, error) { return &network{Nodes: c}, nil },
 		Home:    func(string) undo.Cluster { return undo.Cluster{Run: "run", Namespace: "shop"} },
-	})
+	}
 	shot := history.Event{Op: "d#1", Key: "leader", Epoch: "e1", Fault: &history.Fault{ID: "d", Kind: "node", Form: string(do), Victim: "r1.1"}}
 	if do == fault.Drain {
 		shot.Fault.Victims = []string{"r1.1", "r2.1"}
 	}
-	r, err := n.Prepare(t.Context(), shot)
-	r.Shot = shot
-	return n, r, err
+	return reach.Prepare(t.Context(), &fault.Node{Do: do}, shot)
 }
 
 // The node is cordoned before anybody is evicted, the holder goes last, and each is seen to end; whoever undoes it uncordons it, once.
 func TestANodeIsDrainedAndUncordoned(t *testing.T) {
 	c := &noded{node: kube.Node{Name: "n1", UID: "n"}, busy: 2}
-	n, r, err := draining(t, c, fault.Drain)
+	n, err := draining(t, c, fault.Drain)
+	r := n.Record()
 	if err != nil || r.Node == nil || r.Node.Name != "n1" || len(c.calls) > 0 {
 		t.Fatalf("prepared %+v, %v, did %q", r.Node, err, c.calls)
 	}
-	applied, err := n.Inject(t.Context(), r)
+	applied, err := n.Inject(t.Context())
 	if want := []string{"cordon run", "evict w-2", "evict w-1"}; err != nil || !slices.Equal(c.calls, want) {
 		t.Fatalf("did %q, %v, want %q", c.calls, err, want)
 	}
-	window, seen, err := n.Confirm(t.Context(), r, applied)
+	window, seen, err := n.Confirm(t.Context(), applied)
 	if err != nil || seen.Hits != 1 || seen.Death == nil || seen.Death.End == nil || window.To != 110 || !strings.Contains(seen.Detail, "2 pods left node n1") {
 		t.Errorf("confirmed %v, %+v, %v", window, seen, err)
 	}
@@ -103,22 +102,22 @@ func TestANodeIsDrainedAndUncordoned(t *testing.T) {
 
 func TestWhatKeepsANodeFromBeingDrained(t *testing.T) {
 	c := &noded{node: kube.Node{Name: "n1", UID: "n", Cordoned: true}}
-	if _, _, err := draining(t, c, fault.Cordon); voidOf(err) != string(history.NoTarget) {
+	if _, err := draining(t, c, fault.Cordon); voidOf(err) != string(history.NoTarget) {
 		t.Errorf("cordoned already: %v", err)
 	}
 	c = &noded{node: kube.Node{Name: "n1", UID: "n"}, block: fmt.Errorf("evict pod w-2: %w: web", kube.ErrBudget)}
-	n, r, err := draining(t, c, fault.Drain)
+	n, err := draining(t, c, fault.Drain)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Inject(t.Context(), r); voidOf(err) != string(history.Budget) || slices.Contains(c.calls, "evict w-1") {
+	if _, err := n.Inject(t.Context()); voidOf(err) != string(history.Budget) || slices.Contains(c.calls, "evict w-1") {
 		t.Errorf("a budget blocks: %v, did %q", err, c.calls)
 	}
-	if _, err := n.Revert(t.Context(), r); err != nil || c.node.Cordoned {
+	if _, err := n.Revert(t.Context()); err != nil || c.node.Cordoned {
 		t.Errorf("reverted: %v, %+v", err, c.node)
 	}
-	r.Shot.Fault.Victim = "r3.1"
-	if _, err := n.Prepare(t.Context(), r.Shot); voidOf(err) == "" {
+	n.fault().Victim = "r3.1"
+	if _, err := n.Prepare(t.Context(), n.Spec, n.Rec.Shot); voidOf(err) == "" {
 		t.Errorf("a holder that is on no known node: %v", err)
 	}
 }
@@ -126,19 +125,19 @@ func TestWhatKeepsANodeFromBeingDrained(t *testing.T) {
 // A cordon evicts nobody, and is confirmed by what the node says.
 func TestANodeIsCordoned(t *testing.T) {
 	c := &noded{node: kube.Node{Name: "n1", UID: "n"}}
-	n, r, err := draining(t, c, fault.Cordon)
+	n, err := draining(t, c, fault.Cordon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	applied, err := n.Inject(t.Context(), r)
+	applied, err := n.Inject(t.Context())
 	if err != nil || len(c.calls) != 1 {
 		t.Fatalf("did %q, %v", c.calls, err)
 	}
-	if _, seen, err := n.Confirm(t.Context(), r, applied); err != nil || seen.Hits != 1 || seen.Death != nil {
+	if _, seen, err := n.Confirm(t.Context(), applied); err != nil || seen.Hits != 1 || seen.Death != nil {
 		t.Errorf("confirmed %+v, %v", seen, err)
 	}
 	c.node.Cordoned = false
-	if _, _, err := n.Confirm(t.Context(), r, applied); voidOf(err) != string(history.Unconfirmed) {
+	if _, _, err := n.Confirm(t.Context(), applied); voidOf(err) != string(history.Unconfirmed) {
 		t.Errorf("uncordoned by somebody: %v", err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
@@ -58,13 +57,14 @@ var (
 	otherGone = history.Event{Kind: history.ObjectKind, Span: history.Span{From: 104, To: 108}, Object: &history.Object{Kind: "pod", Name: "w-0", UID: "u0", Gone: true}}
 )
 
-func podShot(form string) undo.Record {
-	return undo.Record{Shot: history.Event{Op: "k#1", Epoch: "e1", Fault: &history.Fault{ID: "k", Shot: 1, Kind: "kill", Form: form, Victim: "r1.1", Anchor: 90}}}
+// podKill is a kill in a form; w-0 is the pod of r1.1.
+func podKill(c *cluster, form string, events recorded, command ...string) *Hit {
+	return (&Reach{Pods: c, Await: events.await, Past: events.past, Clock: func() int64 { return 7 }}).at(&fault.Kill{How: form, Exec: command},
+		history.Event{Op: "k#1", Epoch: "e1", Fault: &history.Fault{ID: "k", Shot: 1, Kind: "kill", Form: form, Victim: "r1.1", Anchor: 90}})
 }
 
-func podKill(c *cluster, events recorded, command ...string) *stepping {
-	return steps(&fault.Kill{Exec: command}, &Reach{Pods: c, Await: events.await, Past: events.past, Clock: func() int64 { return 7 }})
-}
+// find looks for the victim anew.
+func (h *Hit) find(ctx context.Context) error { return h.row.Find(ctx, h) }
 
 // extended is a look at a lock that names the victim, which found the lease to end at until.
 func extended(at, prev, until int64) history.Event {
@@ -74,26 +74,26 @@ func extended(at, prev, until int64) history.Event {
 
 // Of an observed system nobody says a line: it lived when it extended its lock, and not because the lock still names it.
 func TestTheSignOfLifeOfAnObservedPodIsAnExtension(t *testing.T) {
-	k := podKill(&cluster{}, recorded{extended(1000, 900, 16000), extended(3000, 2900, 18000), extended(9000, 8900, 18000),
-		{Kind: history.LogMatch, Source: "r1.1", Span: history.At(9500e6), Match: &history.Match{}}}) // a line is read when it is read
-	if at := lastSign(k.Past(), "r1.1"); at != 2900e6 {
+	past := recorded{extended(1000, 900, 16000), extended(3000, 2900, 18000), extended(9000, 8900, 18000),
+		{Kind: history.LogMatch, Source: "r1.1", Span: history.At(9500e6), Match: &history.Match{}}} // a line is read when it is read
+	if at := lastSign(past, "r1.1"); at != 2900e6 {
 		t.Errorf("it lived at %d, want at 2900 ms", at)
 	}
-	if at := lastSign(k.Past(), "r2.1"); at != 0 {
+	if at := lastSign(past, "r2.1"); at != 0 {
 		t.Errorf("another lived at %d", at)
 	}
 	named := func(e history.Event, epoch, holder string) history.Event {
 		e.Epoch, e.Look.Holder = epoch, holder
 		return e
 	}
-	k = podKill(&cluster{}, recorded{named(extended(1000, 900, 16000), "e1", ""), named(extended(1100, 1000, 16000), "e1", "r1.1"),
-		named(extended(5000, 4900, 16000), "e2", ""), named(extended(5100, 5000, 16000), "e2", "r2.1")})
-	if one, two := lastSign(k.Past(), "r1.1"), lastSign(k.Past(), "r2.1"); one != 900e6 || two != 4900e6 {
+	past = recorded{named(extended(1000, 900, 16000), "e1", ""), named(extended(1100, 1000, 16000), "e1", "r1.1"),
+		named(extended(5000, 4900, 16000), "e2", ""), named(extended(5100, 5000, 16000), "e2", "r2.1")}
+	if one, two := lastSign(past, "r1.1"), lastSign(past, "r2.1"); one != 900e6 || two != 4900e6 {
 		t.Errorf("they lived at %d and %d, want at 900 and 4900 ms: each when it was granted the lock, which names it later", one, two)
 	}
 	again := history.Event{Kind: history.ReplicaStart, Span: history.Span{From: 2950e6, To: 3100e6}, Replica: &history.Replica{Incarnation: "r1.2", Pod: podStart.Replica.Pod}}
-	k = podKill(&cluster{}, recorded{podStart, extended(1000, 900, 16000), extended(2000, 1900, 17000), extended(3000, 2900, 18000), again})
-	if at := lastSign(k.Past(), "r1.1"); at != 1900e6 {
+	past = recorded{podStart, extended(1000, 900, 16000), extended(2000, 1900, 17000), extended(3000, 2900, 18000), again}
+	if at := lastSign(past, "r1.1"); at != 1900e6 {
 		t.Errorf("it lived at %d, want at 1900 ms: what came then may be its successor's, of the same name", at)
 	}
 }
@@ -138,8 +138,8 @@ func TestPodKillTellsTheThreeInstantsAsFarAsTheyWereSeen(t *testing.T) {
 			if c.command != "" {
 				command = []string{c.command}
 			}
-			k := podKill(&cluster{}, append(recorded{podStart}, c.events...), command...)
-			window, seen, err := k.Confirm(t.Context(), podShot(c.form), applied)
+			k := podKill(&cluster{}, c.form, append(recorded{podStart}, c.events...), command...)
+			window, seen, err := k.Confirm(t.Context(), applied)
 			if voidOf(err) != c.want || (err == nil) != (c.want == "") {
 				t.Fatalf("%s: %v, want %q", c.name, err, c.want)
 			}
@@ -161,15 +161,15 @@ func TestPodKillAsksForTheRightEnd(t *testing.T) {
 	c := &cluster{uid: "u1"}
 	var told []string
 	for _, form := range []string{fault.Graceful, fault.ForceDelete, fault.Crash} {
-		k := podKill(c, recorded{podStart})
+		k := podKill(c, form, recorded{podStart})
 		k.Send = func(incarnation string, cmd protocol.Command) error {
 			told = append(told, incarnation+" "+cmd.Cmd)
 			return nil
 		}
-		if _, err := k.Prepare(t.Context(), podShot(form).Shot); err != nil {
+		if err := k.find(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if span, err := k.Inject(t.Context(), podShot(form)); err != nil || span.From != 7 {
+		if span, err := k.Inject(t.Context()); err != nil || span.From != 7 {
 			t.Errorf("%s: %v %v", form, span, err)
 		}
 	}
@@ -179,8 +179,8 @@ func TestPodKillAsksForTheRightEnd(t *testing.T) {
 	if !slices.Equal(told, []string{"r1.1 crash"}) {
 		t.Errorf("told %v", told)
 	}
-	k := podKill(c, recorded{podStart}, "kill", "-9", "7")
-	if _, err := k.Inject(t.Context(), podShot(fault.Crash)); err != nil || len(c.run) != 1 || len(c.run[0]) != 3 {
+	k := podKill(c, fault.Crash, recorded{podStart}, "kill", "-9", "7")
+	if _, err := k.Inject(t.Context()); err != nil || len(c.run) != 1 || len(c.run[0]) != 3 {
 		t.Errorf("%v, ran %v", err, c.run)
 	}
 }
@@ -190,7 +190,7 @@ func TestPodKillAsksForTheRightEnd(t *testing.T) {
 func TestADeleteIsWitnessed(t *testing.T) {
 	for _, fails := range []error{nil, errors.New("no answer")} {
 		c, now := &cluster{uid: "u1"}, int64(0)
-		k := podKill(c, recorded{podStart})
+		k := podKill(c, fault.Graceful, recorded{podStart})
 		k.Clock = func() int64 { now++; return now }
 		var seen int64
 		k.Sample = func(context.Context) error {
@@ -200,7 +200,7 @@ func TestADeleteIsWitnessed(t *testing.T) {
 			seen = now
 			return fails
 		}
-		span, err := k.Inject(t.Context(), podShot(fault.Graceful))
+		span, err := k.Inject(t.Context())
 		if err != nil || len(c.deleted) != 1 || seen <= span.From || seen >= span.To {
 			t.Errorf("seen at %d, called within %v, deleted %d, %v", seen, span, len(c.deleted), err)
 		}
@@ -208,38 +208,37 @@ func TestADeleteIsWitnessed(t *testing.T) {
 }
 
 func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
-	forced := podShot(fault.ForceDelete)
 	for name, c := range map[string]*cluster{"another of that name": {uid: "u2"}, "gone": {}, "ending": {uid: "u1", ending: true}, "another life": {uid: "u1", restarts: 1}} {
-		if _, err := podKill(c, recorded{podStart}).Prepare(t.Context(), forced.Shot); voidOf(err) != "moved" {
+		if err := podKill(c, fault.ForceDelete, recorded{podStart}).find(t.Context()); voidOf(err) != "moved" {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := podKill(c, recorded{podStart}).Inject(t.Context(), forced); voidOf(err) != "moved" || len(c.deleted) > 0 {
+		if _, err := podKill(c, fault.ForceDelete, recorded{podStart}).Inject(t.Context()); voidOf(err) != "moved" || len(c.deleted) > 0 {
 			t.Errorf("%s, by the time of the call: %v, deleted %v", name, err, c.deleted)
 		}
-		if _, err := podKill(c, recorded{podStart}, "kill").Inject(t.Context(), podShot(fault.Crash)); voidOf(err) != "moved" || len(c.run) > 0 {
+		if _, err := podKill(c, fault.Crash, recorded{podStart}, "kill").Inject(t.Context()); voidOf(err) != "moved" || len(c.run) > 0 {
 			t.Errorf("%s: %v, ran %v", name, err, c.run)
 		}
 	}
-	if _, err := podKill(&cluster{uid: "u1"}, nil).Prepare(t.Context(), forced.Shot); voidOf(err) != "no_target" {
+	if err := podKill(&cluster{uid: "u1"}, fault.ForceDelete, nil).find(t.Context()); voidOf(err) != "no_target" {
 		t.Errorf("no pod known: %v", err)
 	}
 	for _, gone := range []error{kube.ErrGone, kube.ErrAnother} {
-		if _, err := podKill(&cluster{uid: "u1", err: gone}, recorded{podStart}).Inject(t.Context(), forced); voidOf(err) != "moved" {
+		if _, err := podKill(&cluster{uid: "u1", err: gone}, fault.ForceDelete, recorded{podStart}).Inject(t.Context()); voidOf(err) != "moved" {
 			t.Errorf("%v: %v", gone, err)
 		}
 	}
-	if _, err := podKill(&cluster{uid: "u1", err: errors.New("no route")}, recorded{podStart}).Inject(t.Context(), forced); err == nil || voidOf(err) != "" {
+	if _, err := podKill(&cluster{uid: "u1", err: errors.New("no route")}, fault.ForceDelete, recorded{podStart}).Inject(t.Context()); err == nil || voidOf(err) != "" {
 		t.Errorf("an API that does not answer: %v", err)
 	}
-	if _, err := podKill(&cluster{uid: "u1", exit: 127}, recorded{podStart}, "kill").Inject(t.Context(), podShot(fault.Crash)); voidOf(err) != "unconfirmed" {
+	if _, err := podKill(&cluster{uid: "u1", exit: 127}, fault.Crash, recorded{podStart}, "kill").Inject(t.Context()); voidOf(err) != "unconfirmed" {
 		t.Errorf("no such command: %v", err)
 	}
 	for err, want := range map[error]string{fmt.Errorf("exec: %w", kube.ErrNotRun): "unconfirmed", errors.New("the stream was cut"): ""} {
-		if _, got := podKill(&cluster{uid: "u1", err: err}, recorded{podStart}, "kill").Inject(t.Context(), podShot(fault.Crash)); voidOf(got) != want {
+		if _, got := podKill(&cluster{uid: "u1", err: err}, fault.Crash, recorded{podStart}, "kill").Inject(t.Context()); voidOf(got) != want {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
-	if _, err := podKill(&cluster{uid: "u1"}, recorded{podStart}).Inject(t.Context(), podShot(fault.Crash)); voidOf(err) != "unconfirmed" {
+	if _, err := podKill(&cluster{uid: "u1"}, fault.Crash, recorded{podStart}).Inject(t.Context()); voidOf(err) != "unconfirmed" {
 		t.Errorf("nobody to tell: %v", err)
 	}
 }
@@ -247,14 +246,14 @@ func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
 // An eviction deletes nothing by itself, and one that a budget blocks is void and says which.
 func TestAnEvictionIsForTheBudgetsToDecide(t *testing.T) {
 	c := &cluster{uid: "u1"}
-	if _, err := podKill(c, recorded{podStart}).Inject(t.Context(), podShot(fault.Evict)); err != nil || c.evicted != 1 || len(c.deleted) > 0 {
+	if _, err := podKill(c, fault.Evict, recorded{podStart}).Inject(t.Context()); err != nil || c.evicted != 1 || len(c.deleted) > 0 {
 		t.Errorf("%v, evicted %d, deleted %v", err, c.evicted, c.deleted)
 	}
 	c.err = fmt.Errorf("evict pod w-0: %w: the budget web needs 2", kube.ErrBudget)
-	if _, err := podKill(c, recorded{podStart}).Inject(t.Context(), podShot(fault.Evict)); voidOf(err) != string(history.Budget) || !strings.Contains(err.Error(), "web") {
+	if _, err := podKill(c, fault.Evict, recorded{podStart}).Inject(t.Context()); voidOf(err) != string(history.Budget) || !strings.Contains(err.Error(), "web") {
 		t.Errorf("blocked: %v", err)
 	}
-	if k := podKill(c, nil); k.Within(podShot(fault.Evict).Shot) != k.Within(podShot(fault.Graceful).Shot) {
+	if podKill(c, fault.Evict, nil).Within() != podKill(c, fault.Graceful, nil).Within() {
 		t.Error("an evicted pod has its own grace")
 	}
 }
@@ -284,20 +283,19 @@ func TestPodKillWithoutAnAnswer(t *testing.T) {
 }
 
 func podKillUnanswered(t *testing.T, form string, failed error, events recorded, done bool, why string) {
-	k := podKill(&cluster{uid: "u1", err: failed}, events, "kill")
-	span, err := k.Inject(t.Context(), podShot(form))
+	k := podKill(&cluster{uid: "u1", err: failed}, form, events, "kill")
+	span, err := k.Inject(t.Context())
 	if err != nil {
 		t.Fatalf("%s: %v: it may have been done", form, err)
 	}
-	_, _, err = k.Confirm(t.Context(), podShot(form), span)
+	_, _, err = k.Confirm(t.Context(), span)
 	if done != (err == nil) || !done && (voidOf(err) != "unconfirmed" || !strings.Contains(err.Error(), why)) {
 		t.Errorf("%s, done %t, seen %d events: %v", form, done, len(events)-1, err)
 	}
 }
 
 func TestPodKillWaitsAsLongAsAPodMayTake(t *testing.T) {
-	k := podKill(&cluster{}, nil)
-	if g, f := k.Within(podShot(fault.Graceful).Shot), k.Within(podShot(fault.ForceDelete).Shot); g <= gracesMost || f < forceWithin || f > gracesMost {
+	if g, f := podKill(&cluster{}, fault.Graceful, nil).Within(), podKill(&cluster{}, fault.ForceDelete, nil).Within(); g <= gracesMost || f < forceWithin || f > gracesMost {
 		t.Errorf("graceful %s, forced %s", g, f)
 	}
 }

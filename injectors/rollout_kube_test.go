@@ -147,21 +147,20 @@ func TestKubeRolloutRestartReplacesEveryPod(t *testing.T) {
 		return events
 	}
 	spec := &fault.RollingRestart{Rollout: "deployment/w", Within: time.Minute}
-	r := steps(spec, &Reach{Pods: c, Past: past, Clock: func() int64 { return time.Now().UnixNano() }})
+	reach := &Reach{Pods: c, Past: past, Clock: func() int64 { return time.Now().UnixNano() }}
 	shot := history.Event{Fault: &history.Fault{Kind: "rolling_restart", Form: fault.RolledOut}}
 	for uid := range before {
 		shot.Fault.Victims = append(shot.Fault.Victims, uid)
 	}
-	rec, err := r.Prepare(ctx, shot)
+	r, err := reach.Prepare(ctx, spec, shot)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec = undo.Record{Kind: rec.Kind, Shot: shot}
-	applied, err := r.Inject(ctx, rec)
+	applied, err := r.Inject(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	window, seen, err := r.Confirm(ctx, rec, applied)
+	window, seen, err := r.Confirm(ctx, applied)
 	if err != nil || seen.Hits != 2 || window.From != applied.From || window.To <= applied.To {
 		t.Fatalf("%+v, %+v, %v", window, seen, err)
 	}
@@ -175,7 +174,7 @@ func TestKubeRolloutRestartReplacesEveryPod(t *testing.T) {
 		t.Errorf("%d pods", len(after))
 	}
 	spec.Rollout = "statefulset/w"
-	if _, err := r.Prepare(ctx, shot); err == nil {
+	if _, err := reach.Prepare(ctx, spec, shot); err == nil {
 		t.Error("an owner that is not there was found")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -23,13 +22,10 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/redistest"
-	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore"
-	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 )
 
@@ -40,8 +36,12 @@ type world struct {
 	log   *runner.Log
 	dir   string        // where commands are run
 	look  func() bool   // of the test's own: whether the fault is in effect; nil = nothing goes on after it
+	halts func() bool   // and of a process: whether any of it stands
 	lasts time.Duration // of a shot
 	shot  history.Event // what it has beside fault and victim
+
+	proxies *testbed.Proxies // before redis, for r1 and r2
+	redis   string
 
 	mu sync.Mutex
 	n  int64 // events in the log, which are numbered as a recorder does it
@@ -150,10 +150,10 @@ type leading struct{ testbed.LockStore }
 func (l leading) Leader(context.Context) (*undo.Process, error)        { return l.Process(), nil }
 func (l leading) KillServer(ctx context.Context, _ undo.Process) error { return l.Kill(ctx) }
 
-// lock is one that r1.1 holds in the store.
+// lock is one that r1.1 holds in a store.
 func (w *world) lock() *redis.Client {
 	w.Helper()
-	c := w.client(w.Store.Where())
+	c := w.somebodys()
 	if _, err := redisstore.NewStore(c, "p:").Acquire(w.Context(), "job", "tok", time.Minute); err != nil {
 		w.Fatal(err)
 	}
@@ -173,63 +173,6 @@ func (w *world) until(is func() bool) bool {
 	return false
 }
 
-// answering is a replica r1.1 that does as it is told, and says so.
-func (w *world) answering(hits ...history.Event) {
-	armed := false
-	w.look = func() bool { return armed }
-	w.Send = func(_ string, c protocol.Command) error {
-		armed = c.Cmd == protocol.CmdArm
-		if !armed {
-			hits = []history.Event{{Kind: history.FaultReverted, Fault: &history.Fault{Detail: "disarmed"}}}
-		}
-		for _, e := range hits {
-			e.Source, e.Op, e.Span = "r1.1", "x#1", history.At(monotime.Now())
-			_ = w.add(e)
-		}
-		return nil
-	}
-}
-
-// tapped puts a tap before a Redis, and gives a client that goes through it.
-func (w *world) tapped() *redis.Client {
-	w.Helper()
-	addr := redistest.Start(w)
-	w.Glob = func(_, key string) string { return "p:" + key + "*" }
-	w.Bare = func(name string) (string, string) { return "job", strings.TrimPrefix(name, "p:") }
-	w.Tap = tap.New(tap.Options{Clock: monotime.Now, OnHit: w.Hit, Dial: func(ctx context.Context) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "tcp", addr)
-	}})
-	t := w.Tap
-	w.Cleanup(func() { _ = t.Close() })
-	w.Send = func(string, protocol.Command) error { return errors.New("nobody is told anything") }
-	way, err := w.Tap.Listen("r1", "127.0.0.1:0")
-	if err != nil {
-		w.Fatal(err)
-	}
-	c := redis.NewClient(&redis.Options{Addr: way, MaxRetries: -1, ReadTimeout: 2 * time.Second, DisableIdentity: true})
-	w.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-// renewing fails as long as renewals are made to fail.
-func renewing(w *world, c *redis.Client) func() bool {
-	renew := redis.NewScript(`return redis.call("pexpire", KEYS[1], ARGV[2])`)
-	return func() bool { return renew.Eval(w.Context(), c, []string{"p:k"}, "token", 1000).Err() != nil }
-}
-
-// network is a way of r1 to a Redis through a Toxiproxy, and r1, which renews over it.
-func (w *world) network() {
-	w.Helper()
-	s := newStandBefore(w.T, testbed.ProxyOptions{}, redistest.Start(w), endpoint.AskRedis(endpoint.Access{}))
-	s.beat(w.T, "r1", s.proxies.Addrs("r1")[0])
-	w.Await, w.Past, w.Routes, w.Question, w.lasts = s.log.Await, func() []history.Event { return s.log.Since(0) }, s.proxies.Routes, s.Question, 20*time.Second
-	w.look = func() bool {
-		p := s.proxy(w.T, "r1")
-		return len(p.Toxics) > 0 || !p.Enabled
-	}
-}
-
 // tried is a row of the suite: a fault, and what it is tried on.
 type tried struct {
 	name  string
@@ -241,11 +184,11 @@ const alive, stubborn = "sleep 60 & echo started; wait", "trap '' TERM; echo sta
 
 func rowsTried() []tried {
 	me := fault.Aim{Replica: "r1"}
-	victim := func(script string) func(*world) {
-		return func(w *world) {
-			p := w.process(script)
-			w.look = func() bool { _, any, _ := standing(p); return any }
-		}
+	victim := func(w *world, script string) undo.Process {
+		p := w.process(script)
+		w.halts = func() bool { _, any, _ := standing(p); return any }
+		w.look = w.halts
+		return p
 	}
 	store := func(does fault.Store, look func(w *world, s testbed.LockStore)) tried {
 		name := "store " + string(does.Do)
@@ -269,18 +212,16 @@ func rowsTried() []tried {
 		}
 	}
 	key := func(w *world) {
-		w.store(&fault.DeleteKey{})
 		c := w.lock()
 		w.look, w.lasts = func() bool { v := c.Get(w.Context(), "p:job").Val(); return v != "" && v != "tok" }, time.Minute
 	}
-	wire := func(f fault.Spec) tried { return tried{f.Kind(), f, (*world).network} }
-	return []tried{
-		{"pause", &fault.Pause{Aim: me}, victim(alive)},
-		{"pause of somebody's own", &fault.Pause{Aim: me}, func(w *world) { victim("echo started; exec sleep 60")(w); w.Alone = true }},
+	return append(networks(), []tried{
+		{"pause", &fault.Pause{Aim: me}, func(w *world) { victim(w, alive) }},
+		{"pause of somebody's own", &fault.Pause{Aim: me}, func(w *world) { victim(w, "echo started; exec sleep 60"); w.Alone = true }},
 		{"starve", &fault.Starve{Aim: me, Share: 0.5, Period: 20 * time.Millisecond}, func(w *world) {
-			p := w.process(alive)
+			p := victim(w, alive)
 			w.Clock = ofStanding(p) // goes on only while it stands, however busy the machine
-			w.look = func() bool { _, any, _ := standing(p); return any && resume(w.Context(), p) == nil }
+			w.look = func() bool { return w.halts() && resume(w.Context(), p) == nil }
 		}},
 		{"kill", &fault.Kill{}, func(w *world) { w.process(alive) }},
 		{"kill graceful", &fault.Kill{How: fault.Graceful}, func(w *world) { w.process(alive) }},
@@ -319,64 +260,69 @@ func rowsTried() []tried {
 			w.process(alive)
 			w.look = func() bool { _, err := os.Stat(filepath.Join(w.dir, "on")); return err == nil }
 		}},
-		wire(&fault.Latency{Aim: me, Add: 40 * time.Millisecond, Stream: fault.StreamBoth}),
-		wire(&fault.Jitter{Aim: me, By: 300 * time.Millisecond, Stream: fault.StreamUp}),
-		wire(&fault.Bandwidth{Aim: me, Rate: 50, Stream: fault.StreamBoth}),
-		wire(&fault.Slices{Aim: me, Size: 100, Delay: 10 * time.Millisecond, Stream: fault.StreamBoth}),
-		wire(&fault.SlowClose{Aim: me, Delay: 100 * time.Millisecond, Stream: fault.StreamDown}),
-		wire(&fault.Cut{How: fault.Hole, Aim: me}),
-		wire(&fault.Cut{How: fault.Reset, Aim: me}),
-		wire(&fault.Cut{How: fault.Down, Aim: me}),
-	}
+	}...)
 }
 
 // Every row strikes what it is made for and sees it. Then the runner ends it; or it is dead, and whoever has the record does, twice: either
 // way the test's own look finds nothing of it left.
 func TestEveryRowStrikesAndIsUndoneByAnybody(t *testing.T) {
 	for _, c := range rowsTried() {
-		for _, by := range []string{"the runner", "its record"} {
-			t.Run(c.name+", undone by "+by, func(t *testing.T) {
-				w := newWorld(t)
-				c.stand(w)
-				if h, ok := c.spec.(*fault.Hook); ok {
-					h.Dir = w.dir
+		c.try(t, "the runner", "its record")
+	}
+}
+
+func (c tried) try(t *testing.T, undone ...string) {
+	for _, by := range undone {
+		t.Run(c.name+", undone by "+by, func(t *testing.T) {
+			w := newWorld(t)
+			c.stand(w)
+			if h, ok := c.spec.(*fault.Hook); ok {
+				h.Dir = w.dir
+			}
+			s := w.prepare(c.spec)
+			if w.look != nil && w.look() {
+				t.Fatal("it is in effect before it is made")
+			}
+			applied, err := s.Inject(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := make(chan bool, 1)
+			if burst, is := c.spec.(*fault.Failures); is && burst.Via == fault.ViaProxy { // nothing is hit but what somebody asks
+				go func() { first := w.look(); seen <- w.look() && first }()
+			} else {
+				seen <- w.look == nil || w.until(w.look)
+			}
+			window, saw, err := s.confirm(applied)
+			if err != nil || saw.Hits == 0 && saw.Observed < saw.Expected || window.To < window.From || window.From < applied.From {
+				t.Fatalf("window %v of %v, saw %+v: %v", window, applied, saw, err)
+			}
+			if wire, is := c.spec.(fault.Network); is && (!strings.Contains(saw.Detail, "r1") || saw.Observed < saw.Expected || saw.Baseline <= 0 || saw.Expected <= 0 && wire.Wire().Cut == "") {
+				t.Errorf("nothing was measured: %+v", saw)
+			}
+			if !<-seen {
+				t.Error("the test's own look does not find it")
+			}
+			if saw.Expected == int64(w.lasts) && w.Clock()-applied.To < int64(w.lasts)*9/10 {
+				t.Error("it was not watched for its time")
+			}
+			if w.halts != nil && (w.halts() != (c.spec.Kind() == "pause") || !s.Rec.Halts()) {
+				t.Error("a paused process goes before its end, a starved one stands when its time is up, or it is undone after faults that it holds up")
+			}
+			for range 2 { // it may be called again
+				if by == "the runner" {
+					_, err = s.Revert(t.Context())
+				} else {
+					err = s.elsewhere()
 				}
-				s := w.prepare(c.spec)
-				if w.look != nil && w.look() {
-					t.Fatal("it is in effect before it is made")
-				}
-				applied, err := s.Inject(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
-				seen := make(chan bool, 1)
-				if burst, is := c.spec.(*fault.Failures); is && burst.Via == fault.ViaProxy { // nothing is hit but what somebody asks
-					go func() { first := w.look(); seen <- w.look() && first }()
-				} else {
-					seen <- w.look == nil || w.until(w.look)
-				}
-				window, saw, err := s.confirm(applied)
-				if err != nil || saw.Hits == 0 && saw.Observed < saw.Expected || window.To < window.From || window.From < applied.From {
-					t.Fatalf("window %v of %v, saw %+v: %v", window, applied, saw, err)
-				}
-				if !<-seen {
-					t.Error("the test's own look does not find it")
-				}
-				for range 2 { // it may be called again
-					if by == "the runner" {
-						_, err = s.Revert(t.Context())
-					} else {
-						err = s.elsewhere()
-					}
-					if err != nil {
-						t.Fatal(err)
-					}
-				}
-				if w.look != nil && !s.dead(c.name) && w.look() {
-					t.Error("it is still in effect")
-				}
-			})
-		}
+			}
+			if w.look != nil && !s.dead(c.name) && w.look() {
+				t.Error("it is still in effect")
+			}
+		})
 	}
 }
 
@@ -402,6 +348,14 @@ type struck struct {
 
 func (w *world) prepare(spec fault.Spec) *struck {
 	w.Helper()
+	s, err := w.prepared(spec)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+func (w *world) prepared(spec fault.Spec) (*struck, error) {
 	shot := w.shot
 	b := history.Fault{}
 	if shot.Fault != nil {
@@ -416,10 +370,21 @@ func (w *world) prepare(spec fault.Spec) *struck {
 	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
 	defer cancel()
 	h, err := w.Prepare(ctx, spec, shot)
+	return &struck{Hit: h}, err
+}
+
+// strike is the life of a fault up to its confirmation.
+func (w *world) strike(spec fault.Spec) (*struck, history.Fault, error) {
+	s, err := w.prepared(spec)
 	if err != nil {
-		w.Fatal(err)
+		return s, history.Fault{}, err
 	}
-	return &struck{Hit: h}
+	applied, err := s.Inject(w.Context())
+	if err != nil {
+		return s, history.Fault{}, err
+	}
+	_, saw, err := s.confirm(applied)
+	return s, saw, err
 }
 
 func (s *struck) confirm(applied history.Span) (history.Span, history.Fault, error) {

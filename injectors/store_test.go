@@ -6,12 +6,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
@@ -29,70 +31,34 @@ func (s idle) Flush(context.Context) error       { return nil }
 func (s idle) Cut(context.Context) error         { return nil }
 func (s idle) FailOver(context.Context) error    { return nil }
 
-func dial(w undo.Store) (*redis.Client, error) {
-	return redis.NewClient(&redis.Options{Addr: w.Addr, MaxRetries: -1, DisableIdentity: true, ContextTimeoutEnabled: true}), nil
-}
-
-// strike is the life of a fault up to its confirmation.
-func strike(t *testing.T, server Server, f fault.Store, lasts time.Duration) (undo.Record, history.Fault, error) {
-	t.Helper()
-	s := steps(&f, &Reach{Store: server, Open: RedisFromOutside(dial), Prefix: "lockdrill:test:", Clock: monotime.Now})
-	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: string(f.Do), Victim: history.VictimStore, Declared: int64(lasts)}}
-	r, err := s.Prepare(t.Context(), shot)
-	r.Shot = shot
-	if err != nil {
-		return r, history.Fault{}, err
-	}
-	applied, err := s.Inject(t.Context(), r)
-	if err != nil {
-		return r, history.Fault{}, err
-	}
-	_, seen, err := s.Confirm(t.Context(), r, applied)
-	return r, seen, err
+// somebodys is a redis-server that is somebody's own: done to it is only what is told it.
+func (w *world) somebodys() *redis.Client {
+	w.Helper()
+	w.Store, w.Open = idle{undo.Store{Addr: redistest.Start(w)}}, RedisFromOutside(testbed.Dial)
+	return w.client(w.Store.Where())
 }
 
 func TestAStoreFaultThatDidNotHappenIsVoid(t *testing.T) {
-	addr := redistest.Start(t)
+	w := newWorld(t)
+	w.somebodys()
+	w.lasts = 200 * time.Millisecond
 	for _, f := range []fault.Store{
 		{Do: fault.StoreRestart}, {Do: fault.StoreRestart, Keep: true}, {Do: fault.StoreStop}, {Do: fault.StoreFlush}, {Do: fault.StoreFreeze},
 	} {
-		_, _, err := strike(t, idle{undo.Store{Addr: addr}}, f, 200*time.Millisecond)
-		if voidOf(err) == "" {
+		if _, _, err := w.strike(&f); voidOf(err) == "" {
 			t.Errorf("%+v: %v, want a void shot", f, err)
 		}
 	}
-	if _, _, err := strike(t, idle{undo.Store{Addr: addr}}, fault.Store{Do: fault.StoreFailover}, 0); err == nil {
+	if _, _, err := w.strike(&fault.Store{Do: fault.StoreFailover}); err == nil {
 		t.Error("a fail-over without a standby was confirmed")
-	}
-}
-
-func TestAPauseOfTheStoreIsFeltAndEnds(t *testing.T) {
-	addr := redistest.Start(t)
-	pause := fault.Store{Do: fault.StorePause}
-	r, seen, err := strike(t, idle{undo.Store{Addr: addr}}, pause, time.Second)
-	if err != nil || seen.Observed < int64(500*time.Millisecond) {
-		t.Errorf("seen %+v, %v", seen, err)
-	}
-	// A long one is ended early by another process, which has nothing but the record.
-	c, _ := dial(undo.Store{Addr: addr})
-	defer c.Close()
-	if err := c.Do(t.Context(), "CLIENT", "PAUSE", 600_000, "WRITE").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := elsewhere(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil {
-		t.Errorf("a write after the end: %v", err)
 	}
 }
 
 // A store that is filled refuses writes and evicts nothing, for its time; then it has what it had before. Another process, which has
 // nothing but the record, gives it back likewise, and leaves what somebody else has set meanwhile.
 func TestAFilledStoreHasItsMemoryBack(t *testing.T) {
-	addr := redistest.Start(t)
-	c, _ := dial(undo.Store{Addr: addr})
-	defer c.Close()
+	w := newWorld(t)
+	c := w.somebodys()
 	had := undo.Memory{Max: "100000000", Policy: "allkeys-lru"}
 	set := func(m undo.Memory) {
 		t.Helper()
@@ -110,37 +76,33 @@ func TestAFilledStoreHasItsMemoryBack(t *testing.T) {
 	if err := c.Set(t.Context(), "lock", "token", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	r, seen, err := strike(t, idle{undo.Store{Addr: addr}}, fault.Store{Do: fault.StoreFill}, 500*time.Millisecond)
-	if err != nil || seen.Observed < int64(400*time.Millisecond) || *r.Store.Memory != had {
-		t.Fatalf("seen %+v, record %+v, %v", seen, r.Store.Memory, err)
+	s, _, err := w.strike(&fault.Store{Do: fault.StoreFill})
+	if err != nil || *s.Rec.Store.Memory != had {
+		t.Fatalf("record %+v, %v", s.Rec.Store.Memory, err)
 	}
-	has(filled)
-	for range 2 { // killed before it was undone, and undone twice
-		if err := fill(t.Context(), nil, c); err != nil {
+	undone := func() {
+		t.Helper()
+		if err := s.elsewhere(); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Set(t.Context(), "k", "v", 0).Err(); !redis.IsOOMError(err) {
-			t.Errorf("a full store takes a write: %v", err)
-		}
-		for range 2 {
-			if err := elsewhere(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		has(had)
 	}
+	has(filled)
+	undone()
+	has(had)
+	if err := fill(t.Context(), nil, c); err != nil { // killed before it was undone, and undone twice
+		t.Fatal(err)
+	}
+	undone()
+	undone()
+	has(had)
 	if err := c.ConfigSet(t.Context(), evictionPolicy, filled.Policy).Err(); err != nil { // killed between the two
 		t.Fatal(err)
 	}
-	if err := elsewhere(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	undone()
 	has(had)
 	theirs := undo.Memory{Max: "200000000", Policy: "volatile-ttl"}
 	set(theirs)
-	if err := elsewhere(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	undone()
 	has(theirs)
 	if n := c.Exists(t.Context(), "lock").Val(); n != 1 {
 		t.Error("a lock was evicted")
@@ -188,90 +150,71 @@ func TestARestartThatIsInterruptedWaitsForTheServer(t *testing.T) {
 
 // Another fault may restart the store just when the end of this one is read back.
 func TestAStoreThatRestartsMeanwhileIsAskedAgain(t *testing.T) {
-	addr := redistest.Start(t)
-	r := undo.Record{Store: &undo.Store{Addr: addr}, Shot: history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: "flush", Victim: history.VictimStore}}}
+	w := newWorld(t)
+	w.somebodys()
+	open := w.Open
 	for refuses, ends := range map[int]bool{3: true, 1 << 30: false} {
-		s := steps(&fault.Store{Do: fault.StoreFlush}, &Reach{Store: idle{undo.Store{Addr: addr}}, Prefix: "lockdrill:test:", Clock: monotime.Now})
-		s.Open = func(w undo.Store) (Outside, error) {
-			c, err := RedisFromOutside(dial)(w)
+		w.Open = open
+		s := w.prepare(&fault.Store{Do: fault.StoreFlush})
+		w.Open = func(where undo.Store) (Outside, error) {
+			c, err := open(where)
 			return &restarting{c, refuses}, err
 		}
-		if _, err := s.Revert(t.Context(), r); (err == nil) != ends {
+		if _, err := s.Revert(t.Context()); (err == nil) != ends {
 			t.Errorf("after %d refusals: %v", refuses, err)
 		}
 	}
 }
 
-// A write that is sent late, because the machine is busy, still shows the pause, if it is kept waiting for half of it.
-func TestAPauseOfTheStoreThatIsLookedAtLate(t *testing.T) {
-	addr := redistest.Start(t)
-	c, _ := dial(undo.Store{Addr: addr})
-	defer c.Close()
-	s := steps(&fault.Store{Do: fault.StorePause}, &Reach{Store: idle{undo.Store{Addr: addr}}, Open: RedisFromOutside(dial), Prefix: "lockdrill:test:", Clock: monotime.Now})
-	const lasts = 2 * time.Second
-	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: "pause", Victim: history.VictimStore, Declared: int64(lasts)}}
-	for late, want := range map[time.Duration]string{lasts / 5: "", lasts * 3 / 4: "unconfirmed"} {
-		if err := c.Do(t.Context(), "CLIENT", "PAUSE", time.Hour.Milliseconds(), "WRITE").Err(); err != nil {
+// A write that is sent late, because the machine is busy, still shows the pause, if it is kept waiting for half of it; one that somebody
+// ends is none.
+func TestAPauseOfTheStoreThatIsNotFeltIsVoid(t *testing.T) {
+	w := newWorld(t)
+	c := w.somebodys()
+	w.lasts = 2 * time.Second
+	s := w.prepare(&fault.Store{Do: fault.StorePause})
+	for _, pause := range []struct {
+		late time.Duration
+		over bool
+		void string
+	}{{late: w.lasts / 5}, {w.lasts * 3 / 4, false, "was sent only after"}, {0, true, "was answered after"}} {
+		err := c.Do(t.Context(), "CLIENT", "PAUSE", time.Hour.Milliseconds(), "WRITE").Err()
+		if err == nil && pause.over {
+			err = c.Do(t.Context(), "CLIENT", "UNPAUSE").Err()
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		applied := history.At(monotime.Now() - int64(late))
-		if _, seen, err := s.Confirm(t.Context(), undo.Record{Store: &undo.Store{Addr: addr}, Shot: shot}, applied); voidOf(err) != want || (err == nil) != (want == "") {
-			t.Errorf("%s late: %+v, %v, want %q", late, seen, err, want)
+		_, seen, err := s.confirm(history.At(monotime.Now() - int64(pause.late)))
+		if (err == nil) != (pause.void == "") || err != nil && (voidOf(err) != "unconfirmed" || !strings.Contains(err.Error(), pause.void)) {
+			t.Errorf("%+v: %+v, %v", pause, seen, err)
 		}
 	}
 }
 
-// A run that is stopped does not wait until the pause of somebody's store is over by itself.
+// A run that is stopped does not wait until the pause of somebody's store is over by itself; nor does whoever has the record.
 func TestAPauseOfTheStoreIsGivenUpWithTheRun(t *testing.T) {
-	addr := redistest.Start(t)
-	c, _ := dial(undo.Store{Addr: addr})
-	defer c.Close()
-	s := steps(&fault.Store{Do: fault.StorePause}, &Reach{Store: idle{undo.Store{Addr: addr}}, Open: RedisFromOutside(dial), Prefix: "lockdrill:test:", Clock: monotime.Now})
-	const lasts = 5 * time.Minute
-	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: "pause", Victim: history.VictimStore, Declared: int64(lasts)}}
-	r, err := s.Prepare(t.Context(), shot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Shot = shot
-	applied, err := s.Inject(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	time.AfterFunc(300*time.Millisecond, stop)
-	if window, _, _ := s.Confirm(ctx, r, applied); time.Duration(window.Width()) > lasts/2 {
-		t.Errorf("the confirmation went on for %s", time.Duration(window.Width()))
-	}
-	if _, err := s.Revert(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil {
-		t.Errorf("a write after the end: %v", err)
-	}
-}
-
-func TestAPauseThatSomebodyEndsIsVoid(t *testing.T) {
-	addr := redistest.Start(t)
-	c, _ := dial(undo.Store{Addr: addr})
-	defer c.Close()
-	over, ended := make(chan struct{}), make(chan struct{})
-	go func() { // again and again: whenever the pause begins, it is ended soon
-		defer close(ended)
-		for tick := time.NewTicker(10 * time.Millisecond); ; {
-			select {
-			case <-tick.C:
-				_ = c.Do(context.Background(), "CLIENT", "UNPAUSE").Err()
-			case <-over:
-				tick.Stop()
-				return
-			}
+	for _, by := range []string{"the runner", "its record"} {
+		w := newWorld(t)
+		c := w.somebodys()
+		w.lasts = 5 * time.Minute
+		s := w.prepare(&fault.Store{Do: fault.StorePause})
+		applied, err := s.Inject(t.Context())
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	_, _, err := strike(t, idle{undo.Store{Addr: addr}}, fault.Store{Do: fault.StorePause}, 20*time.Second)
-	close(over)
-	<-ended
-	if voidOf(err) != "unconfirmed" {
-		t.Errorf("%v, want a void shot", err)
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(300*time.Millisecond, stop)
+		if window, _, _ := s.Confirm(ctx, applied); time.Duration(window.Width()) > w.lasts/2 {
+			t.Errorf("the confirmation went on for %s", time.Duration(window.Width()))
+		}
+		if by == "the runner" {
+			_, err = s.Revert(t.Context())
+		} else {
+			err = s.elsewhere()
+		}
+		if err != nil || refuses(c)() {
+			t.Errorf("undone by %s, it takes no writes: %v", by, err)
+		}
 	}
 }

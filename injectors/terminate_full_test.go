@@ -52,28 +52,28 @@ func TestTheSessionOfAHolderIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	granted := history.Event{Kind: history.AcquireReturn, Epoch: "r1.1/1", Call: &history.Call{Result: history.ResultGranted, ID: id}}
-	i := steps(&fault.Terminate{}, &Reach{Store: sessioned{server: server}, Past: func() []history.Event { return []history.Event{granted} }, Clock: monotime.Now})
+	reach := &Reach{Store: sessioned{server: server}, Past: recorded{granted}.past, Clock: monotime.Now}
 	shot := func(key, epoch string) history.Event {
 		return history.Event{Op: "t#1", Key: key, Epoch: epoch, Fault: &history.Fault{ID: "t", Shot: 1, Kind: "terminate"}}
 	}
 	var void *voidError
 	for _, s := range []history.Event{shot("orders", "r2.1/1"), shot("orders", otherID), shot("free", "r1.1/1")} {
-		if _, err := i.Prepare(t.Context(), s); !errors.As(err, &void) || void.Void() != history.Moved {
+		if _, err := reach.Prepare(t.Context(), &fault.Terminate{}, s); !errors.As(err, &void) || void.Void() != history.Moved {
 			t.Errorf("aimed at %s of %s: got %v, want it to have moved", s.Key, s.Epoch, err)
 		}
 	}
-	if _, err := i.Prepare(t.Context(), shot("orders", id)); err != nil {
+	if _, err := reach.Prepare(t.Context(), &fault.Terminate{}, shot("orders", id)); err != nil {
 		t.Errorf("aimed by the store's own name: %v", err)
 	}
-	r, err := i.Prepare(t.Context(), shot("orders", "r1.1/1"))
+	i, err := reach.Prepare(t.Context(), &fault.Terminate{}, shot("orders", "r1.1/1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	applied, err := i.Inject(t.Context(), r)
+	applied, err := i.Inject(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	window, seen, err := i.Confirm(t.Context(), r, applied)
+	window, seen, err := i.Confirm(t.Context(), applied)
 	if err != nil || seen.Hits != 1 || window.From != applied.From || window.To < applied.To {
 		t.Errorf("confirmed in %v of %v: %+v, %v", window, applied, seen, err)
 	}
@@ -84,7 +84,7 @@ func TestTheSessionOfAHolderIsEnded(t *testing.T) {
 	if err := other.QueryRow(t.Context(), "SELECT pg_try_advisory_lock(hashtext('orders'))").Scan(&got); err != nil || !got {
 		t.Errorf("its lock is not free: %v", err)
 	}
-	if _, err := i.Inject(t.Context(), r); !errors.As(err, &void) {
+	if _, err := i.Inject(t.Context()); !errors.As(err, &void) {
 		t.Errorf("ended twice: %v", err)
 	}
 }

@@ -5,7 +5,6 @@ package injectors
 import (
 	"testing"
 
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/etcdtest"
 	"github.com/lockdrill/lockdrill/internal/postgres"
@@ -21,7 +20,10 @@ func TestFaultsOfTheNetworkOfEtcdAndPostgres(t *testing.T) {
 	}
 	for name, q := range map[string]endpoint.Question{etcd: endpoint.AskEtcd(nil), client.Addr(): endpoint.AskPostgres(client.Raw)} {
 		t.Run(name, func(t *testing.T) {
-			areFeltAndEnd(t, func(t *testing.T) *stand { return newStandBefore(t, testbed.ProxyOptions{}, name, q) })
+			for _, c := range networks() {
+				c.stand = func(w *world) { w.network(name, q) }
+				c.try(t, "the runner")
+			}
 		})
 	}
 }

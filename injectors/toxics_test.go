@@ -12,101 +12,89 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/toxi"
 	"github.com/lockdrill/lockdrill/internal/toxitest"
 )
 
-// net is a store, a way to it for r1 and r2, and r1, which renews without end over the address that it is given.
-type stand struct {
-	*stepping
-	proxies *testbed.Proxies
-	redis   string
-	log     *runner.Log
-	lasts   time.Duration // of a shot
-
-	mu sync.Mutex
-	n  int64 // events in the log, which are numbered as a recorder does it
-}
-
-func newStand(t *testing.T, o testbed.ProxyOptions) *stand {
-	t.Helper()
-	return newStandBefore(t, o, redistest.Start(t), endpoint.AskRedis(endpoint.Access{}))
-}
-
-func newStandBefore(t *testing.T, o testbed.ProxyOptions, store string, q endpoint.Question) *stand {
-	t.Helper()
-	s := &stand{redis: store, log: runner.NewLog(), lasts: 2 * time.Second}
-	o.Question = q
-	o.Run, o.Replicas, o.Upstream = "test", []string{"r1", "r2"}, func(string) []string { return []string{s.redis} }
+// ways puts a Toxiproxy between a store, which is asked so, and r1 and r2.
+func (w *world) ways(o testbed.ProxyOptions, store string, q endpoint.Question) {
+	w.Helper()
+	o.Run, o.Replicas, o.Upstream, o.Question = "test", []string{"r1", "r2"}, func(string) []string { return []string{store} }, q
 	var err error
-	if s.proxies, err = testbed.OpenProxies(t.Context(), o); err != nil {
-		t.Fatal(err)
+	if w.proxies, err = testbed.OpenProxies(w.Context(), o); err != nil {
+		w.Fatal(err)
 	}
-	t.Cleanup(func() {
+	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if err := s.proxies.Close(ctx); err != nil && o.URL == "" {
-			t.Error(err)
+		if err := w.proxies.Close(ctx); err != nil && o.URL == "" {
+			w.Error(err)
 		}
 	})
-	s.stepping = steps(nil, &Reach{
-		Routes:   s.proxies.Routes,
-		Replicas: o.Replicas,
-		Await:    s.log.Await,
-		Past:     func() []history.Event { return s.log.Since(0) },
-		Clock:    monotime.Now,
-		Question: q,
-	})
-	return s
+	w.redis, w.Replicas, w.Routes, w.Question, w.lasts = store, o.Replicas, w.proxies.Routes, q, 2*time.Second
+}
+
+// wayed is a world with ways to a Redis.
+func wayed(t *testing.T, o testbed.ProxyOptions) *world {
+	w := newWorld(t)
+	w.ways(o, redistest.Start(t), endpoint.AskRedis(endpoint.Access{}))
+	return w
+}
+
+// network is r1, which renews over its way to a store, and a look at the ways: whether that of r1 is struck, or does not work.
+func (w *world) network(store string, q endpoint.Question) {
+	w.ways(testbed.ProxyOptions{}, store, q)
+	addr := w.proxies.Addrs("r1")[0]
+	w.beat("r1", addr)
+	w.lasts = 20 * time.Second // of which it takes as many as show the fault: of a jitter, several operations, which are late by chance
+	w.look = func() bool {
+		if p := w.proxy("r2"); len(p.Toxics) != 0 || !p.Enabled {
+			w.Errorf("the way of r2 was struck: %+v", p)
+		}
+		if p := w.proxy("r1"); len(p.Toxics) != 0 || !p.Enabled {
+			return true
+		}
+		ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+		defer cancel()
+		_, err := pinged(1, false)(ctx, (&Hit{Reach: w.Reach}).question(), addr, 0)
+		return err != nil
+	}
 }
 
 // beat makes a victim that asks the store at addr again and again, as a replica does that renews, until the test is over.
-func (s *stand) beat(t *testing.T, name, addr string) {
+func (w *world) beat(name, addr string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	t.Cleanup(func() { cancel(); wg.Wait() })
-	s.add(history.Event{Kind: history.ReplicaStart, Source: "runner", Replica: &history.Replica{Name: name, Incarnation: name + ".1", PID: syscall.Getpgrp()}})
+	w.Cleanup(func() { cancel(); wg.Wait() })
+	_ = w.add(history.Event{Kind: history.ReplicaStart, Source: "runner", Replica: &history.Replica{Name: name, Incarnation: name + ".1", PID: syscall.Getpgrp()}})
 	wg.Go(func() {
 		var conn net.Conn
-		for n := 0; ctx.Err() == nil; n++ {
+		n := 0
+		for range poll.Every(ctx, 10*time.Millisecond) {
 			e := history.Event{Kind: history.RenewInvoke, Span: history.At(monotime.Now()), Source: name + ".1", Op: string(rune('a' + n%26)), Call: &history.Call{}}
-			s.add(e)
+			_ = w.add(e)
 			e.Kind, e.Outcome, e.Call = history.RenewReturn, history.OK, &history.Call{Result: history.ResultRenewed}
 			var err error
-			if conn, err = renew(ctx, (&Hit{Reach: s.Reach}).question(), conn, addr); err != nil {
+			if conn, err = renew(ctx, (&Hit{Reach: w.Reach}).question(), conn, addr); err != nil {
 				e.Outcome, e.Call = history.Unknown, &history.Call{Result: history.ResultError}
 			}
 			e.To = monotime.Now() // the effect lies anywhere within the call
-			s.add(e)
-			pause := time.NewTimer(10 * time.Millisecond)
-			select {
-			case <-pause.C:
-			case <-ctx.Done():
-			}
+			_ = w.add(e)
+			n++
 		}
 		if conn != nil {
 			_ = conn.Close()
 		}
 	})
-}
-
-func (s *stand) add(e history.Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.n++
-	e.N = s.n
-	s.log.Add([]history.Event{e})
 }
 
 // renew is one question, within a second, on the connection or a new one; it closes what is broken.
@@ -127,42 +115,32 @@ func renew(ctx context.Context, q endpoint.Question, conn net.Conn, addr string)
 	return conn, nil
 }
 
-// shot is a fault aimed at r1.
-func (s *stand) shot(f fault.Spec) history.Event {
-	s.spec = f
-	return history.Event{N: 0, Op: "f#1", Fault: &history.Fault{ID: "f", Shot: 1, Kind: f.Kind(), Victim: "r1.1", Declared: int64(s.lasts)}}
-}
-
-// strike prepares and injects.
-func (s *stand) strike(t *testing.T, f fault.Spec) (undo.Record, history.Span) {
-	t.Helper()
-	shot := s.shot(f)
-	rec, err := s.Prepare(t.Context(), shot)
+func (w *world) proxy(name string) toxi.Proxy {
+	w.Helper()
+	route := w.proxies.Routes(name)[0]
+	p, err := toxi.New(route.API).Current(w.Context(), route.Proxy)
 	if err != nil {
-		t.Fatal(err)
-	}
-	rec.Kind, rec.Shot = f.Kind(), shot
-	applied, err := s.Inject(t.Context(), rec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rec, applied
-}
-
-func (s *stand) proxy(t *testing.T, name string) toxi.Proxy {
-	t.Helper()
-	w := s.proxies.Routes(name)[0]
-	p, err := toxi.New(w.API).Current(t.Context(), w.Proxy)
-	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
 	return p
 }
 
-func networkFaults() map[string]fault.Spec {
+// injected is a fault that is made, and not seen yet.
+func (w *world) injected(f fault.Spec) (*struck, history.Span) {
+	w.Helper()
+	s := w.prepare(f)
+	applied, err := s.Inject(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s, applied
+}
+
+// networks are the faults of the network.
+func networks() (all []tried) {
 	r1 := fault.Aim{Replica: "r1"}
-	return map[string]fault.Spec{
-		"latency both":        &fault.Latency{Aim: r1, Add: 40 * time.Millisecond, Stream: fault.StreamBoth},
+	for name, f := range map[string]fault.Spec{
+		"latency":             &fault.Latency{Aim: r1, Add: 40 * time.Millisecond, Stream: fault.StreamBoth},
 		"latency with jitter": &fault.Latency{Aim: r1, Add: 60 * time.Millisecond, Jitter: 20 * time.Millisecond, Stream: fault.StreamDown},
 		"jitter":              &fault.Jitter{Aim: r1, By: 300 * time.Millisecond, Stream: fault.StreamUp}, // a busy machine adds 100 ms of its own
 		"bandwidth":           &fault.Bandwidth{Aim: r1, Rate: 50, Stream: fault.StreamBoth},
@@ -171,61 +149,23 @@ func networkFaults() map[string]fault.Spec {
 		"black hole":          &fault.Cut{How: fault.Hole, Aim: r1},
 		"reset":               &fault.Cut{How: fault.Reset, Aim: r1},
 		"down":                &fault.Cut{How: fault.Down, Aim: r1},
+	} {
+		all = append(all, tried{name, f, func(w *world) { w.network(redistest.Start(w), endpoint.AskRedis(endpoint.Access{})) }})
 	}
-}
-
-func TestFaultsOfTheNetworkAreFeltAndEnd(t *testing.T) {
-	areFeltAndEnd(t, func(t *testing.T) *stand { return newStand(t, testbed.ProxyOptions{}) })
-}
-
-func areFeltAndEnd(t *testing.T, before func(t *testing.T) *stand) {
-	for name, f := range networkFaults() {
-		t.Run(name, func(t *testing.T) {
-			s := before(t)
-			s.lasts = 20 * time.Second // of which it takes as many as show the fault: of a jitter, several operations, which are late by chance
-			s.beat(t, "r1", s.proxies.Addrs("r1")[0])
-			rec, applied := s.strike(t, f)
-			if p := s.proxy(t, "r2"); len(p.Toxics) != 0 || !p.Enabled {
-				t.Errorf("the way of r2 was struck: %+v", p)
-			}
-			window, saw, err := s.Confirm(t.Context(), rec, applied)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if window.From != applied.From || window.To < applied.To || !strings.Contains(saw.Detail, "r1") || saw.Observed < saw.Expected || saw.Baseline <= 0 {
-				t.Errorf("window %v of %v, seen %+v", window, applied, saw)
-			}
-			if f.(fault.Network).Wire().Cut == "" && saw.Expected <= 0 {
-				t.Errorf("nothing was expected: %+v", saw)
-			}
-			for range 2 { // it may be called again
-				if _, err := s.Revert(t.Context(), rec); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if p := s.proxy(t, "r1"); len(p.Toxics) != 0 || !p.Enabled {
-				t.Errorf("left behind: %+v", p)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			if _, err := pinged(1, false)(ctx, (&Hit{Reach: s.Reach}).question(), s.proxies.Addrs("r1")[0], 0); err != nil {
-				t.Errorf("the way does not work again: %v", err)
-			}
-		})
-	}
+	return all
 }
 
 // The fault is on the way, and the victim goes round it: its operations, or its sockets, give that away.
 func TestAClientThatGoesRoundTheProxyIsVoid(t *testing.T) {
-	for name, f := range networkFaults() {
-		t.Run(name, func(t *testing.T) {
-			s := newStand(t, testbed.ProxyOptions{})
-			s.beat(t, "r1", s.redis)
-			rec, applied := s.strike(t, f)
-			if _, _, err := s.Confirm(t.Context(), rec, applied); voidOf(err) != "unconfirmed" {
+	for _, c := range networks() {
+		t.Run(c.name, func(t *testing.T) {
+			w := wayed(t, testbed.ProxyOptions{})
+			w.beat("r1", w.redis)
+			s, applied := w.injected(c.spec)
+			if _, _, err := s.confirm(applied); voidOf(err) != "unconfirmed" {
 				t.Errorf("%v, want a void shot", err)
 			}
-			if _, err := s.Revert(t.Context(), rec); err != nil {
+			if _, err := s.Revert(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -233,12 +173,11 @@ func TestAClientThatGoesRoundTheProxyIsVoid(t *testing.T) {
 }
 
 func TestAFaultThatNobodyFeelsIsVoid(t *testing.T) {
-	s := newStand(t, testbed.ProxyOptions{})
-	rec, applied := s.strike(t, &fault.Cut{How: fault.Hole})
-	if len(rec.Routes) != 2 {
-		t.Errorf("aimed at all, and struck %d ways of 2", len(rec.Routes))
+	s, applied := wayed(t, testbed.ProxyOptions{}).injected(&fault.Cut{How: fault.Hole})
+	if len(s.Rec.Routes) != 2 {
+		t.Errorf("aimed at all, and struck %d ways of 2", len(s.Rec.Routes))
 	}
-	if _, _, err := s.Confirm(t.Context(), rec, applied); voidOf(err) != "unconfirmed" {
+	if _, _, err := s.confirm(applied); voidOf(err) != "unconfirmed" {
 		t.Errorf("%v, want a void shot", err)
 	}
 }
@@ -246,50 +185,33 @@ func TestAFaultThatNobodyFeelsIsVoid(t *testing.T) {
 // Somebody else ends the fault: before it is confirmed it is void, afterwards nobody knows for how long it was on.
 func TestAFaultThatEndsBeforeItsTime(t *testing.T) {
 	latency := &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 50 * time.Millisecond, Stream: fault.StreamDown}
-	remove := func(rec undo.Record) {
-		w := rec.Routes[0]
-		if err := toxi.New(w.API).Remove(t.Context(), w.Proxy, w.Toxics[0]); err != nil {
+	w := wayed(t, testbed.ProxyOptions{})
+	w.beat("r1", w.proxies.Addrs("r1")[0])
+	remove := func(s *struck) {
+		r := s.Rec.Routes[0]
+		if err := toxi.New(r.API).Remove(t.Context(), r.Proxy, r.Toxics[0]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := newStand(t, testbed.ProxyOptions{})
-	s.beat(t, "r1", s.proxies.Addrs("r1")[0])
-
-	rec, applied := s.strike(t, latency)
-	remove(rec)
-	if _, _, err := s.Confirm(t.Context(), rec, applied); voidOf(err) != "unconfirmed" {
+	s, applied := w.injected(latency)
+	remove(s)
+	if _, _, err := s.confirm(applied); voidOf(err) != "unconfirmed" {
 		t.Errorf("%v, want a void shot", err)
 	}
-	if _, err := s.Revert(t.Context(), rec); err != nil {
+	if _, err := s.Revert(t.Context()); err != nil {
 		t.Errorf("nothing is left of a void shot: %v", err)
 	}
 
-	rec, applied = s.strike(t, latency)
-	if _, _, err := s.Confirm(t.Context(), rec, applied); err != nil {
+	s, applied = w.injected(latency)
+	if _, _, err := s.confirm(applied); err != nil {
 		t.Fatal(err)
 	}
-	remove(rec)
-	if _, err := s.Revert(t.Context(), rec); err == nil || !strings.Contains(err.Error(), "how long") {
+	remove(s)
+	if _, err := s.Revert(t.Context()); err == nil || !strings.Contains(err.Error(), "how long") {
 		t.Errorf("%v: somebody else ended the fault, and that is not said", err)
 	}
-	if _, err := s.Revert(t.Context(), rec); err != nil {
+	if _, err := s.Revert(t.Context()); err != nil {
 		t.Errorf("nothing is left: %v", err)
-	}
-}
-
-func TestAnotherOnesToxicStays(t *testing.T) {
-	s := newStand(t, testbed.ProxyOptions{})
-	rec, _ := s.strike(t, &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 20 * time.Millisecond, Stream: fault.StreamDown})
-	w := rec.Routes[0]
-	theirs := toxi.Toxic{Name: "theirs", Type: "latency", Stream: "upstream", Toxicity: 1, Attributes: map[string]any{"latency": 1}}
-	if err := toxi.New(w.API).Add(t.Context(), w.Proxy, theirs); err != nil {
-		t.Fatal(err)
-	}
-	if err := elsewhere(t.Context(), rec); err != nil {
-		t.Fatal(err)
-	}
-	if p := s.proxy(t, "r1"); len(p.Toxics) != 1 || p.Toxics[0].Name != "theirs" {
-		t.Errorf("the toxics are %+v, want the stranger's", p.Toxics)
 	}
 }
 
@@ -302,31 +224,31 @@ func TestTheKnownDeadlockIsSurvived(t *testing.T) {
 			if mode == "external" {
 				o.Mode, o.URL = experiments.ProxyExternal, toxitest.Start(t).URL
 			}
-			s := newStand(t, o)
-			rec, _ := s.strike(t, &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 30 * time.Millisecond, Stream: fault.StreamDown})
-			stuck := s.stopReading(t, s.proxies.Addrs("r1")[0])
+			w := wayed(t, o)
+			s, _ := w.injected(&fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 30 * time.Millisecond, Stream: fault.StreamDown})
+			stuck := w.stopReading(w.proxies.Addrs("r1")[0])
 			defer stuck.Close()
 
 			start := time.Now()
-			if _, err := s.Revert(t.Context(), rec); err != nil {
+			if _, err := s.Revert(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			t.Logf("reverted after %s", time.Since(start))
-			if p := s.proxy(t, "r1"); !strings.HasSuffix(p.Name, "~2") || len(p.Toxics) != 0 {
+			if p := w.proxy("r1"); !strings.HasSuffix(p.Name, "~2") || len(p.Toxics) != 0 {
 				t.Errorf("the deadlock was not provoked, or not passed by: %+v", p)
 			}
-			if err := elsewhere(t.Context(), rec); err != nil {
+			if err := s.elsewhere(); err != nil {
 				t.Errorf("again, by the record alone: %v", err)
 			}
-			s.beat(t, "r1", s.proxies.Addrs("r1")[0])
-			rec, applied := s.strike(t, &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 30 * time.Millisecond, Stream: fault.StreamBoth})
-			if _, _, err := s.Confirm(t.Context(), rec, applied); err != nil {
+			w.beat("r1", w.proxies.Addrs("r1")[0])
+			s, applied := w.injected(&fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 30 * time.Millisecond, Stream: fault.StreamBoth})
+			if _, _, err := s.confirm(applied); err != nil {
 				t.Errorf("the way cannot be struck again: %v", err)
 			}
-			if _, err := s.Revert(t.Context(), rec); err != nil {
+			if _, err := s.Revert(t.Context()); err != nil {
 				t.Error(err)
 			}
-			err := s.proxies.Close(t.Context())
+			err := w.proxies.Close(t.Context())
 			if mode == "embedded" && err != nil {
 				t.Errorf("end the embedded server: %v", err)
 			}
@@ -338,43 +260,31 @@ func TestTheKnownDeadlockIsSurvived(t *testing.T) {
 }
 
 // stopReading asks for far more than all buffers hold and reads nothing, until no more comes through.
-func (s *stand) stopReading(t *testing.T, addr string) net.Conn {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+func (w *world) stopReading(addr string) net.Conn {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), 30*time.Second)
 	defer cancel()
-	conn, err := open(ctx, (&Hit{Reach: s.Reach}).question(), s.redis)
-	if err != nil {
-		t.Fatal(err)
+	client := w.client(undo.Store{Addr: w.redis}).WithTimeout(30 * time.Second) // as long as a busy machine takes for it
+	if err := client.Set(ctx, "big", strings.Repeat("x", 16<<20), 0).Err(); err != nil {
+		w.Fatal(err)
 	}
-	defer conn.Close()
-	value := strings.Repeat("x", 16<<20)
-	_, err = conn.Write([]byte("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$16777216\r\n" + value + "\r\n"))
-	if err == nil {
-		_, err = bufio.NewReader(conn).ReadString('\n')
-	}
+	lazy, err := open(ctx, (&Hit{Reach: w.Reach}).question(), addr)
 	if err != nil {
-		t.Fatal(err)
-	}
-	lazy, err := open(ctx, (&Hit{Reach: s.Reach}).question(), addr)
-	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
 	if err := lazy.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
 	for range 8 {
 		if _, err := lazy.Write([]byte("*2\r\n$3\r\nGET\r\n$3\r\nbig\r\n")); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 	}
-	client := redis.NewClient(&redis.Options{Addr: s.redis, MaxRetries: -1, DisableIdentity: true})
-	defer client.Close()
-	poll := time.NewTicker(100 * time.Millisecond)
-	defer poll.Stop()
-	for last, same := "", 0; same < 10; { // the store cannot get rid of its answer any more
+	last, same := "", 0
+	for range poll.Every(ctx, 100*time.Millisecond) {
 		list, err := client.ClientList(ctx).Result()
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		held := ""
 		for line := range strings.Lines(list) {
@@ -385,25 +295,24 @@ func (s *stand) stopReading(t *testing.T, addr string) net.Conn {
 		if same++; held == "" || held != last {
 			last, same = held, 0
 		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			t.Fatal("the buffers do not fill")
+		if same == 10 { // the store cannot get rid of its answer any more
+			return lazy
 		}
 	}
-	return lazy
+	w.Fatal("the buffers do not fill")
+	return nil
 }
 
 func TestARestartedServerIsNotMistakenForAFault(t *testing.T) {
 	server := toxitest.Start(t)
-	s := newStand(t, testbed.ProxyOptions{Mode: experiments.ProxyExternal, URL: server.URL})
-	s.beat(t, "r1", s.proxies.Addrs("r1")[0])
-	rec, applied := s.strike(t, &fault.Cut{How: fault.Down, Aim: fault.Aim{Replica: "r1"}})
+	w := wayed(t, testbed.ProxyOptions{Mode: experiments.ProxyExternal, URL: server.URL})
+	w.beat("r1", w.proxies.Addrs("r1")[0])
+	s, applied := w.injected(&fault.Cut{How: fault.Down, Aim: fault.Aim{Replica: "r1"}})
 	server.Restart() // nobody listens on the way: as with the fault
-	if _, _, err := s.Confirm(t.Context(), rec, applied); voidOf(err) != "unconfirmed" || !strings.Contains(err.Error(), "restarted") {
+	if _, _, err := s.confirm(applied); voidOf(err) != "unconfirmed" || !strings.Contains(err.Error(), "restarted") {
 		t.Errorf("%v, want a void shot", err)
 	}
-	if err := elsewhere(t.Context(), rec); err != nil {
+	if err := s.elsewhere(); err != nil {
 		t.Errorf("what is gone is undone: %v", err)
 	}
 }
@@ -411,12 +320,15 @@ func TestARestartedServerIsNotMistakenForAFault(t *testing.T) {
 func TestAServerThatIsGoneIsRevertedOnlyIfItWasTheRunners(t *testing.T) {
 	w := undo.ProxyRoute{API: "http://127.0.0.1:1", // no port that others are given
 		Proxy: "lockdrill-x-r1", Listen: "127.0.0.1:1", Toxics: []string{"lockdrill-x-r1-f.1-upstream"}}
-	err := elsewhere(t.Context(), undo.Record{Kind: "latency", Shot: history.Event{Fault: &history.Fault{}}, Routes: []undo.ProxyRoute{w}})
+	undone := func() error {
+		return new(Reach).end(t.Context(), undo.Record{Kind: "latency", Shot: history.Event{Fault: &history.Fault{}}, Routes: []undo.ProxyRoute{w}})
+	}
+	err := undone()
 	if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "curl -X DELETE") {
 		t.Errorf("%v: nobody knows whether a server that does not answer still has the toxic, and how it is removed", err)
 	}
 	w.Own = os.Getpid()
-	if err := elsewhere(t.Context(), undo.Record{Kind: "latency", Shot: history.Event{Fault: &history.Fault{}}, Routes: []undo.ProxyRoute{w}}); err != nil {
+	if err := undone(); err != nil {
 		t.Errorf("the embedded server is gone: %v", err)
 	}
 }

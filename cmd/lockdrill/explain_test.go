@@ -19,17 +19,12 @@ import (
 func TestEveryMeasureAndLintHasAWord(t *testing.T) {
 	t.Parallel()
 	want := []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11", "L12"}
-	for _, w := range []lockcore.Class{lockcore.Critical, lockcore.Standard, lockcore.Continuity, lockcore.LegacyCount, lockcore.LegacyWarn} {
-		want = append(want, string(w))
-	}
-	for _, w := range []lockcore.ReleaseMode{lockcore.ReleaseNone, lockcore.ReleaseSingle, lockcore.ReleaseBoundedRetry} {
-		want = append(want, string(w))
-	}
-	for _, w := range []lockcore.LoopMode{lockcore.LoopTTLHold, lockcore.LoopExplicit, lockcore.LoopRenewed} {
-		want = append(want, string(w))
+	for _, w := range []any{lockcore.Critical, lockcore.Standard, lockcore.Continuity, lockcore.LegacyCount, lockcore.LegacyWarn,
+		lockcore.ReleaseNone, lockcore.ReleaseSingle, lockcore.ReleaseBoundedRetry, lockcore.LoopTTLHold, lockcore.LoopExplicit, lockcore.LoopRenewed,
+		fault.Crash, fault.Graceful, fault.Evict, fault.ForceDelete, fault.Drain, fault.Cordon, fault.SlowAPI, fault.ReadOnly, fault.AwayAPI} {
+		want = append(want, fmt.Sprint(w))
 	}
 	want = append(want, "stale", "superseded", "repeated", "unattributed", "conflicting") // as verdicts and legends say
-	want = append(want, fault.Crash, fault.Graceful, fault.Evict, fault.ForceDelete, string(fault.Drain), string(fault.Cordon), string(fault.SlowAPI), string(fault.ReadOnly), string(fault.AwayAPI))
 	slo := reflect.TypeFor[experiments.SLO]()
 	for i := range slo.NumField() {
 		if slo.Field(i).Type.Kind() == reflect.Pointer {

@@ -218,50 +218,6 @@ func TestLiveRedisThatDiesHalfwayIsNoPass(t *testing.T) {
 	}
 }
 
-// A history that is cut off at any place is judged, and never a pass.
-func TestLiveACutHistoryIsNoPass(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	o := goodRun(t)
-	path := filepath.Join(o.dir, historyFile)
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, share := range []float64{0.05, 0.3, 0.6, 0.9, 0.999} {
-		if err := os.WriteFile(path, whole[:int(share*float64(len(whole)))], 0o644); err != nil {
-			t.Fatal(err)
-		}
-		cmd := lockdrill("judge", o.dir)
-		text, _ := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != verdict.ExitInconclusive && code != verdict.ExitSLOFailed {
-			t.Errorf("cut to %.1f %%: exit %d\n%s", 100*share, code, text)
-		}
-	}
-}
-
-// judge gives the same bytes as run did.
-func TestLiveJudgeRepeatsTheVerdict(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	o := goodRun(t)
-	before, err := os.ReadFile(filepath.Join(o.dir, verdictFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := lockdrill("judge", o.dir)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	after, err := os.ReadFile(filepath.Join(o.dir, verdictFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(before, after) {
-		t.Error("verdict.json differs")
-	}
-}
-
 func TestAnExternalRedisIsRefused(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]int{

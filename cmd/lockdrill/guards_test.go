@@ -166,26 +166,6 @@ func TestTheCalendarKeepsARunFromStarting(t *testing.T) {
 		[]string{"calendar", "within the blackout", "does not open within"})
 }
 
-// A plan shows what is not quiet, and has the status that it has without: by the time of the run it may be another.
-func TestWhatIsNotQuietKeepsARunFromStarting(t *testing.T) {
-	t.Parallel()
-	dir := guarded(t, embeddedRedis+"blocked_by: [{name: deploys, file: going}]\n")
-	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "quiet: deploys") {
-		t.Errorf("plan of a quiet one: %+v", got)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "going"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	const why = "deploys: the file is there"
-	if got := tryIn(t, dir, "run", "guarded.yaml"); got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "guarded: refused: nothing was touched: blocked_by: "+why) || got.stdout != "" {
-		t.Errorf("run: %+v", got)
-	}
-	onlyFile(t, dir, "guarded.yaml", "going")
-	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "REFUSES") || !strings.Contains(got.stdout, why) {
-		t.Errorf("plan: %+v", got)
-	}
-}
-
 func TestWhatARunStartsItselfIsLocal(t *testing.T) {
 	t.Parallel()
 	refused(t, guarded(t, embeddedRedis+"environment: staging\n"), []string{"environment", `"staging"`, `"local"`})
@@ -266,21 +246,6 @@ func TestAToxiproxyThatIsNotOursIsGuardedToo(t *testing.T) {
 	notYet(t, dir, []string{"2 guards are not met\n  confirm: ", "toxiproxy http://127.0.0.1:8474", "--confirm guarded", "\n  environment: ",
 		"\nTo consent to what the drill would touch: lockdrill run guarded.yaml --confirm=guarded --environment=staging\n"})
 	notYet(t, dir, []string{"Toxiproxy does not say what it is for", "--environment staging"}, "--confirm", "guarded")
-}
-
-// All guards are asked before the first of several drills.
-func TestARefusedSecondDrillKeepsTheFirstFromRunning(t *testing.T) {
-	t.Parallel()
-	dir := guarded(t, embeddedRedis)
-	second := strings.Replace(fmt.Sprintf(guardedDrill, embeddedRedis+"environment: staging\n"), "at: 1h", "at: 1m", 1)
-	if err := os.WriteFile(filepath.Join(dir, "second.yaml"), []byte(second), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	got := tryIn(t, dir, "run", "guarded.yaml", "second.yaml")
-	if got.code != verdict.ExitRefused {
-		t.Errorf("%+v, want status %d", got, verdict.ExitRefused)
-	}
-	onlyFile(t, dir, "guarded.yaml", "second.yaml")
 }
 
 // pausedDrill stops the leader for longer than the test may take.

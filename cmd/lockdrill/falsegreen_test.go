@@ -111,9 +111,7 @@ func unrehearsed(yaml string) string {
 func runDrillIn(t *testing.T, dir, yaml string, during func(pid int), args ...string) drillOut {
 	t.Helper()
 	file := filepath.Join(dir, "drill.yaml")
-	if err := os.WriteFile(file, []byte(yaml), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, []byte(yaml))
 	o := drillOut{dir: filepath.Join(dir, "run")}
 	cmd := lockdrill(append([]string{"run", file, "--out", o.dir, "--log-level", "debug"}, args...)...)
 	cmd.Env = append(os.Environ(), scriptedEnv+"="+t.TempDir()) // for experiments whose worker is this test
@@ -357,6 +355,14 @@ func allGone(t *testing.T, pids []int) {
 	for _, pid := range pids {
 		entry := fmt.Sprintf("/proc/%d", pid)
 		until(t, fmt.Sprintf("the end of process %d (%s)", pid, comm(pid)), func() bool { return stateOf(entry) == "" || zombie(entry) })
+	}
+}
+
+// inFile tells whether a file has a text by now; its path may not be known yet, "".
+func inFile(path func() string, text string) func() bool {
+	return func() bool {
+		data, _ := os.ReadFile(path())
+		return strings.Contains(string(data), text)
 	}
 }
 

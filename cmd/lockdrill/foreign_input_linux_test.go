@@ -53,9 +53,7 @@ func TestLiveAServiceOfSomebodysOwnThatAFileDescribesWrongly(t *testing.T) {
 			}
 			dir := t.TempDir()
 			path := filepath.Join(dir, "foreign.yaml")
-			if err := os.WriteFile(path, []byte(edit(t, fmt.Sprintf(foreignDrill, service.port), c.edit...)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, path, []byte(edit(t, fmt.Sprintf(foreignDrill, service.port), c.edit...)))
 			got := tryIn(t, dir, append([]string{"run", "foreign.yaml"}, foreignConsent...)...)
 			if said := strings.Join(strings.Fields(got.stdout+got.stderr), " "); got.code != c.code || !strings.Contains(said, c.says) {
 				t.Errorf("status %d, want %d with %q\n%s\n%s", got.code, c.code, c.says, got.stdout, got.stderr)

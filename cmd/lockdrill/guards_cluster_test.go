@@ -111,9 +111,7 @@ contexts: [{name: test, context: {cluster: c, user: u, namespace: locks}}, {name
 users: [{name: u, user: {token: t0p-secret}}]
 current-context: test
 `, url)
-	if err := os.WriteFile(filepath.Join(dir, "kubeconfig"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(dir, "kubeconfig"), []byte(text))
 }
 
 // podSections are those of guarded.yaml for workers in pods that are there.

@@ -52,9 +52,7 @@ func guarded(t *testing.T, sections string) (dir string) {
 	if !strings.Contains(sections, "limits:") {
 		sections += "limits: {max_run: 2h}\n"
 	}
-	if err := os.WriteFile(filepath.Join(dir, "guarded.yaml"), fmt.Appendf(nil, guardedDrill, sections), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(dir, "guarded.yaml"), fmt.Appendf(nil, guardedDrill, sections))
 	return dir
 }
 
@@ -111,9 +109,7 @@ func TestTheKillSwitchKeepsARunFromStarting(t *testing.T) {
 	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != verdict.ExitPass {
 		t.Errorf("without the switch: %+v", got)
 	}
-	if err := os.WriteFile(stop, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, stop, nil)
 	refused(t, dir, []string{"kill switch", stop})
 }
 
@@ -122,38 +118,19 @@ func TestTheKillSwitchAbortsARun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: no drill through the binary")
 	}
-	dir := guarded(t, embeddedRedis+"limits: {max_run: 2h, kill_switch: stop}\n") // beside the file
+	dir := t.TempDir()
 	// A call that waits for a second is late on a busy machine, and no matter here.
-	file := filepath.Join(dir, "guarded.yaml")
 	patient := strings.NewReplacer("ttl: 1s", "ttl: 20s", "op_timeout: 200ms", "op_timeout: 5s", "timeout: 200ms}", "timeout: 5s}", "timeout: 20s}", "timeout: 100s}", "max: 5s", "max: 60s")
-	if err := os.WriteFile(file, []byte(unrehearsed(patient.Replace(string(read(t, file))))), 0o644); err != nil {
-		t.Fatal(err)
+	yaml := patient.Replace(fmt.Sprintf(guardedDrill, embeddedRedis+"limits: {max_run: 2h, kill_switch: stop}\n")) // beside the file
+	path := func() string { return filepath.Join(dir, "run", historyFile) }
+	o := runDrillIn(t, dir, unrehearsed(yaml), func(int) {
+		until(t, "the faults", inFile(path, `"name":"faults"`))
+		write(t, filepath.Join(dir, "stop"), nil)
+	})
+	if o.code != verdict.ExitAborted {
+		t.Errorf("status %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
 	}
-	cmd := lockdrill("run", "guarded.yaml", "--out", "run")
-	cmd.Dir = dir
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	limit := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
-	defer limit.Stop()
-	phase := func() bool {
-		data, _ := os.ReadFile(filepath.Join(dir, "run", historyFile))
-		return strings.Contains(string(data), `"name":"faults"`)
-	}
-	end := time.Now().Add(3 * time.Minute)
-	for tick := time.Tick(20 * time.Millisecond); !phase(); <-tick {
-		if time.Now().After(end) { // one that has ended writes no more
-			t.Fatal("the run never came to its faults")
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "stop"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != verdict.ExitAborted {
-		t.Errorf("status %d, want %d", code, verdict.ExitAborted)
-	}
-	if data, _ := os.ReadFile(filepath.Join(dir, "run", historyFile)); !strings.Contains(string(data), `"what":"kill_switch"`) {
+	if !inFile(path, `"what":"kill_switch"`)() {
 		t.Error("the history has no abort by the kill switch")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
 )
 
@@ -91,5 +92,41 @@ func TestPodFieldsThatTheAPIDoesNotKnow(t *testing.T) {
 		if err := deploy.CheckPod(gameDay(t, "kubernetes: {", "kubernetes: {pod: "+patch+", ").Kubernetes.Pod); err == nil || !strings.Contains(err.Error(), strings.Trim(want, `"`)) {
 			t.Errorf("%s: %v, want %s", patch, err, want)
 		}
+	}
+}
+
+// Every exit status is decided by the Job: an answer fails it at once, also where the cluster took the pod away meanwhile; only an
+// abort that the cluster caused is ignored, so that the pod is replaced.
+func TestJobDecidesEveryExitStatus(t *testing.T) {
+	docs, err := deploy.Job(jobOf(t, gameDay(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := strictly(t, docs[len(docs)-1]).(*batchv1.Job).Spec
+	if *spec.BackoffLimit != 0 || spec.Template.Spec.RestartPolicy != "Never" {
+		t.Errorf("%+v", spec)
+	}
+	decide := func(code int, disrupted bool) batchv1.PodFailurePolicyAction {
+		for _, r := range spec.PodFailurePolicy.Rules {
+			if r.OnExitCodes != nil && slices.Contains(r.OnExitCodes.Values, int32(code)) || disrupted && len(r.OnPodConditions) > 0 {
+				return r.Action
+			}
+		}
+		return batchv1.PodFailurePolicyActionCount // against backoffLimit 0
+	}
+	for _, m := range verdict.Exits() {
+		if m.Code == verdict.ExitPass {
+			continue
+		}
+		disrupted := batchv1.PodFailurePolicyActionFailJob
+		if m.Code == verdict.ExitAborted {
+			disrupted = batchv1.PodFailurePolicyActionIgnore
+		}
+		if alone, taken := decide(m.Code, false), decide(m.Code, true); alone != batchv1.PodFailurePolicyActionFailJob || taken != disrupted {
+			t.Errorf("%s: %s; in a pod that the cluster took away %s, want %s", m.Name, alone, taken, disrupted)
+		}
+	}
+	if got := decide(137, false); got != batchv1.PodFailurePolicyActionCount {
+		t.Errorf("a runner that was killed: %s", got)
 	}
 }

@@ -24,11 +24,7 @@ func TestInterruptEndsABurst(t *testing.T) {
 	yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 1", burstDrill, "renew_failures: {holder_of: loop, mode: error}", "    at: 0s\n", "    at: 0s\n    for: 50s\n")
 	start := time.Now()
 	o := runDrill(t, yaml, func(pid int) {
-		path := historyOf(t)
-		until(t, "the burst", func() bool {
-			data, _ := os.ReadFile(path())
-			return strings.Contains(string(data), `"kind":"fault.applied"`)
-		})
+		until(t, "the burst", inFile(historyOf(t), `"kind":"fault.applied"`))
 		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
 			t.Error(err)
 		}
@@ -47,9 +43,7 @@ func TestTwoRunsInOneFolder(t *testing.T) {
 	needDrill(t)
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "drill.yaml"), filepath.Join(dir, "run")
-	if err := os.WriteFile(file, []byte(goodDrill), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, []byte(goodDrill))
 	var codes [2]int
 	var wg sync.WaitGroup
 	for i := range codes {
@@ -76,9 +70,7 @@ func TestARefusalHidesNoFailure(t *testing.T) {
 	fail := edit(t, goodDrill, "takeover: {max: 2s}", "takeover: {min: 2s, max: 4s}") // sooner than allowed: no late machine explains that
 	tiny := edit(t, goodDrill, "steady_state:", "time_scale: 0.03\nsteady_state:")
 	for name, text := range map[string]string{"fail.yaml": fail, "tiny.yaml": tiny} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), []byte(text))
 	}
 	if got := tryIn(t, dir, "run", "fail.yaml", "tiny.yaml"); got.code != verdict.ExitSLOFailed {
 		t.Errorf("exit %d, want %d\n%s", got.code, verdict.ExitSLOFailed, got.stderr)
@@ -125,18 +117,10 @@ func TestSecondInterruptIsDirty(t *testing.T) {
 	var children []int
 	o := runDrill(t, yaml, func(pid int) {
 		path := historyOf(t)
-		has := func(kind string) func() bool {
-			return func() bool {
-				data, _ := os.ReadFile(path())
-				return strings.Contains(string(data), `"kind":"`+kind+`"`)
-			}
-		}
-		until(t, "a replica", has("replica.ready"))
+		until(t, "a replica", inFile(path, `"kind":"replica.ready"`))
 		children = childrenOf(pid)
-		for _, wait := range []string{"", "run.abort"} {
-			if wait != "" {
-				until(t, wait, has(wait))
-			}
+		for _, wait := range []string{"", `"kind":"run.abort"`} {
+			until(t, wait, inFile(path, wait))
 			if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
 				t.Error(err)
 			}

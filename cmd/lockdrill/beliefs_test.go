@@ -16,41 +16,15 @@ import (
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
 )
 
-// beliefDrill takes the leader's key away, and asks the replicas whether they lead: %[1]s is the port of their Redis, %[2]s what tells it,
-// %[3]s the folder of their logs.
-const beliefDrill = `apiVersion: lockdrill/v1
-kind: Experiment
-name: foreign
-environment: local
-redis: {mode: external, url: "redis://127.0.0.1:%[1]s", allow: [delete_key]}
-system:
-  mode: observe
-  replicas: 3
-  processes:
-    match: 'elector\.py --redis %[1]s --name (?P<name>\S+) .*--status (?P<port>\d+)'
-    log: '%[3]s/{name}.log'
-    metrics: "http://127.0.0.1:{port}/metrics"
-  locks:
-    - name: leader
-      key: sched:leader
-      belief: {%[2]s, every: 100ms, max_gap: 5s}
-      policy:
-        ttl: 1s
-        renew_every: 300ms
-        class: standard
-        op_timeout: 200ms
-        release: {mode: none}
-        acquire: {mode: try, timeout: 200ms}
-        loop: {poll: 100ms, mode: renewed}
-probes: {lock_keys: {every: 5ms, max_gap: 3s}} # this machine may be busy
-steady_state: {for: 300ms, timeout: 2m}
-faults:
-  - {id: lost, at: 0s, delete_key: {holder_of: leader}}
-slos:
-  - {lock: leader, overlap: {level: belief, max: 1s}}
-  - {lock: leader, loss_to_fence: {max: 1s}}
-  - {lock: leader, leaderless: {max: 3s}}
-`
+// beliefDrill takes the leader's key away, and asks the replicas whether they lead, by a source; logs is the folder of their logs.
+func beliefDrill(t *testing.T, port, source, logs string) string {
+	t.Helper()
+	return edit(t, fmt.Sprintf(foreignDrill, port), "\"}\nsystem:", "\", allow: [delete_key]}\nsystem:",
+		`(?P<name>\S+)'}`, `(?P<name>\S+) .*--status (?P<port>\d+)', log: '`+logs+`/{name}.log', metrics: "http://127.0.0.1:{port}/metrics"}`,
+		"      policy:\n", "      belief: {"+source+", every: 100ms, max_gap: 5s}\n      policy:\n",
+		"id: crash, at: 0s, kill: {holder_of: leader}, repeat: {count: 3, every: settled}", "id: lost, at: 0s, delete_key: {holder_of: leader}",
+		"takeover: {max: 5s}}\n", "overlap: {level: belief, max: 1s}}\n  - {lock: leader, loss_to_fence: {max: 1s}}\n  - {lock: leader, leaderless: {max: 3s}}\n")
+}
 
 // leadersWhoSay are electors that say whether they lead, and that go on to lead for so many milliseconds when their key is gone.
 func leadersWhoSay(t *testing.T, stubborn int) (s *electors, logs string) {
@@ -102,7 +76,7 @@ func TestLiveTwoLeadersAreCaughtByWhatTheySay(t *testing.T) {
 				word, _, _ := strings.Cut(source, ":")
 				// Of each log the last line that tells of a change; the name is that of the file.
 				script := "#!/bin/sh\ncd '" + logs + "' && for f in *.log; do tail -n 1 $f | grep -q 'became leader' && basename $f .log; done; true\n"
-				for name, text := range map[string]string{"belief.yaml": fmt.Sprintf(beliefDrill, service.port, source, logs), "who-leads.sh": script} {
+				for name, text := range map[string]string{"belief.yaml": beliefDrill(t, service.port, source, logs), "who-leads.sh": script} {
 					if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
 						t.Fatal(err)
 					}

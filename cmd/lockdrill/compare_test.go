@@ -1,14 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
@@ -72,18 +70,6 @@ func TestCompareIsAsThePageSays(t *testing.T) {
 	}
 	if got := tryIn(t, comparedIn(t), strings.Fields(command)...); got.stdout != shown {
 		t.Errorf("the page shows\n%s\nbut the command prints\n%s", shown, got.stdout)
-	}
-}
-
-func TestCompareJSON(t *testing.T) {
-	t.Parallel()
-	got := tryIn(t, comparedIn(t), "compare", "base", "head", "-f", "json", slowerPoll)
-	var c compare.Comparison
-	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil {
-		t.Fatalf("%v in %s", err, got.stdout)
-	}
-	if c.SchemaVersion != 1 || c.Answer != compare.Regressed || c.ExitCode != got.code || len(c.Base) != 3 || len(c.Rows) != 4 {
-		t.Errorf("%+v, status %d", c, got.code)
 	}
 }
 

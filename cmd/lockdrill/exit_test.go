@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -12,10 +11,7 @@ import (
 // The table is the same in the code, in the help and in the README.
 func TestExitCodeTables(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := read(t, "../../README.md")
 	help := try(t, "help", "exit-codes").stdout
 	for _, m := range verdict.Exits() {
 		if row := fmt.Sprintf("| %d | %s | %s |\n", m.Code, m.Name, m.Meaning); !strings.Contains(string(readme), row) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -19,17 +18,12 @@ import (
 func TestEveryMeasureAndLintHasAWord(t *testing.T) {
 	t.Parallel()
 	want := []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11", "L12"}
-	for _, w := range []lockcore.Class{lockcore.Critical, lockcore.Standard, lockcore.Continuity, lockcore.LegacyCount, lockcore.LegacyWarn} {
-		want = append(want, string(w))
-	}
-	for _, w := range []lockcore.ReleaseMode{lockcore.ReleaseNone, lockcore.ReleaseSingle, lockcore.ReleaseBoundedRetry} {
-		want = append(want, string(w))
-	}
-	for _, w := range []lockcore.LoopMode{lockcore.LoopTTLHold, lockcore.LoopExplicit, lockcore.LoopRenewed} {
-		want = append(want, string(w))
+	for _, w := range []any{lockcore.Critical, lockcore.Standard, lockcore.Continuity, lockcore.LegacyCount, lockcore.LegacyWarn,
+		lockcore.ReleaseNone, lockcore.ReleaseSingle, lockcore.ReleaseBoundedRetry, lockcore.LoopTTLHold, lockcore.LoopExplicit, lockcore.LoopRenewed,
+		fault.Crash, fault.Graceful, fault.Evict, fault.ForceDelete, fault.Drain, fault.Cordon, fault.SlowAPI, fault.ReadOnly, fault.AwayAPI} {
+		want = append(want, fmt.Sprint(w))
 	}
 	want = append(want, "stale", "superseded", "repeated", "unattributed", "conflicting") // as verdicts and legends say
-	want = append(want, fault.Crash, fault.Graceful, fault.Evict, fault.ForceDelete, string(fault.Drain), string(fault.Cordon), string(fault.SlowAPI), string(fault.ReadOnly), string(fault.AwayAPI))
 	slo := reflect.TypeFor[experiments.SLO]()
 	for i := range slo.NumField() {
 		if slo.Field(i).Type.Kind() == reflect.Pointer {
@@ -143,7 +137,6 @@ func TestExplainProfile(t *testing.T) {
 func TestTuneSumsUpAProfile(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string][]string{
-		"--profile cordum/scheduler-job": {"L1 WARN scheduler-job acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s"},
 		"--profile cordum/pending-replayer --takeover 30s": {
 			"L5 WARN pending-replayer ttl_hold: one replica runs every 60s (poll 30s * 2)", "L3 WARN pending-replayer takeover max 30s", "Your timings do not guarantee it. In the file, keep"},
 		"--profile kubernetes/leader-election --takeover 35s": {
@@ -189,9 +182,7 @@ slos:
 `
 	sheet := "leader_election:\n  replayer: {poll_interval: 30s, lock_key: k, lock_ttl: 60s, renew_every: 0s, release_mode: ttl_hold}\n"
 	for name, text := range map[string]string{"lints.yaml": data, "sheet.yaml": sheet} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), []byte(text))
 	}
 	want := []string{
 		"warning: lints.yaml:9:7: L1: lock job: acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s",
@@ -226,14 +217,9 @@ slos:
 func TestValidateLintsOfPromises(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	shipped, err := os.ReadFile("../../scenarios/too-tight-slo.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	shipped := read(t, "../../scenarios/too-tight-slo.yaml")
 	alone := strings.Replace(string(shipped), "replicas: 3", "replicas: 1", 1)
-	if err := os.WriteFile(filepath.Join(dir, "alone.yaml"), []byte(alone), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(dir, "alone.yaml"), []byte(alone))
 	line := 1 + strings.Count(alone[:strings.Index(alone, "  - {lock: reconciler, takeover: {max: 30s}}")], "\n")
 	got := tryIn(t, dir, "validate", "alone.yaml")
 	for _, want := range []string{

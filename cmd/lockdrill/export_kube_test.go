@@ -250,46 +250,6 @@ func TestExportManifestsMisuse(t *testing.T) {
 	}
 }
 
-// Every exit status is decided by the Job: an answer fails it at once, also where the cluster took the pod away meanwhile; only an
-// abort that the cluster caused is ignored, so that the pod is replaced.
-func TestJobDecidesEveryExitStatus(t *testing.T) {
-	t.Parallel()
-	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(exported(t, podDir(t), "job", "drill.yaml")["Job"], nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := o.(*batchv1.Job).Spec
-	if *spec.BackoffLimit != 0 || spec.Template.Spec.RestartPolicy != "Never" {
-		t.Errorf("%+v", spec)
-	}
-	decide := func(code int32, disrupted bool) batchv1.PodFailurePolicyAction {
-		for _, r := range spec.PodFailurePolicy.Rules {
-			if r.OnExitCodes != nil && slices.Contains(r.OnExitCodes.Values, code) || disrupted && len(r.OnPodConditions) > 0 {
-				return r.Action
-			}
-		}
-		return batchv1.PodFailurePolicyActionCount // against backoffLimit 0
-	}
-	for _, m := range verdict.Exits() {
-		if m.Code == verdict.ExitPass {
-			continue
-		}
-		disrupted := batchv1.PodFailurePolicyActionFailJob
-		if m.Code == verdict.ExitAborted {
-			disrupted = batchv1.PodFailurePolicyActionIgnore
-		}
-		if got := decide(int32(m.Code), false); got != batchv1.PodFailurePolicyActionFailJob {
-			t.Errorf("%s: %s", m.Name, got)
-		}
-		if got := decide(int32(m.Code), true); got != disrupted {
-			t.Errorf("%s in a pod that the cluster took away: %s, want %s", m.Name, got, disrupted)
-		}
-	}
-	if got := decide(137, false); got != batchv1.PodFailurePolicyActionCount {
-		t.Errorf("a runner that was killed: %s", got)
-	}
-}
-
 // The Role holds the rules of the preflight and the summary, and not one verb more.
 func TestExportedRoleIsThePreflights(t *testing.T) {
 	t.Parallel()

@@ -59,17 +59,6 @@ func TestExportExamples(t *testing.T) {
 	}
 }
 
-func TestExportSaysWhatItLeavesOut(t *testing.T) {
-	t.Parallel()
-	dir := exportDir(t)
-	write(t, filepath.Join(dir, "few.yaml"), []byte("signals: {abandoned: {series: my_total}}\n"))
-	got := tryIn(t, dir, "export", "alerts", "--metrics", "few.yaml")
-	const want = "LockRenewalsFailing is left out: the mapping has no renewals, no renewals_failed\n"
-	if got.code != verdict.ExitPass || !strings.Contains(got.stderr, "few.yaml: "+want) || !strings.Contains(got.stdout, "# "+want) {
-		t.Errorf("%+v", got)
-	}
-}
-
 func TestExportMisuse(t *testing.T) {
 	t.Parallel()
 	dir := exportDir(t)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,10 +24,7 @@ func runScenario(t *testing.T, name string, code int, pairs ...string) (verdict.
 	text := edit(t, string(shipped), pairs...)
 	write(t, file, []byte(strings.ReplaceAll(text, "max_gap: 250ms", "max_gap: 2s"))) // drills run beside this one
 	drillEndsWith(t, code, 4*time.Minute, "run", file, "--out", dir)
-	data, err := os.ReadFile(filepath.Join(dir, verdictFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, filepath.Join(dir, verdictFile))
 	var j verdict.Judgement
 	if err := json.Unmarshal(data, &j); err != nil {
 		t.Fatal(err)

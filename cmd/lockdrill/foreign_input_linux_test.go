@@ -41,13 +41,8 @@ func TestLiveAServiceOfSomebodysOwnThatAFileDescribesWrongly(t *testing.T) {
 		{"a key that nobody has", []string{"key: sched:leader", "key: sched:elsewhere", "timeout: 2m", "timeout: 2s"}, verdict.ExitInconclusive, "nobody holds key sched:elsewhere"},
 		{"a pattern of keys that nobody has", append(effects("stream: 'sched:nothing', map: {job: job, state: state, terminal: [done]}"), "key: sched:leader", "key_prefix: 'sched:job:'",
 			"        loop: {poll: 100ms, mode: renewed}\n", "", "count: 3, every: settled", "count: 1"), verdict.ExitInconclusive, "nobody held a key of lock leader (sched:job:*) at the moment of the shot"},
-		{"a log pattern without groups", after("  holder: [{log: {pattern: acquired}}]\n"), verdict.ExitUsage, "has no group called key: write (?P<key>"},
-		{"a query that is none", probes("promql: [{name: up, url: 'http://" + away.Listener.Addr().String() + "', query: 'rate(up)'}]"), verdict.ExitUsage, "probes.promql[0].query: a function or an aggregation"},
-		{"a query without an order", effects("sql: {driver: postgres, dsn_env: DSN, query: 'SELECT id FROM t WHERE id > $1', cursor: id}"), verdict.ExitUsage, "sql.query: has no ORDER BY"},
-		{"a query without a cursor", effects("sql: {driver: postgres, dsn_env: DSN, query: 'SELECT id FROM t ORDER BY id', cursor: id}"), verdict.ExitUsage, "sql.query: has no $1: the cursor goes there"},
 		{"an answer without the cursor", effects("http: {url: '" + api.URL + "/jobs', param: after, cursor: id}"), verdict.ExitUsage, "an element has no field id, which is to be the cursor: it has at, n"},
 		{"a source that fails", effects("http: {url: '" + api.URL + "/broken', param: after, cursor: id}"), verdict.ExitRefused, "answers 500"},
-		{"a key of another type", effects("stream: 'sched:leader'"), verdict.ExitUsage, "the key sched:leader is no stream"},
 		{"a Prometheus that is away", probes("promql: [{name: up, url: '" + away.URL + "', query: up}]"), verdict.ExitRefused, "probes.promql up: ask the server"},
 		{"sources that disagree", append(after("  holder: [{command: {run: [echo, sched-a]}}, {command: {run: [echo, sched-b]}}]\n"), "count: 3, every: settled", "count: 1"),
 			verdict.ExitInconclusive, "disputed holder: command says r1.1, command says r2.1"},
@@ -58,9 +53,7 @@ func TestLiveAServiceOfSomebodysOwnThatAFileDescribesWrongly(t *testing.T) {
 			}
 			dir := t.TempDir()
 			path := filepath.Join(dir, "foreign.yaml")
-			if err := os.WriteFile(path, []byte(edit(t, fmt.Sprintf(foreignDrill, service.port), c.edit...)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, path, []byte(edit(t, fmt.Sprintf(foreignDrill, service.port), c.edit...)))
 			got := tryIn(t, dir, append([]string{"run", "foreign.yaml"}, foreignConsent...)...)
 			if said := strings.Join(strings.Fields(got.stdout+got.stderr), " "); got.code != c.code || !strings.Contains(said, c.says) {
 				t.Errorf("status %d, want %d with %q\n%s\n%s", got.code, c.code, c.says, got.stdout, got.stderr)

@@ -23,9 +23,7 @@ func TestLiveJobsOfAQueueAreDrilledByThePatternOfTheirKeys(t *testing.T) {
 		"        release: {mode: none}\n", "        release: {mode: single, timeout: 200ms}\n",
 		"        loop: {poll: 100ms, mode: renewed}\n", "  effects:\n    - {name: jobs, lock: job, stream: 'bull:{mail}:log', map: {job: job, state: state, terminal: [done], token: token}}\n",
 		"holder_of: leader", "holder_of: job", "lock: leader, takeover: {max: 5s}}\n", "lock: job, takeover: {max: 20s}}\n  - {lock: job, duplicate_terminal_states: {max: 0}}\n")
-	if err := os.WriteFile(filepath.Join(dir, "foreign.yaml"), []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(dir, "foreign.yaml"), []byte(yaml))
 	if got := tryIn(t, dir, append([]string{"plan", "foreign.yaml"}, foreignConsent...)...); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "bull:{mail}:") {
 		t.Errorf("plan: %+v", got)
 	}

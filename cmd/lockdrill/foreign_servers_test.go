@@ -37,9 +37,7 @@ func TestLiveSomebodysRedisIsWatched(t *testing.T) {
 			yaml := fmt.Sprintf(foreignDrill, service.port)
 			yaml = edit(t, yaml, `url: "redis://127.0.0.1:`+service.port+`"`, section, "count: 3, every: settled", "count: 1")
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "foreign.yaml"), []byte(yaml), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, filepath.Join(dir, "foreign.yaml"), []byte(yaml))
 			got := tryIn(t, dir, append([]string{"run", "foreign.yaml", "--out", "run"}, foreignConsent...)...)
 			if got.code != verdict.ExitPass {
 				t.Errorf("%+v", got)

@@ -192,9 +192,7 @@ func TestLiveSomebodysProcessesAreDrilled(t *testing.T) {
 	service := startElectors(t)
 	dir, yaml := t.TempDir(), fmt.Sprintf(foreignDrill, service.port)
 	file := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), []byte(text))
 	}
 	file("foreign.yaml", yaml)
 	if got := tryIn(t, dir, append([]string{"run", "foreign.yaml", "--out", "run"}, foreignConsent...)...); got.code != verdict.ExitPass ||
@@ -238,9 +236,7 @@ func TestProcessesThatCannotBeDrilledAreRefused(t *testing.T) {
 		{"the runner's own parent", edit(t, yaml, "elector\\.py --redis "+service.port+" --name (?P<name>\\S+)", "(?P<name>lockdrill).test"), foreignConsent, "it has started lockdrill"},
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "foreign.yaml"), []byte(c.yaml), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, "foreign.yaml"), []byte(c.yaml))
 		for _, command := range []string{"plan", "run"} {
 			want := verdict.ExitRefused
 			if command == "plan" && strings.Contains(c.says, "add --confirm") { // nobody has to have said yet that it may run

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/gameday"
@@ -31,31 +30,17 @@ func TestLiveGameDayIsResumed(t *testing.T) {
 	dir := t.TempDir()
 	day := filepath.Join(dir, "day")
 	for name, text := range map[string]string{"good.yaml": goodDrill, "day.yaml": shortDay} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), []byte(text))
 	}
 	cmd := lockdrill("run", "day.yaml", "--out", "day", "--who", "ada")
 	cmd.Dir = dir
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.After(time.Minute)
-	for poll := time.NewTicker(10 * time.Millisecond); ; <-poll.C {
-		if data, _ := os.ReadFile(filepath.Join(day, "02-drill", historyFile)); strings.Contains(string(data), "the-loop") {
-			break
-		}
-		select {
-		case <-deadline:
-			t.Fatal("the drill has not begun")
-		default:
-		}
-	}
+	until(t, "the drill", inFile(func() string { return filepath.Join(day, "02-drill", historyFile) }, "the-loop"))
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if err := os.WriteFile(filepath.Join(dir, "other.yaml"), []byte(shortDay+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(dir, "other.yaml"), []byte(shortDay+"\n"))
 	if got := tryIn(t, dir, "run", "other.yaml", "--resume", "day"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "another sheet") {
 		t.Errorf("another sheet: %+v", got)
 	}
@@ -78,9 +63,7 @@ func TestLiveGameDayIsResumed(t *testing.T) {
 	if left := tryIn(t, dir, "recover", filepath.Join("day", drill.Aborted[0])); left.code != verdict.ExitPass {
 		t.Errorf("left behind: %+v", left)
 	}
-	if err := os.WriteFile(filepath.Join(day, gameday.NotesFile), []byte("the pager |\nwas <silent>\n\neve was there\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(day, gameday.NotesFile), []byte("the pager |\nwas <silent>\n\neve was there\n"))
 	if got := tryIn(t, dir, "judge", "day"); got.code != doc.ExitCode {
 		t.Errorf("the report made anew: %+v", got)
 	}
@@ -97,9 +80,7 @@ func TestGameDayRefusesBeforeAnythingStarts(t *testing.T) {
 	for name, text := range map[string]string{
 		"people.yaml": strings.Replace(shortDay, ", optional: true", "", 1), "missing.yaml": shortDay, "bad.yaml": strings.Replace(shortDay, "owner", "onwer", 1),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), []byte(text))
 	}
 	for args, want := range map[string]string{
 		"people.yaml": "there is no terminal", "missing.yaml": "good.yaml: read", "bad.yaml": "bad.yaml:5:1", "absent.yaml": "no such file",

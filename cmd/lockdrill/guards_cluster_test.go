@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,9 +111,7 @@ contexts: [{name: test, context: {cluster: c, user: u, namespace: locks}}, {name
 users: [{name: u, user: {token: t0p-secret}}]
 current-context: test
 `, url)
-	if err := os.WriteFile(filepath.Join(dir, "kubeconfig"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(dir, "kubeconfig"), []byte(text))
 }
 
 // podSections are those of guarded.yaml for workers in pods that are there.
@@ -130,71 +129,93 @@ func TestPodsNeedANameToo(t *testing.T) {
 	notYet(t, dir, []string{"confirm", "kubernetes test/locks", "--confirm guarded"}, "--kubeconfig", "kubeconfig")
 }
 
-func TestANamespaceMustSayWhatItIs(t *testing.T) {
-	t.Parallel()
-	dir := guarded(t, podSections(t))
-	api := &apiServer{environment: "production"}
-	api.start(t, dir)
-	refused(t, dir, []string{"environment", `namespace locks says it is "production"`, `--environment says "staging"`}, podFlags...)
-	refused(t, dir, []string{"environment", `for "staging"`, `namespace locks is "production"`, "lockdrill.dev/environment"},
-		"--kubeconfig", "kubeconfig", "--confirm", "guarded")
-	api.from(func() { api.environment = "" })
-	refused(t, dir, []string{"namespace locks does not say what it is", "kubectl annotate namespace locks lockdrill.dev/environment=staging", "--environment does not replace"}, podFlags...)
+// slowKill is the fault of the guarded drill, and killOf one in its place that strikes pods by their labels.
+const slowKill = "{id: slow, at: 1h, kill: {holder_of: loop}}"
+
+func killOf(labels string) string {
+	return "{id: oldest, kill: {pods: {" + labels + "}, form: force_delete}}"
 }
 
-func TestAMissingPermissionIsPrintedToPaste(t *testing.T) {
+// Each guard that a cluster does not meet refuses the run and its plan, says why, and changes nothing.
+func TestAClusterRefuses(t *testing.T) {
 	t.Parallel()
-	dir := guarded(t, podSections(t))
-	(&apiServer{environment: "staging", denied: "pods/log"}).start(t, dir)
-	want := "- apiGroups: [\"\"]\n  resources: [\"pods/log\"]\n  verbs: [\"get\"]\n"
-	refused(t, dir, []string{"permissions", "kubernetes test/locks", "lockdrill export rbac", want}, podFlags...)
-	planned := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...)
-	if indented := "    " + strings.ReplaceAll(strings.TrimSpace(want), "\n", "\n    "); !strings.Contains(planned.stdout, indented) {
-		t.Errorf("the plan has no rule to paste:\n%s", planned.stdout)
+	sections := podSections(t)
+	const rule = "- apiGroups: [\"\"]\n  resources: [\"pods/log\"]\n  verbs: [\"get\"]\n"
+	more := func(flags ...string) []string { return append(slices.Clone(podFlags), flags...) }
+	three := []string{"web-a", "web-b", "web-c"}
+	for name, c := range map[string]struct {
+		api    *apiServer // nil: nobody answers
+		change []string   // of the file
+		flags  []string   // nil: podFlags
+		want   []string
+	}{
+		"another environment by the flag": {api: &apiServer{environment: "production"}, want: []string{"environment", `namespace locks says it is "production"`, `--environment says "staging"`}},
+		"another environment": {api: &apiServer{environment: "production"}, flags: []string{"--kubeconfig", "kubeconfig", "--confirm", "guarded"},
+			want: []string{"environment", `for "staging"`, `namespace locks is "production"`, "lockdrill.dev/environment"}},
+		"no environment": {api: &apiServer{}, want: []string{"namespace locks does not say what it is", "kubectl annotate namespace locks lockdrill.dev/environment=staging", "--environment does not replace"}},
+		"a permission":   {api: &apiServer{environment: "staging", denied: "pods/log"}, want: []string{"permissions", "kubernetes test/locks", "lockdrill export rbac", rule}},
+		// The namespace of the flag wins: there, this user has no permission at all.
+		"no permission": {api: &apiServer{environment: "staging"}, flags: more("-n", "elsewhere"),
+			want: []string{"kubernetes test/elsewhere", `resources: ["namespaces"]`, `resourceNames: ["elsewhere"]`, `resources: ["pods"]`}},
+		// A flag does not lead out of the namespaces that the file allows, and nothing is asked of the cluster then.
+		"out of the namespaces":      {change: []string{"limits: {", "limits: {namespaces: [locks], "}, flags: more("--namespace", "elsewhere"), want: []string{"namespace: elsewhere is not among limits.namespaces (locks)"}},
+		"nobody answers":             {want: []string{"permissions", "kubernetes test/locks could not be asked", "connection refused"}},
+		"a namespace that is gone":   {api: &apiServer{environment: "staging", gone: true}, want: []string{"environment", "kubernetes test/locks: there is no such namespace"}},
+		"too few pods":               {api: &apiServer{environment: "staging", pods: three[:1]}, want: []string{"pods", "1 pod with app=web, 1 of them ready", "system.replicas is 2"}},
+		"more pods than are counted": {api: &apiServer{environment: "staging", pods: three}, want: []string{"pods", "3 pods with app=web", "they are 3 of no controller, and system.replicas is 2", "set system.replicas"}},
+		"pods of two controllers": {api: &apiServer{environment: "staging", pods: three, owners: map[string]string{"web-a": "web", "web-b": "web", "web-c": "old-web"}},
+			want: []string{"they are 1 of statefulset/old-web, 2 of statefulset/web", "name the one to drill in kubernetes.controller"}},
+		// Such a drill would wait for its steady state in vain.
+		"a container that no pod has": {api: &apiServer{environment: "staging", pods: three[:2]}, change: []string{"kubernetes: {", "kubernetes: {container: wbe, "}, want: []string{"pods", "0 of them ready; pod web-b has no container wbe, only web: system.replicas is 2"}},
+		// It would only be void, a minute later.
+		"a kill of pods that nobody is": {api: &apiServer{environment: "staging", pods: three[:2]}, change: []string{slowKill, killOf("app: wbe")},
+			want: []string{"pods", "fault oldest, app=wbe; the first has app=web"}},
+		"a kill of pods that the run will not make": {api: &apiServer{environment: "staging"}, change: []string{slowKill, killOf("app: lockdrill"), "selector: {app: web}", "pods: apply, image: w"},
+			want: []string{"pods", "fault oldest, app=lockdrill; the first has app.kubernetes.io/name=lockdrill-worker"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := guarded(t, sections)
+			write(t, filepath.Join(dir, "guarded.yaml"), []byte(edit(t, string(read(t, filepath.Join(dir, "guarded.yaml"))), c.change...)))
+			if c.api == nil {
+				kubeconfig(t, dir, "http://127.0.0.1:1")
+			} else {
+				c.api.start(t, dir)
+			}
+			if c.flags == nil {
+				c.flags = podFlags
+			}
+			refused(t, dir, c.want, c.flags...)
+			if c.api == nil || c.api.denied == "" {
+				return
+			}
+			planned := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...)
+			if indented := "    " + strings.ReplaceAll(strings.TrimSpace(rule), "\n", "\n    "); !strings.Contains(planned.stdout, indented) {
+				t.Errorf("the plan has no rule to paste:\n%s", planned.stdout)
+			}
+		})
 	}
-	// The namespace of the flag wins: there, this user has no permission at all.
-	refused(t, dir, []string{"kubernetes test/elsewhere", `resources: ["namespaces"]`, `resourceNames: ["elsewhere"]`, `resources: ["pods"]`}, append(podFlags, "-n", "elsewhere")...)
 }
 
-// A flag does not lead out of the namespaces that the file allows, and nothing is asked of the cluster then.
-func TestAFlagKeepsToTheNamespacesOfTheFile(t *testing.T) {
-	t.Parallel()
-	dir := guarded(t, podSections(t)+"limits: {max_run: 2h, namespaces: [locks]}\n")
-	kubeconfig(t, dir, "http://127.0.0.1:1")
-	refused(t, dir, []string{"namespace: elsewhere is not among limits.namespaces (locks)"}, append(podFlags, "--namespace", "elsewhere")...)
-	refused(t, dir, []string{"permissions", "kubernetes test/locks could not be asked"}, podFlags...)
-}
-
-func TestAClusterThatCannotBeAskedIsRefused(t *testing.T) {
+// A kill strikes nobody whom the experiment does not count: a controller and a container choose among the pods, and labels among those that
+// the run makes.
+func TestPodsAreChosenByControllerAndContainer(t *testing.T) {
 	t.Parallel()
 	dir := guarded(t, podSections(t))
-	kubeconfig(t, dir, "http://127.0.0.1:1")
-	refused(t, dir, []string{"permissions", "kubernetes test/locks could not be asked", "connection refused"}, podFlags...)
-}
-
-func TestTooFewPodsAreRefused(t *testing.T) {
-	t.Parallel()
-	dir := guarded(t, podSections(t))
-	(&apiServer{environment: "staging", pods: []string{"web-a"}}).start(t, dir)
-	refused(t, dir, []string{"pods", "1 pod with app=web, 1 of them ready", "system.replicas is 2"}, podFlags...)
-}
-
-// A kill must strike nobody whom the experiment does not count: pods that are more than its replicas, or another controller's.
-func TestPodsThatAreNotCountedAreRefused(t *testing.T) {
-	t.Parallel()
-	dir := guarded(t, podSections(t))
-	api := &apiServer{environment: "staging", pods: []string{"web-a", "web-b", "web-c"}}
-	api.start(t, dir)
-	refused(t, dir, []string{"pods", "3 pods with app=web", "they are 3 of no controller, and system.replicas is 2", "set system.replicas"}, podFlags...)
-	api.from(func() { api.owners = map[string]string{"web-a": "web", "web-b": "web", "web-c": "old-web"} })
-	refused(t, dir, []string{"they are 1 of statefulset/old-web, 2 of statefulset/web", "name the one to drill in kubernetes.controller"}, podFlags...)
+	(&apiServer{environment: "staging", pods: []string{"web-a", "web-b", "web-c"}, owners: map[string]string{"web-a": "web", "web-b": "web", "web-c": "old-web"}}).start(t, dir)
 	text := string(read(t, filepath.Join(dir, "guarded.yaml")))
-	for controller, want := range map[string]int{"statefulset/web": verdict.ExitPass, "statefulset/old-web": verdict.ExitRefused, "web": verdict.ExitUsage} {
-		write(t, filepath.Join(dir, "guarded.yaml"), []byte(strings.Replace(text, "selector: {app: web}", "controller: "+controller+", selector: {app: web}", 1)))
+	for choice, want := range map[string]int{"controller: statefulset/web": verdict.ExitPass, "container: web, controller: statefulset/web": verdict.ExitPass,
+		"controller: statefulset/old-web": verdict.ExitRefused, "controller: web": verdict.ExitUsage} {
+		write(t, filepath.Join(dir, "guarded.yaml"), []byte(strings.Replace(text, "selector: {app: web}", choice+", selector: {app: web}", 1)))
 		got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...)
-		if got.code != want || strings.Contains(got.stdout, "uid-2") != (controller == "statefulset/old-web") {
-			t.Errorf("%s: %+v", controller, got)
+		if got.code != want || strings.Contains(got.stdout, "uid-2") != (choice == "controller: statefulset/old-web") {
+			t.Errorf("%s: %+v", choice, got)
 		}
+	}
+	made := edit(t, text, slowKill, killOf("app.kubernetes.io/name: lockdrill-worker"), "selector: {app: web}", "pods: apply, image: w")
+	write(t, filepath.Join(dir, "guarded.yaml"), []byte(made))
+	if got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...); got.code != verdict.ExitPass {
+		t.Errorf("a kill of pods that the run makes: %+v", got)
 	}
 }
 
@@ -226,21 +247,6 @@ func TestANamespaceIsKnownByItsUID(t *testing.T) {
 	}
 }
 
-// A container that no pod has never lives: such a drill would wait for its steady state in vain.
-func TestAContainerThatNoPodHasIsRefused(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]int{"web": verdict.ExitPass, "wbe": verdict.ExitRefused} {
-		dir := guarded(t, strings.Replace(podSections(t), "kubernetes: {", "kubernetes: {container: "+name+", ", 1))
-		(&apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}).start(t, dir)
-		if got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...); got.code != want {
-			t.Errorf("container %s: %+v", name, got)
-		}
-		if want == verdict.ExitRefused {
-			refused(t, dir, []string{"pods", "0 of them ready; pod web-b has no container wbe, only web: system.replicas is 2"}, podFlags...)
-		}
-	}
-}
-
 // A label that is put on everything, by a kustomization for one, is on the runner's pod as well.
 func TestARunnerAmongItsPodsIsRefused(t *testing.T) {
 	host, err := os.Hostname()
@@ -251,43 +257,6 @@ func TestARunnerAmongItsPodsIsRefused(t *testing.T) {
 	(&apiServer{environment: "staging", pods: []string{"web-a", "web-b", host}}).start(t, dir)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
 	refused(t, dir, []string{"pod " + host + ", in which this runs, has app=web as well"}, podFlags...)
-}
-
-// A kill by labels that no pod has would only be void, a minute later.
-func TestAKillOfPodsThatNobodyIsIsRefused(t *testing.T) {
-	t.Parallel()
-	struck := func(labels string) string {
-		return "faults: [{id: oldest, kill: {pods: {" + labels + "}, form: force_delete}}]\n"
-	}
-	retarget := func(dir, labels, from, to string) {
-		path := filepath.Join(dir, "guarded.yaml")
-		text, found := string(read(t, path)), false
-		if before, after, ok := strings.Cut(text, "faults:"); ok {
-			_, rest, more := strings.Cut(after, "\nslos:")
-			text, found = before+struck(labels)+"slos:"+rest, more
-		}
-		if !found {
-			t.Fatalf("no faults before slos:\n%s", text)
-		}
-		write(t, path, []byte(strings.Replace(text, from, to, 1)))
-	}
-	dir := guarded(t, podSections(t))
-	(&apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}).start(t, dir)
-	retarget(dir, "app: wbe", "", "")
-	refused(t, dir, []string{"pods", "fault oldest, app=wbe; the first has app=web"}, podFlags...)
-	retarget(dir, "app: lockdrill", "selector: {app: web}", "pods: apply, image: w")
-	refused(t, dir, []string{"pods", "fault oldest, app=lockdrill; the first has app.kubernetes.io/name=lockdrill-worker"}, podFlags...)
-	retarget(dir, "app.kubernetes.io/name: lockdrill-worker", "", "")
-	if got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...); got.code != verdict.ExitPass {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestANamespaceThatIsNotThereIsNamed(t *testing.T) {
-	t.Parallel()
-	dir := guarded(t, podSections(t))
-	(&apiServer{environment: "staging", gone: true}).start(t, dir)
-	refused(t, dir, []string{"environment", "kubernetes test/locks: there is no such namespace"}, podFlags...)
 }
 
 func TestAPlanShowsThePods(t *testing.T) {

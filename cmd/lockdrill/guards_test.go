@@ -52,9 +52,7 @@ func guarded(t *testing.T, sections string) (dir string) {
 	if !strings.Contains(sections, "limits:") {
 		sections += "limits: {max_run: 2h}\n"
 	}
-	if err := os.WriteFile(filepath.Join(dir, "guarded.yaml"), fmt.Appendf(nil, guardedDrill, sections), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(dir, "guarded.yaml"), fmt.Appendf(nil, guardedDrill, sections))
 	return dir
 }
 
@@ -111,9 +109,7 @@ func TestTheKillSwitchKeepsARunFromStarting(t *testing.T) {
 	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != verdict.ExitPass {
 		t.Errorf("without the switch: %+v", got)
 	}
-	if err := os.WriteFile(stop, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, stop, nil)
 	refused(t, dir, []string{"kill switch", stop})
 }
 
@@ -122,38 +118,19 @@ func TestTheKillSwitchAbortsARun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: no drill through the binary")
 	}
-	dir := guarded(t, embeddedRedis+"limits: {max_run: 2h, kill_switch: stop}\n") // beside the file
+	dir := t.TempDir()
 	// A call that waits for a second is late on a busy machine, and no matter here.
-	file := filepath.Join(dir, "guarded.yaml")
 	patient := strings.NewReplacer("ttl: 1s", "ttl: 20s", "op_timeout: 200ms", "op_timeout: 5s", "timeout: 200ms}", "timeout: 5s}", "timeout: 20s}", "timeout: 100s}", "max: 5s", "max: 60s")
-	if err := os.WriteFile(file, []byte(unrehearsed(patient.Replace(string(read(t, file))))), 0o644); err != nil {
-		t.Fatal(err)
+	yaml := patient.Replace(fmt.Sprintf(guardedDrill, embeddedRedis+"limits: {max_run: 2h, kill_switch: stop}\n")) // beside the file
+	path := func() string { return filepath.Join(dir, "run", historyFile) }
+	o := runDrillIn(t, dir, unrehearsed(yaml), func(int) {
+		until(t, "the faults", inFile(path, `"name":"faults"`))
+		write(t, filepath.Join(dir, "stop"), nil)
+	})
+	if o.code != verdict.ExitAborted {
+		t.Errorf("status %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
 	}
-	cmd := lockdrill("run", "guarded.yaml", "--out", "run")
-	cmd.Dir = dir
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	limit := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
-	defer limit.Stop()
-	phase := func() bool {
-		data, _ := os.ReadFile(filepath.Join(dir, "run", historyFile))
-		return strings.Contains(string(data), `"name":"faults"`)
-	}
-	end := time.Now().Add(3 * time.Minute)
-	for tick := time.Tick(20 * time.Millisecond); !phase(); <-tick {
-		if time.Now().After(end) { // one that has ended writes no more
-			t.Fatal("the run never came to its faults")
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "stop"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != verdict.ExitAborted {
-		t.Errorf("status %d, want %d", code, verdict.ExitAborted)
-	}
-	if data, _ := os.ReadFile(filepath.Join(dir, "run", historyFile)); !strings.Contains(string(data), `"what":"kill_switch"`) {
+	if !inFile(path, `"what":"kill_switch"`)() {
 		t.Error("the history has no abort by the kill switch")
 	}
 }
@@ -164,26 +141,6 @@ func TestTheCalendarKeepsARunFromStarting(t *testing.T) {
 	notYet(t, guarded(t, embeddedRedis+"windows: [{days: ["+day+"], zone: UTC}]\n"), []string{"calendar", "outside of the windows " + day, "it opens"})
 	notYet(t, guarded(t, embeddedRedis+"blackouts: [{from: \"00:00\", to: \"00:00\", zone: Europe/Berlin}]\n"),
 		[]string{"calendar", "within the blackout", "does not open within"})
-}
-
-// A plan shows what is not quiet, and has the status that it has without: by the time of the run it may be another.
-func TestWhatIsNotQuietKeepsARunFromStarting(t *testing.T) {
-	t.Parallel()
-	dir := guarded(t, embeddedRedis+"blocked_by: [{name: deploys, file: going}]\n")
-	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "quiet: deploys") {
-		t.Errorf("plan of a quiet one: %+v", got)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "going"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	const why = "deploys: the file is there"
-	if got := tryIn(t, dir, "run", "guarded.yaml"); got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "guarded: refused: nothing was touched: blocked_by: "+why) || got.stdout != "" {
-		t.Errorf("run: %+v", got)
-	}
-	onlyFile(t, dir, "guarded.yaml", "going")
-	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "REFUSES") || !strings.Contains(got.stdout, why) {
-		t.Errorf("plan: %+v", got)
-	}
 }
 
 func TestWhatARunStartsItselfIsLocal(t *testing.T) {
@@ -266,21 +223,6 @@ func TestAToxiproxyThatIsNotOursIsGuardedToo(t *testing.T) {
 	notYet(t, dir, []string{"2 guards are not met\n  confirm: ", "toxiproxy http://127.0.0.1:8474", "--confirm guarded", "\n  environment: ",
 		"\nTo consent to what the drill would touch: lockdrill run guarded.yaml --confirm=guarded --environment=staging\n"})
 	notYet(t, dir, []string{"Toxiproxy does not say what it is for", "--environment staging"}, "--confirm", "guarded")
-}
-
-// All guards are asked before the first of several drills.
-func TestARefusedSecondDrillKeepsTheFirstFromRunning(t *testing.T) {
-	t.Parallel()
-	dir := guarded(t, embeddedRedis)
-	second := strings.Replace(fmt.Sprintf(guardedDrill, embeddedRedis+"environment: staging\n"), "at: 1h", "at: 1m", 1)
-	if err := os.WriteFile(filepath.Join(dir, "second.yaml"), []byte(second), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	got := tryIn(t, dir, "run", "guarded.yaml", "second.yaml")
-	if got.code != verdict.ExitRefused {
-		t.Errorf("%+v, want status %d", got, verdict.ExitRefused)
-	}
-	onlyFile(t, dir, "guarded.yaml", "second.yaml")
 }
 
 // pausedDrill stops the leader for longer than the test may take.

@@ -69,13 +69,6 @@ func runScripted(dir string) error {
 	s := &scripted{cfg: *c.Configure, lock: c.Configure.Locks[0], offset: wallOffset()}
 	s.late = slices.Contains(os.Args[1:], "late")
 	s.store = redis.NewClient(&redis.Options{Addr: s.cfg.Store.Addr, MaxRetries: -1})
-	if slices.Contains(os.Args[1:], "bypass") { // whatever stands in the way tells where it leads
-		port, err := s.store.ConfigGet(context.Background(), "port").Result()
-		if err != nil {
-			return err
-		}
-		s.store = redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port["port"], MaxRetries: -1})
-	}
 	s.ledger = redis.NewClient(&redis.Options{Addr: s.cfg.Ledger.Addr, MaxRetries: -1})
 	if err := s.openTruth(dir); err != nil {
 		return err

@@ -37,10 +37,7 @@ var consent = []string{"--environment", "local", "--confirm", "good"}
 
 func stepsOf(t *testing.T, dir string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "steps"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, filepath.Join(dir, "steps"))
 	return string(data)
 }
 
@@ -114,10 +111,7 @@ func TestARunnerKilledInTheMiddleOfAHookEndsIt(t *testing.T) {
 			recoverAfter(t, run)
 		}
 		nothingIsLeft(t, run)
-		number, err := os.ReadFile(pid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		number := read(t, pid)
 		n, err := strconv.Atoi(strings.TrimSpace(string(number)))
 		if err != nil {
 			t.Fatal(err)

@@ -22,10 +22,7 @@ func TestNoScenarioIsGreenLiveWithAMutantOfItsSubject(t *testing.T) {
 	if os.Getenv(drillsEnv) != "mutants" {
 		t.Skipf("%s=mutants runs a mutant of each scenario in real time: a quarter of an hour", drillsEnv)
 	}
-	data, err := os.ReadFile("../../scenarios/testdata/mutants.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, "../../scenarios/testdata/mutants.yaml")
 	var all []struct {
 		Scenario string
 		Mutants  []struct {
@@ -71,9 +68,7 @@ func mutantEnds(t *testing.T, text string) (code int, out string) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mutant.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, []byte(text))
 	var all bytes.Buffer
 	cmd := lockdrill("run", file)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &all, &all

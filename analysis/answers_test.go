@@ -205,3 +205,14 @@ faults:
 		t.Errorf("with lines that are gone: %s %+v", r.Verdict, r.Missing)
 	}
 }
+
+// How long each refused acquire waited is a row of its own.
+func TestARefusedAcquireThatWaitedTooLong(t *testing.T) {
+	e, h := load(t, "lost-acquire-reply-left")
+	for limit, want := range map[time.Duration]verdict.Verdict{time.Microsecond: verdict.Fail, time.Hour: verdict.Pass} {
+		e.SLOs = []experiments.SLO{{Lock: "job", Busy: &experiments.BusyLimit{Each: experiments.AtMost(limit)}}}
+		if r := Judge(e, h).SLOs[0]; r.Verdict != want {
+			t.Errorf("at most %s: %s, %g, %s", limit, r.Verdict, r.Lo, r.Why)
+		}
+	}
+}

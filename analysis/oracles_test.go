@@ -221,8 +221,6 @@ var unproved = map[string]string{
 	"lack more_repeats": noCase,
 	"lack rolls":        noCase,
 	"lack series":       noCase,
-	"measure failed_releases.calls, by a signal": noCase,
-	"measure busy.each":                          noCase,
 }
 
 // docs/oracles.md says of each answer of the judge what proves that it can be given. It is what the tree has: a mutant, a recorded case or

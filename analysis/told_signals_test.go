@@ -45,6 +45,7 @@ func TestSharesAndWaitsBySignal(t *testing.T) {
 		{"none of none", both(lines(0), counted(0)), experiments.Told{NotOwnedRelease: of}, release, verdict.Inconclusive, 0, 0},
 		{"renewals, two of five", both(lines(2), counted(5)), experiments.Told{NotOwnedRenew: of}, experiments.SLO{NotOwned: &experiments.NotOwnedLimits{Renew: share}}, verdict.Fail, .4, .4},
 		{"releases that failed, two of twenty", both(lines(2), counted(20)), experiments.Told{FailedReleases: of}, experiments.SLO{FailedReleases: &experiments.FailedReleasesLimits{Calls: share}}, verdict.Pass, .1, .1},
+		{"releases that failed, two of five", both(lines(2), counted(5)), experiments.Told{FailedReleases: of}, experiments.SLO{FailedReleases: &experiments.FailedReleasesLimits{Calls: share}}, verdict.Fail, .4, .4},
 		{"refused three times", lines(3), experiments.Told{Busy: log}, experiments.SLO{Busy: &experiments.BusyLimit{Count: experiments.AtMost(2)}}, verdict.Fail, 3, 3},
 		{"waits of 3 s in all", counted(3), experiments.Told{Wait: &experiments.ToldBy{Metric: "abandoned", Of: &experiments.Signal{Metric: "abandoned"}}}, experiments.SLO{Wait: &experiments.ClassLimits{DurationLimits: *experiments.Within(4 * time.Second)}}, verdict.Pass, 1, 3},
 		{"of which one may be too long", counted(3), experiments.Told{Wait: &experiments.ToldBy{Metric: "abandoned", Of: &experiments.Signal{Metric: "abandoned"}}}, experiments.SLO{Wait: &experiments.ClassLimits{DurationLimits: *experiments.Within(2 * time.Second)}}, verdict.Inconclusive, 1, 3},

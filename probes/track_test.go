@@ -52,9 +52,8 @@ func TestTrackTellsWhatBegan(t *testing.T) {
 			}
 			for _, e := range events {
 				toldOf = e.Epoch
-				if from := e.From; e.Look.Prev != nil {
-					from = e.Look.Prev.From
-					if from > began {
+				if e.Look.Prev != nil {
+					if from := e.Look.Prev.From; from > began {
 						t.Fatalf("the bracket [%d, %d] has not the beginning, %d", from, e.To, began)
 					}
 				} else if !first {

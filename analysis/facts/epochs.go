@@ -141,6 +141,7 @@ type Key struct {
 	ids        map[string][]*Call // epochs by the store's own ids, where its workers name them otherwise
 	Effects    []*effect          // in the ledger's order
 	Jobs       []*job
+	taken      *history.Span // when a fault of ours last took it, and it was seen to be gone
 
 	Regressions []regression
 	Broken      bool              // the fence order does not hold over the whole run

@@ -15,12 +15,13 @@ import (
 
 // shown is the epoch of the state s that a look shows, after the state that last showed; nil where the key is absent. Where the value is
 // a name, another life of that name may have taken the key between the two looks: a lease that it has extended is one of its own.
-func (k *Key) shown(s, last *keyState, look *history.Look) *Epoch {
+// So it is where a fault took the key meanwhile: anew.
+func (k *Key) shown(s, last *keyState, look *history.Look, anew bool) *Epoch {
 	value := s.epoch
 	if value == "" {
 		return nil
 	}
-	if last != nil && last.of != nil && last.epoch == value {
+	if last != nil && last.of != nil && last.epoch == value && !anew {
 		of := last.of
 		if !s.extended || !of.namedByValue() || look.By != of.named || look.Holder == "" || of.Replica == "" || look.Holder == of.Replica {
 			return of
@@ -37,6 +38,16 @@ func (k *Key) shown(s, last *keyState, look *history.Look) *Epoch {
 	}
 	e.looked = true
 	return e
+}
+
+// takenBefore reports that a fault of ours had taken the key, as was seen, since the look before s. What s shows came after that.
+func (k *Key) takenBefore(s *keyState) bool {
+	if k.taken == nil || s.prev.From >= k.taken.To || s.First.From < k.taken.To { // a look that had begun may have seen it before
+		return false
+	}
+	s.prev = history.Span{From: k.taken.To + 1, To: max(s.prev.To, k.taken.To+1)} // it is later than what the fault meant
+	k.taken = nil
+	return true
 }
 
 // of is the epoch that a look shows; nil where it shows none.

@@ -17,6 +17,7 @@ type lease struct {
 	Freed    history.Span // the instant at which the key was freed
 	gave     *Call        // the give-back that ended it, or may have
 	lost     bool         // freed before it was due, and not by its holder
+	taken    bool         // a fault of ours took the key
 	loss     bool         // ... because the store lost its data
 	lastSeen int64        // the last instant at which the key surely carried the epoch, as far as anybody saw
 }
@@ -25,6 +26,7 @@ type lease struct {
 // grant to another. Key looks narrow it.
 func (ix *Facts) leaseOf(k *Key, e, next *Epoch) {
 	l := lease{Expires: ix.dueOf(e), lastSeen: e.Granted.From}
+	l.Expires.To = ix.renewedUnseen(e, l.Expires.To)
 	hi := l.Expires.To
 	for _, c := range e.Renewals {
 		switch {
@@ -55,7 +57,7 @@ func (ix *Facts) leaseOf(k *Key, e, next *Epoch) {
 	lo, l.loss = ix.storeLoss(e, l, lo)
 	taken := ix.takenFrom(e)
 	if taken != nil {
-		hi = min(hi, taken.To)
+		l.taken, hi = true, min(hi, taken.To)
 	}
 	if hi < lo { // somebody else freed it
 		l.lost = true
@@ -79,6 +81,22 @@ func (ix *Facts) leaseOf(k *Key, e, next *Epoch) {
 
 // pttlRounding is how much more than PTTL says a key may have left: it counts whole milliseconds.
 const pttlRounding = int64(1e6)
+
+// renewedUnseen is when a lease of which looks alone are known is over at the latest. Between the last look that showed it and the next
+// one it may have been prolonged once more, and have been given back or have ended.
+func (ix *Facts) renewedUnseen(e *Epoch, end int64) int64 {
+	if !ix.Exp.Observed() || !ix.Exp.Leases() || ix.OutlivesLease(e.Lock) || len(e.Looks) == 0 || end == Open {
+		return end
+	}
+	s := e.Looks[len(e.Looks)-1]
+	if s.next == nil || s.next.direct {
+		return end
+	}
+	if d, dead := ix.Deaths[e.Replica]; dead && d.To <= s.last().From {
+		return end
+	}
+	return max(end, min(s.next.First.To, end+int64(ix.policy(e.Lock).TTL)))
+}
 
 // takenFrom is when a confirmed fault took the key from under e; nil where none did. The fault names the epoch whose token it found.
 func (ix *Facts) takenFrom(e *Epoch) *history.Span {

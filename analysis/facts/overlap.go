@@ -293,10 +293,10 @@ func (f *effect) unowned() (surely, maybe bool) {
 
 // besideRelease reports an effect of a system that is not ours that may have come before its key was gone ahead of its lease's end. The end
 // of a job, the release that follows it and the next grant lie between the same two looks, so nothing tells their order. What a later
-// holder wrote before it is told by the order of the effects, however close.
+// holder wrote before it is told by the order of the effects, however close. What a fault of ours took was not given back.
 func (f *effect) besideRelease() bool {
 	lease := &f.Epoch.Lease
-	return f.Foreign && f.Span.From <= lease.Freed.To && lease.Freed.To < lease.Expires.From && !lease.loss
+	return f.Foreign && f.Span.From <= lease.Freed.To && lease.Freed.To < lease.Expires.From && !lease.loss && !lease.taken
 }
 
 // beforeRelease reports that the epoch's key was given back no sooner than by a release that its holder sent when it had the answer to

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -44,6 +45,9 @@ func (ix *Facts) takePausesOff() {
 // was on its way when its writer was stopped may be applied later.
 func (ix *Facts) workedOn(e *Epoch, p Pause) *effect {
 	for _, f := range e.Effects {
+		if f.by == verdict.ByHolder { // that it is this replica's is taken for granted, and a pause is where it may not be
+			continue
+		}
 		sent := f.Span.From - ix.flight(ix.policy(e.Lock).OpTimeout)
 		if f.claim.entry == f {
 			sent = max(sent, f.claim.sent)

@@ -268,7 +268,7 @@ func (r *reader) look(k *Key, ev *history.Event) {
 	}
 	if r.ix.Exp.Observed() {
 		s.extended = r.ends.Extended(*ev)
-		s.of = k.shown(s, last, ev.Look)
+		s.of = k.shown(s, last, ev.Look, k.takenBefore(s))
 	}
 	e := s.of
 	if e == nil && s.epoch != "" && ev.Look.Holder != "" {
@@ -359,4 +359,7 @@ func (r *reader) fault(ev *history.Event) {
 		r.dispute(ev.Key, ev.Epoch, ev.Fault.Detail, ev.N)
 	}
 	s.take(ev)
+	if ev.Kind == history.FaultConfirmed && s.Applied != nil && s.Does.AtKey && !s.Does.Plants && ev.Key != "" {
+		r.ix.key(ev).taken = &s.Applied.Span
+	}
 }

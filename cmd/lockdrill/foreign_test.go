@@ -54,7 +54,6 @@ var foreignConsent = []string{"--environment", "local", "--confirm", "foreign"}
 // electors are somebody's service: three processes in Python under a supervisor that starts again whatever dies.
 type electors struct {
 	port  string // of their Redis, for those whose own is not in ports
-	queue string // whose jobs they do, instead of electing a leader
 	over  chan struct{}
 	ready chan struct{} // each of the three has reached its Redis
 

@@ -97,7 +97,7 @@ func (c *comparison) takeover(k *verdict.Takeover, s *strike) {
 		c.wrong = append(c.wrong, fmt.Sprintf("%s: %s did not own it when it was struck", what, k.Victim))
 		return
 	}
-	if k.By == verdict.ByHolder {
+	if k.By == verdict.ByHolder || k.End == "effect" && c.seen != nil && !c.seen.token && !c.seen.writer {
 		return // effects are taken for those of whoever holds: the report says so
 	}
 	if c.seen != nil && c.seen.names && c.sameAgain(held) {

@@ -27,7 +27,6 @@ type world struct {
 	last   history.Span
 	was    string
 	left   int64
-	found  []news
 }
 
 func newWorld(t *testing.T, key string) *world {

@@ -35,11 +35,7 @@ func hookFolder(t *testing.T) (dir, fault string) {
 
 var consent = []string{"--environment", "local", "--confirm", "good"}
 
-func stepsOf(t *testing.T, dir string) string {
-	t.Helper()
-	data := read(t, filepath.Join(dir, "steps"))
-	return string(data)
-}
+func stepsOf(t *testing.T, dir string) string { return string(read(t, filepath.Join(dir, "steps"))) }
 
 // A hook strikes whom the file names, is confirmed by its own command and undone when its time is up; what it says stands in the history,
 // without secrets; and the drill sees what it does: here, a holder that stands still and loses its lease.

@@ -71,7 +71,7 @@ type kustomization struct {
 	}
 }
 
-// Without kustomize: each index names files that are there, and the overlay the namespace. What its patches do, kubectl says.
+// Without kustomize: each index names files that are there, and each patch an object and a field of it.
 func TestKustomizationsHangTogether(t *testing.T) {
 	t.Parallel()
 	overlay := readKustomization(t, filepath.Join(kustomizeFolder, "overlays/staging"))
@@ -79,6 +79,7 @@ func TestKustomizationsHangTogether(t *testing.T) {
 		t.Fatalf("%+v", overlay)
 	}
 	base := readKustomization(t, filepath.Join(kustomizeFolder, "base"))
+	objects := map[string]map[string]any{}
 	for _, name := range base.Resources {
 		for _, doc := range bytes.Split(read(t, filepath.Join(kustomizeFolder, "base", name)), []byte("\n---\n")) {
 			var o unstructured.Unstructured
@@ -87,6 +88,23 @@ func TestKustomizationsHangTogether(t *testing.T) {
 			}
 			if o.GetNamespace() != "" {
 				t.Errorf("base: %s is in a namespace: an overlay names it", o.GetKind())
+			}
+			objects[o.GetKind()+" "+o.GetName()] = o.Object
+		}
+	}
+	for _, p := range overlay.Patches {
+		var ops []struct{ Op, Path, Value string }
+		if err := yaml.UnmarshalStrict([]byte(p.Patch), &ops); err != nil {
+			t.Fatal(err)
+		}
+		for _, op := range ops {
+			fields := slices.DeleteFunc(bytes.Split([]byte(op.Path), []byte("/")), func(b []byte) bool { return len(b) == 0 })
+			path := make([]string, len(fields))
+			for i, f := range fields {
+				path[i] = string(f)
+			}
+			if _, ok, err := unstructured.NestedString(objects[p.Target.Kind+" "+p.Target.Name], path...); !ok || err != nil || op.Op != "replace" {
+				t.Errorf("%+v of %+v finds nothing: %v", op, p.Target, err)
 			}
 		}
 	}

@@ -35,13 +35,16 @@ func TestRehearseSaysHowLikelyABreachIs(t *testing.T) {
 	}
 }
 
-// One seed is written as a run's folder, which judge reads, and which never counts as a live run.
+// One seed is written as a run's folder: the same history each time, which judge reads, and which never counts as a live run.
 func TestReplayWritesARun(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
 	args := []string{"rehearse", "first-drill", "--replay", "4", "--out", "a"}
 	if got := tryIn(t, work, args...); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "REHEARSAL") {
 		t.Fatalf("%+v", got)
+	}
+	if got := tryIn(t, work, append(args[:5:5], "b")...); got.code != verdict.ExitPass || !bytes.Equal(read(t, filepath.Join(work, "a", historyFile)), read(t, filepath.Join(work, "b", historyFile))) {
+		t.Errorf("the same seed gives another history: %+v", got)
 	}
 	before := read(t, filepath.Join(work, "a", verdictFile))
 	got := tryIn(t, work, "judge", "a")

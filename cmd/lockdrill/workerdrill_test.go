@@ -172,28 +172,6 @@ func TestLiveTheDrillOfAWorker(t *testing.T) {
 	})
 }
 
-// copied are the commands of the workers in scenarios/workers.
-func copied(t *testing.T) map[string][]string {
-	t.Helper()
-	script, err := filepath.Abs("../../scenarios/workers/python/worker.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return map[string][]string{"go": {goWorker(t)}, "python": {witnesstest.Python(t), "-B", script}}
-}
-
-func goWorker(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "worker")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, ".")
-	build.Dir = "../../scenarios/workers/go"
-	build.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the worker in Go: %v\n%s", err, out)
-	}
-	return binary
-}
-
 // What stands after `type:` is read by a shell as the drill of the very worker that was given.
 func TestWorkerCheckNamesItsSuccessor(t *testing.T) {
 	t.Parallel()

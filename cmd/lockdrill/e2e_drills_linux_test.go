@@ -55,28 +55,27 @@ slos:
 // drillOfAppliedPods: the run makes three workers from the image, kills the leader in each of the three ways, and removes them. It may
 // do no more than the Role that is shipped.
 func (c *realCluster) drillOfAppliedPods(t *testing.T) {
-	rig := &podRig{Env: c.env, admin: c.kube, dir: t.TempDir()}
+	s := &site{Env: c.env, namespace: "drills", kubeconfig: c.env.Kubeconfig}
 	faults := `  - {id: crash, at: 0s, kill: {holder_of: loop, phase: random, form: crash}}
   - {id: graceful, at: 8s, kill: {holder_of: loop, phase: random, form: graceful}}
   - {id: forced, at: 16s, kill: {holder_of: loop, phase: random, form: force_delete}}`
 	locks, ledger := c.redis(t), c.redis(t)
 	yaml := fmt.Sprintf(e2eDrill, locks, ledger, "apply", c.image, faults)
-	write(t, filepath.Join(rig.dir, "pods.yaml"), []byte(yaml))
-	account, from := rig.shippedRole(t), auditedUntil(t, c.env)
-	before := rig.remaining(t)
+	s.shippedRole(t, yaml)
+	before := s.objects(t)
 	ends := c.witness(t)
-	o := runDrill(t, yaml, nil, "--kubeconfig", account, "--environment", "e2e", "--confirm", "pods", "--seed", "1", "--summary-configmap", deploy.SummaryName("pods"))
+	o := runDrill(t, yaml, nil, "--kubeconfig", s.kubeconfig, "--environment", "e2e", "--confirm", "pods", "--seed", "1", "--summary-configmap", deploy.SummaryName("pods"))
 	t.Log(o.text)
 	if o.code != verdict.ExitPass || o.j.Verdict != "pass" {
 		keep(t, o.dir)
 		t.Fatalf("exit %d, verdict %q", o.code, o.j.Verdict)
 	}
 	deaths := c.deaths(t, o.dir, ends())
-	usedAsPermitted(t, c.env, from, account, deploy.RunnerName("pods"), "drills")
+	s.roleFits(t)
 	if len(deaths) != 3 {
 		t.Errorf("%d kills are confirmed, want 3", len(deaths))
 	}
-	if after := rig.remaining(t); !slices.Equal(after, append([]string{"configmaps " + deploy.SummaryName("pods")}, before...)) {
+	if after := s.objects(t); !slices.Equal(after, before) {
 		t.Errorf("before the run: %q, after it: %q", before, after)
 	}
 	for _, addr := range []string{locks, ledger} {

@@ -6,8 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // The help of every command fits a page of 100 columns and a terminal of 80, and loses no word on the way.
@@ -55,7 +53,7 @@ func TestFlagTextGoesOnBelowItself(t *testing.T) {
 // A flag that would change nothing, and a word that names nothing, are refused before anything is done.
 func TestWhatWouldDoNothingIsRefused(t *testing.T) {
 	t.Parallel()
-	for command, said := range map[string]string{
+	misused(t, t.TempDir(), "", map[string]string{
 		"run first-drill --job nightly":                    "--job goes with --pushgateway",
 		"run first-drill --pushgateway banana":             "--pushgateway banana: want the URL of a Pushgateway",
 		"run first-drill --pushgateway ftp://push:9091":    "--pushgateway ftp://push:9091: want",
@@ -66,10 +64,5 @@ func TestWhatWouldDoNothingIsRefused(t *testing.T) {
 		"completion":                                       "which shell? There are bash, fish, powershell, zsh",
 		"completion bsh":                                   "which shell? There are bash, fish, powershell, zsh",
 		"list first-drill":                                 `lockdrill list: takes no argument, and "first-drill" is one`,
-	} {
-		dir := t.TempDir()
-		if got := tryIn(t, dir, strings.Fields(command)...); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, said) {
-			t.Errorf("lockdrill %s: %+v, want %q", command, got, said)
-		}
-	}
+	})
 }

@@ -35,14 +35,7 @@ func hookFolder(t *testing.T) (dir, fault string) {
 
 var consent = []string{"--environment", "local", "--confirm", "good"}
 
-func stepsOf(t *testing.T, dir string) string {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "steps"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
+func stepsOf(t *testing.T, dir string) string { return string(read(t, filepath.Join(dir, "steps"))) }
 
 // A hook strikes whom the file names, is confirmed by its own command and undone when its time is up; what it says stands in the history,
 // without secrets; and the drill sees what it does: here, a holder that stands still and loses its lease.
@@ -114,10 +107,7 @@ func TestARunnerKilledInTheMiddleOfAHookEndsIt(t *testing.T) {
 			recoverAfter(t, run)
 		}
 		nothingIsLeft(t, run)
-		number, err := os.ReadFile(pid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		number := read(t, pid)
 		n, err := strconv.Atoi(strings.TrimSpace(string(number)))
 		if err != nil {
 			t.Fatal(err)

@@ -30,10 +30,7 @@ func TestInitWritesWhatValidates(t *testing.T) {
 			t.Errorf("init %s: %+v", args, got)
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := read(t, filepath.Join(dir, file))
 		unsaid := experiments.UnsaidIn(data) > 0
 		if _, err := experiments.Parse(file, data); (err != nil) != unsaid || !strings.HasPrefix(string(data), experiments.Modeline) {
 			t.Errorf("init %s: %v\n%s", args, err, data)
@@ -78,24 +75,19 @@ func TestInitStartsFromEveryScenario(t *testing.T) {
 func TestInitSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for args, want := range map[string]string{
-		"init": "which lock?",
-		"init --redis redis://u:hunter2@h:1 --lock a":                 "user and password do not stand in a file",
-		"init --redis redis://h:1 --lock a=":                          "want KEY or NAME=KEY",
-		"init --redis redis://h:1 --lock a --ttl sixty":               "want a duration",
-		"init --redis redis://h:1 --lock a --ttl 5s --renew-every 9s": "is not under the ttl",
-		"init --redis redis://h:1 --lock a --profile cordum/sheduler": "unknown profile",
-		"init --redis redis://h:1 --lock a --effects-stream s":        "no lock is taken per job",
-		"init --redis redis://h:1 --lock a --match [":                 "no regular expression",
-		"init --from no-such":                                         "no such scenario",
-		"init --redis redis://h:1 --lock a --replicas -1":             "at least 1",
-		"init --redis redis://h:1 --lock a /no/such/folder/x.yaml":    "no such file or directory",
-	} {
-		got := tryIn(t, dir, strings.Fields(args)...)
-		if got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "hunter2") {
-			t.Errorf("%s: %+v, want %q", args, got, want)
-		}
-	}
+	misused(t, dir, "init", map[string]string{
+		"":                                       "which lock?",
+		"--redis redis://u:hunter2@h:1 --lock a": "user and password do not stand in a file",
+		"--redis redis://h:1 --lock a=":          "want KEY or NAME=KEY",
+		"--redis redis://h:1 --lock a --ttl sixty":               "want a duration",
+		"--redis redis://h:1 --lock a --ttl 5s --renew-every 9s": "is not under the ttl",
+		"--redis redis://h:1 --lock a --profile cordum/sheduler": "unknown profile",
+		"--redis redis://h:1 --lock a --effects-stream s":        "no lock is taken per job",
+		"--redis redis://h:1 --lock a --match [":                 "no regular expression",
+		"--from no-such":                                         "no such scenario",
+		"--redis redis://h:1 --lock a --replicas -1":             "at least 1",
+		"--redis redis://h:1 --lock a /no/such/folder/x.yaml":    "no such file or directory",
+	})
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("refusals left %v, %v", left, err)
 	}

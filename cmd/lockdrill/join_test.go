@@ -43,11 +43,7 @@ type joined struct {
 func joinPod(t *testing.T, env ...string) *joined {
 	t.Helper()
 	j := &joined{t: t, addr: redistest.Start(t), news: make(chan struct{}, 1)}
-	open := redis.NewClient(&redis.Options{Addr: j.addr, DisableIdentity: true})
-	if err := open.ConfigSet(t.Context(), "requirepass", "hunter2").Err(); err != nil {
-		t.Fatal(err)
-	}
-	_ = open.Close()
+	asked(t, j.addr, "CONFIG SET requirepass hunter2")
 	o := &redis.Options{Addr: j.addr, Password: "hunter2"}
 	j.hub = linestream.Open(linestream.Options{
 		Redis: o, Fleet: "f", Clock: monotime.Now,
@@ -164,16 +160,10 @@ func (j *joined) exit() int {
 	return j.cmd.ProcessState.ExitCode()
 }
 
-// held is the lock's holder in the store, "" = none.
-func (j *joined) held() string {
+// held says whether the store has a holder of the lock.
+func (j *joined) held() bool {
 	j.t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: j.addr, Password: "hunter2", DisableIdentity: true})
-	defer c.Close()
-	v, err := c.Get(j.t.Context(), "run:job:a").Result()
-	if err != nil && err != redis.Nil {
-		j.t.Fatal(err)
-	}
-	return v
+	return askedAs(j.t, j.addr, "hunter2", "EXISTS run:job:a") == ":1"
 }
 
 // checkLog sees that the log has the hello and then every line that was heard, numbered.
@@ -193,79 +183,68 @@ func (j *joined) checkLog() {
 	}
 }
 
-// The container's process says hello, works, and ends in order when the drill is over; its next life can be drilled again.
+// The container's process says hello, works, and ends in order when the drill is over, or when SIGTERM asks it to; its next life can be
+// drilled again.
 func TestAWorkerJoinsAFleet(t *testing.T) {
 	t.Parallel()
-	j := joinPod(t)
-	if h := j.hellos[0]; h.Pod != "worker-0" || h.UID != "u-1" {
-		t.Errorf("hello %+v", h)
-	}
-	j.holding()
-	j.send(protocol.Command{Cmd: protocol.CmdStop})
-	if code := j.exit(); code != verdict.ExitPass {
-		t.Errorf("status %d\n%s", code, j.log.String())
-	}
-	if j.held() != "" {
-		t.Error("it kept its lock")
-	}
-	j.awaitKind(history.ReleaseReturn) // the hub may read of it after the process's end
-	j.checkLog()
-	j.start()
-	j.await("next hello", func() bool { return len(j.hellos) == 2 })
-	if j.hellos[1].Life == j.life {
-		t.Error("the next life has the same name")
+	for name, end := range map[string]func(j *joined){
+		"told":    func(j *joined) { j.send(protocol.Command{Cmd: protocol.CmdStop}) },
+		"SIGTERM": func(j *joined) { _ = j.cmd.Process.Signal(syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := joinPod(t)
+			if h := j.hellos[0]; h.Pod != "worker-0" || h.UID != "u-1" {
+				t.Errorf("hello %+v", h)
+			}
+			j.holding()
+			end(j)
+			if code := j.exit(); code != verdict.ExitPass || j.held() {
+				t.Errorf("status %d, held %t\n%s", code, j.held(), j.log.String())
+			}
+			j.awaitKind(history.ReleaseReturn) // the hub may read of it after the process's end
+			j.checkLog()
+			j.start()
+			j.await("next hello", func() bool { return len(j.hellos) == 2 })
+			if j.hellos[1].Life == j.life {
+				t.Error("the next life has the same name")
+			}
+		})
 	}
 }
 
-// SIGTERM releases; a process that ignores it goes on; a crash leaves the lock held.
-func TestHowAJoinedWorkerEnds(t *testing.T) {
+// A process that ignores SIGTERM goes on; a crash leaves the lock held.
+func TestAJoinedWorkerThatIgnoresSIGTERMAndCrashes(t *testing.T) {
 	t.Parallel()
-	t.Run("graceful", func(t *testing.T) {
-		j := joinPod(t)
-		j.holding()
-		_ = j.cmd.Process.Signal(syscall.SIGTERM)
-		if code := j.exit(); code != verdict.ExitPass || j.held() != "" {
-			t.Errorf("status %d, holder %q\n%s", code, j.held(), j.log.String())
+	j := joinPod(t, ignoreTermEnv+"=1")
+	j.holding()
+	_ = j.cmd.Process.Signal(syscall.SIGTERM)
+	j.send(protocol.Command{Cmd: protocol.CmdOffer, Offer: &protocol.Offer{Lock: "job", Job: "b", Key: "job:b"}})
+	j.awaitKind(history.JobAck) // it lives
+	j.send(protocol.Command{Cmd: protocol.CmdCrash})
+	if code := j.exit(); code != 137 || !j.held() {
+		t.Errorf("status %d, held %t\n%s", code, j.held(), j.log.String())
+	}
+	if err := j.hub.Settle(t.Context(), j.life); err != nil {
+		t.Error(err)
+	}
+	j.mu.Lock()
+	for _, e := range j.events {
+		if e.Key == "job:a" && (e.Kind == history.WorkExit || e.Kind == history.ReleaseInvoke) {
+			t.Errorf("it said %s", e.Kind)
 		}
-		j.awaitKind(history.ReleaseReturn)
-	})
-	t.Run("ignores SIGTERM, then crashes", func(t *testing.T) {
-		j := joinPod(t, ignoreTermEnv+"=1")
-		j.holding()
-		_ = j.cmd.Process.Signal(syscall.SIGTERM)
-		j.send(protocol.Command{Cmd: protocol.CmdOffer, Offer: &protocol.Offer{Lock: "job", Job: "b", Key: "job:b"}})
-		j.awaitKind(history.JobAck) // it lives
-		j.send(protocol.Command{Cmd: protocol.CmdCrash})
-		if code := j.exit(); code != 137 || j.held() == "" {
-			t.Errorf("status %d, holder %q\n%s", code, j.held(), j.log.String())
-		}
-		if err := j.hub.Settle(t.Context(), j.life); err != nil {
-			t.Error(err)
-		}
-		j.mu.Lock()
-		for _, e := range j.events {
-			if e.Key == "job:a" && (e.Kind == history.WorkExit || e.Kind == history.ReleaseInvoke) {
-				t.Errorf("it said %s", e.Kind)
-			}
-		}
-		j.mu.Unlock()
-		j.checkLog()
-	})
+	}
+	j.mu.Unlock()
+	j.checkLog()
 }
 
 func TestJoinRefusesWhatCannotBeUsed(t *testing.T) {
 	t.Parallel()
-	for want, args := range map[string][]string{
-		"go together":           {"--join", "redis://h:1"},
-		"want redis://":         {"--join", "h:1", "--fleet", "f"},
-		"takes no user":         {"--join", "redis://:secret@h:1", "--fleet", "f"},
-		"is no number":          {"--join", "redis://h:1/x", "--fleet", "f"},
-		"JOIN_TEST_UNSET":       {"--join", "redis://h:1", "--fleet", "f", "--password-env", "JOIN_TEST_UNSET"},
-		`fleet "a:b": want a n`: {"--join", "redis://h:1", "--fleet", "a:b"},
-	} {
-		got := try(t, append([]string{"worker"}, args...)...)
-		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "secret") {
-			t.Errorf("%v: %d, %q, want %q", args, got.code, got.stderr, want)
-		}
-	}
+	misused(t, t.TempDir(), "worker --join", map[string]string{
+		"redis://h:1":                    "go together",
+		"h:1 --fleet f":                  "want redis://",
+		"redis://:hunter2@h:1 --fleet f": "takes no user",
+		"redis://h:1/x --fleet f":        "is no number",
+		"redis://h:1 --fleet f --password-env JOIN_TEST_UNSET": "JOIN_TEST_UNSET",
+		"redis://h:1 --fleet a:b":                              `fleet "a:b": want a n`,
+	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,37 +61,14 @@ func read(t *testing.T, path string) []byte {
 	return data
 }
 
-func TestJudgeIsRepeatable(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	run := storedRun(t, dir, "a-run")
-	first := tryIn(t, dir, "judge", "runs/a-run")
-	doc := read(t, filepath.Join(run, verdictFile))
-	var j verdict.Judgement
-	if err := json.Unmarshal(doc, &j); err != nil {
-		t.Fatal(err)
-	}
-	if first.code != j.ExitCode || first.code == verdict.ExitPass || !strings.Contains(first.stdout, "first-drill") || first.stderr != "" {
-		t.Errorf("a run in which nothing happened: %+v, verdict.json says %d", first, j.ExitCode)
-	}
-
-	again := tryIn(t, dir, "judge", "-f", "json", "a-run") // by its name
-	if again.code != first.code || again.stdout != string(doc) {
-		t.Errorf("judged again: %+v, want status %d and on stdout\n%s", again, first.code, doc)
-	}
-	if got := read(t, filepath.Join(run, verdictFile)); !bytes.Equal(got, doc) {
-		t.Errorf("verdict.json changed:\n%s\nwas\n%s", got, doc)
-	}
-	if entries, err := os.ReadDir(run); err != nil || len(entries) != 3+len(reportFiles()) {
-		t.Errorf("the folder holds %v (%v), want the two files, verdict.json and the reports", entries, err)
-	}
-}
-
 // What an inconclusive run counts as changes the status and nothing that is written.
 func TestJudgeOnInconclusive(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
 	storedRun(t, work, "a-run")
+	if err := os.Symlink("a-run", filepath.Join(work, runsFolder, "latest")); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		flag string
 		code int
@@ -103,8 +79,8 @@ func TestJudgeOnInconclusive(t *testing.T) {
 		{"pass", verdict.ExitPass, "exit status 0 because of --on-inconclusive=pass; the verdict is inconclusive"},
 		{"maybe", verdict.ExitUsage, `--on-inconclusive "maybe": want fail or pass`},
 	} {
-		got := tryIn(t, work, "judge", "a-run", "--on-inconclusive", c.flag)
-		if got.code != c.code || !strings.Contains(got.stderr, c.says) {
+		got := tryIn(t, work, "judge", "latest", "--on-inconclusive", c.flag)
+		if got.code != c.code || !strings.Contains(got.stderr, c.says) || c.code != verdict.ExitUsage && !strings.Contains(got.stdout, "runs/latest") {
 			t.Errorf("%q: %+v", c.flag, got)
 		}
 		if told := strings.Contains(strings.Join(strings.Fields(got.stdout), " "), "A gate stops here, unless it says --on-inconclusive pass."); told != (c.code != verdict.ExitUsage) {
@@ -116,29 +92,13 @@ func TestJudgeOnInconclusive(t *testing.T) {
 	}
 }
 
-func TestJudgeLatest(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	storedRun(t, dir, "a-run")
-	if err := os.Symlink("a-run", filepath.Join(dir, runsFolder, "latest")); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"runs/latest", "latest"} {
-		if got := tryIn(t, dir, "judge", name); got.code == verdict.ExitUsage || !strings.Contains(got.stdout, "runs/latest") {
-			t.Errorf("judge %s: %+v", name, got)
-		}
-	}
-}
-
 func TestJudgeToleratesTornEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	run := storedRun(t, dir, "a-run")
-	path := filepath.Join(run, historyFile)
+	path := filepath.Join(storedRun(t, dir, "a-run"), historyFile)
 	whole := read(t, path)
 	write(t, path, whole[:len(whole)-20])
-	got := tryIn(t, dir, "judge", "a-run")
-	if got.code == verdict.ExitPass || got.code == verdict.ExitUsage || !strings.Contains(got.stdout, "cut off") {
+	if got := tryIn(t, dir, "judge", "a-run"); got.code == verdict.ExitPass || got.code == verdict.ExitUsage || !strings.Contains(got.stdout, "cut off") {
 		t.Errorf("a torn history: %+v", got)
 	}
 }
@@ -157,10 +117,6 @@ func TestJudgeRefuses(t *testing.T) {
 		"no history": {
 			func(t *testing.T, run string) { remove(t, filepath.Join(run, historyFile)) },
 			"runs/a-run: history.jsonl is missing: not the folder of a run\n",
-		},
-		"empty history": {
-			func(t *testing.T, run string) { write(t, filepath.Join(run, historyFile), nil) },
-			"runs/a-run/history.jsonl: history line 1: ",
 		},
 		"damaged history": {
 			func(t *testing.T, run string) {

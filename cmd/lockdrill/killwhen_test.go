@@ -16,9 +16,7 @@ func killWhen(t *testing.T, k killable, unguarded bool, moment func(dir string, 
 	t.Helper()
 	base := t.TempDir()
 	file, dir := filepath.Join(base, "drill.yaml"), filepath.Join(base, "run")
-	if err := os.WriteFile(file, []byte(unrehearsed(k.yaml)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, []byte(unrehearsed(k.yaml)))
 	var text saying
 	cmd := lockdrill(append([]string{"run", file, "--out", dir}, k.args...)...)
 	cmd.Env = append(os.Environ(), scriptedEnv+"="+t.TempDir()) // for experiments whose worker is this test

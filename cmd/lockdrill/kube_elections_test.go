@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -17,10 +16,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
@@ -174,7 +171,7 @@ func (s *site) elected(t *testing.T) {
 func handedOver(t *testing.T, s *site) {
 	diary := s.elections(t, corev1.EnvVar{Name: "RELEASE", Value: "1"})
 	yaml := edit(t, fmt.Sprintf(electedDrill, s.namespace), "form: force_delete", "form: graceful")
-	s.refusedWithoutTheWatch(t, yaml, s.shippedRole(t, yaml))
+	s.shippedRole(t, yaml)
 	o := s.drill(t, yaml, verdict.ExitPass)
 	if len(o.j.Takeovers) != 1 {
 		t.Errorf("takeovers: %+v\n%s", o.j.Takeovers, o.text)
@@ -265,22 +262,10 @@ func (s *site) applyWide(t *testing.T, manifests string) {
 	if manifests == "" {
 		return
 	}
-	role, binding, _ := strings.Cut(manifests, "---\n")
-	var r rbacv1.ClusterRole
-	var b rbacv1.ClusterRoleBinding
-	if err := errors.Join(apiyaml.Unmarshal([]byte(role), &r), apiyaml.Unmarshal([]byte(binding), &b)); err != nil {
-		t.Fatal(err)
-	}
-	_, err := s.Client.RbacV1().ClusterRoles().Create(t.Context(), &r, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		_, err = s.Client.RbacV1().ClusterRoles().Update(t.Context(), &r, metav1.UpdateOptions{})
-	}
-	_, bound := s.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), &b, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(bound) {
-		bound = nil
-	}
-	if err := errors.Join(err, bound); err != nil {
-		t.Fatal(err)
+	for doc := range strings.SplitSeq(manifests, "---\n") {
+		if err := applied(t.Context(), s.Env, s.namespace, []byte(doc)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -292,38 +277,4 @@ func (s *site) cluster(t *testing.T) *kube.Cluster {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// refusedWithoutTheWatch: without the watch of the Lease a drill is refused, and says so.
-func (s *site) refusedWithoutTheWatch(t *testing.T, experiment string, rules []kube.Rule) {
-	t.Helper()
-	dir, as := t.TempDir(), s.cluster(t)
-	write(t, filepath.Join(dir, "pods.yaml"), []byte(experiment))
-	roles := s.Client.RbacV1().Roles(s.namespace)
-	role, err := roles.Get(t.Context(), deploy.RunnerName("pods"), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Equal(r.ResourceNames, []string{electedLease}) })
-	if i < 0 {
-		t.Fatalf("no rule names the Lease: %+v", role.Rules)
-	}
-	update := func(verbs ...string) {
-		role.Rules[i].Verbs = verbs
-		if role, err = roles.Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	update("get")
-	until(t, "the Role without the watch is in force", func() bool {
-		missing, err := as.Missing(t.Context(), rules)
-		return err == nil && len(missing) == 1
-	})
-	got := tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
-	rule := `resources: ["leases"] resourceNames: ["` + electedLease + `"] verbs: ["list", "watch"]`
-	if got.code != verdict.ExitRefused || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), rule) {
-		t.Errorf("without the watch: %+v", got)
-	}
-	update("get", "list", "watch")
-	awaitRules(t, as, rules)
 }

@@ -5,7 +5,6 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -32,10 +31,7 @@ func TestKubeLocksInLeases(t *testing.T) {
 		e.Namespace(name, map[string]string{kube.EnvironmentAnnotation: "staging"})
 	}
 	e.Namespace("silent", nil)
-	file, err := os.ReadFile("../../experiments/testdata/lease.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := read(t, "../../experiments/testdata/lease.yaml")
 	yaml := strings.Replace(string(file), "context: staging, ", "", 1)
 	replicas := e.KubeconfigForElector("drills", "")
 	kubeconfig := withReplicas(t, e.Kubeconfig, replicas)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/lockdrill/lockdrill/deploy"
-	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 )
@@ -170,55 +168,6 @@ func templateOf(t *testing.T, doc []byte) *corev1.PodTemplateSpec {
 		return &o.Spec.JobTemplate.Spec.Template
 	}
 	return nil
-}
-
-// With the exported Role and nothing else a run may do all that the preflight asks for, and leave its summary.
-func TestKubeExportedRole(t *testing.T) {
-	env, dir := kubetest.Start(t, kubetest.Options{NoNode: true}), podDir(t)
-	env.Namespace("staging", nil)
-	write(t, filepath.Join(dir, "drill.yaml"), []byte(edit(t, podDrillYAML(t), "pods: apply", "pods: use")))
-	config := env.KubeconfigForServiceAccount("staging", deploy.RunnerName("game-day"))
-	docs := exported(t, dir, "rbac", "drill.yaml", "--service-account", deploy.RunnerName("game-day"))
-	admin, err := dynamic.NewForConfig(env.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := kube.Open(kube.Options{Kubeconfig: config, Namespace: "staging"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, _, err := loadExperiment(filepath.Join(dir, "drill.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules := drill.Rules(e, deploy.SummaryName(e.Name))
-	if missing, err := cluster.Missing(t.Context(), rules); err != nil || len(missing) != len(rules) {
-		t.Fatalf("before the Role is there %d of %d rules are missing: %v", len(missing), len(rules), err)
-	}
-	for _, kind := range []string{"Role", "RoleBinding"} {
-		var o unstructured.Unstructured
-		if err := yaml.Unmarshal(docs[kind], &o.Object); err != nil {
-			t.Fatal(err)
-		}
-		resource := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: resources[kind]}
-		if _, err := admin.Resource(resource).Namespace("staging").Create(t.Context(), &o, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	awaitRules(t, cluster, rules)
-	name := deploy.SummaryName(e.Name)
-	for _, verdict := range []string{"slo-failed", "pass"} {
-		if err := cluster.WriteSummary(t.Context(), name, map[string]string{"verdict": verdict, verdict: "x"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	last, err := env.Client.CoreV1().ConfigMaps("staging").Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil || len(last.Data) != 2 || last.Data["verdict"] != "pass" {
-		t.Errorf("%v, %v", last.Data, err)
-	}
-	if err := cluster.WriteSummary(t.Context(), "settings", map[string]string{"verdict": "pass"}); !apierrors.IsForbidden(errors.Unwrap(err)) {
-		t.Errorf("another ConfigMap: %v", err)
-	}
 }
 
 // awaitRules waits until the API server has heard of the Role.

@@ -41,7 +41,7 @@ func besideOthers(t *testing.T, s *site) {
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
 	s.elections(t)
 	other.elections(t)
-	rules := s.shippedRole(t, yaml)
+	s.shippedRole(t, yaml)
 	refused := func(want ...string) {
 		t.Helper()
 		until(t, "a plan that is refused, and says "+strings.Join(want, ", "), func() bool {
@@ -65,20 +65,6 @@ func besideOthers(t *testing.T, s *site) {
 	annotate("production")
 	refused("namespace " + besideNamespace + ` says it is "production"`)
 	annotate("staging")
-	roles := s.Client.RbacV1().RoleBindings(besideNamespace)
-	binding, err := roles.Get(t.Context(), "lockdrill-pods-runner", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := roles.Delete(t.Context(), binding.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	refused("permissions", `# of the Role in namespace `+besideNamespace+`: - apiGroups: [""] resources: ["pods"] verbs: ["get", "list", "watch"]`)
-	binding.ResourceVersion = ""
-	if _, err := roles.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	awaitRules(t, s.cluster(t), rules)
 	run, hour, now := "somebody", int32(3600), metav1.NewMicroTime(time.Now())
 	leases := s.Client.CoordinationV1().Leases(besideNamespace)
 	if _, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: kube.RunLease, Labels: map[string]string{kube.RunLabel: run}},

@@ -124,45 +124,24 @@ func (s *site) objects(t *testing.T) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var names []string
-	add := func(kind string, metas []metav1.ObjectMeta, err error) {
+	for kind, group := range map[string]string{"deployment": "apis/apps/v1", "statefulset": "apis/apps/v1", "replicaset": "apis/apps/v1", "pod": "api/v1", "configmap": "api/v1",
+		"serviceaccount": "api/v1", "service": "api/v1", "secret": "api/v1", "lease": "apis/coordination.k8s.io/v1"} {
+		data, err := s.Client.Discovery().RESTClient().Get().AbsPath("/" + group + "/namespaces/" + s.namespace + "/" + kind + "s").DoRaw(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range metas {
-			if m.Name != "default" && m.Name != "kube-root-ca.crt" && m.Name != deploy.SummaryName("pods") {
-				names = append(names, kind+" "+m.Name)
+		var list metav1.PartialObjectMetadataList
+		if err := json.Unmarshal(data, &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range list.Items {
+			if o.Name != "default" && o.Name != "kube-root-ca.crt" && o.Name != deploy.SummaryName("pods") {
+				names = append(names, kind+" "+o.Name)
 			}
 		}
 	}
-	deployments, err := s.Client.AppsV1().Deployments(s.namespace).List(ctx, metav1.ListOptions{})
-	add("deployment", metasOf(deployments.Items, func(o *appsv1.Deployment) metav1.ObjectMeta { return o.ObjectMeta }), err)
-	stateful, err := s.Client.AppsV1().StatefulSets(s.namespace).List(ctx, metav1.ListOptions{})
-	add("statefulset", metasOf(stateful.Items, func(o *appsv1.StatefulSet) metav1.ObjectMeta { return o.ObjectMeta }), err)
-	sets, err := s.Client.AppsV1().ReplicaSets(s.namespace).List(ctx, metav1.ListOptions{})
-	add("replicaset", metasOf(sets.Items, func(o *appsv1.ReplicaSet) metav1.ObjectMeta { return o.ObjectMeta }), err)
-	pods, err := s.Client.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
-	add("pod", metasOf(pods.Items, func(o *corev1.Pod) metav1.ObjectMeta { return o.ObjectMeta }), err)
-	maps, err := s.Client.CoreV1().ConfigMaps(s.namespace).List(ctx, metav1.ListOptions{})
-	add("configmap", metasOf(maps.Items, func(o *corev1.ConfigMap) metav1.ObjectMeta { return o.ObjectMeta }), err)
-	accounts, err := s.Client.CoreV1().ServiceAccounts(s.namespace).List(ctx, metav1.ListOptions{})
-	add("serviceaccount", metasOf(accounts.Items, func(o *corev1.ServiceAccount) metav1.ObjectMeta { return o.ObjectMeta }), err)
-	leases, err := s.Client.CoordinationV1().Leases(s.namespace).List(ctx, metav1.ListOptions{})
-	for i := range leases.Items {
-		names = append(names, "lease "+leases.Items[i].Name)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	slices.Sort(names)
 	return names
-}
-
-func metasOf[T any](items []T, meta func(*T) metav1.ObjectMeta) []metav1.ObjectMeta {
-	all := make([]metav1.ObjectMeta, len(items))
-	for i := range items {
-		all[i] = meta(&items[i])
-	}
-	return all
 }
 
 // clean checks that nothing of a run is left: no object but those that were there before, and no key that stays.
@@ -230,6 +209,7 @@ func TestKubeDrills(t *testing.T) {
 		{"stateful", "stateful", statefulWorkers},
 		{"controllers", "controllers", severalControllers},
 		{"used", "used", usedWorkers},
+		{"role", "role", killedByTheRole},
 		{"interrupted", "interrupted", interrupted},
 		{"guards", "guards", guardedPods},
 		{"killed", "killed", killedRunner},

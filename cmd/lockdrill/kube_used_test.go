@@ -18,8 +18,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
-// usedWorkers: an exported Deployment of workers serves a drill whose faults are of the network, through a Toxiproxy of somebody's, and
-// stays as it was.
+// usedWorkers: an exported Deployment of workers serves a drill that kills them, and then one whose faults are of the network, through a
+// Toxiproxy of somebody's, and stays as it was.
 func usedWorkers(t *testing.T, s *site) {
 	yaml := edit(t, s.yaml(), "pods: apply", "pods: use")
 	dir := t.TempDir()
@@ -27,11 +27,14 @@ func usedWorkers(t *testing.T, s *site) {
 	s.exportedWorkers(t, dir)
 	s.planned(t, dir, 3)
 	api := theirProxies(t)
+	kills := yaml
 	yaml = edit(t, yaml, "ledger: {", "proxy: {mode: external, url: \""+api+"\"}\nledger: {",
 		"at: 0s, repeat: {count: 2, every: settled}, kill: {holder_of: loop, form: crash}", "at: 0s, for: 2s, latency: {all: true, add: 20ms, stream: both}",
 		"takeover: {max: 5s}", "overlap: {level: effect, max: 0}")
 	s.shippedRole(t, yaml)
 	before := s.objects(t)
+	s.drill(t, kills, verdict.ExitPass)
+	s.planned(t, dir, 3)
 	o := s.drill(t, yaml, verdict.ExitPass)
 	s.roleFits(t)
 	if !strings.Contains(o.text, "workers that are there, in pods of kubernetes kubetest/"+s.namespace) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
@@ -23,11 +24,11 @@ func TestListIsByGroupsAndFits(t *testing.T) {
 	}
 	var doc listDoc
 	decode(t, try(t, "list", "-f", "json").stdout, &doc)
-	if len(doc.Scenarios) != len(scenarios.List()) {
+	if doc.SchemaVersion != 1 || len(doc.Scenarios) != len(scenarios.List()) {
 		t.Fatalf("%d scenarios", len(doc.Scenarios))
 	}
 	for _, s := range doc.Scenarios {
-		if strings.Count(got.stdout, "\n  "+s.Name+" ") != 1 || s.Seconds <= 0 || s.Group == "" {
+		if strings.Count(got.stdout, "\n  "+s.Name+" ") != 1 || s.Seconds <= 0 || s.Group == "" || s.Title == "" || s.Summary == "" || verdict.ExitName(s.Expect) == "unknown" {
 			t.Errorf("%+v is not listed once", s)
 		}
 		if fails := strings.Contains(s.Summary, "Ends with"); s.Expect != 0 && fails {

@@ -24,21 +24,6 @@ func decode(t *testing.T, text string, into any) {
 	}
 }
 
-func TestList(t *testing.T) {
-	t.Parallel()
-	text := try(t, "list")
-	var doc listDoc
-	decode(t, try(t, "list", "-f", "json").stdout, &doc)
-	if doc.SchemaVersion != 1 || len(doc.Scenarios) != len(scenarios.List()) {
-		t.Errorf("document: %+v", doc)
-	}
-	for _, s := range doc.Scenarios {
-		if !strings.Contains(text.stdout, s.Name) || s.Title == "" || s.Summary == "" || verdict.ExitName(s.Expect) == "unknown" {
-			t.Errorf("%+v is not whole, or not in:\n%s", s, text.stdout)
-		}
-	}
-}
-
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	var doc versionDoc
@@ -60,9 +45,7 @@ func TestValidate(t *testing.T) {
 	}
 	bad := strings.Replace(string(good), "kind: Experiment", "kind: Experimnt", 1)
 	for name, data := range map[string]string{"good.yaml": string(good), "bad.yaml": bad} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), []byte(data))
 	}
 
 	got := tryIn(t, dir, "validate", "good.yaml", "first-drill")

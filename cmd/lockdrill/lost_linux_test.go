@@ -276,8 +276,6 @@ func TestACrashIsNoWrongFlag(t *testing.T) {
 
 func writeFile(t *testing.T, path, text string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, path, []byte(text))
 	return path
 }

@@ -26,11 +26,6 @@ func TestSixteenCommandsInGroups(t *testing.T) {
 	if shown != 16 || strings.Contains(help, "Available Commands") || strings.Contains(help, "Additional Commands") || strings.Index(help, "\nStart:") > strings.Index(help, "\nMore:") {
 		t.Errorf("%d commands, want 16:\n%s", shown, help)
 	}
-	for line := range strings.Lines(help) {
-		if len(line) > 101 {
-			t.Errorf("%d columns: %s", len(line)-1, line)
-		}
-	}
 }
 
 // -o names a file and -f a form, whatever the command.

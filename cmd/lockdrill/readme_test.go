@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,7 +18,7 @@ func TestLiveFirstDrillIsAsTheReadmeSays(t *testing.T) {
 		t.Skip("first-drill takes the better part of a minute")
 	}
 	t.Parallel()
-	command, shown := transcript(t)
+	command, shown := transcript(t, "../../README.md", "first-drill")
 	if command != "$ go run ./cmd/lockdrill run first-drill" {
 		t.Errorf("the transcript begins with %q", command)
 	}
@@ -55,19 +54,17 @@ func patientDrill(t *testing.T) (path string) {
 		file = strings.ReplaceAll(file, r[0], r[1])
 	}
 	path = filepath.Join(t.TempDir(), "first-drill.yaml")
-	if err := os.WriteFile(path, []byte(file), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, path, []byte(file))
 	return path
 }
 
-// transcript is the README's transcript of first-drill: its command, and what that printed.
-func transcript(t *testing.T) (command, output string) {
+// transcript is one of a page: its command, and what that printed.
+func transcript(t *testing.T, page, name string) (command, output string) {
 	t.Helper()
-	_, rest, ok := strings.Cut(string(read(t, "../../README.md")), "<!-- transcript:first-drill -->\n```\n")
+	_, rest, _ := strings.Cut(string(read(t, page)), "<!-- transcript:"+name+" -->\n```\n")
 	block, _, closed := strings.Cut(rest, "```\n<!-- /transcript -->\n")
-	if !ok || !closed {
-		t.Fatal("README.md has no block between <!-- transcript:first-drill --> and <!-- /transcript -->")
+	if !closed {
+		t.Fatalf("%s has no block between <!-- transcript:%s --> and <!-- /transcript -->", page, name)
 	}
 	command, output, _ = strings.Cut(block, "\n")
 	return command, output

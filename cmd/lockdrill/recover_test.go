@@ -76,14 +76,10 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, undo.NonceFile), []byte(testNonce), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(folder, undo.NonceFile), []byte(testNonce))
 	_ = leftBy(t, filepath.Join(runs, "a"), old, undo.Record{Kind: undo.StandServer, Process: &self, Folder: folder}).Close() // it is not undone
 	_ = leftBy(t, filepath.Join(runs, "b"), old, undo.Record{Kind: "from the future", Route: &undo.ProxyRoute{API: "http://h:1", Proxy: "lockdrill-the-run-r1", Toxics: []string{"lockdrill-the-run-slow.1-up"}}}).Close()
-	if err := os.WriteFile(filepath.Join(runs, "b", experimentFile), []byte("proxy: {url: 'http://h:1'}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(runs, "b", experimentFile), []byte("proxy: {url: 'http://h:1'}\n"))
 	if err := leftBy(t, filepath.Join(runs, "c"), old).Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -92,9 +88,7 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(runs, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(runs, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(runs, name), []byte(text))
 	}
 	for _, c := range []struct {
 		args string

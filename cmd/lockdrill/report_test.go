@@ -68,6 +68,9 @@ func TestJudgeWritesTheReportsAnew(t *testing.T) {
 		if again := tryIn(t, run, "judge", "."); again.code != want {
 			t.Errorf("judged again: %+v", again)
 		}
+		if entries, err := os.ReadDir(run); err != nil || len(entries) != 2+len(before) {
+			t.Errorf("%s: the folder holds %v (%v), want the two files, verdict.json and the reports", name, entries, err)
+		}
 		for file, was := range before {
 			if !bytes.Equal(read(t, filepath.Join(run, file)), was) {
 				t.Errorf("%s: %s is not what it was", name, file)
@@ -102,7 +105,7 @@ func TestAReportThatCannotBeWrittenChangesNoVerdict(t *testing.T) {
 func TestJudgeWritesEveryFormat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	recordedRun(t, dir, "fail")
+	run := recordedRun(t, dir, "fail")
 	for _, f := range formats() {
 		onStdout := tryIn(t, dir, "judge", "fail", "-f", f.name)
 		if onStdout.code != verdict.ExitSLOFailed || onStdout.stdout == "" || onStdout.stderr != "" {
@@ -113,6 +116,9 @@ func TestJudgeWritesEveryFormat(t *testing.T) {
 		}
 		if text := string(read(t, filepath.Join(dir, "out"))); text != onStdout.stdout {
 			t.Errorf("%s: the file is not what standard output is", f.name)
+		}
+		if kept := map[string]string{"html": f.file, "json": verdictFile}[f.name]; kept != "" && string(read(t, filepath.Join(run, kept))) != onStdout.stdout {
+			t.Errorf("%s: the folder has another %s", f.name, kept)
 		}
 	}
 }

@@ -102,9 +102,7 @@ func fullScale(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), name+".yaml")
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, data)
 	return file
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,9 +19,7 @@ func TestNoCommandSaysWhatIsInAWrongSheet(t *testing.T) {
 	} {
 		drill := "apiVersion: lockdrill/v1\nkind: Experiment\nname: x\nsystem: {mode: embedded, replicas: 3, policy_sheet: " + sheet + "}\nfaults: {from: policy_sheet, each: once}\n"
 		for name, data := range map[string]string{sheet: text, sheet + ".yaml": drill} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, filepath.Join(dir, name), []byte(data))
 		}
 		for _, command := range []string{"validate", "validate -f json", "run --out out", "plan", "rehearse --seeds 1"} {
 			got := tryIn(t, dir, append(strings.Fields(command), sheet+".yaml")...)

@@ -147,16 +147,13 @@ func TestLiveFaultsOfTheStoreAreFeltAndEnd(t *testing.T) {
 	}
 }
 
-// The embedded store suffers what it can, and is refused for the rest before anything is started.
+// The embedded store suffers what it can.
 func TestLiveFaultsOfTheEmbeddedStore(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: no drill through the binary")
 	}
-	embedded := func(fault string) string {
-		return edit(t, patient(t, goodDrill), "mode: spawn", "mode: embedded", killFault, "  - {id: f, at: 100ms, "+fault+"}\n")
-	}
-	s := readStruck(t, runDrill(t, edit(t, embedded("store: {do: flush}"), "probes:\n", "  - {id: again, at: 3s, store: {do: restart}}\n"+
+	s := readStruck(t, runDrill(t, edit(t, patient(t, goodDrill), "mode: spawn", "mode: embedded", killFault, "  - {id: f, at: 100ms, store: {do: flush}}\n", "probes:\n", "  - {id: again, at: 3s, store: {do: restart}}\n"+
 		"  - {id: off, at: 5s, for: 500ms, store: {do: stop}}\nallow_overlap: [[f, again], [again, off], [f, off]]\nprobes:\n", goodSLO, shortSLO), nil))
 	// On a busy machine the store, which lives in the runner, may answer too late for a shot to be confirmed: then that is said.
 	for _, e := range s.events {
@@ -166,10 +163,6 @@ func TestLiveFaultsOfTheEmbeddedStore(t *testing.T) {
 	}
 	if n, want := s.count(history.FaultConfirmed), "start marker_lost run_id_changed run_id_changed"; n < 2 || s.lives() != want {
 		t.Errorf("%d faults confirmed, want 3; lives of the store: %s; want %s\n%s", n, s.lives(), want, s.text)
-	}
-	o := runDrill(t, embedded("for: 1s, store: {do: freeze}"), nil)
-	if o.code != verdict.ExitUsage || !strings.Contains(o.text, "mode: spawn") {
-		t.Errorf("exit %d\n%s", o.code, o.text)
 	}
 }
 
@@ -234,25 +227,6 @@ func TestLiveAPauseDuplicatesUnlessTheLedgerComparesFences(t *testing.T) {
 	}
 }
 
-func TestLiveAKeyVanishesOrGoesToAStranger(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
-	for form, fault := range map[string]string{"vanish": "delete_key: {holder_of: loop}", "stranger": "for: 1s, delete_key: {holder_of: loop, to: stranger}"} {
-		s := strike(t, fault)
-		confirmed, ended := s.one(t, history.FaultConfirmed), s.over(t, history.FaultVerified)
-		if confirmed.Fault.Form != form || !s.after(ended.To) {
-			t.Errorf("%s: confirmed %+v, work goes on %v", form, confirmed.Fault, s.after(ended.To))
-		}
-		// Nobody can have it while the stranger does: until its lease ends, or is ended.
-		least := min(s.over(t, history.FaultApplied).From+int64(time.Second), s.over(t, history.FaultReverted).From)
-		for _, e := range s.events {
-			if form == "stranger" && e.Kind == history.AcquireReturn && e.Lock == "loop" && e.Outcome == history.OK && e.From > confirmed.To && e.To < least {
-				t.Errorf("the loop was granted at %s while the stranger had the key (from %s)", e.Span, confirmed.Span)
-			}
-		}
-	}
-}
-
 func TestLiveAClockIsSetOffAndRightAgain(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
@@ -274,11 +248,9 @@ func somebodys(t *testing.T) (url string, c *redis.Client) {
 	t.Helper()
 	redistest.Need(t)
 	addr := redistest.Start(t)
-	c = redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true})
-	if err := c.ConfigSet(t.Context(), "requirepass", somebodysPassword).Err(); err != nil {
-		t.Fatal(err)
+	if got := asked(t, addr, "CONFIG SET requirepass "+somebodysPassword); got != "+OK" {
+		t.Fatal(got)
 	}
-	_ = c.Close()
 	c = redis.NewClient(&redis.Options{Addr: addr, Password: somebodysPassword, DisableIdentity: true})
 	t.Cleanup(func() { _ = c.Close() })
 	for key, value := range map[string]string{"theirs": "1", "lockdrill:environment": "staging"} {
@@ -331,10 +303,8 @@ func TestADrillOverTLS(t *testing.T) {
 	if s.code != verdict.ExitPass {
 		t.Errorf("exit %d\n%s", s.code, s.text)
 	}
-	c := redis.NewClient(&redis.Options{Addr: plain, DisableIdentity: true})
-	defer c.Close()
-	if keys, err := c.Keys(t.Context(), "*").Result(); err != nil || len(keys) != 0 {
-		t.Errorf("left: %v (%v)", keys, err)
+	if n := asked(t, plain, "DBSIZE"); n != ":0" {
+		t.Errorf("left: %s keys", n)
 	}
 }
 

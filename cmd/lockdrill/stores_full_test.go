@@ -3,7 +3,6 @@
 package main
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -23,10 +22,7 @@ func TestLiveTheEtcdExampleRuns(t *testing.T) {
 	t.Parallel()
 	redistest.Need(t)
 	etcdtest.Need(t)
-	page, err := os.ReadFile("../../docs/stores.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := read(t, "../../docs/stores.md")
 	_, rest, _ := strings.Cut(string(page), "```yaml\n")
 	text, _, ok := strings.Cut(rest, "```\n")
 	if !ok {
@@ -36,9 +32,7 @@ func TestLiveTheEtcdExampleRuns(t *testing.T) {
 		"faults:\n", "faults:\n  - {id: lost, at: 10s, for: 5s, renew_failures: {all: true, lock: leader, mode: lost_reply, count: 1, via: proxy}}\n")
 	dir := t.TempDir()
 	file, run := filepath.Join(dir, "etcd-crash.yaml"), filepath.Join(dir, "run")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, []byte(text))
 	out, err := lockdrill("run", "--log-level", "debug", "--out", run, file).CombinedOutput()
 	if code := statusOfRun(err); code != 0 && code != 10 && code != 11 {
 		t.Fatalf("run: %v\n%s", err, out)

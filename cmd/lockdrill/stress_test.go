@@ -116,9 +116,7 @@ func (r *stressRun) play(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, data)
 	cmd := lockdrill("run", file, "--out", r.dir)
 	if r.theirRedis || r.theirProxy {
 		cmd.Args = append(cmd.Args, "--environment", "local", "--confirm", "stress")

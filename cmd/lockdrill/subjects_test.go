@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -22,10 +18,7 @@ func TestNoScenarioIsGreenLiveWithAMutantOfItsSubject(t *testing.T) {
 	if os.Getenv(drillsEnv) != "mutants" {
 		t.Skipf("%s=mutants runs a mutant of each scenario in real time: a quarter of an hour", drillsEnv)
 	}
-	data, err := os.ReadFile("../../scenarios/testdata/mutants.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, "../../scenarios/testdata/mutants.yaml")
 	var all []struct {
 		Scenario string
 		Mutants  []struct {
@@ -52,7 +45,10 @@ func TestNoScenarioIsGreenLiveWithAMutantOfItsSubject(t *testing.T) {
 			ran++
 			t.Run(s.Scenario, func(t *testing.T) {
 				text, _ := scenarios.Get(s.Scenario)
-				code, out := mutantEnds(t, strings.ReplaceAll(string(text), m.Replace, m.With))
+				dir := t.TempDir()
+				write(t, filepath.Join(dir, "mutant.yaml"), []byte(strings.ReplaceAll(string(text), m.Replace, m.With)))
+				got := finish(t, dir, lockdrill("run", "mutant.yaml"))
+				code, out := got.code, got.stdout+got.stderr
 				t.Logf("%s: %d", m.Says, code)
 				asToFail := healthy[s.Scenario].Expect == verdict.ExitSLOFailed && code == verdict.ExitSLOFailed && !strings.Contains(out, "did not provoke")
 				if code == verdict.ExitPass || asToFail || code != verdict.ExitSLOFailed && code != verdict.ExitInconclusive {
@@ -64,26 +60,4 @@ func TestNoScenarioIsGreenLiveWithAMutantOfItsSubject(t *testing.T) {
 	if ran == 0 {
 		t.Error("no mutant was run")
 	}
-}
-
-// mutantEnds runs a changed scenario.
-func mutantEnds(t *testing.T, text string) (code int, out string) {
-	t.Helper()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "mutant.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var all bytes.Buffer
-	cmd := lockdrill("run", file)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &all, &all
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	watch := time.AfterFunc(5*time.Minute, func() { _ = cmd.Process.Signal(os.Interrupt) })
-	defer watch.Stop()
-	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-		t.Fatal(err)
-	}
-	return cmd.ProcessState.ExitCode(), all.String()
 }

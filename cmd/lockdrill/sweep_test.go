@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,19 +13,14 @@ import (
 // sweptFile is the example of docs/rehearsal.md, as a reader would copy it.
 func sweptFile(t *testing.T) string {
 	t.Helper()
-	doc, err := os.ReadFile("../../docs/rehearsal.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := read(t, "../../docs/rehearsal.md")
 	_, rest, found := strings.Cut(string(doc), "```yaml\n")
 	text, _, closed := strings.Cut(rest, "```")
 	if !found || !closed {
 		t.Fatal("docs/rehearsal.md has no example")
 	}
 	path := filepath.Join(t.TempDir(), "outlived.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, path, []byte(text))
 	return path
 }
 
@@ -50,10 +44,7 @@ func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
 	if got := try(t, "rehearse", file, "--sweep", "hold=500ms..20s", "--seeds", "20", "-f", "html", "-o", page); got.code != verdict.ExitPass || got.stdout != "" {
 		t.Errorf("%+v", got)
 	}
-	drawn, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	drawn := read(t, page)
 	for _, want := range []string{"REHEARSAL", "abandonments of lock job by hold", "</svg>"} {
 		if !strings.Contains(string(drawn), want) {
 			t.Errorf("the page has no %q", want)
@@ -75,26 +66,17 @@ func TestSweepWhereTheLowestValueBreaks(t *testing.T) {
 
 func TestSweepMisuse(t *testing.T) {
 	t.Parallel()
-	file := sweptFile(t)
-	for _, c := range []struct {
-		args []string
-		says string
-	}{
-		{[]string{"--sweep", "steps=3"}, "name one dial"},
-		{[]string{"--sweep", "rate=1/s..2/s,hold=1s..2s"}, "name one dial"},
-		{[]string{"--sweep", "rate=2/s..1/s"}, "the second value must be above the first"},
-		{[]string{"--sweep", "rate=1/s..2/s,lock=leader"}, "name one that has a stream of jobs: job"},
-		{[]string{"--sweep", "replicas=2..9000"}, "with replicas at 9000"},
-		{[]string{"--sweep", "hold=1s..2s,steps=1"}, "steps=1: want 2 to 100"},
-		{[]string{"--sweep", "speed=1..2"}, "there are rate, replicas and hold"},
-		{[]string{"--sweep", ""}, "--sweep ''"},
-		{[]string{"--sweep", "hold=1s..2s", "--fail-above", "2"}, "--fail-above 2"},
-		{[]string{"--sweep", "hold=1s..2s", "--replay", "2"}, "give one of the two"},
-	} {
-		if got := try(t, append([]string{"rehearse", file}, c.args...)...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, c.says) {
-			t.Errorf("%v: %+v, want %q", c.args, got, c.says)
-		}
-	}
+	misused(t, t.TempDir(), "rehearse "+sweptFile(t)+" --sweep", map[string]string{
+		"steps=3":                    "name one dial",
+		"rate=1/s..2/s,hold=1s..2s":  "name one dial",
+		"rate=2/s..1/s":              "the second value must be above the first",
+		"rate=1/s..2/s,lock=leader":  "name one that has a stream of jobs: job",
+		"hold=1s..2s,steps=1":        "steps=1: want 2 to 100",
+		"speed=1..2":                 "there are rate, replicas and hold",
+		"hold=1s..2s --fail-above 2": "--fail-above 2",
+		"hold=1s..2s --replay 2":     "give one of the two",
+		"= --sweep=":                 "--sweep ''",
+	})
 }
 
 // Each step is a run with a folder, and says which.
@@ -116,9 +98,7 @@ probes: {lock_keys: {max_gap: 5s}, ledger: {max_gap: 5s}}
 limits: {max_run: 1m}
 slos: [{lock: leader, fence_regressions: {max: 0}}]
 `
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, []byte(text))
 	got := tryIn(t, work, "run", file, "--sweep", "replicas=2..3,steps=2,finer=0", "-f", "json")
 	var s sweep.Document
 	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {

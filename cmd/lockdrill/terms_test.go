@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -62,7 +61,7 @@ func TestExplainKnowsEveryCodeAndRow(t *testing.T) {
 	}
 	for file, prefix := range map[string]string{"../../analysis/verdict/run.go": "Status", "../../analysis/verdict/verdict.go": "Class", "../../experiments/fault/fault.go": "Class", "../../history/bodies.go": "Abort",
 		"../../history/readings.go": "Gone"} {
-		words := constantsBegun(t, file, prefix)
+		words := constants(t, file, "", prefix)
 		if len(words) < 2 {
 			t.Errorf("%d words of %s: this test looks in the wrong place", len(words), file)
 		}
@@ -104,12 +103,15 @@ func TestExplainKnowsEveryCodeAndRow(t *testing.T) {
 	}
 }
 
-// constantsOf are the values of the constants of a type.
-func constantsOf(t *testing.T, file, ofType string) (all []string) {
+// constantsOf are the texts of the constants of a type.
+func constantsOf(t *testing.T, file, ofType string) []string { return constants(t, file, ofType, "") }
+
+// constants are the texts of those of a type, or, where none is named, of those whose names begin so.
+func constants(t *testing.T, file, ofType, prefix string) (all []string) {
 	t.Helper()
 	ast.Inspect(parsed(t, file), func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
-		if !ok || len(spec.Values) != 1 {
+		if !ok || len(spec.Values) != 1 || !strings.HasPrefix(spec.Names[0].Name, prefix) {
 			return true
 		}
 		x := spec.Values[0]
@@ -118,25 +120,9 @@ func constantsOf(t *testing.T, file, ofType string) (all []string) {
 			typed, _ = call.Fun.(*ast.Ident)
 			x = call.Args[0]
 		}
-		if lit, is := x.(*ast.BasicLit); is && typed != nil && typed.Name == ofType {
+		if lit, is := x.(*ast.BasicLit); is && lit.Kind == token.STRING && (ofType == "" || typed != nil && typed.Name == ofType) {
 			if s, err := strconv.Unquote(lit.Value); err == nil {
 				all = append(all, s)
-			}
-		}
-		return true
-	})
-	return all
-}
-
-// constantsBegun are the texts of the constants of a file whose names begin so.
-func constantsBegun(t *testing.T, file, prefix string) (all []string) {
-	t.Helper()
-	ast.Inspect(parsed(t, file), func(n ast.Node) bool {
-		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 && strings.HasPrefix(spec.Names[0].Name, prefix) {
-			if lit, is := spec.Values[0].(*ast.BasicLit); is && lit.Kind == token.STRING {
-				if s, err := strconv.Unquote(lit.Value); err == nil {
-					all = append(all, s)
-				}
 			}
 		}
 		return true
@@ -219,10 +205,7 @@ func globbed(t *testing.T, glob string) []string {
 
 func parsed(t *testing.T, file string) *ast.File {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, file)
 	f, err := parser.ParseFile(token.NewFileSet(), file, data, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -71,9 +71,7 @@ func TestLiveMeasuredTakeoverContainsTheTruth(t *testing.T) {
 	if err := os.Mkdir(truthDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, fmt.Appendf(nil, truthDrill, os.Args[0], kills+5), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, fmt.Appendf(nil, truthDrill, os.Args[0], kills+5))
 	cmd := lockdrill("run", file, "--out", out)
 	cmd.Env = append(os.Environ(), scriptedEnv+"="+truthDir)
 	text, err := cmd.CombinedOutput()
@@ -87,10 +85,7 @@ func TestLiveMeasuredTakeoverContainsTheTruth(t *testing.T) {
 		t.Fatal(err)
 	}
 	var j verdict.Judgement
-	data, err := os.ReadFile(filepath.Join(out, verdictFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, filepath.Join(out, verdictFile))
 	if err := json.Unmarshal(data, &j); err != nil {
 		t.Fatal(err)
 	}

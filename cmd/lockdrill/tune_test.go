@@ -73,18 +73,14 @@ func lintless(t *testing.T, w lockcore.Wish, tuned lockcore.Tuned) {
 	}
 }
 
-// The article's figures, as a user types them: every sum, the profile that was, and a drill that validate --strict takes.
+// The article's figures, as a user types them (what is printed is TestTuningDocument's): a drill that validate --strict takes, and the document.
 func TestTune(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	args := "tune --p99 18s --jitter 4s --guard 2s --takeover 30s --profile cordum/scheduler-job --seeds 10"
 	got := tryIn(t, dir, append(strings.Fields(args), "--write", "tuned.yaml")...)
-	for _, want := range []string{"work p99 18s + jitter 4s + guard 2s = 24s", "ttl / 3 = 8s", "takeover 30s - ttl 24s - op timeout 2s - acquire 2s = at most 2s (L3)",
-		"      3           8s                  2              125  <- recommended", "100.0%", "0 of 10", ", on average ",
-		"which is too late (L1); 50 writes a second", "        ttl: 24s\n        renew_every: 8s\n", "lockdrill run tuned.yaml", "Rehearsal in virtual time"} {
-		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
-			t.Errorf("no %q in %d %s%s", want, got.code, got.stdout, got.stderr)
-		}
+	if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "lockdrill run tuned.yaml") {
+		t.Errorf("%+v", got)
 	}
 	if strict := tryIn(t, dir, "validate", "--strict", "tuned.yaml"); strict.code != verdict.ExitPass || strict.stderr != "" {
 		t.Errorf("the drill that was written: %+v", strict)
@@ -170,10 +166,13 @@ func TestTuneFromAScrape(t *testing.T) {
 		}
 		scrape += fmt.Sprintf("lockcore_held_seconds_sum{namespace=\"job\",class=%q} 1\nlockcore_held_seconds_count{namespace=\"job\",class=%q} %d\n", class, class, counts[3])
 	}
+	for _, bound := range []string{"-5", "0", "90000000", "1e300"} { // in another unit, or below zero
+		write(t, filepath.Join(dir, "bound"+bound), []byte("# TYPE lockcore_held_seconds histogram\nlockcore_held_seconds_bucket{le=\""+bound+
+			"\"} 100\nlockcore_held_seconds_bucket{le=\"+Inf\"} 100\nlockcore_held_seconds_sum 3\nlockcore_held_seconds_count 100\n"))
+		misused(t, dir, "tune --jitter 1s --seeds 2 --from", map[string]string{"bound" + bound: "want above 0s"})
+	}
 	for name, text := range map[string]string{"scrape.txt": scrape, "open.txt": strings.ReplaceAll(scrape, "} 398", "} 390"), "none.txt": "# TYPE lockcore_held_seconds histogram\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), []byte(text))
 	}
 	got := tryIn(t, dir, strings.Fields("tune --from scrape.txt --jitter 4s --guard 2s --takeover 40s --seeds 5")...)
 	for _, want := range []string{"[10.0, 20.0]s  400", "the longest p99: it decides", "[1.0, 10.0]s", "without renewals this class asks for ttl 16s by its p99, 16s by its p95", "work p99 20s + jitter 4s + guard 2s = 26s", "The upper end of the p99 counts."} {
@@ -240,7 +239,7 @@ func TestTuneFromAPrometheus(t *testing.T) {
 
 func TestTuneMisuse(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string]string{
+	misused(t, t.TempDir(), "tune", map[string]string{
 		"":                                                          "lockdrill tune: how long is the work? Give --p99, or --from",
 		"--p99 1s":                                                  "lockdrill tune: --jitter 0s: give the tail of network and store, at least 2ms",
 		"--from none.txt --window 1s":                               "lockdrill tune: --window 1s: want 1m to 720h\n",
@@ -259,11 +258,7 @@ func TestTuneMisuse(t *testing.T) {
 		"--p99 1s --jitter 1s --seeds 0":                            "--seeds 0: want 1 to 1000000\n",
 		"--p99 1s --jitter 1s --seeds 1000001":                      "--seeds 1000001: want 1 to 1000000\n",
 		"--p99 1s --jitter 100ms --profile cordum/pending-replayer": "lockdrill tune: cordum/pending-replayer cannot be compared: it is a leader loop: give --loop\n",
-	} {
-		if got := try(t, append([]string{"tune"}, strings.Fields(args)...)...); got.code != verdict.ExitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, want) {
-			t.Errorf("%s: %+v, want %s", args, got, want)
-		}
-	}
+	})
 }
 
 // The longest lease is tuned and rehearsed: what the flags may say, the drill can.
@@ -281,29 +276,10 @@ func TestTuneTheLongestLease(t *testing.T) {
 // breached may not.
 func TestTuningDocument(t *testing.T) {
 	t.Parallel()
-	_, rest, _ := strings.Cut(string(read(t, "../../docs/rehearsal.md")), "<!-- transcript:tune -->\n```\n$ lockdrill ")
-	block, _, closed := strings.Cut(rest, "```\n<!-- /transcript -->\n")
-	command, shown, _ := strings.Cut(block, "\n")
-	if !closed || command == "" {
-		t.Fatal("docs/rehearsal.md has no block between <!-- transcript:tune --> and <!-- /transcript -->")
-	}
+	command, shown := transcript(t, "../../docs/rehearsal.md", "tune")
 	measured := regexp.MustCompile(`(average|takeovers  |(?:%| of 20) )(\s+)[\d.]+m?s(?: to [\d.]+m?s|\s+[\d.]+m?s)?`)
 	plain := func(s string) string { return measured.ReplaceAllString(s, "$1 #") }
-	if got := try(t, strings.Fields(command)...); got.code != verdict.ExitPass || plain(got.stdout) != plain(shown) {
+	if got := try(t, strings.Fields(strings.TrimPrefix(command, "$ lockdrill "))...); got.code != verdict.ExitPass || plain(got.stdout) != plain(shown) {
 		t.Errorf("status %d; the document shows\n%s\nand the command prints\n%s", got.code, shown, got.stdout)
-	}
-}
-
-// A scrape in another unit, or with a bound below zero, is no p99 of work.
-func TestAScrapeOfNoTimes(t *testing.T) {
-	t.Parallel()
-	for _, bound := range []string{"-5", "0", "90000000", "1e300"} {
-		dir := t.TempDir()
-		write(t, filepath.Join(dir, "scrape"), []byte("# TYPE lockcore_held_seconds histogram\n"+
-			"lockcore_held_seconds_bucket{le=\""+bound+"\"} 100\nlockcore_held_seconds_bucket{le=\"+Inf\"} 100\n"+
-			"lockcore_held_seconds_sum 3\nlockcore_held_seconds_count 100\n"))
-		if got := tryIn(t, dir, "tune", "--from", "scrape", "--jitter", "1s", "--seeds", "2"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "want above 0s") {
-			t.Errorf("%s: %+v", bound, got)
-		}
 	}
 }

@@ -54,6 +54,17 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
+// misused runs a command with arguments that are refused: status 2, nothing on standard output, on standard error why, and no secret.
+func misused(t *testing.T, dir, command string, says map[string]string) {
+	t.Helper()
+	for args, want := range says {
+		got := tryIn(t, dir, strings.Fields(command+" "+args)...)
+		if got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "hunter2") {
+			t.Errorf("lockdrill %s %s: %+v, want %q", command, args, got, want)
+		}
+	}
+}
+
 // A gate whose command came out empty must not go green.
 func TestNoCommand(t *testing.T) {
 	t.Parallel()
@@ -81,9 +92,7 @@ func TestWorkerCommandIsPlacedBesideTheFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "drill.yaml")
 	yaml := edit(t, goodDrill, "  replicas: 2\n", "  replicas: 2\n  worker: [./their-worker, --fast]\n")
-	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, []byte(yaml))
 	got := tryIn(t, t.TempDir(), "run", file)
 	if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "system.worker") {
 		t.Errorf("a missing worker: %+v", got)
@@ -102,9 +111,7 @@ func TestATimeScaleThatTheMachineCannotKeepIsRefusedByValidate(t *testing.T) {
 	t.Parallel()
 	file := edit(t, goodDrill, "steady_state:", "time_scale: 0.03\nsteady_state:", "stop_budget: ", "stop_budget: 300us #")
 	path := filepath.Join(t.TempDir(), "tiny.yaml")
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, path, []byte(file))
 	got := try(t, "validate", path)
 	if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "this machine is too slow: time_scale 0.03 makes the ") {
 		t.Errorf("status %d: %s%s", got.code, got.stdout, got.stderr)

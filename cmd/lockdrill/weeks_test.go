@@ -18,37 +18,28 @@ import (
 func weeksIn(t *testing.T, nights int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	drill, err := os.ReadFile(filepath.Join("..", "..", "scenarios", "first-drill.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	drill := read(t, filepath.Join("..", "..", "scenarios", "first-drill.yaml"))
 	drill = bytes.Replace(drill, []byte("takeover: {min: 400ms, max: 4s}"), []byte("takeover: {p50: 2s, max: 4s}"), 1)
-	if err := os.WriteFile(filepath.Join(dir, "nightly.yaml"), drill, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(dir, "nightly.yaml"), drill)
 	for i := range nights {
 		run := filepath.Join(dir, runsFolder, fmt.Sprintf("night-%02d", i+1))
 		if got := tryIn(t, dir, "rehearse", "nightly.yaml", "--replay", fmt.Sprint(i+1), "--out", run); got.code > verdict.ExitInconclusive {
 			t.Fatalf("status %d: %s", got.code, got.stderr)
 		}
 		path := filepath.Join(run, historyFile)
-		events, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, rest, _ := bytes.Cut(events, []byte("\n"))
+		events := read(t, path)
+		head, rest, _ := bytes.Cut(events, []byte("\n"))
 		var h history.Header
-		if err := json.Unmarshal(first, &h); err != nil {
+		if err := json.Unmarshal(head, &h); err != nil {
 			t.Fatal(err)
 		}
 		h.Mode, h.Started, h.Run = history.Live, fmt.Sprintf("2026-03-%02dT02:00:00Z", i+1), filepath.Base(run)
 		h.Labels = history.Labels{"release": map[bool]string{true: "1.3", false: "1.4"}[i < 2]}
-		if first, err = json.Marshal(h); err != nil {
+		first, err := json.Marshal(h)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, append(append(first, '\n'), rest...), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, append(append(first, '\n'), rest...))
 		if got := tryIn(t, dir, "judge", run); got.code > verdict.ExitInconclusive {
 			t.Fatalf("status %d: %s", got.code, got.stderr)
 		}
@@ -59,6 +50,7 @@ func weeksIn(t *testing.T, nights int) (dir string) {
 func TestLiveRunsOfWeeksAreListedAndJudgedTogether(t *testing.T) {
 	t.Parallel()
 	dir := weeksIn(t, 5)
+	write(t, filepath.Join(dir, runsFolder, "pools.jsonl"), []byte(`{"name":"march","from":"2026-03-02T00:00:00Z"}`+"\n"))
 	for _, c := range []struct {
 		args string
 		code int
@@ -75,6 +67,9 @@ func TestLiveRunsOfWeeksAreListedAndJudgedTogether(t *testing.T) {
 		{"history --pool runs --on-inconclusive fail", verdict.ExitSLOFailed, []string{"INCONCLUSIVE"}},
 		{"history --pool runs --label release=2.0", verdict.ExitUsage, []string{"no run in runs is meant"}},
 		{"history --pool runs --since spring", verdict.ExitUsage, []string{`no pool "spring"`}},
+		{"history --start spring", verdict.ExitPass, []string{"pool spring begins now"}},
+		{"history --start spring", verdict.ExitUsage, nil},
+		{"history --pool runs --since march", verdict.ExitPass, []string{"4 runs together"}},
 		{"history --since spring", verdict.ExitUsage, []string{"go with --pool"}},
 		{"history --label release", verdict.ExitUsage, []string{"KEY=VALUE"}},
 		{"history nowhere", verdict.ExitUsage, []string{"nowhere"}},
@@ -93,26 +88,6 @@ func TestLiveRunsOfWeeksAreListedAndJudgedTogether(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(dir, "weeks.html"))
 	if err != nil || !bytes.Contains(page, []byte(`href="runs/night-05/report.html"`)) || !bytes.Contains(page, []byte("takeover p50 of lock job")) {
 		t.Errorf("the page: %v, %d bytes", err, len(page))
-	}
-}
-
-// A pool that somebody began takes the runs from there on, and no earlier one.
-func TestAPoolTakesTheRunsSinceItsStart(t *testing.T) {
-	t.Parallel()
-	dir := weeksIn(t, 3)
-	start := filepath.Join(dir, runsFolder, "pools.jsonl")
-	if got := tryIn(t, dir, "history", "--start", "spring"); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "pool spring begins now") {
-		t.Fatalf("status %d: %s%s", got.code, got.stdout, got.stderr)
-	}
-	if got := tryIn(t, dir, "history", "--start", "spring"); got.code != verdict.ExitUsage {
-		t.Errorf("a second start of the same name: status %d: %s", got.code, got.stderr)
-	}
-	if err := os.WriteFile(start, []byte(`{"name":"spring","from":"2026-03-02T00:00:00Z"}`+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	got := tryIn(t, dir, "history", "--pool", "runs", "--since", "spring")
-	if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "2 runs together") || strings.Contains(got.stdout, "night-01") {
-		t.Errorf("status %d:\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }
 

@@ -97,9 +97,7 @@ func pageScript(t *testing.T, page, dir string) (script, last string) {
 		mark, value, kind, body := block[1], block[2], block[3], block[4]
 		switch {
 		case kind == "yaml" && mark == "file":
-			if err := os.WriteFile(filepath.Join(dir, value), []byte(body), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			write(t, filepath.Join(dir, value), []byte(body))
 		case kind == "yaml":
 			t.Errorf("a file without a name: %s", body)
 		default:

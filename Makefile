@@ -173,7 +173,7 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 	$(GO) test ./internal/archtest
 	for module in $(BESIDE); do (cd $$module && $(GO) vet ./... && $(GO) mod tidy -diff) || exit 1; done
 	cd internal/wild && $(GO) test .
-	$(GO) test -race -short -tags full ./...
+	$(GO) test -race -short -tags full -timeout 20m ./...
 
 wild: ## locks that people use, in four languages, under thirteen drills, and three queues, twice: docs/wild.md; an hour and a half (ONLY=library, library/drill, /drill or wild/NAME; needs iproute2, node 20 with npm, python3-redis, postgresql, curl, zookeeper, libcurator-recipes-java and a JDK)
 	cd internal/wild && $(GO) run . -only "$(ONLY)"

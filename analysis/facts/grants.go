@@ -40,13 +40,18 @@ func (k *Key) shown(s, last *keyState, look *history.Look, anew bool) *Epoch {
 	return e
 }
 
-// takenBefore reports that a fault of ours had taken the key, as was seen, since the look before s. What s shows came after that.
-func (k *Key) takenBefore(s *keyState) bool {
-	if k.taken == nil || s.prev.From >= k.taken.To || s.First.From < k.taken.To { // a look that had begun may have seen it before
+// takenBefore reports that a fault of ours had taken the key, as was seen, between the look before s and s, which shows the same value: it
+// was taken anew since, and s is told so. Each deletion is told once.
+func (k *Key) takenBefore(s, last *keyState) bool {
+	if k.taken == nil || s.First.From < k.taken.To { // a look that had begun may have seen it before
 		return false
 	}
-	s.prev = history.Span{From: k.taken.To + 1, To: max(s.prev.To, k.taken.To+1)} // it is later than what the fault meant
+	gone := k.taken.To
 	k.taken = nil
+	if last == nil || s.epoch == "" || s.epoch != last.epoch || s.prev.From >= gone {
+		return false
+	}
+	s.prev = history.Span{From: gone + 1, To: max(s.prev.To, gone+1)} // later than what the fault meant
 	return true
 }
 

@@ -17,8 +17,8 @@ type lease struct {
 	Freed    history.Span // the instant at which the key was freed
 	gave     *Call        // the give-back that ended it, or may have
 	lost     bool         // freed before it was due, and not by its holder
-	taken    bool         // a fault of ours took the key
 	loss     bool         // ... because the store lost its data
+	taken    bool         // ... because a fault of ours took the key
 	lastSeen int64        // the last instant at which the key surely carried the epoch, as far as anybody saw
 }
 

@@ -268,7 +268,7 @@ func (r *reader) look(k *Key, ev *history.Event) {
 	}
 	if r.ix.Exp.Observed() {
 		s.extended = r.ends.Extended(*ev)
-		s.of = k.shown(s, last, ev.Look, k.takenBefore(s))
+		s.of = k.shown(s, last, ev.Look, k.takenBefore(s, last))
 	}
 	e := s.of
 	if e == nil && s.epoch != "" && ev.Look.Holder != "" {

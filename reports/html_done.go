@@ -164,7 +164,7 @@ func Again(r Run, file string) string {
 	}
 	again := fmt.Sprintf("lockdrill run %s --seed %d", file, r.Judgement.Run.Seed)
 	if len(r.Experiment.Foreign()) > 0 {
-		again += " --confirm " + r.Experiment.Name
+		again += " --environment " + r.Experiment.Environment + " --confirm " + r.Experiment.Name // the target may not say what it is
 	}
 	return again
 }

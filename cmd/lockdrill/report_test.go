@@ -28,11 +28,11 @@ func recordedRun(t *testing.T, dir, name string) string {
 func TestRunAgainHasTheConsentThatIsNeeded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, consent := range map[string]string{"dirty": " --confirm left-behind", "pass-1": ""} {
+	for name, consent := range map[string]string{"dirty": " --environment local --confirm left-behind", "pass-1": ""} {
 		run := recordedRun(t, dir, name)
 		for _, format := range []string{"text", "md", "postmortem-md", "html"} {
 			got := tryIn(t, dir, "judge", run, "-f", format, "--verbose")
-			again := regexp.MustCompile(`lockdrill run \S*experiment\.yaml --seed \d+( --confirm [a-z0-9-]+)?`).FindStringSubmatch(got.stdout)
+			again := regexp.MustCompile(`lockdrill run \S*experiment\.yaml --seed \d+( --environment \S+ --confirm [a-z0-9-]+)?`).FindStringSubmatch(strings.Join(strings.Fields(got.stdout), " "))
 			if len(again) < 2 || again[1] != consent {
 				t.Errorf("%s as %s: %q, want %q", name, format, again, consent)
 			}

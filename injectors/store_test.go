@@ -13,11 +13,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/stores"
+	redisstores "github.com/lockdrill/lockdrill/stores/redis"
 )
 
 // idle is a server to which nothing is done, whatever is asked: every fault of it is silently ineffective.
@@ -25,6 +26,7 @@ type idle struct{ where undo.Store }
 
 func (s idle) Where() undo.Store                 { return s.where }
 func (s idle) Process() *undo.Process            { return nil }
+func (s idle) Processes() ([]int, bool)          { return nil, false }
 func (s idle) Kill(context.Context) error        { return nil }
 func (s idle) Start(context.Context, bool) error { return nil }
 func (s idle) Flush(context.Context) error       { return nil }
@@ -34,7 +36,7 @@ func (s idle) FailOver(context.Context) error    { return nil }
 // somebodys is a redis-server that is somebody's own: done to it is only what is told it.
 func (w *world) somebodys() *redis.Client {
 	w.Helper()
-	w.Store, w.Open = idle{undo.Store{Addr: redistest.Start(w)}}, RedisFromOutside(testbed.Dial)
+	w.Store, w.Open = idle{undo.Store{Addr: redistest.Start(w)}}, redisstores.Kind.Outside
 	return w.client(w.Store.Where())
 }
 
@@ -111,7 +113,7 @@ func TestAFilledStoreHasItsMemoryBack(t *testing.T) {
 
 // restarting is a store that takes no writes at first.
 type restarting struct {
-	Outside
+	stores.Outside
 	refuses int
 }
 
@@ -156,7 +158,7 @@ func TestAStoreThatRestartsMeanwhileIsAskedAgain(t *testing.T) {
 	for refuses, ends := range map[int]bool{3: true, 1 << 30: false} {
 		w.Open = open
 		s := w.prepare(&fault.Store{Do: fault.StoreFlush})
-		w.Open = func(where undo.Store) (Outside, error) {
+		w.Open = func(where undo.Store) (stores.Outside, error) {
 			c, err := open(where)
 			return &restarting{c, refuses}, err
 		}

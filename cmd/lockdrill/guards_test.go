@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 // guardedDrill is a drill without end, with sections of one's own.
@@ -160,18 +160,18 @@ func TestATargetMustBeWhatTheFileIsFor(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t)
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
-	notYet(t, dir, []string{"does not say what it is", testbed.EnvironmentKey, "--environment staging"}, "--confirm", "guarded")
+	notYet(t, dir, []string{"does not say what it is", stores.EnvironmentKey, "--environment staging"}, "--confirm", "guarded")
 	refused(t, dir, []string{`for "staging"`, `"production"`}, "--confirm", "guarded", "--environment", "production")
 
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	if err := client.Set(context.Background(), testbed.EnvironmentKey, "production", 0).Err(); err != nil {
+	if err := client.Set(context.Background(), stores.EnvironmentKey, "production", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, dir, []string{`for "staging"`, `"production"`, testbed.EnvironmentKey}, "--confirm", "guarded")
+	refused(t, dir, []string{`for "staging"`, `"production"`, stores.EnvironmentKey}, "--confirm", "guarded")
 	refused(t, dir, []string{`says it is "production"`, `--environment says "staging"`}, "--confirm", "guarded", "--environment", "staging")
 
-	if err := client.Set(context.Background(), testbed.EnvironmentKey, "staging", 0).Err(); err != nil {
+	if err := client.Set(context.Background(), stores.EnvironmentKey, "staging", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded"); got.code != verdict.ExitPass {
@@ -186,7 +186,7 @@ func TestAServerSaysWhatItIsForAllItsDatabases(t *testing.T) {
 	set := func(db int, environment string) {
 		client := redis.NewClient(&redis.Options{Addr: addr, DB: db})
 		defer client.Close()
-		if err := client.Set(context.Background(), testbed.EnvironmentKey, environment, 0).Err(); err != nil {
+		if err := client.Set(context.Background(), stores.EnvironmentKey, environment, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

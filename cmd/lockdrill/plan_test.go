@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 // A plan makes nothing: no folder, no process, no key; and it never says how a run would come out.
@@ -22,7 +22,7 @@ func TestAPlanTouchesNothing(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
 	ctx := context.Background()
-	if err := client.Set(ctx, testbed.EnvironmentKey, "staging", 0).Err(); err != nil {
+	if err := client.Set(ctx, stores.EnvironmentKey, "staging", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.Set(ctx, "the-loop", "hunter2-token", time.Hour).Err(); err != nil {
@@ -73,7 +73,7 @@ func TestAPlanTouchesNothing(t *testing.T) {
 func TestAPlanKnowsALockThatIsAHash(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t)
-	asked(t, addr, "SET "+testbed.EnvironmentKey+" staging")
+	asked(t, addr, "SET "+stores.EnvironmentKey+" staging")
 	asked(t, addr, "HSET the-loop 5b1f:41 1")
 	asked(t, addr, "EXPIRE the-loop 3600")
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
@@ -87,7 +87,7 @@ func TestAPlanKnowsALockThatIsAHash(t *testing.T) {
 func TestPlanOfATargetThatIsTaken(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t)
-	asked(t, addr, "SET "+testbed.EnvironmentKey+" staging")
+	asked(t, addr, "SET "+stores.EnvironmentKey+" staging")
 	asked(t, addr, `SET lockdrill:open '{"run":"r0","host":"h","folder":"/runs/r0"}'`)
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
 	got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded")

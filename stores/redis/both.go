@@ -26,7 +26,7 @@ import (
 type Options struct {
 	Redis    experiments.Redis
 	Store    *experiments.Store // of the locks, where that is no Redis; nil = Redis says where they are
-	Kind     stores.Kind        // of that
+	Kind     stores.Kind        // of the locks' store; without one, a Redis
 	Cluster  *kube.Cluster      // of that kind, where it is one
 	Ledger   experiments.LedgerStore
 	NoLedger bool                // nobody writes to one: none is opened
@@ -52,15 +52,15 @@ func OpenStores(ctx context.Context, o Options) (*Stores, error) {
 		return nil, errors.New("open stores: the run has no id")
 	}
 	s := &Stores{}
-	how, err := s.choose(o)
+	locks, ledger, err := s.choose(o)
 	if err != nil {
-		return nil, fmt.Errorf("open stores: %w", err)
+		return nil, fmt.Errorf("open stores: %w", stores.Abandon(ctx, err, s.Close))
 	}
 	for _, part := range []struct {
 		name string
 		into **Store
 		how  opening
-	}{{"locks", &s.Locks, how.locks}, {"ledger", &s.Ledger, how.ledger}} {
+	}{{"locks", &s.Locks, locks}, {"ledger", &s.Ledger, ledger}} {
 		if part.how == nil {
 			continue
 		}
@@ -75,7 +75,7 @@ func OpenStores(ctx context.Context, o Options) (*Stores, error) {
 	}
 	if s.Locks != nil {
 		s.Held = s.Locks
-	} else if err := s.openHeld(ctx, o); err != nil {
+	} else if err := s.openHeld(ctx, &o); err != nil {
 		return nil, fmt.Errorf("open store of the locks: %w", stores.Abandon(ctx, err, s.Close))
 	}
 	if s.guest() && s.Locks.Info.RunID == s.Ledger.Info.RunID {
@@ -87,11 +87,8 @@ func OpenStores(ctx context.Context, o Options) (*Stores, error) {
 }
 
 // openHeld opens the store of the locks, which is no Redis.
-func (s *Stores) openHeld(ctx context.Context, o Options) (err error) {
-	if s.spawner == nil {
-		s.spawner = spawn.New()
-	}
-	held, err := o.Kind.Open(ctx, o.ground(s.spawner))
+func (s *Stores) openHeld(ctx context.Context, o *Options) error {
+	held, err := o.Kind.Open(ctx, s.ground(o))
 	if err != nil {
 		return err
 	}
@@ -100,9 +97,12 @@ func (s *Stores) openHeld(ctx context.Context, o Options) (err error) {
 }
 
 // ground is what the run has for a store.
-func (o *Options) ground(spawner *spawn.Spawner) *stores.Ground {
+func (s *Stores) ground(o *Options) *stores.Ground {
+	if s.spawner == nil {
+		s.spawner = spawn.New()
+	}
 	return &stores.Ground{
-		Own:   stores.Own{Spawner: spawner, Journal: o.Journal, Dir: cmp.Or(o.Dir, os.TempDir())},
+		Own:   stores.Own{Spawner: s.spawner, Journal: o.Journal, Dir: cmp.Or(o.Dir, os.TempDir())},
 		Store: o.Store, Cluster: o.Cluster, Run: o.Run, Folder: o.Folder, Prefix: prefixOf(o.Run),
 	}
 }
@@ -133,7 +133,7 @@ func (s *Stores) notice() {
 		s.Notice = fmt.Sprintf("locks at %s (Redis %s), as a guest; the ledger in a store of this run's own (%s)", target(locks.where), locks.Info.Version, ledger.Info.Kind)
 	case ledger.where.Addr != "":
 		s.Notice = fmt.Sprintf("the ledger at %s (Redis %s), as a guest; locks in a store of this run's own (%s)", target(ledger.where), ledger.Info.Version, locks.Info.Kind)
-	case s.spawner != nil:
+	case locks.Info.Kind == "spawned":
 		s.Notice = fmt.Sprintf("two redis-servers %s of this run's own, on loopback", locks.Info.Version)
 	}
 }
@@ -141,83 +141,61 @@ func (s *Stores) notice() {
 // opening opens one store.
 type opening func(ctx context.Context, name string) (*Store, error)
 
-// openings say how both stores are opened.
-type openings struct{ locks, ledger opening }
-
-// choose says how both stores are opened: as a guest where they are somebody's, else by the run itself.
-func (s *Stores) choose(o Options) (how openings, err error) {
-	prefix := prefixOf(o.Run)
-	guest := func(r experiments.Redis) opening {
-		return func(ctx context.Context, _ string) (*Store, error) { return openExternal(ctx, r, o, prefix) }
+// choose says how both stores are opened; nil = it is no Redis of the locks, or there is no ledger.
+func (s *Stores) choose(o Options) (locks, ledger opening, err error) {
+	own := experiments.Redis{Mode: o.Redis.Mode} // of the ledger
+	if o.Kind.Open != nil {
+		own.Mode = experiments.RedisAuto
+	} else if locks, err = s.how(&o, o.Redis, o.Faults); err != nil || o.NoLedger {
+		return locks, nil, err
 	}
-	if o.Store != nil && o.Store.Kind != experiments.StoreRedis {
-		o.Redis, o.Faults = experiments.Redis{}, nil // of the ledger
-		defer func() { how.locks = nil }()
+	switch {
+	case o.NoLedger:
+		return locks, nil, nil
+	case o.Ledger.URL != "":
+		own = o.Ledger.AsRedis()
+	case own.Mode == experiments.RedisExternal:
+		own.Mode = experiments.RedisAuto
 	}
-	if o.NoLedger {
-		defer func() { how.ledger = nil }()
-	}
-	locks, ledger := o.Redis.Mode == experiments.RedisExternal, o.Ledger.URL != ""
-	if !locks || !ledger && !o.NoLedger {
-		if how, err = s.own(o, prefix); err != nil {
-			return how, err
-		}
-	}
-	if locks {
-		how.locks = guest(o.Redis)
-	}
-	if ledger {
-		how.ledger = guest(o.Ledger.AsRedis())
-	}
-	return how, nil
+	ledger, err = s.how(&o, own, nil)
+	return locks, ledger, err
 }
 
-// own says how stores are opened that the run starts itself, and says so in Notice.
-func (s *Stores) own(o Options, prefix string) (how openings, err error) {
+// how says how one store is opened: as a guest where it is somebody's, else by the run itself. Notice says of one inside the runner why.
+func (s *Stores) how(o *Options, r experiments.Redis, faults []experiments.Fault) (opening, error) {
 	binary, missing := exec.LookPath("redis-server")
-	mode := o.Redis.Mode
-	if mode == experiments.RedisExternal {
-		o.Faults = nil // of the ledger
-	}
-	if mode == experiments.RedisAuto || mode == "" || mode == experiments.RedisExternal {
+	mode := cmp.Or(r.Mode, experiments.RedisAuto)
+	if mode == experiments.RedisAuto && missing == nil {
 		mode = experiments.RedisSpawn
-		if missing != nil {
-			mode = experiments.RedisEmbedded
-			s.Notice = "no redis-server on the PATH: the embedded store is used (inside the runner, for small drills)"
-		}
+	} else if mode == experiments.RedisAuto {
+		mode = experiments.RedisEmbedded
+		s.Notice = "no redis-server on the PATH: the embedded store is used (inside the runner, for small drills)"
 	}
-	keeps, failsOver := demands(o.Faults)
 	switch {
-	case mode == experiments.RedisEmbedded && cannot(o.Faults) != "":
-		return how, fmt.Errorf("redis.mode %w: the embedded store cannot %s; put a redis-server on the PATH and say redis: {mode: spawn}", stores.ErrSettings, cannot(o.Faults))
+	case mode == experiments.RedisExternal:
+		return func(ctx context.Context, _ string) (*Store, error) { return openExternal(ctx, r, s.ground(o)) }, nil
+	case mode == experiments.RedisEmbedded && cannot(faults) != "":
+		return nil, fmt.Errorf("redis.mode %w: the embedded store cannot %s; put a redis-server on the PATH and say redis: {mode: spawn}", stores.ErrSettings, cannot(faults))
 	case mode == experiments.RedisEmbedded:
-		if s.Notice == "" {
-			s.Notice = "the embedded store is used (inside the runner, for small drills)"
-		}
-		how.locks = func(context.Context, string) (*Store, error) { return openEmbedded(prefix) }
-		how.ledger = how.locks
+		s.Notice = cmp.Or(s.Notice, "the embedded store is used (inside the runner, for small drills)")
+		return func(context.Context, string) (*Store, error) { return openEmbedded(prefixOf(o.Run)) }, nil
 	case mode != experiments.RedisSpawn:
-		return how, fmt.Errorf("redis.mode %q is unknown", mode)
+		return nil, fmt.Errorf("redis.mode %q is unknown", mode)
 	case missing != nil:
-		return how, fmt.Errorf("redis.mode is spawn: %w", missing)
-	default:
-		s.spawner = spawn.New()
-		common := &o.ground(s.spawner).Own
-		common.Binary = binary
-		how.ledger = func(ctx context.Context, name string) (*Store, error) {
-			return openSpawned(ctx, common, name, prefix, false)
-		}
-		how.locks = func(ctx context.Context, name string) (*Store, error) {
-			store, err := openSpawned(ctx, common, name, prefix, keeps)
-			if err == nil && failsOver {
-				if store.standby, err = openStandby(ctx, common, store.Addr, keeps); err != nil {
-					s.Locks = store // whoever closes what was opened closes it, too
-				}
-			}
-			return store, err
-		}
+		return nil, fmt.Errorf("redis.mode is spawn: %w", missing)
 	}
-	return how, nil
+	common := &s.ground(o).Own
+	common.Binary = binary
+	return func(ctx context.Context, name string) (*Store, error) {
+		keeps, failsOver := demands(faults)
+		store, err := openSpawned(ctx, common, name, prefixOf(o.Run), keeps)
+		if err == nil && failsOver {
+			if store.standby, err = openStandby(ctx, common, store.Addr, keeps); err != nil {
+				s.Locks = store // whoever closes what was opened closes it, too
+			}
+		}
+		return store, err
+	}, nil
 }
 
 // demands says what the locks' store must have for its faults: its data after a kill, and a standby.

@@ -17,7 +17,7 @@ const (
 	pings          = 400
 	timers         = 60
 	timerLength    = 2 * time.Millisecond
-	calibrated       = 20
+	calibrated     = 20
 	expiryTTL      = 15 * time.Millisecond
 )
 

@@ -132,7 +132,7 @@ func (s *Store) Endpoint() protocol.Endpoint {
 func (s *Store) Options() (*redis.Options, error) { return optionsOf(s.Where()) }
 
 // openExternal takes a Redis that exists: one run at a time, and none while an earlier one has left something there.
-func openExternal(ctx context.Context, r experiments.Redis, o Options, prefix string) (*Store, error) {
+func openExternal(ctx context.Context, r experiments.Redis, g *stores.Ground) (*Store, error) {
 	w, err := whereIs(r)
 	if err != nil {
 		return nil, err
@@ -149,12 +149,12 @@ func openExternal(ctx context.Context, r experiments.Redis, o Options, prefix st
 	e := &external{client: c, Stay: stores.Stay{At: w}}
 	s := &Store{
 		Info: history.StoreInfo{Kind: "external", Version: info["redis_version"], RunID: info["run_id"]},
-		Addr: w.Addr, Prefix: prefix, client: c, where: w, host: e, self: e.held,
+		Addr: w.Addr, Prefix: g.Prefix, client: c, where: w, host: e, self: e.held,
 	}
 	claim := func(ctx context.Context, key string) error {
 		return e.claim(ctx, key, map[string]time.Duration{stores.TurnKey: stores.TurnTTL}[key])
 	}
-	if err = e.Take(ctx, o.ground(nil), claim, e.renew, leave); err != nil {
+	if err = e.Take(ctx, g, claim, e.renew, leave); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return s, nil

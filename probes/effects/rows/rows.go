@@ -1,6 +1,5 @@
-//go:build full
-
-package effects
+// Package rows reads effects that are rows of an SQL database, whose drivers weigh much: a build has it that imports it and calls Register.
+package rows
 
 import (
 	"cmp"
@@ -17,6 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/lockdrill/lockdrill/probes/effects"
 )
 
 // startWithin is how long transactions are waited for that were open when the cursor began: what they commit may lie below it.
@@ -25,7 +26,7 @@ const startWithin = 10 * time.Second
 // query reads the rows of a query behind a cursor. Ids are given out before they are committed, so a read begins at the cursor of a read
 // whose transactions have all ended since, and the final one where the run did.
 type query struct {
-	SQL
+	effects.SQL
 	db      *sql.DB
 	dialect dialect
 	secret  string
@@ -33,7 +34,7 @@ type query struct {
 	begun       bool
 	start, safe string // cursors: where the run began, and up to where nothing can come any more
 	marks       []mark
-	had         counted
+	had         effects.Counted
 	order       []seenRow // in the order in which they were read first
 	columns     []string
 	whole       bool // the cursor is a whole number, and the server wants it as one
@@ -48,10 +49,13 @@ type mark struct {
 // seenRow is a row that was read.
 type seenRow struct{ cursor, key string }
 
-// NewSQL returns a reader of the rows of a query.
-func NewSQL(_ context.Context, s SQL) (Reader, error) {
+// Register makes sources of rows known. It is for variables of packages.
+func Register() struct{} { return effects.RegisterSQL(open) }
+
+// open returns a reader of the rows of a query.
+func open(_ context.Context, s effects.SQL) (effects.Reader, error) {
 	s.Query, s.Start = strings.TrimRight(s.Query, "; \t\n"), strings.TrimRight(s.Start, "; \t\n")
-	q := &query{SQL: s, had: counted{}}
+	q := &query{SQL: s, had: effects.Counted{}}
 	var err error
 	if s.Driver == "postgres" {
 		err = q.openPostgres()
@@ -59,7 +63,7 @@ func NewSQL(_ context.Context, s SQL) (Reader, error) {
 		err = q.openMySQL()
 	}
 	if err != nil { // the words of a parser may quote the name, and with it the password
-		return nil, declared("the data source name is none of %s: see the variable that dsn_env names", s.Driver)
+		return nil, effects.Declared("the data source name is none of %s: see the variable that dsn_env names", s.Driver)
 	}
 	q.db.SetMaxOpenConns(1)
 	return q, nil
@@ -102,19 +106,19 @@ func (q *query) said(err error) error {
 	var pg *pgconn.PgError
 	var my *mysql.MySQLError
 	switch {
-	case errors.Is(err, ErrSource):
+	case errors.Is(err, effects.ErrSource):
 		return err
 	case errors.As(err, &pg) && slices.Contains([]string{"42", "22", "25"}, pg.Code[:2]): // syntax and access, data, no writing here
-		return declared("the query fails: %s", text)
+		return effects.Declared("the query fails: %s", text)
 	case errors.As(err, &my) && !slices.Contains([]uint16{1040, 1045, 1203, 1205, 1213}, my.Number):
-		return declared("the query fails: %s", text)
+		return effects.Declared("the query fails: %s", text)
 	}
 	return errors.New(text)
 }
 
-func (q *query) Read(ctx context.Context, final bool) (Batch, error) {
+func (q *query) Read(ctx context.Context, final bool) (effects.Batch, error) {
 	if !q.begun {
-		return Batch{}, q.said(q.begin(ctx))
+		return effects.Batch{}, q.said(q.begin(ctx))
 	}
 	from := q.safe
 	if final {
@@ -122,23 +126,23 @@ func (q *query) Read(ctx context.Context, final bool) (Batch, error) {
 	}
 	open, err := q.dialect.open(ctx, q.db)
 	if err != nil {
-		return Batch{}, q.said(err)
+		return effects.Batch{}, q.said(err)
 	}
-	var rows []Row
+	var rows []effects.Row
 	err = q.reading(ctx, func(tx *sql.Tx) (err error) { rows, err = q.ask(ctx, tx, from); return err })
 	if err != nil {
-		return Batch{}, q.said(err)
+		return effects.Batch{}, q.said(err)
 	}
-	b := Batch{}
+	b := effects.Batch{}
 	keys, late := make([]string, len(rows)), 0
 	for i, r := range rows {
-		keys[i] = r.key()
+		keys[i] = r.Key()
 		if final && !q.beyond(r[q.Cursor]) {
 			late = i + 1
 		}
 	}
-	for _, i := range q.had.news(keys) {
-		b.Entries = append(b.Entries, Entry{Row: rows[i], Unordered: true, Late: i < late})
+	for _, i := range q.had.News(keys) {
+		b.Entries = append(b.Entries, effects.Entry{Row: rows[i], Unordered: true, Late: i < late})
 		q.order = append(q.order, seenRow{rows[i][q.Cursor], keys[i]})
 	}
 	if final && !q.Overwrites {
@@ -242,7 +246,7 @@ func (q *query) present(ctx context.Context, tx *sql.Tx) (string, error) {
 		text = "0"
 	}
 	if _, err := strconv.ParseInt(text, 10, 64); err != nil && q.Start == "" {
-		return "", declared("the cursor %s is no whole number: say start, a query of one value that the cursor begins with", q.Cursor)
+		return "", effects.Declared("the cursor %s is no whole number: say start, a query of one value that the cursor begins with", q.Cursor)
 	}
 	return text, nil
 }
@@ -258,7 +262,7 @@ func (q *query) reading(ctx context.Context, do func(*sql.Tx) error) error {
 }
 
 // ask makes the query.
-func (q *query) ask(ctx context.Context, tx *sql.Tx, from string) ([]Row, error) {
+func (q *query) ask(ctx context.Context, tx *sql.Tx, from string) ([]effects.Row, error) {
 	var cursor any = from
 	if n, err := strconv.ParseInt(from, 10, 64); err == nil && q.whole {
 		cursor = n
@@ -272,7 +276,7 @@ func (q *query) ask(ctx context.Context, tx *sql.Tx, from string) ([]Row, error)
 		return nil, err
 	}
 	if !slices.Contains(q.columns, q.Cursor) {
-		return nil, declared("the query gives no column %s, which is to be the cursor: it gives %s", q.Cursor, strings.Join(q.columns, ", "))
+		return nil, effects.Declared("the query gives no column %s, which is to be the cursor: it gives %s", q.Cursor, strings.Join(q.columns, ", "))
 	}
 	if types, err := found.ColumnTypes(); err == nil && q.Driver == "mysql" { // it compares a text with numbers as floats
 		q.whole = strings.Contains(types[slices.Index(q.columns, q.Cursor)].DatabaseTypeName(), "INT")
@@ -281,19 +285,19 @@ func (q *query) ask(ctx context.Context, tx *sql.Tx, from string) ([]Row, error)
 	for i := range values {
 		into[i] = &values[i]
 	}
-	var rows []Row
+	var rows []effects.Row
 	for found.Next() {
 		if err := found.Scan(into...); err != nil {
 			return nil, err
 		}
-		row := Row{}
+		row := effects.Row{}
 		for i, v := range values {
 			if text, ok := textOf(v); ok {
 				row[q.columns[i]] = text
 			}
 		}
 		if _, ok := row[q.Cursor]; !ok {
-			return nil, declared("a row has no value in the column %s, which is the cursor", q.Cursor)
+			return nil, effects.Declared("a row has no value in the column %s, which is the cursor", q.Cursor)
 		}
 		rows = append(rows, row)
 	}
@@ -318,7 +322,7 @@ func textOf(v any) (text string, ok bool) {
 // back is how far before the present cursor the last rows are looked for.
 const back = 1000
 
-func (q *query) Last(ctx context.Context, n int) (last []Row, err error) {
+func (q *query) Last(ctx context.Context, n int) (last []effects.Row, err error) {
 	err = q.reading(ctx, func(tx *sql.Tx) error {
 		if err := q.dialect.primary(ctx, tx); err != nil {
 			return err
@@ -335,7 +339,7 @@ func (q *query) Last(ctx context.Context, n int) (last []Row, err error) {
 			at = t.Add(-time.Hour).Format("2006-01-02 15:04:05.999999")
 		}
 		rows, err := q.ask(ctx, tx, at)
-		last = lastOf(rows, n)
+		last = effects.LastOf(rows, n)
 		return err
 	})
 	return last, q.said(err)

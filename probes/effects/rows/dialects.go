@@ -1,6 +1,4 @@
-//go:build full
-
-package effects
+package rows
 
 import (
 	"context"
@@ -11,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/lockdrill/lockdrill/probes/effects"
 )
 
 // standing is what a server says of transactions that may write: PostgreSQL by numbers, MySQL's protocol by names.
@@ -35,7 +35,7 @@ type dialect interface {
 	open(ctx context.Context, db *sql.DB) (*standing, error) // nil = it is too early to ask again
 }
 
-var errStandby = declared("the server is a standby, which may lag behind: name the primary")
+var errStandby = effects.Declared("the server is a standby, which may lag behind: name the primary")
 
 // postgres asks for a snapshot.
 type postgres struct{}

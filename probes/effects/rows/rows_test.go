@@ -1,6 +1,6 @@
 //go:build full
 
-package effects
+package rows
 
 import (
 	"context"
@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/sqltest"
+	"github.com/lockdrill/lockdrill/probes/effects"
 )
 
 // table is a server with a table of ends.
 type table struct {
 	*sql.DB
 	t    *testing.T
-	from SQL
+	from effects.SQL
 }
 
 // Both servers are asked the same: they differ in what they say of open transactions, and the readers must not.
@@ -38,7 +39,7 @@ func TestRowsOfAQuery(t *testing.T) {
 			}
 			t.Cleanup(func() { db.Close() })
 			driver := map[string]string{"pgx": "postgres", "mysql": "mysql"}[c.driver]
-			tb := &table{db, t, SQL{Driver: driver, DSN: dsn, Query: "SELECT id, job, state, at FROM ends WHERE id > " + c.parameter + " ORDER BY id;", Cursor: "id"}}
+			tb := &table{db, t, effects.SQL{Driver: driver, DSN: dsn, Query: "SELECT id, job, state, at FROM ends WHERE id > " + c.parameter + " ORDER BY id;", Cursor: "id"}}
 			until := time.Now().Add(20 * time.Second)
 			for err := db.Ping(); err != nil; err = db.Ping() {
 				if time.Now().After(until) {
@@ -74,9 +75,9 @@ func (tb *table) do(statement string) {
 }
 
 // open is a reader that has found where the run begins.
-func (tb *table) open(s SQL) Reader {
+func (tb *table) open(s effects.SQL) effects.Reader {
 	tb.t.Helper()
-	r, err := NewSQL(tb.t.Context(), s)
+	r, err := open(tb.t.Context(), s)
 	if err != nil {
 		tb.t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func (tb *table) open(s SQL) Reader {
 }
 
 // jobs are those of the entries of a read.
-func jobs(t *testing.T, r Reader, final bool) (names []string, b Batch) {
+func jobs(t *testing.T, r effects.Reader, final bool) (names []string, b effects.Batch) {
 	t.Helper()
 	b, err := r.Read(t.Context(), final)
 	if err != nil {
@@ -188,32 +189,34 @@ func writtenOver(tb *table) {
 
 func noQuery(tb *table) {
 	for _, c := range []struct {
-		change func(*SQL)
+		change func(*effects.SQL)
 		want   string
 	}{
-		{func(s *SQL) { s.Query = strings.Replace(s.Query, "ends", "nowhere", 1) }, "nowhere"},
-		{func(s *SQL) { s.Query, s.Start = strings.Replace(s.Query, "SELECT id,", "SELECT", 1), "SELECT 0" }, "no column id"},
-		{func(s *SQL) {
+		{func(s *effects.SQL) { s.Query = strings.Replace(s.Query, "ends", "nowhere", 1) }, "nowhere"},
+		{func(s *effects.SQL) {
+			s.Query, s.Start = strings.Replace(s.Query, "SELECT id,", "SELECT", 1), "SELECT 0"
+		}, "no column id"},
+		{func(s *effects.SQL) {
 			s.Query = strings.Replace(s.Query, "id > ", "job > ", 1)
 			s.Query = strings.Replace(s.Query, "BY id", "BY job", 1)
 			s.Cursor = "job"
 		}, "say start"},
-		{func(s *SQL) { s.DSN = "hunter2:hunter2:@hunter2(hunter2" }, "dsn_env"},
+		{func(s *effects.SQL) { s.DSN = "hunter2:hunter2:@hunter2(hunter2" }, "dsn_env"},
 	} {
 		s := tb.from
 		c.change(&s)
-		r, err := NewSQL(tb.t.Context(), s)
+		r, err := open(tb.t.Context(), s)
 		if err == nil {
 			_, err = r.Read(tb.t.Context(), false)
 			r.Close()
 		}
-		if !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
+		if !errors.Is(err, effects.ErrSource) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
 			tb.t.Errorf("%s: %v, want %q", s.Query, err, c.want)
 		}
 	}
 	tb.do("DELETE FROM ends")
-	p := New(tb.open(tb.from), Options{Name: "effects:x", Lock: "job", Map: Map{Job: "job", State: "status"}})
-	if _, err := p.Last(tb.t.Context(), 5); !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "no entry has the column status that map names: there are at, id, job, state") {
+	p := effects.New(tb.open(tb.from), effects.Options{Name: "effects:x", Lock: "job", Map: effects.Map{Job: "job", State: "status"}})
+	if _, err := p.Last(tb.t.Context(), 5); !errors.Is(err, effects.ErrSource) || !strings.Contains(err.Error(), "no entry has the column status that map names: there are at, id, job, state") {
 		tb.t.Errorf("a column that an empty table does not have: %v", err)
 	}
 	tb.do("INSERT INTO ends (job, state) VALUES ('before', 'done')")

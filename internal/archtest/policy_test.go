@@ -68,7 +68,7 @@ var policy = []place{
 		why: "a client on whatever store it is handed: it knows none"},
 	{path: "internal/etcdservers", below: []string{"internal/endpoint"}, libs: []string{"go.etcd.io/etcd/client/v3", "go.uber.org/zap"},
 		why: "how the servers of an etcd are dialled and asked, the same for runner and replica; the plain build has none of it"},
-	{path: "internal/endpoint", below: []string{"lockcore/protocol"}, libs: []string{"github.com/redis/go-redis/v9"},
+	{path: "internal/endpoint", below: []string{"lockcore/protocol", "internal/resp"}, libs: []string{"github.com/redis/go-redis/v9"},
 		why: "how a store that needs a password or TLS is dialled, the same for runner and replica; passwords pass through here and nowhere else"},
 	{path: "lockcore/worker", below: []string{"internal/endpoint", "internal/monotime", "lockcore/claims", "lockcore/protocol", "lockcore/work", "lockcore/redisstore"}, libs: []string{"github.com/redis/go-redis/v9"},
 		why: "puts any lock into a drill: it knows the ledger, which is a Redis, and no lock, so that a stranger's stands in it like the one that ships"},

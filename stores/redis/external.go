@@ -282,11 +282,7 @@ func removeOnce(ctx context.Context, server *redis.Client, c redis.UniversalClie
 
 // RunID is what a server calls itself since it was started.
 func RunID(ctx context.Context, r experiments.Redis) (string, error) {
-	w, err := whereIs(r)
-	if err != nil {
-		return "", err
-	}
-	c, err := Connect(w)
+	c, err := Reach(r)
 	if err != nil {
 		return "", err
 	}

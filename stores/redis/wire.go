@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/resp"
 )
 
@@ -93,25 +93,13 @@ type answers struct {
 
 // login says who asks, and which database it is about.
 func (a *answers) login(o redis.Options) error {
-	var commands [][]string
-	switch {
-	case o.Password != "" && o.Username != "":
-		commands = append(commands, []string{"AUTH", o.Username, o.Password})
-	case o.Password != "":
-		commands = append(commands, []string{"AUTH", o.Password})
-	}
-	if o.DB != 0 {
-		commands = append(commands, []string{"SELECT", strconv.Itoa(o.DB)})
-	}
+	commands := endpoint.Access{User: o.Username, Password: o.Password}.Logins(o.DB)
 	if len(commands) == 0 {
 		return nil
 	}
 	var question []byte
-	for _, c := range commands {
-		question = resp.AppendHead(question, len(c))
-		for _, word := range c {
-			question = resp.AppendWord(question, word)
-		}
+	for _, words := range commands {
+		question = append(question, resp.Command(words...)...)
 	}
 	if _, err := a.Write(question); err != nil {
 		return err

@@ -67,7 +67,7 @@ func (d *Drill) openNamespace(ctx context.Context) error {
 
 // leasesOf is what the keys of locks begin with that are Lease objects of the run; "" = none are.
 func (d *Drill) leasesOf() string {
-	if d.e.StoreKind() != experiments.StoreLease {
+	if !d.e.InObjects() {
 		return ""
 	}
 	return lease.PrefixOf(d.run)

@@ -40,6 +40,25 @@ func (w *world) somebodys() *redis.Client {
 	return w.client(w.Store.Where())
 }
 
+// somewhere is a store with which nothing can be done.
+type somewhere struct{}
+
+func (somewhere) Where() undo.Store { return undo.Store{} }
+
+// What a fault does to a store is asked of the store's type: one that cannot do it makes no such fault.
+func TestAFaultNeedsWhatTheStoreCanDo(t *testing.T) {
+	needs := map[fault.Do]bool{
+		fault.StorePause: false, fault.StoreFill: false, fault.StoreFreeze: true, fault.StoreFreezeLeader: true, fault.StoreStop: true,
+		fault.StoreStopLeader: true, fault.StoreRestart: true, fault.StoreFlush: true, fault.StoreFailover: true,
+	}
+	for do := range ofStores {
+		needed, known := needs[fault.Do(do)]
+		if can, cannot := (&Reach{Store: idle{}}), (&Reach{Store: somewhere{}}); !known || !can.Makes(&fault.Store{Do: fault.Do(do)}) || cannot.Makes(&fault.Store{Do: fault.Do(do)}) == needed {
+			t.Errorf("%s: known %v, made of a store that can, and of one that cannot: %v", do, known, !needed)
+		}
+	}
+}
+
 func TestAStoreFaultThatDidNotHappenIsVoid(t *testing.T) {
 	w := newWorld(t)
 	w.somebodys()

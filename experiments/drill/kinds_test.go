@@ -1,5 +1,3 @@
-//go:build !full
-
 package drill
 
 import (
@@ -11,8 +9,8 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
-// A build without the driver says which build has it, before anything is touched.
-func TestAPlainBuildNamesTheBuildWithEtcd(t *testing.T) {
+// A build that has not registered a kind says which build has it, before anything is touched.
+func TestAKindThatIsNotRegisteredNamesTheBuildThatHasIt(t *testing.T) {
 	e, err := experiments.Load("../testdata/etcd.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -92,16 +92,12 @@ func (f *figures) job(jobs map[string]*jobOf, e event) {
 	j.done = true
 }
 
-// queues is the table of all queues: what became of their jobs in each drill.
+// queues says which queues there are, and what their drills do.
 func (t table) queues() string {
 	var b strings.Builder
-	b.WriteString("| queue | drill" + columnsOfQueues + "|---" + ruleOfQueues)
 	for _, l := range queues {
-		for _, d := range ofQueues {
-			b.WriteString(t.rowOfQueue(fmt.Sprintf("[%s](%s) | `%s`", l.title, l.page(), d.name), l, d))
-		}
+		fmt.Fprintf(&b, "* [%s %s](%s)\n", l.title, t.Versions[l.name], l.page())
 	}
-	b.WriteString("\n")
 	for _, d := range ofQueues {
 		fmt.Fprintf(&b, "* `%s`: %s\n", d.name, d.about)
 	}

@@ -360,7 +360,7 @@ func write(t *testing.T, path string, data []byte) {
 func alertNames(t *testing.T) []string {
 	t.Helper()
 	var names []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` ").FindAllStringSubmatch(deploy.Table(), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\|\\[`(\\w+)`\\]").FindAllStringSubmatch(deploy.Table(), -1) {
 		names = append(names, m[1])
 	}
 	if len(names) < 10 {

@@ -59,8 +59,8 @@ func TestExplainWord(t *testing.T) {
 	for word, want := range map[string]string{
 		"redis.mode":    "redis.mode (auto, embedded, spawn, external): auto: a redis-server on the PATH",
 		"spawn":         "redis.mode (auto, embedded, spawn, external): auto: ",
-		"max_gap":       "system.effects[].max_gap, probes.lock_keys.max_gap, probes.ledger.max_gap, probes.leases.max_gap (duration above 0): longest tolerated stretch without a good look; not scaled\n",
-		"holder":        "system.holder (list): observed: how to find out who holds a key of the Redis; tried in this order (only with system.mode observe)\n",
+		"max_gap":       "system.effects[].max_gap, probes.lock_keys.max_gap, probes.ledger.max_gap, probes.leases.max_gap (duration above 0): longest time without a good look; not scaled\n",
+		"holder":        "system.holder (list): how to find who holds a key, in this order (only with system.mode observe)\n",
 		"faults[].kill": "faults[].kill (section): SIGKILL of the replica that holds a lock",
 	} {
 		if got := try(t, "explain", word); got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {

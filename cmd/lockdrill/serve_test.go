@@ -1,8 +1,6 @@
 package main
 
 import (
-	"archive/tar"
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -146,102 +144,6 @@ func got(t *testing.T, url string) (code int, body string) {
 		t.Fatal(err)
 	}
 	return answer.StatusCode, string(data)
-}
-
-// A server that is killed with -9 in the middle of an upload leaves no half run, and after its next start the runs that were there are.
-func TestAServerKilledInAnUploadShowsNoHalfRun(t *testing.T) {
-	t.Parallel()
-	dir, tokens := weekOfRuns(t), filepath.Join(t.TempDir(), "tokens")
-	secret, err := serve.AddToken(tokens, "nightly", []string{"upload"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := func() (at string, kill func()) {
-		cmd := lockdrill("serve", "--dir", dir, "--tokens", tokens, "--listen", "127.0.0.1:0")
-		said, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		kill = func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
-		t.Cleanup(kill)
-		line, err := bufio.NewReader(said).ReadString('\n')
-		_, at, ok := strings.Cut(strings.TrimSpace(line), " at ")
-		if err != nil || !ok {
-			t.Fatalf("it says %q, %v", line, err)
-		}
-		go func() { _, _ = io.Copy(io.Discard, said) }() // ends with the process
-		return at, kill
-	}
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	for _, name := range []string{experimentFile, historyFile} {
-		text := read(t, filepath.Join(dir, "good0", name))
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o644}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	put := func(at string, body io.Reader) int {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, at+"/api/v1/runs/new", body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer "+secret)
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return 0
-		}
-		_ = answer.Body.Close()
-		return answer.StatusCode
-	}
-	at, kill := start()
-	from, to := io.Pipe()
-	cut := make(chan int, 1)
-	go func() { cut <- put(at, from) }()
-	if _, err := to.Write(b.Bytes()[:b.Len()/2]); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "half of the upload", func() bool {
-		half, _ := filepath.Glob(filepath.Join(dir, ".lockdrill-arriving-*", "*"))
-		return len(half) > 0
-	})
-	kill()
-	_ = to.CloseWithError(io.ErrUnexpectedEOF)
-	if code := <-cut; code != 0 {
-		t.Errorf("the upload that was cut off got %d", code)
-	}
-	at, kill = start()
-	defer kill()
-	folders := func() (names []string) {
-		all, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range all {
-			if e.IsDir() {
-				names = append(names, e.Name())
-			}
-		}
-		return names
-	}
-	if all := folders(); len(all) != 3 {
-		t.Errorf("the folder has %q", all)
-	}
-	if code := put(at, bytes.NewReader(b.Bytes())); code != http.StatusCreated {
-		t.Errorf("the whole upload got %d", code)
-	}
-	until(t, "the run that was brought again", func() bool { code, _ := got(t, at+"/runs/new"); return code == http.StatusOK })
-	if all := folders(); len(all) != 4 {
-		t.Errorf("the folder has %q", all)
-	}
 }
 
 // until a server is told to stop it runs; what it is told wrongly it says with status 2, and touches nothing.

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 
@@ -51,35 +50,6 @@ func atSomebodysProxy(fault string) func(t *testing.T, lasts string) killable {
 			args:  foreignConsent,
 			check: func(t *testing.T, _ string) { theirWayIs(t, api, "redis", listen, redis) },
 		}
-	}
-}
-
-// Where each replica has a proxy of its own, the holder alone can be cut off: another one takes over.
-func TestLiveTheHolderIsCutOffByItsOwnProxy(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	redis, api := redistest.Start(t), toxitest.Start(t).URL
-	_, port, _ := net.SplitHostPort(redis)
-	ports, listens := map[string]string{}, map[string]string{}
-	for _, name := range []string{"sched-a", "sched-b", "sched-c"} {
-		listens[name] = theirWay(t, api, "redis-"+name, redis)
-		_, ports[name], _ = net.SplitHostPort(listens[name])
-	}
-	electorsBy(t, redis, ports)
-	matched := "(?:" + ports["sched-a"] + "|" + ports["sched-b"] + "|" + ports["sched-c"] + ")"
-	s := readStruck(t, runDrill(t, routed(t, api, "redis-{name}", port, matched, "3s", "black_hole: {holder_of: leader}"), nil, foreignConsent...))
-	at := slices.IndexFunc(s.events, func(e history.Event) bool { return e.Kind == history.FaultConfirmed })
-	if at < 0 {
-		t.Fatalf("not confirmed\n%s", s.text)
-	}
-	victim, cut := s.events[at].Fault.Victim, s.events[at].From
-	if !slices.ContainsFunc(s.events, func(e history.Event) bool {
-		return e.Kind == history.LookKind && e.From > cut && e.Look.Present && e.Look.Holder != "" && e.Look.Holder != victim
-	}) {
-		t.Errorf("nobody took over from %s\n%s", victim, s.text)
-	}
-	for name, listen := range listens {
-		theirWayIs(t, api, "redis-"+name, listen, redis)
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,34 +12,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/browser"
 	"github.com/lockdrill/lockdrill/internal/serve"
 )
-
-// weekOfRuns is a folder of rehearsed runs, one of which broke its promise.
-func weekOfRuns(t *testing.T) (dir string) {
-	t.Helper()
-	dir = filepath.Join(t.TempDir(), "runs")
-	for i, name := range []string{"good", "good", "bad"} {
-		file := filepath.Join(t.TempDir(), "week.yaml")
-		yaml := longDrill
-		if name == "bad" {
-			yaml = edit(t, yaml, "takeover: {max: 30s}", "takeover: {max: 1ms}")
-		}
-		write(t, file, []byte(edit(t, yaml, "jobs: 500, rate: 1/s", "jobs: 20, rate: 1/s", "min_jobs: 500", "min_jobs: 20", "count: 10", "count: 3")))
-		if got := try(t, "rehearse", file, "--replay", fmt.Sprint(i+1), "--out", filepath.Join(dir, fmt.Sprint(name, i))); got.code == verdict.ExitUsage || got.code == verdict.ExitError {
-			t.Fatalf("%+v", got)
-		}
-	}
-	return dir
-}
 
 // Every page can be read at any width, by day and by night, asks nothing of the network, and its policy forbids nothing that it needs.
 func TestLivePagesOfTheServerInABrowser(t *testing.T) {
 	t.Parallel()
 	b := browser.Start(t)
-	dir := weekOfRuns(t)
+	dir := filepath.Dir(recordedRun(t, t.TempDir(), "pass-1"))
+	recordedRun(t, filepath.Dir(dir), "fail")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +45,7 @@ func TestLivePagesOfTheServerInABrowser(t *testing.T) {
 	at := "http://" + l.Addr().String()
 	until(t, "the server to have looked over its folder", func() bool { code, _ := got(t, at+"/readyz"); return code == http.StatusOK })
 	measure := read(t, "../../reports/testdata/geometry.js")
-	for _, path := range []string{"/", "/experiments/ten-minutes", "/runs/good0", "/runs/bad2", "/live", "/nothing"} {
+	for _, path := range []string{"/", "/experiments/one-kill", "/runs/pass-1", "/runs/fail", "/live", "/nothing"} {
 		p := b.Open(t, at+path, browser.View{Width: 1280, Height: 900})
 		for _, fault := range p.Measured(t, string(measure)) {
 			if !strings.Contains(fault, "no heading of section ") { // those of a report
@@ -81,7 +62,7 @@ func TestLivePagesOfTheServerInABrowser(t *testing.T) {
 		}
 	}
 	followed(t, b, dir, at)
-	if _, page := got(t, at+"/"); !strings.Contains(page, "ten-minutes") {
+	if _, page := got(t, at+"/"); !strings.Contains(page, "one-kill") {
 		t.Errorf("the first page does not name the experiment:\n%s", page)
 	}
 }
@@ -90,12 +71,12 @@ func TestLivePagesOfTheServerInABrowser(t *testing.T) {
 // alone, and gives way to the report when the drill has ended.
 func followed(t *testing.T, b *browser.Browser, dir, at string) {
 	t.Helper()
-	lines := bytes.SplitAfter(read(t, filepath.Join(dir, "good0", historyFile)), []byte("\n"))
+	lines := bytes.SplitAfter(read(t, filepath.Join(dir, "fail", historyFile)), []byte("\n"))
 	going := filepath.Join(dir, "going")
 	if err := os.Mkdir(going, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(going, experimentFile), read(t, filepath.Join(dir, "good0", experimentFile)))
+	write(t, filepath.Join(going, experimentFile), read(t, filepath.Join(dir, "fail", experimentFile)))
 	history, err := os.Create(filepath.Join(going, historyFile))
 	if err != nil {
 		t.Fatal(err)

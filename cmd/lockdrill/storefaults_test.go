@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
@@ -107,42 +106,6 @@ func (s struck) after(at int64) bool {
 		}
 	}
 	return false
-}
-
-func TestLiveFaultsOfTheStoreAreFeltAndEnd(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
-	for name, c := range map[string]struct {
-		fault, lives string
-		lasts        time.Duration
-		often        bool // in make test-live too; injectors and testbed have tests of each
-	}{
-		"pause":              {"for: 1s, store: {do: pause}", "start", time.Second, false},
-		"freeze":             {"for: 6s, store: {do: freeze}", "start", 6 * time.Second, true}, // longer than an unexplained absence may be
-		"restart":            {"store: {do: restart}", "start run_id_changed", 0, false},
-		"restart, data kept": {"store: {do: restart, keep: true}", "start run_id_changed", 0, true},
-		"stop":               {"for: 1s, store: {do: stop}", "start run_id_changed", time.Second, false},
-		"flush":              {"store: {do: flush}", "start marker_lost", 0, false},
-		"failover":           {"store: {do: failover, lag: 100ms}", "start run_id_changed", 0, true},
-	} {
-		if !c.often && os.Getenv(drillsEnv) != "all" {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := strike(t, c.fault)
-			confirmed, ended := s.one(t, history.FaultConfirmed), s.over(t, history.FaultVerified)
-			if confirmed.Fault.Victim != history.VictimStore || confirmed.Fault.Observed < int64(c.lasts)/2 {
-				t.Errorf("confirmed %+v, want at least half of %s", confirmed.Fault, c.lasts)
-			}
-			if s.lives() != c.lives {
-				t.Errorf("lives of the store: %s; want %s", s.lives(), c.lives)
-			}
-			if !s.after(ended.To) {
-				t.Error("nothing was done after the end of the fault: the replicas have not come back")
-			}
-		})
-	}
 }
 
 // The variable that an experiment names for the password of somebody's Redis, and its value. Each command that a test starts has it.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
-	"github.com/lockdrill/lockdrill/internal/looktest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 func TestAKeyAnswersWhatItIsAsked(t *testing.T) {
@@ -98,6 +98,6 @@ func startRedis(t *testing.T) *redis.Client {
 	return client(t, redistest.Start(t))
 }
 
-const ms = looktest.MS
+const ms = testkit.MS
 
-var look, at = looktest.Look, looktest.At
+var look, at = testkit.Look, testkit.At

@@ -204,8 +204,6 @@ var policy = []place{
 		why: "starts a real etcd for tests; no product code may lean on it, and it leans on none"},
 	{path: "internal/sqltest", below: []string{"internal/servertest"},
 		why: "starts real databases for tests; no product code may lean on it, and it leans on none"},
-	{path: "internal/looktest", below: []string{"history"},
-		why: "makes looks of probes and watches for tests; no product code may lean on it"},
 	{path: "internal/witnesstest",
 		why: "starts somebody's own service for tests, in another language: no product code may lean on it, and it leans on none"},
 	{path: "internal/kubetest", libs: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming"},

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
-	"github.com/lockdrill/lockdrill/internal/looktest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
@@ -124,9 +124,9 @@ func (e *election) look(p *Watch, millis int64, final bool) []history.Event {
 	return look(e.t, p, at(millis), final)
 }
 
-const ms = looktest.MS
+const ms = testkit.MS
 
-var look, at = looktest.Look, looktest.At
+var look, at = testkit.Look, testkit.At
 
 // between is a stretch of ms.
 func between(from, to int64) history.Span { return history.Span{From: from * ms, To: to * ms} }

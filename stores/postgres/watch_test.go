@@ -11,8 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/lockdrill/lockdrill/internal/looktest"
 	"github.com/lockdrill/lockdrill/internal/sqltest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
@@ -72,7 +72,7 @@ func TestAdvisoryLocksReportChangesOnly(t *testing.T) {
 	expect := func(what, key, epoch, named string) {
 		t.Helper()
 		now++
-		events := looktest.Look(t, p, looktest.At(now), false)
+		events := testkit.Look(t, p, testkit.At(now), false)
 		if key == "" {
 			if len(events) != 0 {
 				t.Fatalf("%s: got %+v, want no news", what, events)
@@ -87,8 +87,8 @@ func TestAdvisoryLocksReportChangesOnly(t *testing.T) {
 			left = witness.Absent
 		}
 		if e.Key != key || e.Lock != "job" || e.Epoch != epoch || e.Look.Present != (epoch != "") || e.Look.PTTL != left || e.Look.Named != named ||
-			e.Look.Prev == nil || *e.Look.Prev != looktest.At(now-1) {
-			t.Errorf("%s: got %+v %+v, want key %s of epoch %q, held by %q, seen before at %v", what, e, e.Look, key, epoch, named, looktest.At(now-1))
+			e.Look.Prev == nil || *e.Look.Prev != testkit.At(now-1) {
+			t.Errorf("%s: got %+v %+v, want key %s of epoch %q, held by %q, seen before at %v", what, e, e.Look, key, epoch, named, testkit.At(now-1))
 		}
 		if d := time.Since(time.UnixMicro(e.Look.Server)); d.Abs() > time.Minute {
 			t.Errorf("%s: the server's clock is %s off", what, d)
@@ -113,7 +113,7 @@ func TestAdvisoryLocksReportChangesOnly(t *testing.T) {
 	b.do("ROLLBACK")
 	expect("rolled back", "42", "", "")
 
-	if u, epoch, held, err := p.Now(t.Context(), "job", "orders"); err != nil || !held || epoch != a.id || u.Value != "worker-a" || u.Since != looktest.At(5).From {
+	if u, epoch, held, err := p.Now(t.Context(), "job", "orders"); err != nil || !held || epoch != a.id || u.Value != "worker-a" || u.Since != testkit.At(5).From {
 		t.Errorf("now: got %+v, %q, %v, %v", u, epoch, held, err)
 	}
 	if _, _, held, err := p.Now(t.Context(), "job", "free"); err != nil || held {
@@ -136,7 +136,7 @@ func TestAdvisoryLocksReportChangesOnly(t *testing.T) {
 	if none, err := p.client.Terminate(t.Context(), backend); !none || err != nil {
 		t.Errorf("terminate what is gone: %v, %v", none, err)
 	}
-	if final := looktest.Look(t, p, looktest.At(99), true); len(final) != 4 {
+	if final := testkit.Look(t, p, testkit.At(99), true); len(final) != 4 {
 		t.Errorf("final look: got %+v, want every key", final)
 	}
 }
@@ -147,13 +147,13 @@ func TestAdvisoryLocksAfterALostConnection(t *testing.T) {
 	other := connect(t, dsn, "other")
 	p := watching(t, dsn)
 	p.Watch("job", "1")
-	looktest.Look(t, p, looktest.At(1), false)
+	testkit.Look(t, p, testkit.At(1), false)
 	other.do("SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE application_name = 'lockdrill probe'")
 	if _, err := p.Look(t.Context(), false); err == nil {
 		t.Error("a look over a session that was ended has no error")
 	}
 	other.do("SELECT pg_advisory_lock(1)")
-	if events := looktest.Look(t, p, looktest.At(2), false); len(events) != 1 || events[0].Epoch != other.id || *events[0].Look.Prev != looktest.At(1) {
+	if events := testkit.Look(t, p, testkit.At(2), false); len(events) != 1 || events[0].Epoch != other.id || *events[0].Look.Prev != testkit.At(1) {
 		t.Errorf("after the gap: got %+v, want the lock taken since the last good look", events)
 	}
 }
@@ -178,7 +178,7 @@ func TestAdvisoryLocksOfARoleThatMayNotSee(t *testing.T) {
 		t.Errorf("life: got %+v, %v", life, err)
 	}
 	admin.do("GRANT pg_read_all_stats TO poor")
-	if events := looktest.Look(t, p, looktest.At(1), false); len(events) != 1 || events[0].Epoch != admin.id {
+	if events := testkit.Look(t, p, testkit.At(1), false); len(events) != 1 || events[0].Epoch != admin.id {
 		t.Errorf("with its right: got %+v", events)
 	}
 }

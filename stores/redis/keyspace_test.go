@@ -13,8 +13,8 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
-	"github.com/lockdrill/lockdrill/internal/looktest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/stores/witness"
 )
@@ -51,7 +51,7 @@ func (w *watching) step(final bool) []history.Event {
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	report, err := w.Look(ctx, final)
-	for looktest.Timeout(err) && ctx.Err() == nil {
+	for testkit.Timeout(err) && ctx.Err() == nil {
 		report, err = w.Look(ctx, final)
 	}
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockdrill/lockdrill/internal/looktest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // onStores runs f on the embedded store and on a real redis-server of the test's own.
@@ -31,6 +31,6 @@ func startRedis(t *testing.T) *redis.Client {
 	return client(t, redistest.Start(t))
 }
 
-const ms = looktest.MS
+const ms = testkit.MS
 
-var look, at = looktest.Look, looktest.At
+var look, at = testkit.Look, testkit.At

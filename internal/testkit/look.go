@@ -1,5 +1,4 @@
-// Package looktest makes looks of probes and watches for tests, at brackets of the test's own. No product code may lean on it.
-package looktest
+package testkit
 
 import (
 	"context"

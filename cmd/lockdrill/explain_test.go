@@ -212,28 +212,3 @@ slos:
 		}
 	}
 }
-
-// What the sums rule out, and a takeover from nobody, are told at the promise; with --strict they are errors. The file stays a good one.
-func TestValidateLintsOfPromises(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	shipped := read(t, "../../scenarios/too-tight-slo.yaml")
-	alone := strings.Replace(string(shipped), "replicas: 3", "replicas: 1", 1)
-	write(t, filepath.Join(dir, "alone.yaml"), []byte(alone))
-	line := 1 + strings.Count(alone[:strings.Index(alone, "  - {lock: reconciler, takeover: {max: 30s}}")], "\n")
-	got := tryIn(t, dir, "validate", "alone.yaml")
-	for _, want := range []string{
-		fmt.Sprintf("warning: alone.yaml:%d:5: L3: lock reconciler: takeover max 30s: ", line),
-		fmt.Sprintf("warning: alone.yaml:%d:5: L12: lock reconciler: takeover: system.replicas is 1", line),
-	} {
-		if !strings.Contains(got.stderr, want) || got.code != verdict.ExitPass {
-			t.Errorf("%+v, want %s", got, want)
-		}
-	}
-	lints := func(stderr string) string { // how busy the machine is changes from one to the next
-		return strings.Join(slices.DeleteFunc(strings.SplitAfter(stderr, "\n"), func(line string) bool { return strings.HasPrefix(line, "warning: this machine") }), "")
-	}
-	if strict := tryIn(t, dir, "validate", "--strict", "alone.yaml"); strict.code != verdict.ExitUsage || lints(strict.stderr) != lints(got.stderr) {
-		t.Errorf("strict: %+v", strict)
-	}
-}

@@ -28,7 +28,7 @@ system:
         class: standard
         op_timeout: 1s
         stop_budget: 200ms
-        release: {mode: none}
+        release: {mode: single, timeout: 1s}
         acquire: {mode: try, timeout: 1s}
         loop: {poll: 100ms, mode: renewed, tick: 1ms}
 steady_state: {for: 500ms, timeout: 60s}

@@ -353,7 +353,7 @@ func evaluate(t *testing.T, rules []byte, healthy series, scenarios []scenario) 
 func alertNames(t *testing.T) []string {
 	t.Helper()
 	var names []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` ").FindAllStringSubmatch(deploy.Table(), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\|\\[`(\\w+)`\\]").FindAllStringSubmatch(deploy.Table(), -1) {
 		names = append(names, m[1])
 	}
 	if len(names) < 10 {

@@ -58,8 +58,8 @@ func TestExplainWord(t *testing.T) {
 	for word, want := range map[string]string{
 		"redis.mode":    "redis.mode (auto, embedded, spawn, external): auto: a redis-server on the PATH",
 		"spawn":         "redis.mode (auto, embedded, spawn, external): auto: ",
-		"max_gap":       "system.effects[].max_gap, probes.lock_keys.max_gap, probes.ledger.max_gap, probes.leases.max_gap (duration above 0): longest tolerated stretch without a good look; not scaled\n",
-		"holder":        "system.holder (list): observed: how to find out who holds a key of the Redis; tried in this order (only with system.mode observe)\n",
+		"max_gap":       "system.effects[].max_gap, probes.lock_keys.max_gap, probes.ledger.max_gap, probes.leases.max_gap (duration above 0): longest time without a good look; not scaled\n",
+		"holder":        "system.holder (list): how to find who holds a key, in this order (only with system.mode observe)\n",
 		"faults[].kill": "faults[].kill (section): SIGKILL of the replica that holds a lock",
 	} {
 		if got := try(t, "explain", word); got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
@@ -175,7 +175,7 @@ slos: [{lock: replayer, takeover: {p95: 94s}}]
 	}
 	got, lines := tryIn(t, dir, "validate", "lints.yaml"), 0
 	for _, want := range []string{
-		"warning: lints.yaml:4:77: L1: lock job: acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s",
+		"warning: lints.yaml:4:73: L1: lock job: acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s",
 		"warning: sheet.yaml:2:3: L5: lock replayer: ttl_hold: one replica runs every 60s (poll 30s * 2). ttl 60s is an exact multiple of poll 30s",
 		"warning: sheet.yaml:2:3: L8: lock replayer: takeover p95: 1 kill is declared, and an answer needs at least 59",
 	} {

@@ -16,6 +16,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -225,7 +227,7 @@ func parsed(t *testing.T, file string) *ast.File {
 // in that column exists, each row says how its figures came about, and the tests that hold it are there.
 func TestTheArticlesTableNamesWhatExists(t *testing.T) {
 	t.Parallel()
-	known, tests := shippedNames(t), allTests(t)
+	known, tests, inTable := shippedNames(t), allTests(t), heldByATable(t)
 	quoted, how := regexp.MustCompile("`([^`]+)`"), regexp.MustCompile(`^(live|rehearsed|sum|test|nothing yet)\b`)
 	tables, rows, names := 0, 0, 0
 	points, _, _ := strings.Cut(string(read(t, "../../docs/articles.md")), "\n## Published and safe")
@@ -259,6 +261,9 @@ func TestTheArticlesTableNamesWhatExists(t *testing.T) {
 			if !tests[m[1]] {
 				t.Errorf("there is no test %q, which holds %q", m[1], cells[0])
 			}
+			if of := inTable[m[1]]; of != nil && !slices.ContainsFunc(found, func(m []string) bool { return of(m[1]) }) {
+				t.Errorf("%s goes through a table, and has nothing of what stands for %q", m[1], cells[0])
+			}
 		}
 		if !how.MatchString(strings.TrimSpace(cells[2])) {
 			t.Errorf("the row of %q does not say whether its figures are live, rehearsed, a sum or of a test: %q", cells[0], cells[2])
@@ -271,6 +276,34 @@ func TestTheArticlesTableNamesWhatExists(t *testing.T) {
 		if known(wrong) {
 			t.Errorf("%q passes for something that exists", wrong)
 		}
+	}
+}
+
+// heldByATable says of the tests that go through a table what of a row's names is in it: a row that has none of these is not held.
+func heldByATable(t *testing.T) map[string]func(name string) bool {
+	t.Helper()
+	var subjects []struct {
+		Scenario string
+		Mutants  []any
+	}
+	if err := yaml.Unmarshal(read(t, "../../scenarios/testdata/mutants.yaml"), &subjects); err != nil {
+		t.Fatal(err)
+	}
+	drills := map[string]bool{}
+	for _, s := range subjects {
+		drills[s.Scenario] = len(s.Mutants) > 0
+	}
+	fires := map[string]bool{}
+	for _, m := range regexp.MustCompile(`fires: \[\]string\{([^}]*)\}`).FindAllStringSubmatch(string(read(t, "../../deploy/rules_test.go")), -1) {
+		for alert := range strings.SplitSeq(m[1], ", ") {
+			fires[strings.Trim(alert, `"`)] = true
+		}
+	}
+	return map[string]func(string) bool{
+		"TestNoScenarioIsGreenWithAMutantOfItsSubject":   func(name string) bool { return drills[name] },
+		"TestAlertsFireAsTheySay":                        func(name string) bool { return fires[name] },
+		"TestEveryAnimalIsFoundOutAndNoControlIsAccused": func(name string) bool { return name == "lockdrill selftest" },
+		"TestScenariosRehearse":                          func(name string) bool { _, ok := scenarios.Get(name); return ok },
 	}
 }
 

@@ -140,6 +140,7 @@ type witnessDrill struct {
 	file   string
 	args   []string                                                   // of the supervisor
 	binary string                                                     // "" = the one that the tests have built
+	before func(addr string) (args, change []string)                  // starts what stands before the Redis
 	change []string                                                   // of the file
 	env    []string                                                   // beside the test's
 	with   func(w *witnesstest.Witness, dir string) (change []string) // starts what else the drill needs; dir is where its runs are
@@ -153,9 +154,14 @@ func (d witnessDrill) run(t *testing.T, code int) (*verdict.Judgement, result) {
 	if err := client.Set(t.Context(), "lockdrill:environment", "staging", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	w, dir := witnesstest.Start(t, addr, append([]string{"--scale", witnessScale}, d.args...)...), t.TempDir()
+	args, change := slices.Clone(d.args), slices.Clone(d.change)
+	if d.before != nil {
+		more, edits := d.before(addr)
+		args, change = append(args, more...), append(change, edits...)
+	}
+	w, dir := witnesstest.Start(t, addr, append([]string{"--scale", witnessScale}, args...)...), t.TempDir()
 	_, port, _ := strings.Cut(addr, ":")
-	change := append(slices.Clone(d.change), "6390", port, "/tmp/sched", w.Dir)
+	change = append(change, "6390", port, "/tmp/sched", w.Dir)
 	if d.with != nil {
 		change = append(change, d.with(w, dir)...)
 	}

@@ -38,6 +38,7 @@ var witnessCases = []struct {
 	{"", "clients", "", "", false},
 	{"", "rolling", "", "", false},
 	{"", "sheet", "", "", false},
+	{"", "delayed", "", "", true},
 	{"no-guard", "clients", "job", "duplicate_terminal_states", false},
 	{"no-stop", "pauses", "job", "duplicate_terminal_states", true},
 	{"no-stop", "pauses", "job", "overlap.effect", false},
@@ -89,6 +90,16 @@ func TestLiveAServiceOfSomebodysOwnPassesAndItsBugsDoNot(t *testing.T) {
 		if !slices.Contains(known, bug) {
 			t.Errorf("no drill finds out %s", bug)
 		}
+	}
+}
+
+// Jobs that are due later, and that nobody does then, are stranded, though the queue was idle when the replicas died.
+func TestLiveDelayedJobsOfSomebodysOwnThatNobodyDoes(t *testing.T) {
+	t.Parallel()
+	needDrill(t)
+	witnesstest.Python(t)
+	if j := drillWitness(t, "delayed", verdict.ExitSLOFailed, "--workers", "0"); !failed(j, "jobs", "stranded") {
+		t.Error(allRows(j))
 	}
 }
 
@@ -155,20 +166,23 @@ func (d witnessDrill) run(t *testing.T, code int) (*verdict.Judgement, result) {
 		t.Fatal(err)
 	}
 	args, change := slices.Clone(d.args), slices.Clone(d.change)
+	if d.file == "delayed" { // its jobs are offered by the drill itself
+		args = append(args, "--rate", "0")
+	}
 	if d.before != nil {
 		more, edits := d.before(addr)
 		args, change = append(args, more...), append(change, edits...)
 	}
 	w, dir := witnesstest.Start(t, addr, append([]string{"--scale", witnessScale}, args...)...), t.TempDir()
 	_, port, _ := strings.Cut(addr, ":")
-	change = append(change, "6390", port, "/tmp/sched", w.Dir)
+	change = append(change, "6390", port, "/tmp/sched", w.Dir, "scenarios/witness/supervisor.py", filepath.Join(witnesstest.Folder(), "supervisor.py"))
 	if d.with != nil {
 		change = append(change, d.with(w, dir)...)
 	}
 	text := strings.NewReplacer(change...).Replace(string(read(t, filepath.Join(witnesstest.Folder(), d.file+".lockdrill.yaml"))))
 	path := filepath.Join(dir, d.file+".lockdrill.yaml")
 	write(t, path, []byte(text))
-	cmd := exec.Command(cmp.Or(d.binary, built), "run", path, "--confirm", "witness-"+d.file)
+	cmd := exec.Command(cmp.Or(d.binary, built), "run", path, "--environment", "staging", "--confirm", "witness-"+d.file)
 	cmd.Env = append(os.Environ(), d.env...)
 	got := finish(t, dir, cmd)
 	if code == verdict.ExitPass {

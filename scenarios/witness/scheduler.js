@@ -278,6 +278,8 @@ class Scheduler {
         const fresh = again.length === 0 && await this.redis.call('XREADGROUP', 'GROUP', GROUP, this.name, 'COUNT', 1, 'STREAMS', JOBS, '>')
         const entries = again.length > 0 ? again : fresh ? fresh[0][1] : []
         for (const [entry, fields] of entries) {
+          const due = fields ? fields.indexOf('due') : -1
+          if (due >= 0 && Date.now() < Number(fields[due + 1])) continue // it comes again
           if (fields) await this.job(entry, fields[fields.indexOf('id') + 1], fields[fields.indexOf('seconds') + 1] * 1000 * this.scale)
         }
         if (entries.length === 0) await sleep(40)

@@ -39,11 +39,16 @@ def keep(options, rest, i, stopping):
 
 
 def offer(options, stopping):
-    """Jobs at random instants, each of 35 to 45 s of production."""
+    """Jobs at random instants, each of 35 to 45 s of production. One that is due later is told of where its end will be."""
     redis, n, run = scheduler.Redis(options.redis), 0, "%x" % int(time.time())
     while not stopping.wait(random.expovariate(options.rate)) and (options.jobs == 0 or n < options.jobs):
         n += 1
-        job = ["id", "job-%s-%05d" % (run, n), "seconds", "%.3f" % random.uniform(35, 45)]
+        name = "job-%s-%05d" % (run, n)
+        job = ["id", name, "seconds", "%.3f" % random.uniform(35, 45)]
+        if options.delay:
+            due = int((time.time() + options.delay * options.scale) * 1000)
+            job += ["due", due]
+            redis.call(5, "XADD", "cordum:jobs:log", "*", "job_id", name, "status", "OFFERED", "due", due, "op_id", "offer-" + name)
         while not stopping.is_set():
             try:
                 redis.call(5, "XADD", scheduler.JOBS, "*", *job)
@@ -63,6 +68,7 @@ def main():
     parser.add_argument("--scale", type=float, default=1, help="of all times of the replicas")
     parser.add_argument("--rate", type=float, default=5, help="jobs a second")
     parser.add_argument("--jobs", type=int, default=0, help="how many are offered; 0 = without end")
+    parser.add_argument("--delay", type=float, default=0, help="seconds of production from which on a job may be done")
     parser.add_argument("--restart", type=float, default=0.5, help="seconds until what died is started again")
     parser.add_argument("--once", default="", metavar="NAME", help="a replica that is not started again")
     parser.add_argument("--grace", type=float, default=5, help="seconds from TERM to KILL")
@@ -78,8 +84,8 @@ def main():
     threads += [threading.Thread(target=offer, args=(options, stopping))] * (options.rate > 0)
     for thread in threads:
         thread.start()
-    while not stopping.is_set():
-        stopping.wait(1)
+    while not stopping.is_set() and (options.replicas or any(thread.is_alive() for thread in threads)):
+        stopping.wait(0.2)
     for thread in threads:
         thread.join()
     os.remove(own)

@@ -78,14 +78,17 @@ func TestKubeAWatchListensOnLeases(t *testing.T) {
 	first, die := context.WithCancel(t.Context())
 	defer die()
 	go elect(first, env, "pod-a")
-	until(t, "the watch to see who leads", shows(`lockdrill_watch_holders{holder="pod-a",lock="billing-leader"} 1`))
+	until(t, "the watch to see who leads, and renews", shows(`lockdrill_watch_holders{holder="pod-a",lock="billing-leader"} 1`,
+		`lockdrill_watch_renewal_interval_seconds_count{lock="billing-leader"} 2`))
 	die()
-	until(t, "the watch to see that the lease ran out", shows(`lockdrill_watch_leases_ended_total{how="ran_out",lock="billing-leader"} 1`))
+	until(t, "the watch to see that nobody leads", func() bool {
+		return shows(`lockdrill_watch_holders{holder="",lock="billing-leader"} 0`)() && !strings.Contains(last.String(), "pod-a")
+	})
 	second, leave := context.WithCancel(t.Context())
 	defer leave()
 	go elect(second, env, "pod-b")
 	until(t, "the watch to know of the takeover", shows(`lockdrill_watch_holders{holder="pod-b",lock="billing-leader"} 1`,
-		`lockdrill_watch_takeover_seconds_count{bound="hi",lock="billing-leader"} 1`))
+		`lockdrill_watch_leases_ended_total{how="ran_out",lock="billing-leader"} 1`, `lockdrill_watch_takeover_seconds_count{bound="hi",lock="billing-leader"} 1`))
 }
 
 // elect holds the Lease billing-leader as an elector does, with a lease of two seconds, until ctx ends: then it dies.

@@ -139,7 +139,12 @@ func pauseRecipes(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	text := string(read(t, "../../docs/pause-longer-than-the-lease.md"))
 	file := regexp.MustCompile("(?s)<!-- file: \\S+ -->\n```yaml\n(.*?)```\n").FindStringSubmatch(text)
-	recipes := regexp.MustCompile("(?s)\n### ([^\n]+)\n[^#]*?```yaml ignore\n(.*?)```\n").FindAllStringSubmatch(text, -1)
+	var recipes [][]string
+	for _, section := range strings.Split(text, "\n### ")[1:] {
+		if r := regexp.MustCompile("(?s)^([^\n]+)\n.*?```yaml ignore\n(.*?)```\n").FindStringSubmatch(section); r != nil {
+			recipes = append(recipes, r)
+		}
+	}
 	if file == nil || len(recipes) != 6 {
 		t.Fatalf("a file and six recipes, found %d", len(recipes))
 	}

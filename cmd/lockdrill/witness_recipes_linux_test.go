@@ -85,20 +85,21 @@ func drillRecipe(t *testing.T, recipe string, file map[string]any, promises []st
 	if bug != "" {
 		args = append(args, "--bug", bug)
 	}
-	data, err := yaml.Marshal(file)
-	if err != nil {
+	mine := map[string]any{} // the drills share the other
+	if data, err := yaml.Marshal(file); err != nil || yaml.Unmarshal(data, &mine) != nil {
 		t.Fatal(err)
 	}
-	head, _, _ := strings.Cut("\n"+string(data), "\nslos:")
-	text := strings.TrimPrefix(head, "\n") + "\n"
-	for i, p := range promises {
-		if i == 0 {
-			text += "slos:\n"
+	var slos []any
+	for _, p := range promises {
+		var row any
+		if err := yaml.Unmarshal([]byte("{lock: job, "+p+"}"), &row); err != nil {
+			t.Fatal(err)
 		}
-		text += "  - {lock: job, " + p + "}\n"
+		slos = append(slos, row)
 	}
-	var store, way, port string
-	edits := []string{}
+	mine["slos"] = slos
+	var store, way string
+	var edits []string
 	switch recipe {
 	case "Fail-over":
 		sentinel, primary, _ := redistest.StartSentinel(t)
@@ -106,7 +107,8 @@ func drillRecipe(t *testing.T, recipe string, file map[string]any, promises []st
 		args = append(append(args, witnesstest.Node(t)...), "--sentinel", sentinel, "--ledger", ledger)
 		_, at, _ := net.SplitHostPort(sentinel)
 		store, way = primary, primary
-		edits = append(edits, "26379", at, "scheduler\\.py", "scheduler\\.js", "stream: cordum:jobs:log", "stream: cordum:jobs:log\n          redis: {url: redis://"+ledger+"}")
+		edits = append(edits, "26379", at, "scheduler\\.py", "scheduler\\.js")
+		mine["system"].(map[string]any)["effects"].([]any)[0].(map[string]any)["redis"] = map[string]any{"url": "redis://" + ledger}
 	case "Cut", "Slow":
 		store = redistest.Start(t)
 		api := toxitest.Start(t).URL
@@ -122,11 +124,15 @@ func drillRecipe(t *testing.T, recipe string, file map[string]any, promises []st
 		t.Fatal(err)
 	}
 	w, dir := witnesstest.Start(t, way, args...), t.TempDir()
-	_, port, _ = net.SplitHostPort(way)
+	_, port, _ := net.SplitHostPort(way)
 	_, at, _ := net.SplitHostPort(store)
 	edits = append(edits, "127\\.0\\.0\\.1:6390", "127\\.0\\.0\\.1:"+port, "127.0.0.1:6390", "127.0.0.1:"+at, "/tmp/sched", w.Dir)
-	path := filepath.Join(dir, "recipe.yaml")
-	write(t, path, []byte(strings.NewReplacer(edits...).Replace(text)))
+	data, err := yaml.Marshal(mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, text := filepath.Join(dir, "recipe.yaml"), strings.NewReplacer(edits...).Replace(string(data))
+	write(t, path, []byte(text))
 	got := tryIn(t, dir, "run", path, "--environment", "staging", "--confirm", "pauses")
 	if got.code != verdict.ExitPass && got.code != verdict.ExitSLOFailed && got.code != verdict.ExitInconclusive {
 		t.Fatalf("exit status %d\n%s\n%s\n%s", got.code, got.stdout, got.stderr, text)

@@ -183,6 +183,7 @@ class Lock {
     if (this.fence === 0) return false
     this.until = asked + this.ttl
     if (now() >= this.until) { // it was on its way for as long as it lasts
+      this.until = Infinity // the lease began when the store answered: give it back
       await this.release()
       return false
     }
@@ -238,7 +239,7 @@ class Lock {
   async release () {
     clearTimeout(this.end)
     clearTimeout(this.renewal)
-    const left = this.lost.signal.aborted
+    const left = !this.held() // also where it woke up just now: the key may be another's
     this.over = true
     if (!left && await this.me.redis.call('EVAL', RELEASE, 1, this.key, this.token) === 0) this.notOwned('release')
   }

@@ -98,7 +98,7 @@ scenarios: deps ## every shipped scenario, live, at its time scale: minutes
 selftest-live: deps ## every wrong lock and every shipped class with every fault, live, one after another: half an hour
 	$(GO) run ./cmd/lockdrill selftest --live
 
-witness: deps ## a service in Python that knows nothing of lockdrill, drilled as it runs: three times as it is, once with each of its ten bugs, beside lockdrill's own lock at the same timings, and with its jobs in PostgreSQL; ten minutes
+witness: deps ## a service that knows nothing of lockdrill, in Python and in Node, drilled as it runs: three times as it is, once with each of its thirteen bugs in each drill that can show it, beside lockdrill's own lock at the same timings, with ioredis itself (npm), with its jobs in PostgreSQL, and in each cell of the table of docs/pause-longer-than-the-lease.md; three quarters of an hour
 	LOCKDRILL_WITNESS=all $(GO) test -count=1 -v -timeout 1h -parallel 2 -run AServiceOfSomebodysOwn ./cmd/lockdrill
 
 postgres: deps ## a worker on advisory locks of a real PostgreSQL, drilled: a minute
@@ -197,12 +197,13 @@ pictures: ## docs/report-light.png and docs/report-dark.png, from a recorded run
 	@.ci/need chromium chromium fonts-dejavu-core
 	LOCKDRILL_PICTURES=1 $(GO) test -count=1 -run TestPicturesOfTheDocuments ./reports
 
-deps: ## what tests run for real: redis-server and chromium, promtool, which evaluates the exported rules, prometheus of the same package, an Alertmanager, python3, for the worker that others copy, systemd, whose units are drilled (it is not booted), the databases that effects are read from, etcd, and the shell of the image, with curl, for the exported CI steps
+deps: ## what tests run for real: redis-server and chromium, promtool, which evaluates the exported rules, prometheus of the same package, an Alertmanager, python3, for the worker that others copy, node, for a service that is drilled, systemd, whose units are drilled (it is not booted), the databases that effects are read from, etcd, and the shell of the image, with curl, for the exported CI steps
 	@.ci/need redis-server
 	@.ci/need chromium chromium fonts-dejavu-core
 	@.ci/need promtool prometheus
 	@.ci/need prometheus-alertmanager
 	@.ci/need python3
+	@.ci/need node nodejs
 	@.ci/need /usr/lib/systemd/systemd systemd
 	@.ci/need pg_ctlcluster postgresql
 	@.ci/need mariadbd mariadb-server

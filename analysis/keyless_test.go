@@ -1,6 +1,8 @@
 package analysis
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,5 +68,25 @@ func TestEffectsAloneAreJudged(t *testing.T) {
 				t.Errorf("unknown of a lock that is none: %+v", u)
 			}
 		})
+	}
+}
+
+// Nobody holds anything where effects come about under no lock: a fault counts that struck a replica, also one that was idle then.
+func TestEffectsAloneUnderAFault(t *testing.T) {
+	file := strings.Replace(mailer, "slos:\n", "faults:\n  - {id: stop, kill: {count: 1}}\nslos:\n", 1)
+	for struck, word := range map[bool]verdict.Verdict{true: verdict.Pass, false: verdict.Inconclusive} {
+		slo := experiments.SLO{Lock: "jobs", Stranded: &experiments.CountLimit{Bound: *experiments.AtMost(0)}}
+		r, _ := struckAsWatched(t, file, slo, func(tp foreignTape) {
+			tp.epochs["nobody's"] = &taped{rep: "r1.1"}
+			if struck {
+				tp.kill(7, "stop#1", "", "nobody's")
+			}
+			for i, state := range []string{"RUN", "DONE"} {
+				tp.effect(9+float64(i), want{lock: "jobs", key: "jobs/1"}, said{job: "1", state: state, op: state})
+			}
+		})
+		if lacks := slices.ContainsFunc(r.Missing, func(m verdict.Missing) bool { return m.Code == verdict.MissingStrikes }); r.Verdict != word || lacks == struck {
+			t.Errorf("struck %t: %s: %+v", struck, r.Verdict, r)
+		}
 	}
 }

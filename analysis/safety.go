@@ -72,6 +72,9 @@ func stranded(j *judging, l *experiments.Limit) figure {
 	if !known {
 		f.Hi = facts.Open
 	}
+	if j.ix.Exp.Observed() {
+		f.closer = "Give such jobs the time to end: after its last fault a run looks for as long as the longest takeover that is promised. Promise one that is longer than a job takes."
+	}
 	switch of := j.ix.Exp.Lock(l.Lock); {
 	case of != nil && of.Loop():
 		f.saw = fmt.Sprintf("Nobody took the loop over, %d times", t.Lo)

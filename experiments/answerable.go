@@ -19,6 +19,7 @@ type told struct {
 	loops, jobs bool   // for which locks it is named as one that can be asked instead
 	lacks       teller
 	from        string // what tells it, in the words of the documents
+	by          string // the same in a word or two: keys, keys and effects, effects, keys and belief, belief, signals, probes
 }
 
 // tellers are the measures of an observed system that something may tell, in the order in which refusals name them. All others only the
@@ -26,32 +27,32 @@ type told struct {
 // it does not know: nothing else says what can be asked of a system that is somebody's own.
 func tellers() []told {
 	return []told{
-		{"takeover", true, true, always, "the keys, to the next grant; with effects, to the successor's first one"},
-		{"rolling", false, false, always, "the keys, and a `rolling_restart`"}, // whoever restarts replicas in turn knows
-		{"abandonments", true, true, bySignal, "a counter or a log line (`abandoned_by` of the lock)"},
-		{"busy.count", true, true, bySignals("busy.count", "busy", "lock is taken"), "a counter or a log line of refused acquires (`told_by.busy` of the lock)"},
-		{"not_owned.renew", true, true, bySignals("not_owned.renew", "not_owned_renew", "renewal: not yours"), "a counter or a log line of such answers (`told_by.not_owned_renew`); with `of`, as a share"},
-		{"not_owned.release", true, true, bySignals("not_owned.release", "not_owned_release", "release: not yours"), "likewise (`told_by.not_owned_release`)"},
-		{"failed_releases.calls", true, true, bySignals("failed_releases.calls", "failed_releases", "release failed"), "likewise (`told_by.failed_releases`)"},
-		{"wait", false, true, byWaits, "two counters, seconds and waits (`told_by.wait`): its `max` alone"},
-		{"duplicate_epochs", true, true, byTokens, "the keys, where tokens are told: `holder: log` or `map.token`"},
-		{"vanished", true, true, byKeys, "the keys of a Redis or etcd; effects with `map.token`, or `belief` of the lock, make it sure"},
-		{"held", true, true, byKeys, "the keys"},
-		{"leaderless", true, false, always, "`belief` of the lock; without, the keys and the deaths of their holders"},
-		{"overlap.lease", true, true, byKeys, "the keys: a grant before the end of the lease before it"},
-		{"overlap.belief", true, true, byBelief, "`belief` of the lock: a metric, log lines, an endpoint or a command"},
-		{"loss_to_fence", true, true, byBelief, "the keys, and `belief` of the lock"},
-		{"overlap.effect", true, true, byWriters, "the keys, and effects with `map.token` or `map.replica`"},
-		{"stale_writes", true, true, byWriters, "the same"},
-		{"unowned_work", true, true, byWriters, "the same: from the end of the lease to the last effect of the one who had it"},
-		{"lock_debt.max", false, true, byEffects, "the keys, and effects: from the end of the job to the free key"},
-		{"lock_debt.total", false, true, byEffects, "the same"},
-		{"tick_gap", true, false, byEffects, "effects"},
-		{"stranded", false, true, byEffects, "effects"},
-		{"duplicate_terminal_states", false, true, byEveryEnd, "effects of a source that keeps every one; `map.op` or `map.token` tells a retry from a second end"},
-		{"re_executed", false, true, byEveryEnd, "the same"},
-		{"metric", true, true, always, "`probes.metrics`: a scrape or a query"},
-		{"logs", true, true, always, "`probes.logs`"},
+		{"takeover", true, true, always, "the keys, to the next grant; with effects, to the successor's first one", "keys"},
+		{"rolling", false, false, always, "the keys, and a `rolling_restart`", "keys"}, // whoever restarts replicas in turn knows
+		{"abandonments", true, true, bySignal, "a counter or a log line (`abandoned_by` of the lock)", "signals"},
+		{"busy.count", true, true, bySignals("busy.count", "busy", "lock is taken"), "a counter or a log line of refused acquires (`told_by.busy` of the lock)", "signals"},
+		{"not_owned.renew", true, true, bySignals("not_owned.renew", "not_owned_renew", "renewal: not yours"), "a counter or a log line of such answers (`told_by.not_owned_renew`); with `of`, as a share", "signals"},
+		{"not_owned.release", true, true, bySignals("not_owned.release", "not_owned_release", "release: not yours"), "likewise (`told_by.not_owned_release`)", "signals"},
+		{"failed_releases.calls", true, true, bySignals("failed_releases.calls", "failed_releases", "release failed"), "likewise (`told_by.failed_releases`)", "signals"},
+		{"wait", false, true, byWaits, "two counters, seconds and waits (`told_by.wait`): its `max` alone", "signals"},
+		{"duplicate_epochs", true, true, byTokens, "the keys, where tokens are told: `holder: log` or `map.token`", "keys"},
+		{"vanished", true, true, byKeys, "the keys of a Redis or etcd; effects with `map.token`, or `belief` of the lock, make it sure", "keys"},
+		{"held", true, true, byKeys, "the keys", "keys"},
+		{"leaderless", true, false, always, "`belief` of the lock; without, the keys and the deaths of their holders", "keys"},
+		{"overlap.lease", true, true, byKeys, "the keys: a grant before the end of the lease before it", "keys"},
+		{"overlap.belief", true, true, byBelief, "`belief` of the lock: a metric, log lines, an endpoint or a command", "belief"},
+		{"loss_to_fence", true, true, byBelief, "the keys, and `belief` of the lock", "keys and belief"},
+		{"overlap.effect", true, true, byWriters, "the keys, and effects with `map.token` or `map.replica`", "keys and effects"},
+		{"stale_writes", true, true, byWriters, "the same", "keys and effects"},
+		{"unowned_work", true, true, byWriters, "the same: from the end of the lease to the last effect of the one who had it", "keys and effects"},
+		{"lock_debt.max", false, true, byEffects, "the keys, and effects: from the end of the job to the free key", "keys and effects"},
+		{"lock_debt.total", false, true, byEffects, "the same", "keys and effects"},
+		{"tick_gap", true, false, byEffects, "effects", "effects"},
+		{"stranded", false, true, byEffects, "effects", "effects"},
+		{"duplicate_terminal_states", false, true, byEveryEnd, "effects of a source that keeps every one; `map.op` or `map.token` tells a retry from a second end", "effects"},
+		{"re_executed", false, true, byEveryEnd, "the same", "effects"},
+		{"metric", true, true, always, "`probes.metrics`: a scrape or a query", "probes"},
+		{"logs", true, true, always, "`probes.logs`", "probes"},
 	}
 }
 
@@ -70,6 +71,43 @@ func (t *told) gap(e *Experiment, l *Lock) gap {
 		}
 	}
 	return t.lacks(e, l)
+}
+
+// Answered are measures of an observed lock that one kind of source tells; By "" = nothing tells them yet.
+type Answered struct {
+	By       string   `json:"by,omitempty"`
+	Measures []string `json:"measures"`
+}
+
+// Answered is what tells which measures of l, in the order in which a file may ask for them; what nothing tells comes last.
+func (e *Experiment) Answered(l *Lock) (all []Answered) {
+	add := func(by, measure string) {
+		at := slices.IndexFunc(all, func(t Answered) bool { return t.By == by })
+		if at < 0 {
+			at, all = len(all), append(all, Answered{By: by})
+		}
+		all[at].Measures = append(all[at].Measures, measure)
+	}
+	var untold []string
+	for _, t := range tellers() {
+		by := t.by
+		switch {
+		case l.Loop() && !t.loops || !l.Loop() && !t.jobs || by == "probes":
+			continue
+		case e.untold(l.Name, t.measure).why != "":
+			untold = append(untold, t.measure)
+			continue
+		case t.measure == "takeover" && e.EffectsOf(l.Name) != nil:
+			by = "keys and effects"
+		case t.measure == "leaderless" && l.Belief != nil:
+			by = "belief"
+		}
+		add(by, t.measure)
+	}
+	for _, measure := range untold {
+		add("", measure)
+	}
+	return all
 }
 
 // lines of a file.

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,6 +94,52 @@ faults: [{id: crash, kill: {holder_of: loop}}], slos: [{lock: loop, takeover: {m
 	for _, measure := range []string{"abandonments", "busy.count", "not_owned.renew", "not_owned.release", "failed_releases.calls", "wait", "duplicate_epochs", "overlap.belief", "loss_to_fence", "overlap.effect", "stale_writes", "unowned_work", "tick_gap"} {
 		if !added[measure] {
 			t.Errorf("no file lacked the source of %s", measure)
+		}
+	}
+}
+
+// What plan says can be promised of a lock is what validate takes, and the rest is what it refuses.
+func TestWhatIsAnsweredIsWhatValidateTakes(t *testing.T) {
+	e, err := Parse("x.yaml", []byte(`
+apiVersion: lockdrill/v1
+kind: Experiment
+name: x
+environment: staging
+redis: {mode: external, url: "redis://127.0.0.1:1"}
+system:
+  mode: observe
+  replicas: 2
+  processes: {match: 'x (?P<name>\S+)', metrics: "http://127.0.0.1:{pid}/metrics"}
+  locks:
+    - {name: leader, key: leader, ttl: 10s, poll: 2s, belief: {metric: {series: leads}}}
+    - {name: job, key_prefix: "job:", ttl: 10s}
+  effects: [{name: jobs, lock: job, stream: jobs, map: {job: id, state: state, terminal: [done], token: token}}]
+faults: [{id: kill, kill: {holder_of: leader}}]
+slos: [{lock: leader, takeover: {max: 30s}}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lock, want := range map[string][]string{
+		"leader": {"keys: takeover vanished held overlap.lease", "belief: leaderless overlap.belief", "keys and belief: loss_to_fence"},
+		"job":    {"keys and effects: takeover overlap.effect stale_writes unowned_work lock_debt.max lock_debt.total", "effects: stranded duplicate_terminal_states re_executed"},
+	} {
+		var got []string
+		for _, a := range e.Answered(e.Lock(lock)) {
+			for _, measure := range a.Measures {
+				if why, _ := e.Untold(lock, measure); (why == "") != (a.By != "") {
+					t.Errorf("%s of %s: by %q, and validate says %q", measure, lock, a.By, why)
+				}
+			}
+			got = append(got, a.By+": "+strings.Join(a.Measures, " "))
+		}
+		for _, line := range want {
+			if !slices.Contains(got, line) {
+				t.Errorf("%s: no %q in\n%s", lock, line, strings.Join(got, "\n"))
+			}
+		}
+		if last := got[len(got)-1]; !strings.HasPrefix(last, ": abandonments") {
+			t.Errorf("%s: what nothing tells is %q", lock, last)
 		}
 	}
 }

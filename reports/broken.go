@@ -16,7 +16,7 @@ import (
 // mostBroken bounds the sentences of what went wrong.
 const mostBroken = 20
 
-// brokenTable has a sentence for each long takeover, each duplicate and each write without the lock: which fault it followed, whom it struck by its
+// brokenTable has a sentence for each long takeover, each time with two believers, each duplicate and each write without the lock: which fault it followed, whom it struck by its
 // owner's name, and the picture that shows it. nil where nothing went wrong.
 func brokenTable(r Run) (*doc.Table, error) {
 	g := &doc.Table{Label: "What went wrong, one by one", Cards: true, Columns: []doc.Column{{Name: "what", Head: true}, {Name: "how it happened"}, {Name: "see"}}, Most: map[doc.Level]int{doc.Full: mostBroken}, Where: "verdict.json has them all"}
@@ -32,6 +32,14 @@ func brokenTable(r Run) (*doc.Table, error) {
 	for i := range r.Lanes.Trials {
 		if t := &r.Lanes.Trials[i]; t.Limit != nil && t.Lo > *t.Limit {
 			add("long takeover", longSentence(r.Judgement, t, own), pictures[t.Number], t.Evidence)
+		}
+	}
+	for i := range r.Lanes.Locks {
+		l := &r.Lanes.Locks[i]
+		for k := range l.Both {
+			if mayNotBeTwo(r.Judgement, l.Lock) {
+				add("two holders", bothSentence(r.Judgement, l.Lock, &l.Both[k], own), "", l.Both[k].Refs)
+			}
 		}
 	}
 	for _, d := range r.Judgement.Duplicates {
@@ -74,6 +82,41 @@ func longSentence(j *verdict.Judgement, t *timeline.TrialLane, own func(string) 
 	return text + own(t.Successor) + " took over after " + took + promised
 }
 
+// mayNotBeTwo reports that two believed to hold the lock for longer than was promised.
+func mayNotBeTwo(j *verdict.Judgement, lock string) bool {
+	return slices.ContainsFunc(j.SLOs, func(s verdict.SLOResult) bool {
+		return s.Lock == lock && s.Name() == "overlap."+verdict.LevelBelief && s.Verdict == verdict.Fail
+	})
+}
+
+// bothSentence tells of two replicas that relied on a lock at once, and of the last fault that had struck one of them by then.
+func bothSentence(j *verdict.Judgement, lock string, b *timeline.Both, own func(string) string) string {
+	what := "lock " + lock
+	if b.Key != "" && b.Key != lock {
+		what = "key " + b.Key
+	}
+	text := fmt.Sprintf("Lock %s: %s and %s both relied on %s from %s, for %s", lock, own(b.A), own(b.B), what, figures.Clock(int64(b.Start.From*1e9)),
+		span(b.End.From-b.Start.From, new(b.End.From-b.Start.From), verdict.UnitSeconds))
+	for _, who := range []string{b.A, b.B} {
+		if f := lastStruck(j, who, b.End.From); f != nil {
+			return text + ", after " + shotName(*f) + " had struck " + own(who)
+		}
+	}
+	return text + "; no fault had struck either"
+}
+
+// lastStruck is the last confirmed fault that had struck a life of a replica by then; nil where none had.
+func lastStruck(j *verdict.Judgement, who string, by float64) (last *verdict.FaultResult) {
+	for i := range j.Faults {
+		f := &j.Faults[i]
+		if f.Confirmed && f.Effective != nil && f.Effective.From <= by && (f.Victim == who || slices.Contains(f.Victims, who)) &&
+			(last == nil || f.Effective.From > last.Effective.From) {
+			last = f
+		}
+	}
+	return last
+}
+
 // staleWrites are the writes that were applied though their writer's lock was gone, but for those of a duplicate, whose sentence tells of
 // them.
 func staleWrites(r Run) (all []*history.Event, err error) {
@@ -108,14 +151,7 @@ func staleSentence(j *verdict.Judgement, e *history.Event, own func(string) stri
 		by = own(by)
 	}
 	text := fmt.Sprintf("Lock %s: %s wrote %s of %s at %s without holding the lock", e.Lock, by, e.Entry.State, e.Entry.Subject, figures.Clock(e.To))
-	var last *verdict.FaultResult
-	for i := range j.Faults {
-		f := &j.Faults[i]
-		if f.Confirmed && f.Effective != nil && f.Effective.From <= float64(e.To)/1e9 && (f.Victim == e.Entry.Writer || slices.Contains(f.Victims, e.Entry.Writer)) &&
-			(last == nil || f.Effective.From > last.Effective.From) {
-			last = f
-		}
-	}
+	last := lastStruck(j, e.Entry.Writer, float64(e.To)/1e9)
 	if last == nil {
 		return text + "; no fault had struck it"
 	}

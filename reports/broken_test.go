@@ -74,3 +74,26 @@ func TestAStaleWriteOfNobodyStruck(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Two replicas that say at once that they lead, for longer than was promised, have a sentence with their fault, and a bar in the picture.
+func TestTwoLeadersHaveASentence(t *testing.T) {
+	r := runIn(t, "../scenarios/testdata/believes-on")
+	g, err := brokenTable(r)
+	if err != nil || g == nil {
+		t.Fatal(err)
+	}
+	want := "Lock leader: r1.1 and r2.1 both relied on lock leader from T+13.4s, for 2.398s; no fault had struck either."
+	if got := g.Rows[0].Cells; got[0].Text != "two holders" || got[1].Text != want {
+		t.Errorf("got %s: %s\nwant %s", got[0].Text, got[1].Text, want)
+	}
+	page := htmlOf(t, r)
+	for _, want := range []string{"both relied on lock leader", "two replicas rely on the lock at once", "two rely on it"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	r = runIn(t, "../scenarios/testdata/believes-no-longer")
+	if g, err := brokenTable(r); err != nil || g != nil || strings.Contains(htmlOf(t, r), "two replicas rely") {
+		t.Errorf("one leader after the other is told of: %+v, %v", g, err)
+	}
+}

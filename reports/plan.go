@@ -42,6 +42,8 @@ func Plan(pl *forecast.Plan) *doc.Document {
 		return []string{cmp.Or(r.Name, "(no name)"), fmt.Sprint(r.PID), r.Since}
 	})})
 	add("holders", "Holders, as their sources say now", blocksFor(pl.Holders, plannedHolder)...)
+	add("beliefs", "Who leads, as the replicas say of themselves now", blocksFor(pl.Beliefs, plannedBelief)...)
+	add("told", "What tells which promises, of each lock", blocksFor(pl.Told, plannedTold)...)
 	add("effects", "Effects, the last ones that are there now", blocksFor(pl.Effects, func(x forecast.PlannedEffects) doc.Block {
 		under := "no lock"
 		if x.Lock != "" {
@@ -214,6 +216,35 @@ func plannedHolder(h forecast.PlannedHolder) doc.Block {
 		}
 	}
 	return doc.Block{Heading: fmt.Sprintf("%s  key %s: %s", h.Lock, h.Key, who), List: spoken(append([]string{h.Why}, h.Says...)...)}
+}
+
+// plannedBelief is who says that it leads.
+func plannedBelief(b forecast.PlannedBelief) doc.Block {
+	who := "nobody"
+	switch {
+	case b.Why != "":
+		who = "not known"
+	case len(b.Leads) > 0:
+		who = strings.Join(b.Leads, " and ")
+	}
+	return doc.Block{Heading: fmt.Sprintf("%s  by %s: %s", b.Lock, b.Source, who), List: spoken(append([]string{b.Why}, b.Says...)...)}
+}
+
+// plannedTold is which sources tell what of a lock.
+func plannedTold(t forecast.PlannedTold) doc.Block {
+	block := doc.Block{Heading: t.Lock}
+	for _, x := range t.By {
+		names := make([]string, len(x.Measures))
+		for i, m := range x.Measures {
+			names[i] = strings.NewReplacer(".", " ", "_", " ").Replace(m)
+		}
+		text := strings.Join(names, ", ")
+		if x.By == "" {
+			x.By, text = "nothing yet", text+". Promise one, and validate shows the lines of the file that would add its source"
+		}
+		block.List = append(block.List, x.By+": "+text)
+	}
+	return block
 }
 
 // Sums are the checks of a shipped profile as it is.

@@ -363,6 +363,14 @@ func covered(ss []stretchOf) int64 {
 // collision finds two stretches of different holders at the same time. There is none iff the history of these epochs is
 // linearizable to a mutex that knows its owner: each epoch can then be placed at its surely held stretch. O(n log n).
 func collision(ss []stretchOf) (a, b int, found bool) {
+	for _, c := range collisions(ss) {
+		return c[0], c[1], true
+	}
+	return 0, 0, false
+}
+
+// collisions are the stretches that begin while another holder's goes on: each beside the one that holds longest so far, in the order of time.
+func collisions(ss []stretchOf) (found [][2]int) {
 	order := make([]int, len(ss))
 	for i := range order {
 		order[i] = i
@@ -376,11 +384,11 @@ func collision(ss []stretchOf) (a, b int, found bool) {
 			continue
 		}
 		if last >= 0 && ss[i].from < ss[last].to && ss[i].holder != ss[last].holder {
-			return last, i, true
+			found = append(found, [2]int{last, i})
 		}
 		if last < 0 || ss[i].to > ss[last].to {
 			last = i
 		}
 	}
-	return 0, 0, false
+	return found
 }

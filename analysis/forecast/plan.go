@@ -33,6 +33,8 @@ type Plan struct {
 	Replicas    []PlannedReplica  `json:"replicas,omitempty"` // likewise
 
 	Holders   []PlannedHolder        `json:"holders,omitempty"`   // likewise
+	Beliefs   []PlannedBelief        `json:"beliefs,omitempty"`   // likewise
+	Told      []PlannedTold          `json:"told,omitempty"`      // what can be promised of each observed lock
 	Effects   []PlannedEffects       `json:"effects,omitempty"`   // likewise
 	Signals   []PlannedSignal        `json:"signals,omitempty"`   // likewise
 	Expected  []RehearsedExpectation `json:"expected,omitempty"`  // what a few rehearsals say of them; filled in by whoever rehearses, as LockSums.Seeds is
@@ -76,6 +78,21 @@ type PlannedHolder struct {
 	Why      string `json:"why,omitempty"`      // why nobody is named
 
 	Says []string `json:"says,omitempty"` // what each source says, or lacks
+}
+
+// PlannedBelief is what replicas say of whether they hold an observed lock, at the moment of planning.
+type PlannedBelief struct {
+	Lock   string   `json:"lock"`
+	Source string   `json:"source"`         // metric, log, http or command
+	Leads  []string `json:"leads"`          // the replicas that say that they do
+	Says   []string `json:"says,omitempty"` // what each replica says
+	Why    string   `json:"why,omitempty"`  // why nothing is known
+}
+
+// PlannedTold is what tells which measures of an observed lock.
+type PlannedTold struct {
+	Lock string                 `json:"lock"`
+	By   []experiments.Answered `json:"by"`
 }
 
 // PlannedEffects are the last effects of a source of an observed system, as they stand at the moment of planning.
@@ -168,6 +185,9 @@ func PlanOf(e *experiments.Experiment) *Plan {
 	slices.SortStableFunc(p.Timeline, func(a, b PlannedFault) int { return cmp.Compare(a.At, b.At) })
 	for i := range e.System.Locks {
 		p.Quantiles = append(p.Quantiles, quantilesOf(e, e.System.Locks[i].Name)...)
+		if e.Observed() {
+			p.Told = append(p.Told, PlannedTold{Lock: e.System.Locks[i].Name, By: e.Answered(&e.System.Locks[i])})
+		}
 	}
 	return p
 }

@@ -67,6 +67,7 @@ const (
 const (
 	MissingEvents       MissingCode = "events"         // lock
 	MissingHits         MissingCode = "hits"           // lock, what to do
+	MissingStrikes      MissingCode = "strikes"        // effects under no lock, what to do
 	MissingTakeovers    MissingCode = "takeovers"      // lock, class, what to do
 	MissingContenders   MissingCode = "contenders"     // lock, what to do
 	MissingHolders      MissingCode = "holders"        // lock

@@ -62,6 +62,7 @@ var words = map[MissingCode]sentences{
 		"Find out why the lock answers granted without the store: see the findings."},
 	MissingEvents:     {"Lock %[1]s has no events at all.", "Check that somebody uses the lock: its loop's key, or jobs under `work`."},
 	MissingHits:       {"No confirmed fault hit a holder of lock %[1]s.", "%[2]s"},
+	MissingStrikes:    {"No confirmed fault struck a replica that writes the effects %[1]s.", "%[2]s"},
 	MissingTakeovers:  {"No %[2]s of lock %[1]s led to a takeover by another replica.", "%[3]s"},
 	MissingContenders: {"Nobody else asked for lock %[1]s while its holder was hit.", "%[2]s"},
 	MissingBelief: {"%[2]s could not be asked for %[3]s at %[4]s whether it holds lock %[1]s (limit %[5]s).",

@@ -81,6 +81,12 @@ func TestLiveTwoLeadersAreCaughtByWhatTheySay(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
+				planned := tryIn(t, dir, append([]string{"plan", "belief.yaml"}, foreignConsent...)...)
+				for _, want := range []string{"leader  by " + word + ": sched-", " says that it leads", " says that it does not", "keys and belief"} {
+					if planned.code != verdict.ExitPass || !strings.Contains(planned.stdout, want) {
+						t.Errorf("%s: plan ends with %d, and has no %q:\n%s\n%s", word, planned.code, want, planned.stdout, planned.stderr)
+					}
+				}
 				got := tryIn(t, dir, append([]string{"run", "belief.yaml", "--out", "run"}, foreignConsent...)...)
 				if c.code == verdict.ExitPass {
 					skipIfTooLate(t, got.code, filepath.Join(dir, "run"))

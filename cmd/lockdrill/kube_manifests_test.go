@@ -41,7 +41,7 @@ func TestKubeManifests(t *testing.T) {
 	if _, err := env.Client.CoreV1().Namespaces().Patch(t.Context(), "staging", types.MergePatchType, enforced, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"lockdrill-game-day", deploy.DefaultServer, deploy.RunnerName("game-day")} {
+	for _, name := range []string{"lockdrill-game-day", deploy.DefaultServer, deploy.DefaultWatch, deploy.RunnerName("game-day")} {
 		env.KubeconfigForServiceAccount("staging", name) // a pod's account must be there
 	}
 	if !apierrors.IsForbidden(admitPod(t, env, "staging", corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}})) {
@@ -59,6 +59,7 @@ func TestKubeManifests(t *testing.T) {
 		"deployment drill.yaml", "rbac drill.yaml", "job drill.yaml --release v1.4.2 --on-inconclusive=pass", "job drill.yaml --ephemeral", "job drill.yaml --claim reports",
 		"cronjob drill.yaml --schedule @daily --time-zone Europe/Berlin", "toxiproxy --image registry.example/toxiproxy:2.12.0 --namespace staging",
 		"job drill.yaml --upload http://lockdrill-server:8420", "server --image registry.example/lockdrill:1.0.0 --namespace staging",
+		"watch --image registry.example/lockdrill:1.0.0 --redis redis://redis:6379 --keys sched:*", "watch --image registry.example/lockdrill:1.0.0 -n staging --lease leader",
 		"kustomize",
 	} {
 		docs := map[string][]byte{}

@@ -38,6 +38,7 @@ var witnessCases = []struct {
 	{"", "clients", "", "", false},
 	{"", "rolling", "", "", false},
 	{"", "sheet", "", "", false},
+	{"", "delayed", "", "", true},
 	{"no-guard", "clients", "job", "duplicate_terminal_states", false},
 	{"no-stop", "pauses", "job", "duplicate_terminal_states", true},
 	{"no-stop", "pauses", "job", "overlap.effect", false},
@@ -92,6 +93,16 @@ func TestLiveAServiceOfSomebodysOwnPassesAndItsBugsDoNot(t *testing.T) {
 	}
 }
 
+// Jobs that are due later, and that nobody does then, are stranded, though the queue was idle when the replicas died.
+func TestLiveDelayedJobsOfSomebodysOwnThatNobodyDoes(t *testing.T) {
+	t.Parallel()
+	needDrill(t)
+	witnesstest.Python(t)
+	if j := drillWitness(t, "delayed", verdict.ExitSLOFailed, "--workers", "0"); !failed(j, "jobs", "stranded") {
+		t.Error(allRows(j))
+	}
+}
+
 // A supervisor that leaves one replica down ends the rolling restart there, and nothing has been shown of the others.
 func TestAServiceOfSomebodysOwnThatDoesNotComeBackEndsTheRollingRestart(t *testing.T) {
 	if os.Getenv(witnessEnv) != "all" {
@@ -140,6 +151,7 @@ type witnessDrill struct {
 	file   string
 	args   []string                                                   // of the supervisor
 	binary string                                                     // "" = the one that the tests have built
+	before func(addr string) (args, change []string)                  // starts what stands before the Redis
 	change []string                                                   // of the file
 	env    []string                                                   // beside the test's
 	with   func(w *witnesstest.Witness, dir string) (change []string) // starts what else the drill needs; dir is where its runs are
@@ -153,16 +165,24 @@ func (d witnessDrill) run(t *testing.T, code int) (*verdict.Judgement, result) {
 	if err := client.Set(t.Context(), "lockdrill:environment", "staging", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	w, dir := witnesstest.Start(t, addr, append([]string{"--scale", witnessScale}, d.args...)...), t.TempDir()
+	args, change := slices.Clone(d.args), slices.Clone(d.change)
+	if d.file == "delayed" { // its jobs are offered by the drill itself
+		args = append(args, "--rate", "0")
+	}
+	if d.before != nil {
+		more, edits := d.before(addr)
+		args, change = append(args, more...), append(change, edits...)
+	}
+	w, dir := witnesstest.Start(t, addr, append([]string{"--scale", witnessScale}, args...)...), t.TempDir()
 	_, port, _ := strings.Cut(addr, ":")
-	change := append(slices.Clone(d.change), "6390", port, "/tmp/sched", w.Dir)
+	change = append(change, "6390", port, "/tmp/sched", w.Dir, "scenarios/witness/supervisor.py", filepath.Join(witnesstest.Folder(), "supervisor.py"))
 	if d.with != nil {
 		change = append(change, d.with(w, dir)...)
 	}
 	text := strings.NewReplacer(change...).Replace(string(read(t, filepath.Join(witnesstest.Folder(), d.file+".lockdrill.yaml"))))
 	path := filepath.Join(dir, d.file+".lockdrill.yaml")
 	write(t, path, []byte(text))
-	cmd := exec.Command(cmp.Or(d.binary, built), "run", path, "--confirm", "witness-"+d.file)
+	cmd := exec.Command(cmp.Or(d.binary, built), "run", path, "--environment", "staging", "--confirm", "witness-"+d.file)
 	cmd.Env = append(os.Environ(), d.env...)
 	got := finish(t, dir, cmd)
 	if code == verdict.ExitPass {

@@ -123,26 +123,41 @@ func pageScript(t *testing.T, page, dir string) (script, last string) {
 // Each recipe of the second page is a drill of its service: laid over the page's file, it is valid.
 func TestRecipesOfThePause(t *testing.T) {
 	t.Parallel()
-	text := string(read(t, "../../docs/pause-longer-than-the-lease.md"))
-	file := regexp.MustCompile("(?s)<!-- file: \\S+ -->\n```yaml\n(.*?)```\n").FindStringSubmatch(text)
-	recipes := regexp.MustCompile("(?s)```yaml ignore\n(.*?)```\n").FindAllStringSubmatch(text, -1)
-	if file == nil || len(recipes) != 6 {
-		t.Fatalf("a file and six recipes, found %d", len(recipes))
-	}
-	for _, r := range recipes {
-		var base, over map[string]any
-		if err := errors.Join(yaml.Unmarshal([]byte(file[1]), &base), yaml.Unmarshal([]byte(r[1]), &over)); err != nil {
-			t.Fatal(err)
-		}
-		maps.Copy(base, over)
-		data, err := yaml.Marshal(base)
+	for name, file := range pauseRecipes(t) {
+		data, err := yaml.Marshal(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := experiments.Parse("recipe.yaml", data); err != nil {
-			t.Errorf("%s\n%v", r[1], err)
+			t.Errorf("%s\n%v", name, err)
 		}
 	}
+}
+
+// pauseRecipes are the recipes of the second page, by their headings, each laid over its file.
+func pauseRecipes(t *testing.T) map[string]map[string]any {
+	t.Helper()
+	text := string(read(t, "../../docs/pause-longer-than-the-lease.md"))
+	file := regexp.MustCompile("(?s)<!-- file: \\S+ -->\n```yaml\n(.*?)```\n").FindStringSubmatch(text)
+	var recipes [][]string
+	for _, section := range strings.Split(text, "\n### ")[1:] {
+		if r := regexp.MustCompile("(?s)^([^\n]+)\n.*?```yaml ignore\n(.*?)```\n").FindStringSubmatch(section); r != nil {
+			recipes = append(recipes, r)
+		}
+	}
+	if file == nil || len(recipes) != 6 {
+		t.Fatalf("a file and six recipes, found %d", len(recipes))
+	}
+	all := map[string]map[string]any{}
+	for _, r := range recipes {
+		var base, over map[string]any
+		if err := errors.Join(yaml.Unmarshal([]byte(file[1]), &base), yaml.Unmarshal([]byte(r[2]), &over)); err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(base, over)
+		all[r[1]] = base
+	}
+	return all
 }
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

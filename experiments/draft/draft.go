@@ -176,9 +176,19 @@ func (d *Draft) system(b *text) {
 	d.holder(b)
 	b.line(1, "locks:")
 	for _, l := range d.Locks {
-		l.write(b, d.drillable(l))
+		l.write(b, d.drillable(l), d.belief())
 	}
 	d.effects(b)
+}
+
+// belief is what may tell that a replica leads.
+func (d *Draft) belief() string {
+	if d.Selector == nil && d.Processes.Metrics != "" {
+		return "{metric: {series: is_leader}}"
+	} else if d.Selector == nil {
+		return "{command: {run: [./who-leads]}}"
+	}
+	return `{metric: {url: "http://{ip}:9100/metrics", series: is_leader}}`
 }
 
 // processes says how the replicas are found.
@@ -297,6 +307,9 @@ func (d *Draft) faults(b *text) {
 		b.comment(1, "From the kill to the first sign of the successor: the lease, one poll, and three calls to the store.")
 	}
 	b.line(1, "- {lock: %s, takeover: {max: %s}}", first.Name, figures.Spell(limit))
+	if !first.Job() {
+		b.comment(1, fmt.Sprintf("- {lock: %s, overlap: {level: belief, max: 1s}} # two leaders at once, once belief of the lock tells who leads", first.Name))
+	}
 	for _, x := range d.Effects {
 		promise := fmt.Sprintf("- {lock: %s, duplicate_terminal_states: {max: 0}}", x.Lock)
 		switch {

@@ -178,3 +178,28 @@ func TestTheHolderIsFoundAsWatchSaw(t *testing.T) {
 		}
 	}
 }
+
+// What tells of two leaders stands in the file of a loop as two comments, which the reader takes when their marks are taken away.
+func TestBeliefIsThereToBeUncommented(t *testing.T) {
+	leader := []Lock{{Name: "leader", Key: "leader", TTL: time.Minute, RenewEvery: 20 * time.Second}}
+	for name, d := range map[string]Draft{
+		"processes": {Processes: experiments.Processes{Match: "sched"}},
+		"metrics":   {Processes: experiments.Processes{Match: "sched", Metrics: "http://127.0.0.1:{pid}/metrics"}},
+		"pods":      {Namespace: "shop", Selector: map[string]string{"app": "it"}},
+	} {
+		d.Redis, d.Locks = experiments.Redis{URL: "redis://h:1"}, leader
+		data, err := d.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.NewReplacer("# belief: ", "belief: ", "# - {lock: leader, overlap", "- {lock: leader, overlap").Replace(string(data))
+		e, err := experiments.Parse("uncommented.yaml", said([]byte(text)))
+		if err != nil || e.Lock("leader").Belief == nil || len(e.SLOs) != 2 || e.SLOs[1].Overlap == nil {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+	data, err := Draft{Redis: experiments.Redis{URL: "redis://h:1"}, Locks: []Lock{{KeyPrefix: "job:"}}}.Text()
+	if err != nil || strings.Contains(string(data), "belief") {
+		t.Errorf("of jobs: %v\n%s", err, data)
+	}
+}

@@ -60,7 +60,7 @@ func (l *Lock) takeover() time.Duration {
 func (l *Lock) short() string { return l.Name[:min(len(l.Name), 40)] }
 
 // write is the lock's entry; one that cannot be drilled yet is a comment.
-func (l *Lock) write(b *text, drillable bool) {
+func (l *Lock) write(b *text, drillable bool, belief string) {
 	entry := &text{}
 	entry.line(2, "- name: %s", l.Name)
 	for _, f := range []struct{ name, value string }{{"key", l.Key}, {"key_prefix", l.KeyPrefix}, {"key_suffix", l.KeySuffix}, {"lease", l.Lease}} {
@@ -72,6 +72,9 @@ func (l *Lock) write(b *text, drillable bool) {
 		entry.line(3, "profile: %s", l.Profile)
 	} else {
 		l.writePolicy(entry)
+	}
+	if belief != "" && !l.Job() {
+		entry.comment(3, "belief: "+belief+" # what tells which replicas say that they lead: metric, http, log or command")
 	}
 	if l.Seen != "" {
 		b.comment(2, l.Seen)

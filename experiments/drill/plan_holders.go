@@ -37,10 +37,59 @@ func lookUpHolders(ctx context.Context, e *experiments.Experiment, c Consent, pl
 			plan.Holders = append(plan.Holders, now.lease(ctx, e, l))
 		}
 	}
+	now.beliefs(ctx, e, plan)
 	if e.Redis.Mode != experiments.RedisExternal || e.Redis.Cluster || e.Redis.Sentinel != nil {
 		return nil
 	}
 	return now.keys(ctx, e, plan)
+}
+
+// beliefs is what the replicas say now of whether they hold each lock of which the file says what tells that.
+func (n *replicasNow) beliefs(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan) {
+	a := &asking{e: e, replicas: n.living, clock: monotime.Now}
+	for i := range e.System.Locks {
+		if l := &e.System.Locks[i]; l.Belief != nil {
+			plan.Beliefs = append(plan.Beliefs, a.beliefNow(ctx, l))
+		}
+	}
+}
+
+// beliefNow is one look by the probe that a run would look with.
+func (a *asking) beliefNow(ctx context.Context, l *experiments.Lock) forecast.PlannedBelief {
+	p := forecast.PlannedBelief{Lock: l.Name, Source: l.Belief.Word(), Leads: []string{}}
+	if !l.Loop() {
+		p.Why = "its lines tell of each key as they come"
+		return p
+	}
+	ctx, cancel := context.WithTimeout(ctx, planWithin)
+	defer cancel()
+	probe, end := a.belief(l, func(string) bool { return true })
+	if end != nil {
+		defer func() { _ = end() }() // it has only read
+	}
+	said, err := probe.Look(ctx, false)
+	if err != nil {
+		p.Why = "not known: " + err.Error()
+		return p
+	}
+	events := said(history.At(a.clock()))
+	slices.SortStableFunc(events, func(x, y history.Event) int { return cmp.Compare(x.Belief.Incarnation, y.Belief.Incarnation) })
+	for _, ev := range events {
+		b := ev.Belief
+		switch {
+		case b.Gone != "":
+			p.Says = append(p.Says, b.Incarnation+" cannot be asked: "+cmp.Or(b.Why, b.Gone))
+		case b.Holds:
+			p.Leads = append(p.Leads, b.Incarnation)
+			p.Says = append(p.Says, b.Incarnation+" says that it leads")
+		default:
+			p.Says = append(p.Says, b.Incarnation+" says that it does not")
+		}
+	}
+	if len(events) == 0 {
+		p.Why = "there is no replica to ask"
+	}
+	return p
 }
 
 // replicasNow are the replicas at the moment of planning. Their owner's words for them are their incarnations.

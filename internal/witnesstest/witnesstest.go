@@ -1,7 +1,7 @@
-// Package witnesstest starts the witness: a service in Python that takes locks, that knows nothing of lockdrill, and that tests drill
-// as somebody's own (scenarios/witness). It is for tests only.
+// Package witnesstest starts the witnesses: a service in Python, and the same in Node, that takes locks, that knows nothing of lockdrill,
+// and that tests drill as somebody's own (scenarios/witness). It is for tests only.
 //
-// Its one invariant: a test that needs Python and finds none says so loudly where a person tests, and fails in continuous
+// Its one invariant: a test that needs Python or Node and finds none says so loudly where a person tests, and fails in continuous
 // integration (CI=true); it never passes without one.
 package witnesstest
 
@@ -27,6 +27,9 @@ var Bugs = []string{
 	"no-stop", "renew-blind", "release-blind", "no-guard", "double-terminal",
 	"short-ttl", "never-release", "token-reuse", "swallow-errors", "idle-leader",
 }
+
+// NodeBugs are the promises that the witness in Node breaks on demand.
+var NodeBugs = []string{"never-renews", "no-stop", "finishes-twice"}
 
 // endsWithin is what the supervisor and its replicas may take to end.
 const endsWithin = 20 * time.Second
@@ -57,6 +60,18 @@ func Python(t testing.TB) string {
 	}
 	t.Skipf("SKIPPED, NOT TESTED: no python3 that runs: %v", err)
 	return ""
+}
+
+// Node is what the supervisor starts the witness in Node with, beside its other arguments; without a node the test is skipped, in
+// continuous integration it fails.
+func Node(t testing.TB) []string {
+	t.Helper()
+	if out, err := exec.Command("node", "--version").CombinedOutput(); err != nil && os.Getenv("CI") == "true" {
+		t.Fatalf("no node that runs: continuous integration must drill the witness in Node: %v %s", err, out)
+	} else if err != nil {
+		t.Skipf("SKIPPED, NOT TESTED: no node that runs: %v %s", err, out)
+	}
+	return []string{"--program", "scheduler.js"}
 }
 
 var interpreter = sync.OnceValues(func() (string, error) {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -86,4 +88,46 @@ func TestTheWitnessKnowsItsBugs(t *testing.T) {
 	if got := strings.Fields(string(out)); !slices.Equal(got, Bugs) {
 		t.Errorf("scheduler.py has the bugs %v, the tests know %v", got, Bugs)
 	}
+}
+
+// The same jobs end once in Node; whatever dies is replaced, one of its replicas says that it leads, and its bugs are known.
+func TestTheWitnessInNodeDoesItsJobs(t *testing.T) {
+	node, addr := Node(t), redistest.Start(t)
+	help, err := exec.Command("node", filepath.Join(Folder(), "scheduler.js"), "--help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bugs []string
+	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+): `).FindAllStringSubmatch(string(help), -1) {
+		bugs = append(bugs, m[1])
+	}
+	if !slices.Equal(bugs, NodeBugs) {
+		t.Errorf("scheduler.js has the bugs %v, the tests know %v", bugs, NodeBugs)
+	}
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	const jobs = 40
+	w := Start(t, addr, append(node, "--scale", "0.02", "--rate", "20", "--jobs", fmt.Sprint(jobs))...)
+	first := w.Pid(t, 2)
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, "another s2", func() bool { pid := w.Pid(t, 2); return pid != 0 && pid != first })
+	w.Await(t, "all jobs finished", func() bool { return client.SCard(t.Context(), "cordum:finished").Val() == jobs })
+	log, err := client.XRange(t.Context(), "cordum:jobs:log", "-", "+").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := 0
+	for _, entry := range log {
+		if entry.Values["status"] == "SUCCEEDED" {
+			ends++
+		}
+	}
+	if ends != jobs {
+		t.Errorf("%d jobs ended %d times", jobs, ends)
+	}
+	w.Await(t, "a leader that says so", func() bool {
+		return slices.ContainsFunc([]int{1, 2, 3}, func(i int) bool { return strings.Contains(w.metrics(t, i), "leader{loop=\"reconciler\"} 1\n") })
+	})
 }

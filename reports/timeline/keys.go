@@ -137,8 +137,16 @@ func (b *blocks) put() {
 
 // marks draws what went wrong under a key, or under all keys (""), in a line above its lane.
 func (w *window) marks(lock *LockLane, key string) {
-	var twice, late path
+	var twice, late, both path
 	var r row
+	for i := range lock.Both {
+		if b := &lock.Both[i]; (key == "" || b.Key == "" || b.Key == key) && w.meets(b.Start, b.End) {
+			x0 := w.x(b.Start)
+			x1 := max(x0+3, w.until(b.End))
+			r.take(x0, x1)
+			both.box(x0, w.y+3, x1, w.y+9)
+		}
+	}
 	for _, m := range lock.Again {
 		x := w.x(m.At)
 		if key != "" && m.Key != key || !r.free(x-4, x+4) {
@@ -153,7 +161,8 @@ func (w *window) marks(lock *LockLane, key string) {
 	}
 	w.c.show(duplicate, &twice)
 	w.c.show(stale, &late)
-	if !twice.empty() || !late.empty() {
+	w.c.show(twoBelieve, &both)
+	if !twice.empty() || !late.empty() || !both.empty() {
 		w.y += 14
 	}
 }

@@ -52,6 +52,15 @@ type LockLane struct {
 	Loop  bool
 	Keys  []KeyLane
 	Again []Mark // duplicate terminal states, and effects after one of a later epoch
+	Both  []Both
+}
+
+// Both is a time in which two replicas surely believed to hold a key of a lock.
+type Both struct {
+	Key  string // "" = the lock's one key
+	A, B string // incarnations
+	Extent
+	Refs []int64 // events that say so
 }
 
 // KeyLane is one key: who surely held it when, in the order of grants.

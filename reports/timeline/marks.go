@@ -47,6 +47,7 @@ var (
 	overrun      = mark{[]string{"overrun"}, "still relied on, the lease is over", 22, func(p *path, x, y float64) { p.box(x, y-2, x+22, y+2) }}
 	vague        = shape("an instant known only to lie in here", "thin", func(p *path, x, y float64) { p.between(x-6, x+6, y) })
 	duplicate    = shape("duplicate terminal state", "mark", func(p *path, x, y float64) { p.dot(x-2.5, y, 2.5); p.dot(x+2.5, y, 2.5) })
+	twoBelieve   = mark{[]string{"overrun"}, "two replicas rely on the lock at once", 22, func(p *path, x, y float64) { p.box(x, y-3, x+22, y+3) }}
 	stale        = shape("effect of a superseded owner", "hollow", func(p *path, x, y float64) { p.poly(x-4, y+4, x+4, y+4, x, y-4) })
 )
 

@@ -84,6 +84,12 @@ func lockLanes(run *facts.Facts) []LockLane {
 		out[i].Keys = append(out[i].Keys, key)
 		out[i].Again = append(out[i].Again, again(k, superseded[k.Lock])...)
 	}
+	for i := range out {
+		for _, t := range run.Together(out[i].Lock) {
+			out[i].Both = append(out[i].Both, Both{Key: t.Key, A: t.A, B: t.B, Refs: t.Evidence,
+				Extent: Extent{Start: momentOf(history.At(t.From)), End: momentOf(history.At(t.To))}})
+		}
+	}
 	return out
 }
 
@@ -156,6 +162,17 @@ func replicaLanes(run *facts.Facts) []ReplicaLane {
 	for i := range out {
 		for k := range out[i].Lives {
 			fillLife(run, &out[i], &out[i].Lives[k])
+		}
+	}
+	for i := range run.Exp.System.Locks {
+		for who, said := range run.Believed(run.Exp.System.Locks[i].Name) {
+			p, known := at[who]
+			for _, s := range said {
+				if known {
+					l := &out[p[0]].Lives[p[1]]
+					l.Belief = append(l.Belief, Extent{Start: momentOf(history.At(s.From)), End: momentOf(history.At(s.To))})
+				}
+			}
 		}
 	}
 	return out

@@ -58,6 +58,9 @@ func (w *window) rows() [][]string {
 		for _, m := range lock.Again {
 			t.add(m.At.From, at(m.At), m.What, m.Who, where(lock.Lock, m.Key), m.Note)
 		}
+		for _, b := range lock.Both {
+			t.add(b.Start.From, at(b.Start), "two rely on it", b.A+" and "+b.B, where(lock.Lock, b.Key), "until "+at(b.End))
+		}
 		for k := range lock.Keys {
 			w.holdRows(lock, &lock.Keys[k], len(lock.Keys) <= maxKeys)
 		}

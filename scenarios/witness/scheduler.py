@@ -403,6 +403,8 @@ class Scheduler:
                 fresh = not again and self.redis.call(self.timeout + 0.1, "XREADGROUP", "GROUP", GROUP, self.name, "COUNT", 1, "BLOCK", 100, "STREAMS", JOBS, ">")
                 for entry, fields in again or (fresh[0][1] if fresh else []):
                     job = dict(zip(fields[::2], fields[1::2]))
+                    if time.time() * 1000 < int(job.get("due", 0)):
+                        continue  # it comes again
                     if again and not self.redis.call(self.timeout, "EXISTS", JOB_LOCK + job["id"]) and not self.ledger.finished(job["id"]):
                         self.metrics.add("orphan_replayed_total")  # nobody holds it, and it is not done
                     self.job(entry, job["id"], float(job["seconds"]) * self.scale)

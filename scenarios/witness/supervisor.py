@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keeps replicas of scheduler.py alive, and offers them jobs. TERM ends all of them.
+"""Keeps replicas of scheduler.py, or of another --program beside it, alive, and offers them jobs. TERM ends all of them.
 
 Each replica has a name (s1, s2, ...), a file DIR/NAME.pid, a log DIR/NAME.log, and serves metrics on PORT+1, PORT+2, ...
 Its own pid is in DIR/supervisor.pid.
@@ -13,8 +13,9 @@ import scheduler
 def keep(options, rest, i, stopping):
     """One replica, life after life."""
     name = "s%d" % i
-    command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "scheduler.py"), "--name", name,
-               "--port", str(options.port + i), "--redis", options.redis, "--scale", str(options.scale), "--replicas", str(options.replicas), *rest]
+    interpreter = "node" if options.program.endswith(".js") else sys.executable
+    command = [interpreter, os.path.join(os.path.dirname(os.path.abspath(__file__)), options.program), "--name", name,
+               "--port", str(options.port + i), "--redis", (options.ways.split(",") if options.ways else [options.redis])[(i - 1) % (options.ways.count(",") + 1)], "--scale", str(options.scale), "--replicas", str(options.replicas), *rest]
     while not stopping.is_set():
         with open(os.path.join(options.dir, name + ".log"), "ab") as log:
             child = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
@@ -38,11 +39,16 @@ def keep(options, rest, i, stopping):
 
 
 def offer(options, stopping):
-    """Jobs at random instants, each of 35 to 45 s of production."""
+    """Jobs at random instants, each of 35 to 45 s of production. One that is due later is told of where its end will be."""
     redis, n, run = scheduler.Redis(options.redis), 0, "%x" % int(time.time())
     while not stopping.wait(random.expovariate(options.rate)) and (options.jobs == 0 or n < options.jobs):
         n += 1
-        job = ["id", "job-%s-%05d" % (run, n), "seconds", "%.3f" % random.uniform(35, 45)]
+        name = "job-%s-%05d" % (run, n)
+        job = ["id", name, "seconds", "%.3f" % random.uniform(35, 45)]
+        if options.delay:
+            due = int((time.time() + options.delay * options.scale) * 1000)
+            job += ["due", due]
+            redis.call(5, "XADD", "cordum:jobs:log", "*", "job_id", name, "status", "OFFERED", "due", due, "op_id", "offer-" + name)
         while not stopping.is_set():
             try:
                 redis.call(5, "XADD", scheduler.JOBS, "*", *job)
@@ -54,12 +60,15 @@ def offer(options, stopping):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dir", required=True, help="of pid files and logs; made where it is missing")
+    parser.add_argument("--program", default="scheduler.py", help="what a replica runs: scheduler.py or scheduler.js")
     parser.add_argument("--replicas", type=int, default=3)
     parser.add_argument("--port", type=int, default=9100, help="metrics of s1 are on the next one")
     parser.add_argument("--redis", default="127.0.0.1:6379")
+    parser.add_argument("--ways", default="", metavar="HOST:PORT,...", help="what s1, s2, ... connect to, in turn, on their way to that Redis")
     parser.add_argument("--scale", type=float, default=1, help="of all times of the replicas")
     parser.add_argument("--rate", type=float, default=5, help="jobs a second")
     parser.add_argument("--jobs", type=int, default=0, help="how many are offered; 0 = without end")
+    parser.add_argument("--delay", type=float, default=0, help="seconds of production from which on a job may be done")
     parser.add_argument("--restart", type=float, default=0.5, help="seconds until what died is started again")
     parser.add_argument("--once", default="", metavar="NAME", help="a replica that is not started again")
     parser.add_argument("--grace", type=float, default=5, help="seconds from TERM to KILL")
@@ -75,8 +84,8 @@ def main():
     threads += [threading.Thread(target=offer, args=(options, stopping))] * (options.rate > 0)
     for thread in threads:
         thread.start()
-    while not stopping.is_set():
-        stopping.wait(1)
+    while not stopping.is_set() and (options.replicas or any(thread.is_alive() for thread in threads)):
+        stopping.wait(0.2)
     for thread in threads:
         thread.join()
     os.remove(own)

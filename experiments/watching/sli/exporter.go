@@ -40,8 +40,9 @@ type Exporter struct {
 	took                                    prometheus.Histogram
 	every, known, lastLook, server, tooMany prometheus.Gauge
 	forgotten                               prometheus.Counter
-	failed                                  int  // looks, so far
-	blind                                   bool // the last look failed
+	failed                                  int   // looks, so far
+	blind                                   bool  // the last look failed
+	looked                                  int64 // when the last one that succeeded ended
 }
 
 const bound, lockLabel = "bound", "lock"
@@ -193,6 +194,7 @@ func (x *Exporter) Looked(s watching.State) {
 	x.mu.Lock()
 	failed := s.Failed > x.failed
 	if x.failed, x.blind = s.Failed, failed; !failed {
+		x.looked = s.Last.To
 		x.cover.looked(s.Last)
 	}
 	x.mu.Unlock()
@@ -232,7 +234,7 @@ func (h holders) Collect(to chan<- prometheus.Metric) {
 		counts[lock] = map[string]int{"": 0}
 	}
 	for _, t := range h.x.keys {
-		if !t.held || t.lock == "" {
+		if !t.held || t.lock == "" || t.until != 0 && t.until < h.x.looked {
 			continue
 		}
 		of, by := counts[t.lock], t.holder

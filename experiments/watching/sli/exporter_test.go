@@ -296,3 +296,21 @@ func has(all map[string]float64, prefix string) bool {
 	}
 	return false
 }
+
+// A Lease object stays when its holder dies: nobody holds it any more once it has run out, though no look shows a change.
+func TestALeaseObjectThatRanOutIsNobodys(t *testing.T) {
+	x := New([]string{"svc"})
+	renewed := func(at int64) {
+		look := &history.Look{Present: true, PTTL: 2000 * ms, Prev: &history.Span{From: at - ms, To: at - ms}}
+		if err := x.See(watching.Seen{Holder: "pod-a", Event: history.Event{Kind: history.LookKind, Source: "probe:leases", Key: "svc", Epoch: "pod-a", Span: history.Span{From: at, To: at}, Look: look}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ renewed, looked, held int64 }{{1000, 1000, 1}, {1000, 2900, 1}, {2950, 4900, 1}, {2950, 5000, 0}, {6000, 6001, 1}} {
+		renewed(c.renewed * ms)
+		x.Looked(watching.State{Last: history.Span{From: c.looked * ms, To: c.looked * ms}})
+		if got := figures(t, x)[`holders{pod-a,svc}`]; got != float64(c.held) {
+			t.Errorf("renewed at %d, looked at %d: %v held, want %d: %v", c.renewed, c.looked, got, c.held, figures(t, x))
+		}
+	}
+}

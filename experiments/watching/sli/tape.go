@@ -27,6 +27,7 @@ type tape struct {
 	told    bool  // how it ended
 	renewed int64 // the middle of the last grant or extension; 0 = it was not seen
 	at      int64 // the last look
+	until   int64 // of a Lease object, which stays when its holder dies: when it surely runs out; 0 = a key goes by itself
 }
 
 // news is what a look says of its key beyond itself.
@@ -46,6 +47,9 @@ func (t *tape) see(s *watching.Seen, longer bool, cover *coverage) (n news, err 
 		from = e.Look.Prev.From
 	}
 	middle := from + (e.To-from)/2
+	if t.until = 0; leaseObject(e) && e.Look.Present {
+		t.until = e.To + e.Look.PTTL
+	}
 	t.at, t.leased = e.To, t.leased || e.Look.Present && e.Look.PTTL >= 0
 	switch {
 	case !t.held && !e.Look.Present:
@@ -71,7 +75,7 @@ func (t *tape) see(s *watching.Seen, longer bool, cover *coverage) (n news, err 
 	}
 	n.granted = e.Look.Prev != nil
 	n.returned = t.early && e.Epoch == t.epoch && s.Values == draft.Tokens
-	*t = tape{lock: t.lock, holder: s.Holder, looks: []history.Event{*e}, epoch: e.Epoch, held: true, leased: t.leased, at: t.at}
+	*t = tape{lock: t.lock, holder: s.Holder, looks: []history.Event{*e}, epoch: e.Epoch, held: true, leased: t.leased, at: t.at, until: t.until}
 	if n.granted {
 		t.renewed = middle
 	}

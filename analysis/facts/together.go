@@ -1,0 +1,85 @@
+package facts
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Together is a time in which two replicas surely believed to hold one key.
+type Together struct {
+	Key          string // "" = of a lock with one key, whose believers do not name it
+	A, B         string // incarnations, in the order in which their beliefs began
+	history.Span        // in which both surely did
+	Evidence     []int64
+}
+
+// Together are the times in which two replicas surely believed to hold a key of the lock, in the order of time, but for those in which one
+// of them stood still. A time in which several did names each beside the one that did so longest.
+func (ix *Facts) Together(lock string) (all []Together) {
+	if !ix.Exp.Observed() {
+		for _, k := range ix.KeysOf(lock) {
+			held, _, _ := ix.holds(k, verdict.LevelBelief)
+			var sure []stretchOf
+			for _, s := range held {
+				sure = append(sure, ix.moving(k.Epochs[s.holder].Replica, s)...)
+			}
+			all = append(all, ix.together(k.Name, sure, func(i int) (string, []int64) { return k.Epochs[i].Replica, []int64{k.Epochs[i].N} })...)
+		}
+	} else {
+		believers := ix.believers(lock)
+		keys := map[string][]stretchOf{}
+		for _, b := range believers {
+			for _, s := range b.sure {
+				keys[b.key] = append(keys[b.key], ix.moving(b.who, s)...)
+			}
+		}
+		for key, sure := range keys {
+			all = append(all, ix.together(key, sure, func(i int) (string, []int64) { return believers[i].who, believers[i].seen })...)
+		}
+	}
+	slices.SortFunc(all, func(a, b Together) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Key, b.Key), cmp.Compare(a.B, b.B))
+	})
+	return all
+}
+
+// moving is a stretch of a life without its pauses.
+func (ix *Facts) moving(who string, s stretchOf) []stretchOf {
+	left := []stretchOf{s}
+	for _, p := range ix.Pauses[who] {
+		left = cutOut(left, p.Widest)
+	}
+	return left
+}
+
+// together are the times in which two of the stretches of one key overlap; those of the same two that follow upon another are one.
+func (ix *Facts) together(key string, sure []stretchOf, who func(holder int) (string, []int64)) (all []Together) {
+	for _, c := range collisions(sure) {
+		x, y := sure[c[0]], sure[c[1]]
+		a, seenA := who(x.holder)
+		b, seenB := who(y.holder)
+		t := Together{Key: key, A: a, B: b, Span: history.Span{From: max(x.from, y.from), To: min(x.to, y.to, ix.Last)}, Evidence: Cite(slices.Concat(seenA, seenB)...)}
+		if n := len(all) - 1; n >= 0 && (all[n].A == a && all[n].B == b || all[n].A == b && all[n].B == a) && all[n].To >= t.From {
+			all[n].To = max(all[n].To, t.To)
+		} else if t.To > t.From && a != b {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// Believed is when each life of a replica of somebody's own surely said that it held a key of the lock.
+func (ix *Facts) Believed(lock string) map[string][]history.Span {
+	said := map[string][]history.Span{}
+	for _, b := range ix.believers(lock) {
+		for _, s := range b.sure {
+			if s.to = min(s.to, ix.Last); s.to > s.from {
+				said[b.who] = append(said[b.who], history.Span{From: s.from, To: s.to})
+			}
+		}
+	}
+	return said
+}

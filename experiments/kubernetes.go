@@ -21,6 +21,7 @@ type Kubernetes struct {
 	Controller string            `rule:"format=controller"` // of the pods, such as deployment/NAME or statefulset/NAME: pods of others with these labels are left alone; default: the one controller that there is
 	Container  string            `rule:"format=label"`      // of the pod, which takes the locks; default: its first
 	Pod        PodPatch          // laid over each pod that lockdrill makes or exports: annotations, imagePullSecrets, nodeSelector, tolerations, affinity, priorityClassName, resources ...
+	Allow      []string          // kinds of which an object fault may make one although they are guarded: Namespace, Node, those of RBAC, CustomResourceDefinition, and all that are in no namespace
 	Events     bool              `rule:"omit"`                                          // Kubernetes Events on each pod that is struck, and on the namespace when the drill begins and ends: which run, and how to stop it
 	Image      string            `rule:"for=@embedded"`                                 // of the workers that the run applies, and of exported manifests
 	Grace      time.Duration     `rule:"positive,default=30s,for=@embedded" scale:"no"` // terminationGracePeriodSeconds of the workers; whole seconds

@@ -23,6 +23,7 @@ import (
 // Network is what is asked of a cluster to cut a pod off, or a node.
 type Network interface {
 	Nodes
+	Objects
 	Pod(ctx context.Context, name, container string) (p kube.Pod, ok bool, err error)
 	SetCut(ctx context.Context, name, uid, value string) error
 	Find(ctx context.Context, apiVersion, kind, name string) (f kube.Found, ok bool, err error)
@@ -197,7 +198,7 @@ func (h *Hit) unreached(ctx context.Context, command []string) error {
 // gone ends what is left of a fault in the cluster of its record until a look finds nothing left of it.
 func gone(end func(context.Context, Network, *undo.Record) (left bool, what string, err error)) step {
 	return func(ctx context.Context, h *Hit) error {
-		if h.Rec.Cut == nil && h.Rec.Node == nil || h.Rec.Cluster == nil || h.Rec.Cluster.Run == "" {
+		if h.Rec.Cut == nil && h.Rec.Node == nil && h.Rec.Made == nil || h.Rec.Cluster == nil || h.Rec.Cluster.Run == "" {
 			return errors.New("undo it in the cluster: the record names nothing there")
 		}
 		c, err := h.Cluster(ctx, h.Rec)

@@ -13,6 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
 // step is one of the four things that a row does.
@@ -51,6 +52,8 @@ type Hit struct {
 	podGrace time.Duration // of the victim
 	doubt    error         // why a call may not have been done; nil = it was
 	parts    []*Hit        // of a drain: one of each pod
+	manifest kube.Object   // filled in
+	object   string        // UID of what was made
 }
 
 func (h *Hit) fault() *history.Fault { return h.Rec.Shot.Fault }

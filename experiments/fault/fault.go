@@ -121,6 +121,7 @@ type Around struct {
 	Servers   int      // of it, that the run starts
 	Redis     string   // mode; "" = the locks are in another store
 	Allow     []string // faults that may be done to an external Redis
+	Kinds     []string // of objects that may be made in the cluster, though they are guarded
 	Pods      bool     // replicas are pods; else processes of this host
 	Observed  bool     // replicas are somebody's own
 	PodsProxy bool     // a Toxiproxy that pods reach

@@ -28,8 +28,11 @@ type Objects interface {
 // An object is made as the manifest says, and what its controller then does is the fault: its time begins between the call and the look
 // that showed it. It is deleted by its name if it bears the run's mark, and it is over when the API server has none of that name any more:
 // a controller with a finalizer has undone it then.
-var objects = Row{Needs: inCluster, Find: manifestOf, Do: makeObject, See: objectShows, End: gone(deleteObject),
+var objects = Row{Needs: inCluster, Find: manifestOf, Do: makeObject, See: objectShows, End: gone(objectLook, deleteObject),
 	Takes: func(h *Hit) time.Duration { return h.makes().Within + callWithin }}
+
+// objectLook is how often an object is looked at: each look is a request or two to the API server.
+const objectLook = 200 * time.Millisecond
 
 func (h *Hit) makes() *fault.Object { return h.Spec.(fault.Making).Makes() }
 
@@ -91,17 +94,20 @@ func makeObject(ctx context.Context, h *Hit) error {
 	within, cancel := context.WithTimeout(ctx, min(h.makes().Within, h.lasts()))
 	defer cancel()
 	said := ""
-	for range poll.Every(within, askAgain) {
-		if said, err = h.shows(within, c, k); said == "" && err == nil {
+	for range poll.Every(within, objectLook) {
+		why, err := h.shows(within, c, k)
+		switch {
+		case err == nil && why == "":
 			h.Applied.To = h.now()
 			return nil
+		case err == nil:
+			said = why
+		case said == "": // else what was seen says more than how the time was up
+			said = err.Error()
 		}
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return void(history.Unconfirmed, "%s", history.RunEndedFirst)
-	}
-	if said == "" {
-		said = fmt.Sprint(err)
+		said = history.RunEndedFirst
 	}
 	return void(history.Unconfirmed, "%s", said)
 }

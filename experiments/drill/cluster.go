@@ -110,7 +110,7 @@ func needs(e *experiments.Experiment) kube.Needs {
 		if t.Owner != "" && !slices.Contains(n.Restarts, t.Owner) {
 			n.Restarts = append(n.Restarts, t.Owner)
 		}
-		n.Makes = append(n.Makes, makes(&e.Faults[i])...)
+		n.Makes = append(n.Makes, makes(e, &e.Faults[i])...)
 	}
 	for i := range e.System.Locks {
 		if in, name := kube.NamespaceIn(e.System.Locks[i].Lease); in == "" && name != "" && !slices.Contains(n.Leases, name) {
@@ -126,7 +126,7 @@ func needsIn(e *experiments.Experiment, namespace string) kube.Needs {
 	n := needs(e)
 	n.Namespace, n.Restarts, n.Nodes, n.Zones, n.Leases, n.Makes = namespace, nil, false, false, nil, nil
 	for i := range e.Faults {
-		n.Makes = append(n.Makes, slices.DeleteFunc(makes(&e.Faults[i]), func(m kube.Made) bool { return m.Wide })...)
+		n.Makes = append(n.Makes, slices.DeleteFunc(makes(e, &e.Faults[i]), func(m kube.Made) bool { return m.Wide })...)
 	}
 	for i := range e.System.Locks {
 		if in, name := kube.NamespaceIn(e.System.Locks[i].Lease); in == namespace && !slices.Contains(n.Leases, name) {
@@ -137,14 +137,14 @@ func needsIn(e *experiments.Experiment, namespace string) kube.Needs {
 }
 
 // makes is the object that a fault makes; none = it makes none. In which of the namespaces that is, its victim decides.
-func makes(f *experiments.Fault) []kube.Made {
+func makes(e *experiments.Experiment, f *experiments.Fault) []kube.Made {
 	making, ok := f.Spec.(fault.Making)
 	if !ok {
 		return nil
 	}
 	o := making.Makes()
 	h := o.Header()
-	m := kube.Made{APIGroup: h.Group(), Resource: o.Called(), Name: h.Metadata.Name, Wide: o.Served.Wide}
+	m := kube.Made{APIGroup: h.Group(), Resource: o.Called(), Name: h.Metadata.Name, Wide: h.Wide(e.Kubernetes.Allow)}
 	if strings.Contains(m.Name, "${") {
 		m.Name = ""
 	}
@@ -171,14 +171,16 @@ func served(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluste
 			return at + "the API server serves " + h.Kind + " as " + k.APIVersion + ", and not as " + h.APIVersion, nil
 		case o.Resource != "" && o.Resource != k.Resource:
 			return at + "the API server calls objects of kind " + h.Kind + " " + k.Resource + ", and the file " + o.Resource, nil
-		case k.Wide && !slices.Contains(e.Kubernetes.Allow, h.Kind):
+		case !k.Wide && h.Wide(e.Kubernetes.Allow):
+			return at + "a " + h.Kind + " is in a namespace, and no guarded kind: take it out of kubernetes.allow", nil
+		case k.Wide && !h.Wide(e.Kubernetes.Allow):
 			return at + "a " + h.Kind + " is in no namespace, and may reach the whole cluster. If you mean it, say " + h.Lift(), nil
 		case k.Wide && in != "":
 			return at + "a " + h.Kind + " is in no namespace: leave metadata.namespace out", nil
 		case in != "" && in != "${namespace}" && in != cluster.Namespace && !slices.Contains(e.Kubernetes.Namespaces, in):
 			return at + "namespace " + in + " is none of the drill's", nil
 		}
-		o.Served = fault.Served{Resource: k.Resource, Wide: k.Wide}
+		o.Served = k.Resource
 	}
 	return "", nil
 }

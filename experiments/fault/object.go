@@ -22,13 +22,7 @@ type Object struct {
 	Within   time.Duration `rule:"positive" scale:"no"` // in which its controller does it, and, once it is deleted, undoes it
 	Struck   bool          `file:"-"`                   // a replica, as events tell, which do not say by which aim
 
-	Served Served `file:"-"` // as the API server says before a run
-}
-
-// Served is how an API server serves objects of a kind; the zero value: it was not asked.
-type Served struct {
-	Resource string
-	Wide     bool // they are in no namespace
+	Served string `file:"-"` // as the API server calls them, before a run; "" = it was not asked
 }
 
 // Making is a fault that makes an object of a cluster.
@@ -76,8 +70,8 @@ func (h Header) Group() string {
 func (o *Object) Called() string {
 	word := strings.ToLower(o.Header().Kind)
 	switch {
-	case o.Served.Resource != "":
-		return o.Served.Resource
+	case o.Served != "":
+		return o.Served
 	case o.Resource != "":
 		return o.Resource
 	case strings.HasSuffix(word, "chaos"): // Chaos Mesh's kinds have no plural
@@ -119,6 +113,11 @@ func (h Header) Guarded() string {
 		return "all objects of the kind go with it"
 	}
 	return ""
+}
+
+// Wide reports that an object of that kind is in no namespace, as far as a file tells that names it among guarded kinds: no other needs to be.
+func (h Header) Wide(allow []string) bool {
+	return slices.Contains(allow, h.Kind) && h.Kind != "Role" && h.Kind != "RoleBinding"
 }
 
 // Lift is what the file says to have one made all the same.

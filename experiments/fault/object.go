@@ -15,11 +15,11 @@ import (
 // is told which pod that is; without an aim it strikes what it says.
 type Object struct {
 	Aim
-	Manifest vocab.JSON    `rule:"required"`        // one object, as kubectl applies it; ${pod}, ${namespace}, ${node} and ${run} in it are filled in
-	Resource string        `rule:"format=resource"` // as the API calls objects of that kind, for export rbac: networkchaos; default: the kind in the plural
-	Confirm  string        `rule:"required"`        // what of the object shows that the fault is in effect, as a JSONPath of kubectl: {.status.phase}
-	Equals   string        // what that is then, every value of it; left out: anything
-	Within   time.Duration `rule:"positive" scale:"no"` // in which its controller does it, and, once it is deleted, undoes it
+	Manifest vocab.JSON    `rule:"required"`        // of one object; ${pod}, ${namespace}, ${node} and ${run} are filled in
+	Resource string        `rule:"format=resource"` // of the API, such as networkchaos; default: the plural of the kind
+	Confirm  string        `rule:"required"`        // JSONPath of what shows the fault in the object: {.status.phase}
+	Equals   string        // what it finds then; default: anything
+	Within   time.Duration `rule:"positive" scale:"no"` // limit for its controller, to make the fault and to end it
 	Struck   bool          `file:"-"`                   // a replica, as events tell, which do not say by which aim
 
 	Served string `file:"-"` // as the API server calls them, before a run; "" = it was not asked
@@ -158,7 +158,7 @@ func (o *Object) manifest(c Checker) string {
 }
 
 var objects = Kind{Word: "object", By: Cluster, New: made(Object{Within: 30 * time.Second}), Aims: nobody, Unplayed: "what a controller of the cluster does is not simulated",
-	Says: "an object of a Kubernetes cluster, of any kind, is there for a while, such as one of Chaos Mesh, Litmus or krkn: its controller makes the fault",
+	Says: "an object of a cluster is there, such as one of Chaos Mesh, Litmus or krkn",
 	Form: Form{Traits: Traits{Noun: "object", Called: "object", Elsewhere: true, GoesOn: "an object is there until it is deleted"}, Size: "{made}",
 		Does: "makes the {made} of the file in the cluster: its controller does the rest", Seen: "the object itself says so: {shows}",
 		Undone: "the object is deleted if it still bears the run's mark, and is gone: its controller has let go", Told: "made a[ {size}][ {on}]{alone}"},

@@ -48,12 +48,14 @@ type Hit struct {
 	pids     map[string]int // of replicas that run, after the first so many events
 	read     int
 	held     held          // who the locks name
-	said     string        // by a command
+	said     string        // by a command, or of a primary
 	podGrace time.Duration // of the victim
 	doubt    error         // why a call may not have been done; nil = it was
 	parts    []*Hit        // of a drain: one of each pod
 	manifest kube.Object   // filled in
 	object   string        // UID of what was made
+	key      string        // of a cluster, whose primary hands over
+	primary  string        // its address, before
 }
 
 func (h *Hit) fault() *history.Fault { return h.Rec.Shot.Fault }

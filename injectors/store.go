@@ -93,7 +93,7 @@ var stores = map[string][]Row{
 	string(fault.StoreStopLeader):   {{Needs: locks, Find: inTurn(storeNow, leader), Do: toServer(killLeader), See: lasting(leaderGone), End: startServer(upWithin)}},
 	string(fault.StoreRestart):      {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(restart)), See: newLife, End: startServer(upWithin)}},
 	string(fault.StoreFlush):        {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(flush)), See: lost, End: startServer(backWithin)}},
-	string(fault.StoreFailover):     {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(failOver)), See: newPrimary, End: startServer(upWithin)}},
+	string(fault.StoreFailover):     {handOver, {Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(failOver)), See: newPrimary, End: startServer(upWithin)}},
 }
 
 func locks(h *Hit) bool { return h.Store != nil }

@@ -8,14 +8,8 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/poll"
+	"github.com/lockdrill/lockdrill/stores"
 )
-
-// Kept is a Server of somebody's own with standbys, and with somebody who chooses the primary among them: Sentinels, or a cluster.
-type Kept interface {
-	Server
-	Primary(ctx context.Context, key string) (addr string, err error) // of those that have a key
-	HandOver(ctx context.Context, key string) error
-}
 
 // handOver is a fail-over that whoever keeps the servers is asked for. It stays: nothing is put back.
 var handOver = Row{Needs: kept, Find: primaryNow, Do: toServer(askHandOver), See: anotherPrimary, Takes: func(*Hit) time.Duration { return handOverWithin + callWithin }}
@@ -24,8 +18,7 @@ var handOver = Row{Needs: kept, Find: primaryNow, Do: toServer(askHandOver), See
 const handOverWithin = 30 * time.Second
 
 func kept(h *Hit) bool {
-	s, is := h.Store.(Kept)
-	return is && (s.Where().Sentinel != nil || s.Where().Cluster)
+	return can[stores.Kept](h) && (h.Store.Where().Sentinel != nil || h.Store.Where().Cluster)
 }
 
 // primaryNow writes down which server it is, and which life of it.
@@ -42,7 +35,7 @@ func primaryNow(ctx context.Context, h *Hit) error {
 			return void(history.NoTarget, "no key of lock %s was looked at", lock)
 		}
 	}
-	addr, err := h.Store.(Kept).Primary(ctx, h.key)
+	addr, err := h.Store.(stores.Kept).Primary(ctx, h.key)
 	if err != nil {
 		return void(history.NoTarget, "which server is the primary is not known: %v", err)
 	}
@@ -50,7 +43,7 @@ func primaryNow(ctx context.Context, h *Hit) error {
 		where.Addr, where.Cluster = addr, false
 	}
 	h.primary = addr
-	return h.over(func(c Outside) (err error) {
+	return h.over(func(c stores.Outside) (err error) {
 		where.RunID, err = whoAnswers(ctx, c)
 		return err
 	})
@@ -58,7 +51,7 @@ func primaryNow(ctx context.Context, h *Hit) error {
 
 // askHandOver asks, and waits until another is named.
 func askHandOver(ctx context.Context, h *Hit) error {
-	s := h.Store.(Kept)
+	s := h.Store.(stores.Kept)
 	if err := s.HandOver(ctx, h.key); err != nil {
 		return void(history.FaultFailed, "%v", err)
 	}

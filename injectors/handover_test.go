@@ -7,27 +7,27 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	redisstores "github.com/lockdrill/lockdrill/stores/redis"
 )
 
 // keptBy opens a Redis of somebody's own, and its own word of who the primary is.
 func (w *world) keptBy(r experiments.Redis) {
 	w.Helper()
 	r.Mode = experiments.RedisExternal
-	stores, err := testbed.OpenStores(w.Context(), testbed.Options{Redis: r, NoLedger: true, Run: "test", Dir: w.TempDir()})
+	opened, err := redisstores.OpenStores(w.Context(), redisstores.Options{Redis: r, NoLedger: true, Run: "test", Dir: w.TempDir()})
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() {
-		if err := stores.Close(context.WithoutCancel(w.Context())); err != nil {
+		if err := opened.Close(context.WithoutCancel(w.Context())); err != nil {
 			w.Error(err)
 		}
 	})
-	w.Store, w.Open, w.Keys = stores.Held, RedisFromOutside(testbed.Dial), ""
+	w.Store, w.Open, w.Keys = opened.Locks, redisstores.Kind.Outside, ""
 }
 
 // The Sentinels of somebody's own, and a cluster, are asked for a fail-over; another server is the primary then, by its own word, and stays it.

@@ -200,6 +200,10 @@ func (s section) Around() fault.Around {
 		Store: string(e.StoreKind()), Servers: 1,
 		Routed: e.Proxy.Route != "", Shared: e.Proxy.Shared(), Tapped: e.Proxy.API != "", APIProxy: e.Kubernetes != nil && e.Kubernetes.APIProxy != "",
 	}
+	a.Sentinels, a.Cluster = e.Redis.Sentinel != nil, e.Redis.Cluster
+	if e.Kubernetes != nil {
+		a.Kinds = e.Kubernetes.Allow
+	}
 	if !e.InRedis() {
 		a.Redis, a.Servers = "", e.Store.Servers()
 	}

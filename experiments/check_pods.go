@@ -5,6 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/vocab"
 )
@@ -31,6 +34,21 @@ func (c *checker) pods() {
 	}
 	if e.System.Mode == ModeEmbedded {
 		c.workerPods(k)
+	}
+	for i := range e.Faults {
+		if f, making := e.Faults[i].Spec.(fault.Making); making {
+			c.makes(vocab.At("faults", i)+"."+f.Kind(), f.Makes(), k)
+		}
+	}
+}
+
+// makes checks where an object is made, and what shows it.
+func (c *checker) makes(path string, o *fault.Object, k *Kubernetes) {
+	if err := jsonpath.New("confirm").Parse(o.Confirm); err != nil || !strings.Contains(o.Confirm, "{") {
+		c.Check(path+".confirm", "%q is no JSONPath: write it like {.status.phase}", o.Confirm)
+	}
+	if in := o.Header().Metadata.Namespace; in != "" && k.Namespace != "" && in != "${namespace}" && in != k.Namespace && !slices.Contains(k.Namespaces, in) {
+		c.Check(path+".manifest", "namespace %s is none of the drill's: an object is made in kubernetes.namespace, or in one of kubernetes.namespaces", in)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
@@ -22,7 +23,7 @@ func (c *checker) redis() {
 	)
 	c.secured("redis", r.URL, r.CA, r.Cert)
 	for i, word := range r.Allow {
-		if r.Cluster && word != "monitor" {
+		if r.Cluster && word != AllowMonitor && word != string(fault.StoreFailover) {
 			c.Check(vocab.At("redis.allow", i), "%s would be done to one server of the cluster and not to the others", word)
 		}
 	}

@@ -34,6 +34,7 @@ var formats = map[string]vocab.Format{
 	"namespace":  noNamespace,
 	"label":      vocab.Matching(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`, "%q is no name of a container"),
 	"object":     vocab.Matching(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q is no name of a Secret"),
+	"resource":   vocab.Matching(`^[a-z][-a-z0-9.]{0,252}$`, "%q is no resource of the API, which are called like networkchaos"),
 	"controller": vocab.Matching(`^[a-z]+/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q names no controller of pods: write it like deployment/web"),
 	"labelkey":   vocab.Matching(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`, "%q is no key of labels and annotations"),
 	"labelvalue": vocab.Matching(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`, "%q is no value of a label"),

@@ -21,6 +21,7 @@ type Kubernetes struct {
 	Controller string            `rule:"format=controller"` // of the pods, such as deployment/NAME or statefulset/NAME; default: the only one
 	Container  string            `rule:"format=label"`      // which takes the locks; default: the first
 	Pod        PodPatch          // laid over each pod that lockdrill makes: annotations, nodeSelector, tolerations, resources ...
+	Allow      []string          // guarded kinds of which a fault may make an object
 	Events     bool              `rule:"omit"`                                          // write Kubernetes Events on struck pods and the namespace
 	Image      string            `rule:"for=@embedded"`                                 // of applied workers and exported manifests
 	Grace      time.Duration     `rule:"positive,default=30s,for=@embedded" scale:"no"` // terminationGracePeriodSeconds of the workers; whole seconds

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // inPods moves e into pods, of lockdrill's workers or of somebody's, and leaves out what cannot be done there.
@@ -43,6 +44,11 @@ func (g generator) inPods(e *Experiment) {
 	if last := e.Faults[len(e.Faults)-1].Spec.(*fault.Kill); observed {
 		last.Exec = []string{"kill", g.text() + "x"}
 	}
+	e.Faults = append(e.Faults, Fault{ID: "object", At: 4, For: 1 + g.duration(), Repeat: Repeat{Count: 1, Settled: true}, Spec: &fault.Object{
+		Aim: fault.Aim{HolderOf: e.System.Locks[0].Name}, Confirm: "{.status." + g.name("x") + "}", Equals: pick(g, "", "True", "1"), Within: 1 + g.duration()%time.Minute,
+		Resource: pick(g, "", "things"), Manifest: vocab.JSON(`{"apiVersion":"v1","kind":"Thing","spec":{"n":` + pick(g, "1", `"1"`, `["${pod}",true,null]`) + `}}`),
+	}})
+	k.Allow = pick(g, nil, []string{"Node"})
 	e.AllowOverlap = nil
 	for i := range e.Faults {
 		for j := range i {
@@ -99,7 +105,7 @@ func (g generator) onThisHost(e *Experiment) {
 	e.System.Holder = pick(g, []HolderSource{{Value: &HolderValue{Is: "{pid}-*"}}, {Command: &HolderCommand{Run: []string{"who", "{key}"}, Within: 1}}},
 		[]HolderSource{{Proxy: &HolderProxy{API: "unix:" + g.text() + "x"}}})
 	for i := range e.Faults {
-		e.Faults[i].Spec = &fault.Kill{HolderOf: e.System.Locks[0].Name, Phase: fault.RandomPhase, How: fault.Crash}
+		e.Faults[i].For, e.Faults[i].Spec = 0, &fault.Kill{HolderOf: e.System.Locks[0].Name, Phase: fault.RandomPhase, How: fault.Crash}
 	}
 }
 

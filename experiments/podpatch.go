@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,29 +46,12 @@ func (p *PodPatch) ParseNode(n *yaml.Node) string {
 			return fmt.Sprintf("%s (line %d) cannot be set: labels, owner and containers are lockdrill's own. There are %s", key, n.Content[i].Line, strings.Join(podFields, ", "))
 		}
 	}
-	var fields map[string]any
-	err := n.Decode(&fields)
-	if err == nil {
-		var text []byte
-		text, err = json.Marshal(fields)
-		*p = PodPatch(text)
-	}
-	if err != nil {
-		return fmt.Sprintf("not to be written as JSON, which Kubernetes reads: %v", err)
-	}
-	return ""
+	return (*vocab.JSON)(p).ParseNode(n)
 }
 
 func (p *PodPatch) Format() string { return string(*p) }
 
-// node is the patch as YAML.
-func (p *PodPatch) Node() *yaml.Node {
-	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(*p), &doc); err != nil || len(doc.Content) == 0 {
-		return vocab.Plain("{}") // parse made it
-	}
-	return doc.Content[0]
-}
+func (p *PodPatch) Node() *yaml.Node { return (*vocab.JSON)(p).Node() }
 
 func (*PodPatch) Schema() *vocab.JSONSchema {
 	properties := map[string]*vocab.JSONSchema{}

@@ -93,6 +93,30 @@ func UndoOf(data []byte, id string) (command []string, dir string) {
 	return nil, ""
 }
 
+// MadeBy is the kind of object that the fault of that id makes, as UndoOf says the command of a hook.
+func MadeBy(data []byte, id string) (apiVersion, kind string) {
+	var file struct {
+		Faults []struct {
+			ID     string
+			Object *struct {
+				Manifest struct {
+					APIVersion string `yaml:"apiVersion"`
+					Kind       string
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		return "", ""
+	}
+	for _, f := range file.Faults {
+		if f.ID == id && f.Object != nil {
+			return f.Object.Manifest.APIVersion, f.Object.Manifest.Kind
+		}
+	}
+	return "", ""
+}
+
 func variables(n *yaml.Node) (names []string) {
 	for i, c := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 1 && strings.HasSuffix(n.Content[i-1].Value, "_env") {

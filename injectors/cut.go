@@ -23,6 +23,7 @@ import (
 // Network is what is asked of a cluster to cut a pod off, or a node.
 type Network interface {
 	Nodes
+	Objects
 	Pod(ctx context.Context, name, container string) (p kube.Pod, ok bool, err error)
 	SetCut(ctx context.Context, name, uid, value string) error
 	Find(ctx context.Context, apiVersion, kind, name string) (f kube.Found, ok bool, err error)
@@ -46,9 +47,9 @@ type Nodes interface {
 // A lockdrill proxy before the API server makes that slow, read-only or away for the victims, or loses one answer to them, which the proxy knows
 // by the addresses of their pods. The proxy counts what it did.
 var (
-	policies  = Row{Needs: func(h *Hit) bool { return h.Cluster != nil }, Find: policy, Do: cutOff, See: cutSeen, End: gone(endCut)}
-	cordons   = Row{Needs: inCluster, Find: node, Do: cordon, See: cordoned, End: gone(uncordon), Takes: func(*Hit) time.Duration { return 2 * callWithin }}
-	drains    = Row{Needs: inCluster, Find: inTurn(node, drainable), Do: inTurn(cordon, evictAll), See: inTurn(cordoned, allLeft), End: gone(uncordon), Takes: func(*Hit) time.Duration { return gracesMost + graceSlack }}
+	policies  = Row{Needs: func(h *Hit) bool { return h.Cluster != nil }, Find: policy, Do: cutOff, See: cutSeen, End: gone(askAgain, endCut)}
+	cordons   = Row{Needs: inCluster, Find: node, Do: cordon, See: cordoned, End: gone(askAgain, uncordon), Takes: func(*Hit) time.Duration { return 2 * callWithin }}
+	drains    = Row{Needs: inCluster, Find: inTurn(node, drainable), Do: inTurn(cordon, evictAll), See: inTurn(cordoned, allLeft), End: gone(askAgain, uncordon), Takes: func(*Hit) time.Duration { return gracesMost + graceSlack }}
 	apiServer = Row{Needs: func(h *Hit) bool { return pods(h) && h.APIProxy != "" }, Find: apiFault, Do: armAPI, See: struckByProxy, End: apiFree, Takes: func(*Hit) time.Duration { return callWithin }}
 )
 
@@ -195,9 +196,9 @@ func (h *Hit) unreached(ctx context.Context, command []string) error {
 }
 
 // gone ends what is left of a fault in the cluster of its record until a look finds nothing left of it.
-func gone(end func(context.Context, Network, *undo.Record) (left bool, what string, err error)) step {
+func gone(every time.Duration, end func(context.Context, Network, *undo.Record) (left bool, what string, err error)) step {
 	return func(ctx context.Context, h *Hit) error {
-		if h.Rec.Cut == nil && h.Rec.Node == nil || h.Rec.Cluster == nil || h.Rec.Cluster.Run == "" {
+		if h.Rec.Cut == nil && h.Rec.Node == nil && h.Rec.Made == nil || h.Rec.Cluster == nil || h.Rec.Cluster.Run == "" {
 			return errors.New("undo it in the cluster: the record names nothing there")
 		}
 		c, err := h.Cluster(ctx, h.Rec)
@@ -206,7 +207,7 @@ func gone(end func(context.Context, Network, *undo.Record) (left bool, what stri
 		}
 		var last error
 		what := ""
-		for range poll.Every(ctx, askAgain) {
+		for range poll.Every(ctx, every) {
 			var left bool
 			if left, what, last = end(ctx, c, &h.Rec); last == nil && !left {
 				return nil

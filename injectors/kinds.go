@@ -85,6 +85,7 @@ func ways() map[string]kind {
 		"clock":           {any: []Row{clocks}, ends: "a replica sets its clock right by itself"},
 		"network_policy":  {any: []Row{policies}},
 		"api_server":      {any: []Row{apiServer}},
+		"object":          {any: []Row{objects}},
 		"node":            {any: []Row{cordons}, forms: map[string][]Row{string(fault.Drain): {drains}}},
 	}
 }

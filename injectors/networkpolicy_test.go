@@ -24,6 +24,7 @@ type network struct {
 	exits  []int    // of commands in the pod, one after the other; then the last
 	asked  []string // in which namespaces
 	Nodes
+	Objects
 }
 
 func (n *network) Pod(context.Context, string, string) (kube.Pod, bool, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
 // step is one of the four things that a row does.
@@ -46,10 +47,14 @@ type Hit struct {
 	ground   *ground        // of the network
 	pids     map[string]int // of replicas that run, after the first so many events
 	read     int
-	said     string        // by a command
+	said     string        // by a command, or of a primary
 	podGrace time.Duration // of the victim
 	doubt    error         // why a call may not have been done; nil = it was
 	parts    []*Hit        // of a drain: one of each pod
+	manifest kube.Object   // filled in
+	object   string        // UID of what was made
+	key      string        // of a cluster, whose primary hands over
+	primary  string        // its address, before
 }
 
 func (h *Hit) fault() *history.Fault { return h.Rec.Shot.Fault }

@@ -34,7 +34,7 @@ var ofStores = map[string][]Row{
 	string(fault.StoreStopLeader):   {{Needs: can[stores.Server], Find: inTurn(storeNow, leader), Do: toServer(killLeader), See: lasting(leaderGone), End: startServer(upWithin)}},
 	string(fault.StoreRestart):      {{Needs: can[stores.Server], Find: storeNow, Do: inTurn(witness, toServer(restart)), See: newLife, End: startServer(upWithin)}},
 	string(fault.StoreFlush):        {{Needs: can[stores.Flushing], Find: storeNow, Do: inTurn(witness, toServer(flush)), See: lost, End: startServer(backWithin)}},
-	string(fault.StoreFailover):     {{Needs: can[stores.Standby], Find: storeNow, Do: inTurn(witness, toServer(failOver)), See: newPrimary, End: startServer(upWithin)}},
+	string(fault.StoreFailover):     {handOver, {Needs: can[stores.Standby], Find: storeNow, Do: inTurn(witness, toServer(failOver)), See: newPrimary, End: startServer(upWithin)}},
 }
 
 func locks(h *Hit) bool { return h.Store != nil }

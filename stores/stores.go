@@ -112,6 +112,12 @@ type Standby interface {
 	FailOver(context.Context) error // kills the server; the standby takes its address
 }
 
+// Kept is a store of somebody's own with standbys, among which Sentinels, or a cluster, choose the primary.
+type Kept interface {
+	Primary(ctx context.Context, key string) (addr string, err error) // of those that have a key
+	HandOver(ctx context.Context, key string) error                   // asks for another
+}
+
 // Holders is a store that says who holds: name is that of a key or a session as the store knows it, epoch which one of that name it is.
 type Holders interface {
 	// Holder is who has the lock of a key; name "" = nobody. token is what the key carries, where that names the epoch as well.

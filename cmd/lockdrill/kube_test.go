@@ -87,7 +87,7 @@ func startCluster(t *testing.T) *kubetest.Env {
 				return deaf(ctx, l)
 			case strings.HasPrefix(ns, witnessNamespaces):
 				return kubetest.Command(python, "PYTHONDONTWRITEBYTECODE=1")(ctx, l)
-			case slices.Contains([]string{observedNamespace, handedNamespace, keyedNamespace, execNamespace, cutNamespace, evictedNamespace, drainedNamespace, pairNamespace, besideNamespace, rolledNamespace}, ns):
+			case slices.Contains([]string{observedNamespace, handedNamespace, keyedNamespace, execNamespace, cutNamespace, evictedNamespace, drainedNamespace, pairNamespace, besideNamespace, rolledNamespace, objectNamespace}, ns):
 				return kubetest.Command(candidates, "KUBECONFIG="+e.Kubeconfig)(ctx, l)
 			}
 			return worker(ctx, l)
@@ -204,6 +204,7 @@ func TestKubeDrills(t *testing.T) {
 		{"observed key", keyedNamespace, keyedSystem},
 		{"observed cut", cutNamespace, cutOff},
 		{"observed crash", execNamespace, crashedByCommand},
+		{"objects", objectNamespace, madeObjects},
 		{"rolled out", rolledNamespace, rolledOut},
 		{"rolled out in order", "ordered", rolledInOrder},
 		{"stateful", "stateful", statefulWorkers},

@@ -31,6 +31,8 @@ const everyFault = `  - {id: evict, at: 1s, kill: {holder_of: leader, form: evic
   - {id: drain, at: 60s, for: 3s, node: {do: drain, holder_of: leader}}
   - {id: cut, at: 90s, for: 3s, network_policy: {holder_of: leader, reach: ["true"]}}
   - {id: roll, at: 120s, rolling_restart: {rollout: deployment/web}}
+  - {id: object, at: 150s, for: 3s, object: {holder_of: leader, manifest: {apiVersion: v1, kind: LimitRange, metadata: {name: small}}, confirm: "{.metadata.uid}"}}
+  - {id: wide, at: 180s, for: 3s, object: {manifest: {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: "x-${run}"}, value: 1}, confirm: "{.metadata.uid}"}}
 `
 
 // verbDrills are experiments whose shipped Roles have every rule that there is between them.
@@ -44,7 +46,7 @@ func verbDrills(t *testing.T) map[string]string {
 		"applied":  applied("applied"),
 		"stateful": edit(t, applied("stateful"), "pods: apply", "pods: apply, workers: statefulset", `"redis://`+redis+`"`, `"rediss://`+guarded+`", ca: `+ca),
 		"first":    besideDrill(t, "first", "second"),
-		"observed": edit(t, fmt.Sprintf(electedDrill, "observed"), "kubernetes: {", "kubernetes: {events: true, ",
+		"observed": edit(t, fmt.Sprintf(electedDrill, "observed"), "kubernetes: {", "kubernetes: {events: true, allow: [PriorityClass], ",
 			"  - {id: kill, at: 0s, kill: {holder_of: leader, form: force_delete}}\n", "  - {id: kill, at: 0s, kill: {holder_of: leader, form: force_delete}}\n"+everyFault,
 			"max_run: 3m", "max_run: 10m", "max_kills: 4", "max_kills: 20"),
 	}

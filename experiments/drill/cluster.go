@@ -110,6 +110,7 @@ func needs(e *experiments.Experiment) kube.Needs {
 		if t.Owner != "" && !slices.Contains(n.Restarts, t.Owner) {
 			n.Restarts = append(n.Restarts, t.Owner)
 		}
+		n.Makes = append(n.Makes, makes(e, &e.Faults[i])...)
 	}
 	for i := range e.System.Locks {
 		if in, name := kube.NamespaceIn(e.System.Locks[i].Lease); in == "" && name != "" && !slices.Contains(n.Leases, name) {
@@ -123,13 +124,65 @@ func needs(e *experiments.Experiment) kube.Needs {
 // needs.
 func needsIn(e *experiments.Experiment, namespace string) kube.Needs {
 	n := needs(e)
-	n.Namespace, n.Restarts, n.Nodes, n.Zones, n.Leases = namespace, nil, false, false, nil
+	n.Namespace, n.Restarts, n.Nodes, n.Zones, n.Leases, n.Makes = namespace, nil, false, false, nil, nil
+	for i := range e.Faults {
+		n.Makes = append(n.Makes, slices.DeleteFunc(makes(e, &e.Faults[i]), func(m kube.Made) bool { return m.Wide })...)
+	}
 	for i := range e.System.Locks {
 		if in, name := kube.NamespaceIn(e.System.Locks[i].Lease); in == namespace && !slices.Contains(n.Leases, name) {
 			n.Leases = append(n.Leases, name)
 		}
 	}
 	return n
+}
+
+// makes is the object that a fault makes; none = it makes none. In which of the namespaces that is, its victim decides.
+func makes(e *experiments.Experiment, f *experiments.Fault) []kube.Made {
+	making, ok := f.Spec.(fault.Making)
+	if !ok {
+		return nil
+	}
+	o := making.Makes()
+	h := o.Header()
+	m := kube.Made{APIGroup: h.Group(), Resource: o.Called(), Name: h.Metadata.Name, Wide: h.Wide(e.Kubernetes.Allow)}
+	if strings.Contains(m.Name, "${") {
+		m.Name = ""
+	}
+	return []kube.Made{m}
+}
+
+// served asks the API server how it serves the kinds of objects that faults make. A problem is why the drill is refused.
+func served(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) (problem string, err error) {
+	for i := range e.Faults {
+		making, ok := e.Faults[i].Spec.(fault.Making)
+		if !ok {
+			continue
+		}
+		o := making.Makes()
+		h, at := o.Header(), "fault "+e.Faults[i].ID+": "
+		k, known, err := cluster.Served(ctx, h.APIVersion, h.Kind)
+		in := h.Metadata.Namespace
+		switch {
+		case err != nil:
+			return "", err
+		case !known:
+			return at + "the API server knows no kind " + h.Kind + " of " + h.APIVersion + ": is what serves it installed there?", nil
+		case k.APIVersion != h.APIVersion:
+			return at + "the API server serves " + h.Kind + " as " + k.APIVersion + ", and not as " + h.APIVersion, nil
+		case o.Resource != "" && o.Resource != k.Resource:
+			return at + "the API server calls objects of kind " + h.Kind + " " + k.Resource + ", and the file " + o.Resource, nil
+		case !k.Wide && h.Wide(e.Kubernetes.Allow):
+			return at + "a " + h.Kind + " is in a namespace, and no guarded kind: take it out of kubernetes.allow", nil
+		case k.Wide && !h.Wide(e.Kubernetes.Allow):
+			return at + "a " + h.Kind + " is in no namespace, and may reach the whole cluster. If you mean it, say " + h.Lift(), nil
+		case k.Wide && in != "":
+			return at + "a " + h.Kind + " is in no namespace: leave metadata.namespace out", nil
+		case in != "" && in != "${namespace}" && in != cluster.Namespace && !slices.Contains(e.Kubernetes.Namespaces, in):
+			return at + "namespace " + in + " is none of the drill's", nil
+		}
+		o.Served = k.Resource
+	}
+	return "", nil
 }
 
 // elsewhere is how recover reaches the cluster of a record where it is not as the run reached it: on another machine. The namespace is

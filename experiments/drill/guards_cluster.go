@@ -54,8 +54,15 @@ func namespaceGuard(e *experiments.Experiment) Guard {
 func permissionsGuard(ctx context.Context, e *experiments.Experiment, summary string, cluster *kube.Cluster) Guard {
 	ctx, cancel := context.WithTimeout(ctx, permissionsWithin)
 	defer cancel()
+	problem, err := served(ctx, e, cluster)
+	if problem != "" {
+		return Guard{Refuses: true, Says: problem}
+	}
 	rules := Rules(e, summary)
-	missing, err := cluster.Missing(ctx, rules)
+	var missing []kube.Rule
+	if err == nil {
+		missing, err = cluster.Missing(ctx, rules)
+	}
 	if err != nil {
 		return Guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", e.InCluster().Target(), err)}
 	}

@@ -121,6 +121,9 @@ type Around struct {
 	Servers   int      // of it, that the run starts
 	Redis     string   // mode; "" = the locks are in another store
 	Allow     []string // faults that may be done to an external Redis
+	Sentinels bool     // which is the one that they name
+	Cluster   bool     // which is several servers
+	Kinds     []string // of objects that may be made in the cluster, though they are guarded
 	Pods      bool     // replicas are pods; else processes of this host
 	Observed  bool     // replicas are somebody's own
 	PodsProxy bool     // a Toxiproxy that pods reach

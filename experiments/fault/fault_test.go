@@ -28,7 +28,7 @@ func TestSeenIsAsDeclared(t *testing.T) {
 		&fault.Failures{Of: lockcore.OpRenew, Mode: fault.ModeError, Via: fault.ViaProxy}, &fault.Failures{Of: lockcore.OpRelease, Via: fault.ViaWorker},
 		&fault.Latency{Stream: fault.StreamUp}, &fault.Cut{How: fault.Down}, &fault.SlowClose{Stream: fault.StreamBoth},
 		&fault.Store{Do: fault.StorePause}, &fault.Store{Do: fault.StoreFlush}, &fault.Store{Do: fault.StoreFailover},
-		&fault.DeleteKey{}, &fault.DeleteKey{To: fault.Stranger}, &fault.Clock{},
+		&fault.DeleteKey{}, &fault.DeleteKey{To: fault.Stranger}, &fault.Clock{}, &fault.Object{}, &fault.Object{Aim: fault.Aim{HolderOf: "l"}},
 	} {
 		s := fault.Of(spec)
 		want, got := s.Traits(), fault.Seen(s.Kind(), s.Form(), s.Traits().Via).Traits()

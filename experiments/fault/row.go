@@ -318,7 +318,7 @@ func unsupported[F any](why func(f *F, a Around) string) func(any, Around) strin
 
 // table is all kinds, in the order in which files and messages list them.
 var table = func() []Kind {
-	rows := slices.Concat(signals[:3], bursts[:3], toxics, stores, bursts[3:], signals[3:], cluster)
+	rows := slices.Concat(signals[:3], bursts[:3], toxics, stores, bursts[3:], signals[3:], cluster, []Kind{objects})
 	for i := range rows {
 		rows[i] = complete(rows[i])
 	}

@@ -14,6 +14,7 @@ type Store struct {
 	Do   Do            `rule:"required,words=pause|freeze|restart|stop|flush|fill|failover|freeze_leader|stop_leader"` // what is done to the store, never to the ledger
 	Keep bool          `rule:"omit"`                                                                                   // restart and stop: the data survives
 	Lag  time.Duration `rule:"positive" scale:"yes"`                                                                   // failover: so much of the last writes is lost
+	Lock string        // failover of a Redis Cluster of yours: by this lock's key
 }
 
 // Do is what is done to the store.
@@ -50,7 +51,7 @@ func (d Do) OfLeader() bool { return d == StoreFreezeLeader || d == StoreStopLea
 
 // Allowed are the faults that may be done to a Redis that the run did not start, if its section names them.
 func Allowed() []string {
-	return []string{string(StorePause), string(StoreFlush), string(StoreFill), (*DeleteKey)(nil).Kind()}
+	return []string{string(StorePause), string(StoreFlush), string(StoreFill), string(StoreFailover), (*DeleteKey)(nil).Kind()}
 }
 
 func wordsOf(does []Do) string {
@@ -226,9 +227,18 @@ func (s *Store) around(c Checker) string {
 		return "the embedded store has no " + string(s.Do) + ": say redis: {mode: spawn}"
 	case a.Redis == "embedded" && s.Keep:
 		c.Check("keep", "the embedded store keeps no data: say redis: {mode: spawn}")
-	case a.Redis == "external" && s.Do != "" && !slices.Contains(Allowed(), string(s.Do)):
-		return string(s.Do) + " is for a Redis that the run started itself: say redis: {mode: spawn}"
-	case a.Redis == "external":
+	case a.Redis == "external" && s.Do != "" && !slices.Contains(Allowed(), string(s.Do)), a.Redis == "external" && s.Do == "failover" && !a.Sentinels && !a.Cluster:
+		return string(s.Do) + " is for a Redis that the run started itself: say redis: {mode: spawn}" + map[bool]string{true: ", or name its Sentinels, or say that it is a cluster"}[s.Do == "failover" && a.Observed]
+	case s.Lag > 0 && a.Redis == "external":
+		c.Check("lag", "is for a replica of the run's own, and this one is yours: leave it out")
+	case s.Do == "failover" && a.Cluster && s.Lock == "":
+		c.Check("lock", "missing: a cluster has several primaries, and the one that has this lock's key is meant")
+	case s.Lock != "" && (s.Do != "failover" || !a.Cluster):
+		c.Check("lock", "is for failover of a Redis Cluster of yours, which has several primaries")
+	case s.Lock != "":
+		c.Lock("lock", s.Lock)
+	}
+	if a.Redis == "external" {
 		return permitted(func(s *Store) string { return string(s.Do) }).Why(s, c)
 	}
 	return ""

@@ -60,6 +60,9 @@ func (f *Found) believe(h *Header, r Record) (Record, error) {
 	if err == nil {
 		err = f.namesHook(h, r)
 	}
+	if err == nil {
+		err = f.namesObject(r)
+	}
 	if err != nil {
 		return r, &RefusedError{err}
 	}
@@ -104,6 +107,9 @@ func (f *Found) reaches(h *Header, r *Record) error {
 	if r.Kind == StandKeys && r.Key != nil && !strings.Contains(r.Key.Name, h.Run) {
 		return fmt.Errorf("the record names keys %s*, which are not of run %s: they are not touched", r.Key.Name, h.Run)
 	}
+	if r.Cluster != nil && r.Cluster.Run != "" && !ofRun(r.Cluster.Run, h.Run) {
+		return fmt.Errorf("the record names what run %s has in namespace %s, and this is run %s: it is not touched", r.Cluster.Run, r.Cluster.Namespace, h.Run)
+	}
 	if r.Tap != nil && !strings.Contains(r.Tap.ID, h.Run) {
 		return fmt.Errorf("the record names fault %s of a proxy, which is not of run %s: it is not touched", r.Tap.ID, h.Run)
 	}
@@ -132,6 +138,12 @@ func (f *Found) reaches(h *Header, r *Record) error {
 		}
 	}
 	return nil
+}
+
+// ofRun reports that a label's value is that of the run: it is as long as a label may be, and the end of a longer one is another.
+func ofRun(value, run string) bool {
+	const most = 63
+	return value == run || len(run) > most && len(value) == most && strings.HasPrefix(value, run[:50]+"-")
 }
 
 // knowsSecrets: the variable that a record names is sent to the address that it names, and so to none but those that the experiment
@@ -210,6 +222,25 @@ func (f *Found) namesHook(h *Header, r Record) error {
 	}
 	if command, dir := experiments.UndoOf(data, id); !slices.Equal(command, r.Hook.Undo) || dir != r.Hook.Dir {
 		return fmt.Errorf("the record names the command %q in %q, and fault %q of %s beside the journal names another: it is not run", r.Hook.Undo, r.Hook.Dir, id, experimentFile)
+	}
+	return nil
+}
+
+// namesObject: an object is deleted only if it is of the kind that the experiment's fault of that id makes.
+func (f *Found) namesObject(r Record) error {
+	if r.Made == nil {
+		return nil
+	}
+	id := ""
+	if b := r.Shot.Fault; b != nil {
+		id = b.ID
+	}
+	data, err := f.experiment()
+	if err != nil {
+		return fmt.Errorf("which objects the experiment makes cannot be told: %w", err)
+	}
+	if version, kind := experiments.MadeBy(data, id); version != r.Made.APIVersion || kind != r.Made.Kind {
+		return fmt.Errorf("the record names an object of %s %s, and fault %q of %s beside the journal makes none such: it is not touched", r.Made.APIVersion, r.Made.Kind, id, experimentFile)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package undo
 import (
 	"bufio"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,6 +104,17 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 	}
 	write(filepath.Join(dir, experimentFile), "redis: {url: 'redis://h:1', password_env: MINE}\nledger: {username_env: ME}\nproxy: {url: 'http://toxi:8474/'}\n"+
 		"faults:\n  - {id: cut, hook: {do: [./cut.sh], undo: [./mend.sh, now], dir: /opt}}\n  - {id: blip, hook: {do: [./mend.sh, now], dir: /opt}}\n")
+	file, err := os.OpenFile(filepath.Join(dir, experimentFile), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = file.WriteString("  - {id: chaos, object: {manifest: {apiVersion: x/v1, kind: Cut}}}\n")
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	cut := func(id, version, kind, run string) Record {
+		return Record{Kind: "object", Shot: history.Event{Op: id + "#1", Fault: &history.Fault{ID: id}}, Cluster: &Cluster{Run: run, Namespace: "shop"},
+			Made: &Made{Object: Object{version, kind, "c"}}}
+	}
 	marked, _ := started(t, MarkEnv+"=nonce/r1", "exec sleep 600", 0)
 	strange, _ := started(t, "X=y", "exec sleep 600", 0)
 	worker, stranger := Find(marked.Process.Pid), Find(strange.Process.Pid)
@@ -172,6 +184,11 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		{"a hook that would end another run's commands", 2, hook("cut", "/opt", "other/hook/cut#1", "./mend.sh", "now"), "not said to carry"},
 		{"a hook that would end replicas", 2, hook("cut", "/opt", "nonce/r1.1", "./mend.sh", "now"), "not said to carry"},
 		{"version 1: a hook", 1, hook("cut", "/opt", "/hook/cut#1", "./mend.sh", "now"), "not said to carry"},
+		{"an object that the experiment makes", 3, cut("chaos", "x/v1", "Cut", "mine"), ""},
+		{"an object of another kind", 3, cut("chaos", "v1", "Secret", "mine"), "makes none such: it is not touched"},
+		{"an object of another fault", 3, cut("cut", "x/v1", "Cut", "mine"), "makes none such: it is not touched"},
+		{"an object of another run", 3, cut("chaos", "x/v1", "Cut", "other"), "names what run other has in namespace shop"},
+		{"objects of another run", 2, Record{Kind: StandPods, Cluster: &Cluster{Run: "other", Namespace: "shop"}}, "names what run other has in namespace shop"},
 		{"a replica", 2, Record{Kind: StandReplica, Process: named(worker, "nonce/r1", "")}, ""},
 		{"anybody's process", 2, Record{Kind: StandReplica, Process: named(stranger, "nonce/r1", "")}, "does not carry the mark"},
 		{"anybody's process, without a mark", 2, Record{Kind: "pause", Process: named(stranger, "", "")}, "not said to carry"},

@@ -79,6 +79,9 @@ func (c *Cluster) byHand(r Record) []string {
 	if cut := r.Cut; cut != nil {
 		return []string{kubectl + " delete networkpolicy " + Quote(cut.Policy), kubectl + " label pod " + Quote(cut.Pod) + " lockdrill.dev/cut-"}
 	}
+	if m := r.Made; m != nil {
+		return []string{kubectl + " delete " + Quote(m.resource()) + " --field-selector " + Quote("metadata.name="+m.Name) + " -l " + Quote("lockdrill.dev/run="+c.Run) + "   # its controller lets go of it: wait until it is gone"}
+	}
 	var kinds []string
 	for _, o := range slices.Backward(c.Objects) {
 		if kind := strings.ToLower(o.Kind); !slices.Contains(kinds, kind) {
@@ -86,6 +89,15 @@ func (c *Cluster) byHand(r Record) []string {
 		}
 	}
 	return []string{kubectl + " delete " + strings.Join(append(kinds, "pod"), ",") + " -l " + Quote("lockdrill.dev/run="+c.Run)}
+}
+
+// resource names the kind as kubectl takes it, which finds out how the API server serves it.
+func (o Object) resource() string {
+	group, version, named := strings.Cut(o.APIVersion, "/")
+	if !named {
+		group, version = "", group
+	}
+	return strings.ToLower(o.Kind) + "." + version + "." + group
 }
 
 func (w *ProxyRoute) byHand(whole bool) []string {
@@ -191,6 +203,9 @@ func (r Record) String() string {
 	}
 	if r.Cluster != nil {
 		parts = append(parts, "(namespace "+r.Cluster.Namespace+")")
+	}
+	if r.Made != nil {
+		parts = append(parts, "("+r.Made.Kind+" "+r.Made.Name+")")
 	}
 	return strings.Join(parts, " ")
 }

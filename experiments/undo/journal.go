@@ -16,7 +16,7 @@ import (
 const File = "undo.jsonl"
 
 // Version of the journal's format. Version 1 had neither nonce nor marks; it is still undone, as far as it proves what the run made.
-// Version 2 knew no store that is filled.
+// Version 2 knew no store that is filled, and no object that a fault makes.
 const Version = 3
 
 // State is how far a record has come.

@@ -33,6 +33,7 @@ type Record struct {
 	Cluster *Cluster     `json:"cluster,omitempty"`
 	Cut     *Cut         `json:"cut,omitempty"`  // with Cluster
 	Node    *Node        `json:"node,omitempty"` // with Cluster
+	Made    *Made        `json:"made,omitempty"` // with Cluster
 	Hook    *Hook        `json:"hook,omitempty"`
 	Tap     *Tap         `json:"tap,omitempty"`
 }
@@ -54,10 +55,13 @@ func (r *Record) Halts() bool {
 
 // Takes is how long it may take to undo the record, beyond what any record may.
 func (r *Record) Takes() time.Duration {
-	if r.Hook == nil {
-		return 0
+	switch {
+	case r.Hook != nil:
+		return r.Hook.Within
+	case r.Made != nil:
+		return r.Made.Within
 	}
-	return r.Hook.Within
+	return 0
 }
 
 // Process is a process of this host by more than its number, which is used again.
@@ -179,6 +183,12 @@ type Cut struct {
 type Node struct {
 	Name string `json:"name"`
 	UID  string `json:"uid"`
+}
+
+// Made is an object that a fault makes in its Cluster; it bears the run of that as a label.
+type Made struct {
+	Object
+	Within time.Duration `json:"within"` // in which its controller lets go of it, once it is deleted
 }
 
 // Object is one object of a cluster.

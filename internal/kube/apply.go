@@ -135,11 +135,15 @@ func (c *Cluster) Remove(ctx context.Context, apiVersion, kind, name, uid string
 	if err != nil {
 		return err
 	}
+	return remove(ctx, api, apiVersion, kind, name, uid)
+}
+
+func remove(ctx context.Context, api dynamic.ResourceInterface, apiVersion, kind, name, uid string) error {
 	u, how := types.UID(uid), metav1.DeletePropagationBackground
 	if strings.HasPrefix(apiVersion, "apps/") {
 		how = metav1.DeletePropagationForeground // where the owner goes first, pods are made again meanwhile
 	}
-	err = api.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &u}, PropagationPolicy: &how})
+	err := api.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &u}, PropagationPolicy: &how})
 	return deleted(strings.ToLower(kind)+" "+name, err)
 }
 

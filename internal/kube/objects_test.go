@@ -47,6 +47,7 @@ func TestKubeObjects(t *testing.T) {
 	s := &stand{Env: e, Cluster: c, t: t}
 	t.Run("apply and remove", s.testApply)
 	t.Run("cut", s.testCut)
+	t.Run("any kind", s.testAnyKind)
 	t.Run("turn", s.testTurn)
 	t.Run("permissions", s.testPermissions)
 	t.Run("summary", s.testSummary)

@@ -49,6 +49,14 @@ type Needs struct {
 	Leases    []string // Lease objects that are looked at and watched
 	Store     bool     // nothing but this: its locks are Lease objects, of any name
 	Summary   string   // ConfigMap in which a run leaves its summary; "" = none
+	Makes     []Made   // objects of any kind that faults make, and delete
+}
+
+// Made is an object that a fault makes.
+type Made struct {
+	APIGroup, Resource string
+	Name               string // "" = it is not known before
+	Wide               bool   // in no namespace
 }
 
 // RulesFor is all that such a drill is allowed to do, and nothing more: the one list for the preflight and for the Role that ships.
@@ -110,6 +118,11 @@ func RulesFor(n Needs) []Rule {
 		rules = append(rules,
 			Rule{Resource: "pods", Verbs: []string{"patch"}},
 			Rule{APIGroup: "networking.k8s.io", Resource: "networkpolicies", Verbs: made})
+	}
+	for _, m := range n.Makes {
+		rules = append(rules,
+			Rule{APIGroup: m.APIGroup, Resource: m.Resource, Verbs: []string{"create"}, Wide: m.Wide},
+			Rule{APIGroup: m.APIGroup, Resource: m.Resource, Verbs: []string{"get", "delete"}, Names: named(m.Name), Wide: m.Wide})
 	}
 	if n.Nodes { // which node it will be nobody knows before
 		rules = append(rules, Rule{Resource: "nodes", Verbs: []string{"get", "patch"}, Wide: true})

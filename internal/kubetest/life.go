@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,6 +33,7 @@ type Life struct {
 	Log       io.Writer         // what `kubectl logs` shows
 	Term      <-chan struct{}   // closed by SIGTERM
 
+	pid     atomic.Int64 // of a Command
 	number  int32
 	ready   bool // its runner's goroutine writes and reads it
 	log     *logbook
@@ -80,6 +82,7 @@ func Command(path string, env ...string) Program {
 			fmt.Fprintln(l.Log, err)
 			return 127
 		}
+		l.pid.Store(int64(cmd.Process.Pid))
 		term := l.Term
 		for {
 			select {
@@ -175,6 +178,7 @@ type Record struct {
 	Ended                   time.Time // zero while it lives
 	Exit                    int
 	Log                     string // so far
+	PID                     int    // of a Command
 }
 
 // Lives are all lives of containers so far, in the order of their starts.
@@ -184,7 +188,7 @@ func (e *Env) Lives() []Record {
 	e.node.mu.Unlock()
 	var records []Record
 	for _, l := range all {
-		r := Record{Namespace: l.Pod.Namespace, Pod: l.Pod.Name, UID: string(l.Pod.UID), ID: l.ID, Started: l.started}
+		r := Record{Namespace: l.Pod.Namespace, Pod: l.Pod.Name, UID: string(l.Pod.UID), ID: l.ID, Started: l.started, PID: int(l.pid.Load())}
 		if l.isOver() {
 			r.Ended, r.Exit = l.ended, l.exit
 		}

@@ -49,6 +49,13 @@ func Rights(ctx context.Context, r experiments.Redis, locks []string, asked bool
 	if slices.Contains(r.Allow, string(fault.StoreFill)) {
 		all = append(all, attempt{"config|get", "", []any{"config", "get", "maxmemory"}}, attempt{"config|set", "", []any{"config", "set", "maxmemory", "none"}}) // which is no number
 	}
+	if slices.Contains(r.Allow, string(fault.StoreFailover)) {
+		if r.Cluster {
+			all = append(all, attempt{"cluster|failover", "", []any{"cluster", "failover", "none"}}) // which is no way to do it
+		} else if err := mayFailOver(ctx, w, asked); err != nil {
+			return err
+		}
+	}
 	for _, key := range []string{own, stores.TurnKey, stores.OpenKey} {
 		all = append(all, attempt{"get", key, []any{"get", key}}, attempt{"set", key, []any{"set", key, "", "nx", "xx"}}, // which no server can do
 			attempt{"eval", key, []any{"eval", "return redis.call('get', KEYS[1])", 1, key}})

@@ -28,7 +28,9 @@ func (c *checker) ask() {
 		case "lock":
 			return c.lockNames()
 		case "metric":
-			return c.metricNames(), true
+			return c.metricNames(false), true
+		case "counter":
+			return c.metricNames(!c.recorded), true
 		case "pattern":
 			return c.patternNames(), true
 		case "processes":

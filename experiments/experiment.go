@@ -262,7 +262,7 @@ type Lock struct {
 // Signal is a count that others keep: exactly one of Metric and Log is set.
 type Signal struct {
 	_      struct{} `rule:"one=metric|log"`
-	Metric string   `rule:"ref=metric"`  // a counter, by its name under probes
+	Metric string   `rule:"ref=counter"` // a counter, by its name under probes
 	Log    string   `rule:"ref=pattern"` // a pattern, by its name under probes.logs
 }
 

@@ -50,7 +50,7 @@ var formats = map[string]vocab.Format{
 	"address":    written(notAddress),
 	"quiet":      written(notQuiet),
 	"hostport":   written(notHostPort),
-	"selector":   func(_ *vocab.File, text, _ string) string { return noSamples(text) },
+	"query":      func(_ *vocab.File, text, _ string) string { return noQuery(text) },
 	"clock":      func(_ *vocab.File, text, _ string) string { return noClock(text) },
 	"zone":       func(_ *vocab.File, text, _ string) string { return noZone(text) },
 	"regexp":     func(_ *vocab.File, text, groups string) string { return noPattern(text, groups) },
@@ -223,14 +223,6 @@ func noPattern(text, groups string) string {
 		if name != "" && !slices.Contains(re.SubexpNames(), name) {
 			return fmt.Sprintf("has no group called %s: write (?P<%s>\\S+) where it stands", name, name)
 		}
-	}
-	return ""
-}
-
-// noSamples says why a query does not tell samples as they were scraped.
-func noSamples(text string) string {
-	if why := notSelector(text); why != "" {
-		return why + ": samples are read as they were scraped, so a selector is wanted, like stale_jobs{app=\"sched\"}; the SLO says delta, rate or max"
 	}
 	return ""
 }

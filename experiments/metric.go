@@ -21,6 +21,7 @@ type Metric struct {
 	Ask    string            `rule:"words=idle|length|exists"`                   // of locks: idle (seconds since the key was used), length (how much it holds) or exists (1 or 0)
 	Every  time.Duration     `rule:"positive,default=1s,least=100ms" scale:"no"` // between scrapes; not scaled
 	Asker
+	Level bool `file:"-"` // it goes up and down: what a key tells, and what a server evaluates
 }
 
 // What is what is read, in a person's words.
@@ -51,6 +52,7 @@ func presetMetrics() []Metric {
 func (p *Probes) Scraped() []Metric {
 	var all []Metric
 	for _, m := range p.Metrics {
+		m.Level = m.Ask != ""
 		if m.Preset == "" {
 			all = append(all, m)
 			continue
@@ -68,7 +70,7 @@ func (p *Probes) Numbers() []Metric {
 	all := p.Scraped()
 	for i := range p.PromQL {
 		q := &p.PromQL[i]
-		all = append(all, Metric{Name: q.Name, Scrape: q.URL, Series: q.Query, Every: q.Step})
+		all = append(all, Metric{Name: q.Name, Scrape: q.URL, Series: q.Query, Every: q.Step, Level: q.Evaluated()})
 	}
 	return all
 }
@@ -224,9 +226,10 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 	case n > 1:
 		c.Check(path, "has more than one limit: an SLO has one of delta, rate and max")
 	}
-	at := slices.IndexFunc(c.e.Probes.Metrics, func(m Metric) bool { return m.Name == l.Name && m.Ask != "" })
-	if word, _ := l.Limit(); at >= 0 && word != "max" && !c.recorded {
-		c.Check(path+"."+word, "the %s goes up and down, and %s needs a counter: say max", c.e.Probes.Metrics[at].What(), word)
+	if word, _ := l.Limit(); word != "max" && !c.recorded {
+		if m := c.level(l.Name); m != nil {
+			c.Check(path+"."+word, "the %s goes up and down, and %s needs a counter: say max", m.What(), word)
+		}
 	}
 	for _, b := range []*Bound[float64]{l.Delta, l.Rate, l.Max} {
 		if b == nil {
@@ -240,10 +243,20 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 	}
 }
 
-// metricNames are the names of what is read.
-func (c *checker) metricNames() (known []string) {
+// level is the metric of that name, where it is no counter for sure; nil = it may be one.
+func (c *checker) level(name string) *Metric {
 	for _, m := range c.e.Probes.Numbers() {
-		if m.Name != "" && !slices.Contains(known, m.Name) {
+		if m.Name == name && m.Level {
+			return &m
+		}
+	}
+	return nil
+}
+
+// metricNames are the names of what is read; with counters, without what is none for sure.
+func (c *checker) metricNames(counters bool) (known []string) {
+	for _, m := range c.e.Probes.Numbers() {
+		if m.Name != "" && !slices.Contains(known, m.Name) && !(counters && m.Level) {
 			known = append(known, m.Name)
 		}
 	}
@@ -256,7 +269,7 @@ const maxMetric = 9e9
 // Query is what a Prometheus server has scraped of some series, sample by sample.
 type Query struct {
 	Name  string        `rule:"required,ident"`                                   // how SLOs name it
-	Query string        `rule:"required,format=selector"`                         // a selector: a name, matchers in braces, or both; no function, no range and no offset, because the SLO says delta, rate or max
+	Query string        `rule:"required,format=query"`                            // a selector (a name, matchers in braces, or both), of which each sample is read and the SLO says delta, rate or max; or an expression with one series for each target, or a number, such as histogram_quantile(0.99, ...): the server evaluates it, and the SLO says max
 	Step  time.Duration `rule:"positive,default=15s,least=1s,most=5m" scale:"no"` // how often the server scrapes the series: part of the error of each sample; a run whose server scrapes more seldom is refused
 	PromServer
 }
@@ -326,25 +339,34 @@ var (
 	secretHeader = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|key`)
 )
 
+// Evaluated reports a query that the server evaluates; of a selector it tells the samples, as it has scraped them.
+func (q *Query) Evaluated() bool { return !selector.MatchString(strings.TrimSpace(q.Query)) }
+
 var (
-	matcher  = `\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|` + "`[^`]*`" + `)\s*`
-	selector = regexp.MustCompile(`^(?:[a-zA-Z_:][a-zA-Z0-9_:]*)?\s*(?:\{(?:` + matcher + `(?:,` + matcher + `)*,?\s*)?\})?$`)
-	ranged   = regexp.MustCompile(`\[[^\]]*\]\s*$`)
-	modified = regexp.MustCompile(`\s(?:offset\s.*|@\s*\S+)$`)
+	matcher  = `\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*` + text + `\s*`
+	text     = `(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|` + "`[^`]*`" + `)`
+	matchers = `\{(?:` + matcher + `(?:,` + matcher + `)*,?\s*)?\}`
+	selector = regexp.MustCompile(`^(?:[a-zA-Z_:][a-zA-Z0-9_:]*)?\s*(?:` + matchers + `)?$`)
+	literal  = regexp.MustCompile(matchers + `|` + text)
+	ranged   = regexp.MustCompile(`\[[^\]]*\]$`)
+	modified = regexp.MustCompile(`\s(?:offset\s+[^\s)]+|@\s*[^\s)]+)$`)
 )
 
-// notSelector says why a query is no selector, or "".
-func notSelector(query string) string {
-	text := strings.TrimSpace(query)
+// noQuery says why a query gives no numbers of the instant at which it is asked, or "". The rest of its grammar is the server's.
+func noQuery(query string) string {
+	query = strings.TrimSpace(query)
+	bare := literal.ReplaceAllString(query, "")
 	switch {
-	case modified.MatchString(text):
-		return "an offset or a time of its own"
-	case ranged.MatchString(text):
-		return "the range is chosen by the run: leave [...] out"
-	case strings.ContainsAny(text, "()") && !selector.MatchString(text):
-		return "a function or an aggregation"
-	case !selector.MatchString(text) || strings.Trim(text, "{} ") == "":
-		return "no selector"
+	case strings.Trim(query, "{} ") == "":
+		return "asks for nothing: name a series, as in stale_jobs{app=\"sched\"}"
+	case modified.MatchString(bare):
+		return "has an offset or a time of its own: the run asks for what is there now"
+	case strings.Count(bare, "(") != strings.Count(bare, ")") || strings.Count(bare, "[") != strings.Count(bare, "]"):
+		return "has a bracket without the other"
+	case ranged.MatchString(bare):
+		return "has a range: of a selector the run reads all samples, so leave [...] out; else put a function around it, as in max_over_time(...)"
+	case strings.ContainsAny(bare, "{}\"'`"):
+		return "has braces without matchers, or a text that does not end: write them like stale_jobs{app=\"sched\"}"
 	}
 	return ""
 }

@@ -14,7 +14,7 @@ type Told struct {
 // ToldBy is a count that others keep, and what it is a share of. Without that, one is more than none of them and at most all.
 type ToldBy struct {
 	_      struct{} `rule:"one=metric|log"`
-	Metric string   `rule:"ref=metric"`  // a counter, by its name under probes
+	Metric string   `rule:"ref=counter"` // a counter, by its name under probes
 	Log    string   `rule:"ref=pattern"` // a pattern, by its name under probes.logs
 	Of     *Signal  // how many there were in all
 }

@@ -65,7 +65,7 @@ func (p *PromQL) Close() error {
 type Seen struct {
 	Labels map[string]string
 	Value  float64
-	Age    time.Duration // of the last sample
+	Age    time.Duration // of the last sample; of what is evaluated when it is asked, 0
 	Every  time.Duration // between the last two; 0 = there is one
 }
 

@@ -74,8 +74,11 @@ const (
 	lastScrape = 5 * time.Second // the last look waits so much longer than a scrape takes to come
 )
 
-func openQuery(q *experiments.Query, clock func() int64) (*probes.PromQL, error) {
-	return askedAt("probes.promql "+q.Name, &q.PromServer, func(o probes.PromServer) (*probes.PromQL, error) {
+func openQuery(q *experiments.Query, clock func() int64) (probes.Query, error) {
+	return askedAt("probes.promql "+q.Name, &q.PromServer, func(o probes.PromServer) (probes.Query, error) {
+		if q.Evaluated() {
+			return probes.NewEvaluated(q.Name, q.Query, q.Step, o, clock)
+		}
 		return probes.NewPromQL(q.Name, q.Query, q.Step, o, clock)
 	})
 }
@@ -126,7 +129,7 @@ func scraper(m *experiments.Metric, targets func() []probes.Target) (*probes.Met
 
 // peekQuery asks a server once, and gives what its answer lacks, by its own word, beside what it has. Samples that come more seldom than
 // the file says would be taken for missing ones.
-func peekQuery(ctx context.Context, q *experiments.Query, probe *probes.PromQL) (seen []probes.Seen, lacks string, err error) {
+func peekQuery(ctx context.Context, q *experiments.Query, probe probes.Query) (seen []probes.Seen, lacks string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
 	if seen, lacks, err = probe.Peek(ctx); err != nil {

@@ -76,7 +76,11 @@ func lookUpQuery(ctx context.Context, q *experiments.Query) (forecast.PlannedSig
 		shown.Why = "no series matches: nothing shows that the query is right"
 	}
 	for _, s := range seen[:min(len(seen), shownSamples)] {
-		shown.First = append(shown.First, fmt.Sprintf("%s %s, scraped %s ago", labelsText(s.Labels), figures.Decimal(s.Value), figures.Short(int64(s.Age))))
+		first := labelsText(s.Labels) + " " + figures.Decimal(s.Value)
+		if !q.Evaluated() {
+			first += ", scraped " + figures.Short(int64(s.Age)) + " ago"
+		}
+		shown.First = append(shown.First, first)
 	}
 	return shown, nil
 }

@@ -246,12 +246,16 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 // level is the metric of that name, where it is no counter for sure; nil = it may be one.
 func (c *checker) level(name string) *Metric {
 	for _, m := range c.e.Probes.Numbers() {
-		if m.Name == name && m.Level {
+		own := m.Scrape == ScrapeReplicas && !c.e.Observed() && len(c.e.System.Worker) == 0
+		if m.Name == name && (m.Level || own && slices.Contains(ownGauges, m.Series)) {
 			return &m
 		}
 	}
 	return nil
 }
+
+// ownGauges are those of lockdrill's own replicas.
+var ownGauges = []string{"lockcore_holders", "lockcore_unowned"}
 
 // metricNames are the names of what is read; with counters, without what is none for sure.
 func (c *checker) metricNames(counters bool) (known []string) {

@@ -31,6 +31,24 @@ func (l *Lock) Teller(figure string) *ToldBy {
 		"failed_releases.calls": l.ToldBy.FailedReleases, "wait": l.ToldBy.Wait}[figure]
 }
 
+// Signals are all counts of others that tell of the lock, and what they are shares of.
+func (l *Lock) Signals() (all []Signal) {
+	if l.AbandonedBy != nil {
+		all = append(all, *l.AbandonedBy)
+	}
+	if t := l.ToldBy; t != nil {
+		for _, by := range []*ToldBy{t.Busy, t.NotOwnedRenew, t.NotOwnedRelease, t.FailedReleases, t.Wait} {
+			if by == nil {
+				continue
+			}
+			if all = append(all, Signal{Metric: by.Metric, Log: by.Log}); by.Of != nil {
+				all = append(all, *by.Of)
+			}
+		}
+	}
+	return all
+}
+
 // bySignals is of what counters and log lines tell, of which the lock says field. words are what a line of a log says.
 func bySignals(figure, field, words string) teller {
 	return func(e *Experiment, l *Lock) gap {

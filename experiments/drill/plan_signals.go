@@ -88,13 +88,7 @@ func lookUpQuery(ctx context.Context, q *experiments.Query) (forecast.PlannedSig
 // lookUpMetric scrapes a metric once.
 func lookUpMetric(ctx context.Context, m *experiments.Metric, living []testbed.Found) forecast.PlannedSignal {
 	shown := forecast.PlannedSignal{Name: "metric " + m.Name, Source: m.Series + " at " + m.Scrape}
-	targets := []probes.Target{{Name: "endpoint", URL: m.Scrape}}
-	if m.Scrape == experiments.ScrapeReplicas {
-		targets = nil
-		for _, p := range living {
-			targets = append(targets, probes.Target{Name: p.Name, URL: p.Metrics})
-		}
-	}
+	targets := targetsNow(m, living)
 	probe, err := scraper(m, func() []probes.Target { return targets })
 	if err != nil {
 		shown.Why = "cannot be read now: " + err.Error()

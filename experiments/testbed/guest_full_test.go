@@ -138,3 +138,55 @@ func TestAGuestOfAPostgres(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An etcd and a PostgreSQL that ask their clients for a certificate take the run by that of the file, and nobody without.
+func TestAGuestShowsItsCertificate(t *testing.T) {
+	for _, c := range []struct {
+		kind        experiments.StoreKind
+		url, user   string
+		start       func() (addr, ca, cert, key string)
+		environment func(context.Context, *experiments.Store) (string, bool, error)
+		open        OpenLocks
+	}{
+		{experiments.StoreEtcd, "https://", "", func() (addr, ca, cert, key string) {
+			server, ca, cert, key := etcdtest.StartTLS(t)
+			return server.Addr, ca, cert, key
+		}, EtcdEnvironment, OpenEtcd},
+		{experiments.StorePostgres, "postgres://", "LOCKDRILL_TEST_USER", func() (addr, ca, cert, key string) { return sqltest.PostgresTLS(t) }, PostgresEnvironment, OpenPostgres},
+	} {
+		t.Run(string(c.kind), func(t *testing.T) {
+			t.Setenv("LOCKDRILL_TEST_USER", "lockdrill")
+			addr, ca, cert, key := c.start()
+			s := &experiments.Store{Kind: c.kind, Mode: experiments.StoreExternal, URL: c.url + addr, UsernameEnv: c.user, CA: ca}
+			bare, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			if name, said, err := c.environment(bare, s); err == nil {
+				t.Errorf("it takes whoever shows no certificate: %q, %v", name, said)
+			}
+			s.Cert, s.Key = cert, key
+			if name, said, err := c.environment(t.Context(), s); err != nil || said {
+				t.Errorf("by its certificate: %q, %v, %v", name, said, err)
+			}
+			store, err := guest(t, "first", s, c.open)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := store.Mark(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if life, marked, err := store.Life(t.Context()); err != nil || life == "" || !marked {
+				t.Errorf("life %q, %v, %v", life, marked, err)
+			}
+			if e := store.Endpoint(); !e.TLS || e.CA != ca || e.Cert != cert || e.Key != key { // by which replicas go there
+				t.Errorf("replicas are led by %+v", e)
+			}
+			if err := store.Close(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+			s.Key = ca
+			if _, _, err := c.environment(t.Context(), s); !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), "store.cert") {
+				t.Errorf("a key of another certificate: %v", err)
+			}
+		})
+	}
+}

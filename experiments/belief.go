@@ -70,9 +70,7 @@ func (c *checker) beliefs() {
 
 func (c *checker) belief(path string, l *Lock, b *Belief) {
 	p := c.e.System.Processes
-	if b.Every > b.MaxGap {
-		c.Check(path+".max_gap", "is shorter than every: each stretch between two looks would be a gap")
-	}
+	c.Refuse(b.Every > b.MaxGap, path+".max_gap", "is shorter than every: each stretch between two looks would be a gap")
 	switch {
 	case !l.Loop() && (b.Log == nil || !b.Log.Keyed()):
 		c.Check(path, "does not say which key it is about, and lock %s is taken per job: take log, with a group key in its patterns", l.Name)
@@ -87,8 +85,6 @@ func (c *checker) belief(path string, l *Lock, b *Belief) {
 	case b.Metric != nil:
 		c.holderMetric(path+".metric", b.Metric)
 	case b.HTTP != nil:
-		if len(Placeholders(b.HTTP.URL)) == 0 && c.e.System.Replicas > 1 {
-			c.Check(path+".http.url", "is one address, and system.replicas is %d: say what differs, such as {%s}", c.e.System.Replicas, c.e.replicaWords()[0])
-		}
+		c.Refuse(len(Placeholders(b.HTTP.URL)) == 0 && c.e.System.Replicas > 1, path+".http.url", "is one address, and system.replicas is %d: say what differs, such as {%s}", c.e.System.Replicas, c.e.replicaWords()[0])
 	}
 }

@@ -27,6 +27,9 @@ func (c *checker) ask() {
 		switch list {
 		case "lock":
 			return c.lockNames()
+		case "fault":
+			ids := c.faultIDs()
+			return ids, len(ids) > 0 && !slices.Contains(ids, "")
 		case "metric":
 			return c.metricNames(false), true
 		case "counter":
@@ -103,9 +106,7 @@ func (c *checker) locks() {
 		}
 		keys[key] = l.Name
 		c.policy(path, l)
-		if !l.Loop() && !c.e.Observed() && !c.served(l.Name) {
-			c.Check(path, "lock %s is taken per job, and system.work has no jobs for it", l.Name)
-		}
+		c.Refuse(!l.Loop() && !c.e.Observed() && !c.served(l.Name), path, "lock %s is taken per job, and system.work has no jobs for it", l.Name)
 	}
 }
 
@@ -124,9 +125,7 @@ func (c *checker) key(path string, l *Lock) {
 	if !l.Loop() {
 		whole, name = l.Pattern(), "key_prefix"
 	}
-	if strings.ContainsAny(tag.ReplaceAllString(whole, ""), "{}") {
-		c.Check(c.keyField(path, name), "%q has a brace that is of no hash tag: braces stand around a text, as in {orders}:lock", whole)
-	}
+	c.Refuse(strings.ContainsAny(tag.ReplaceAllString(whole, ""), "{}"), c.keyField(path, name), "%q has a brace that is of no hash tag: braces stand around a text, as in {orders}:lock", whole)
 }
 
 // keyField is where a part of a lock's keys stands.
@@ -168,8 +167,8 @@ func (c *checker) work() {
 }
 
 func (c *checker) hold(path string, h *Hold) {
-	if h != nil && h.P99 < h.P50 {
-		c.Check(path, "p99 %s is under p50 %s", figures.Spell(h.P99), figures.Spell(h.P50))
+	if h != nil {
+		c.Refuse(h.P99 < h.P50, path, "p99 %s is under p50 %s", figures.Spell(h.P99), figures.Spell(h.P50))
 	}
 }
 
@@ -178,9 +177,7 @@ func (c *checker) classes(path string, classes []JobClass) {
 	seen, shares, sum := map[string]bool{}, 0, 0.0
 	for j := range classes {
 		class := &classes[j]
-		if seen[class.Name] {
-			c.Check(vocab.At(path, j), "class %q is given twice", class.Name)
-		}
+		c.Refuse(seen[class.Name], vocab.At(path, j), "class %q is given twice", class.Name)
 		seen[class.Name] = true
 		c.hold(vocab.At(path, j)+".hold", class.Hold)
 		if sum += class.Share; class.Share > 0 {
@@ -259,9 +256,7 @@ func (c *checker) timing() {
 		all = append(all, looks{vocab.At("system.effects", i), e.System.Effects[i].ProbeSettings})
 	}
 	for _, p := range all {
-		if p.settings.MaxGap <= p.settings.Every {
-			c.Check(p.path, "max_gap %s is not above every %s: every look would be a gap", figures.Spell(p.settings.MaxGap), figures.Spell(p.settings.Every))
-		}
+		c.Refuse(p.settings.MaxGap <= p.settings.Every, p.path, "max_gap %s is not above every %s: every look would be a gap", figures.Spell(p.settings.MaxGap), figures.Spell(p.settings.Every))
 	}
 	for i := range e.Faults {
 		f, most := &e.Faults[i], figures.Spell(e.Limits.MaxRun)

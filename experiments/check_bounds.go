@@ -61,27 +61,17 @@ func (c *checker) limits(at string, s *SLO) {
 func (c *checker) bound(at string, s *SLO, f *figure) {
 	asked, quantile := f.asked(), f.quantile()
 	if len(asked) == 0 {
-		if quantile == "" && f.of == "" {
-			c.Check(at, "no limit: %s", s.words())
-		}
-		if f.of != "" {
-			c.Check(at+".of", "compares nothing: say at_most or at_least, as a share of what lock %s measured", f.of)
-		}
+		c.Refuse(quantile == "" && f.of == "", at, "no limit: %s", s.words())
+		c.Refuse(f.of != "", at+".of", "compares nothing: say at_most or at_least, as a share of what lock %s measured", f.of)
 		return
 	}
 	last := asked[len(asked)-1]
-	if slices.Contains(asked, "exactly") && (slices.Contains(asked, "max") || slices.Contains(asked, "min")) {
-		c.Check(at+".exactly", "is max and min in one: leave those out")
-	}
-	if quantile != "" && last != "max" {
-		c.Check(at, "%s beside %s: it holds for single trials and not for a quantile, so it needs a row of its own", last, quantile)
-	}
+	c.Refuse(slices.Contains(asked, "exactly") && (slices.Contains(asked, "max") || slices.Contains(asked, "min")), at+".exactly", "is max and min in one: leave those out")
+	c.Refuse(quantile != "" && last != "max", at, "%s beside %s: it holds for single trials and not for a quantile, so it needs a row of its own", last, quantile)
 	for i := range f.limits {
 		c.reachable(at, s, f, &f.limits[i])
 	}
-	if f.of == "" && strings.HasPrefix(last, "at_") {
-		c.Check(at+"."+last, "a share of what? Say of: and the name of another lock")
-	}
+	c.Refuse(f.of == "" && strings.HasPrefix(last, "at_"), at+"."+last, "a share of what? Say of: and the name of another lock")
 }
 
 // reachable refuses a limit outside of what the figure can be, and one that every figure keeps.

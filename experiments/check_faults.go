@@ -130,9 +130,7 @@ func (c *checker) rolls(path string, f *Fault) {
 	if n := c.e.System.Replicas; n > 0 && f.Repeat.Count%n != 0 {
 		c.Check(path+".count", "%d is no multiple of the %d replicas: each shot restarts one of them; leave repeat out to restart each once", f.Repeat.Count, n)
 	}
-	if !f.Repeat.Settled {
-		c.Check(path+".every", "a rolling restart goes on when all replicas are ready again: leave every out; pause waits for longer")
-	}
+	c.Refuse(!f.Repeat.Settled, path+".every", "a rolling restart goes on when all replicas are ready again: leave every out; pause waits for longer")
 }
 
 // several refuses a fault of more replicas than there are, and one that leaves no replica of somebody's own.

@@ -12,23 +12,17 @@ func (c *checker) observed() {
 	if !e.Observed() {
 		return
 	}
-	c.Refuse([]vocab.Constraint{
-		{At: "system.processes", Says: "the replicas are pods, by the kubernetes section: exactly one of the two", Broken: c.inPods() && here},
-		{At: "system.mode", Says: "observe watches replicas that are somebody's: say where they are, under system.processes or in a kubernetes section", Broken: !c.inPods() && !here},
-		{At: "time_scale", Says: "observed replicas run at their own pace: 1", Broken: e.TimeScale != 1},
-	}...)
+	c.Refuse(c.inPods() && here, "system.processes", "the replicas are pods, by the kubernetes section: exactly one of the two")
+	c.Refuse(!c.inPods() && !here, "system.mode", "observe watches replicas that are somebody's: say where they are, under system.processes or in a kubernetes section")
+	c.Refuse(e.TimeScale != 1, "time_scale", "observed replicas run at their own pace: 1")
 	if k := e.Kubernetes; k != nil {
-		c.Refuse([]vocab.Constraint{
-			{At: "kubernetes.pods", Says: "apply makes workers of lockdrill's; an observed system is there: pods: use", Broken: k.Pods == PodsApply},
-			{At: "kubernetes.selector", Says: "missing: the labels of the observed pods", Broken: len(k.Selector) == 0},
-		}...)
+		c.Refuse(k.Pods == PodsApply, "kubernetes.pods", "apply makes workers of lockdrill's; an observed system is there: pods: use")
+		c.Refuse(len(k.Selector) == 0, "kubernetes.selector", "missing: the labels of the observed pods")
 	}
 	if e.System.Processes != nil && !c.inPods() {
 		c.processes(e.System.Processes)
-		c.Refuse([]vocab.Constraint{
-			{At: "system.worker", Says: "is a command that the runner starts: observed processes are there", Broken: len(e.System.Worker) > 0},
-			{At: "system.restart", Says: "is for processes that the runner starts: an observed one is started again by its supervisor, when that sees fit", Broken: e.System.Restart > 0 && c.Node("system.restart") != nil},
-		}...)
+		c.Refuse(len(e.System.Worker) > 0, "system.worker", "is a command that the runner starts: observed processes are there")
+		c.Refuse(e.System.Restart > 0 && c.Node("system.restart") != nil, "system.restart", "is for processes that the runner starts: an observed one is started again by its supervisor, when that sees fit")
 	}
 	c.observedLocks()
 	c.lastReplica()
@@ -70,7 +64,5 @@ func (c *checker) observedLocks() {
 		!slices.ContainsFunc(e.System.Effects, func(x Effects) bool { return x.InRedis() && x.Redis.URL == "" }) {
 		c.Check("redis", "there is no lock, and no effects are read there: no Redis is looked at")
 	}
-	if keys == 0 && e.Redis.Mode == RedisExternal && len(e.System.Locks) > 0 {
-		c.Check("redis", "every lock is a Lease object: no Redis is looked at")
-	}
+	c.Refuse(keys == 0 && e.Redis.Mode == RedisExternal && len(e.System.Locks) > 0, "redis", "every lock is a Lease object: no Redis is looked at")
 }

@@ -16,19 +16,13 @@ func (c *checker) inPods() bool { return c.Node("kubernetes") != nil }
 func (c *checker) pods() {
 	e, k := c.e, c.e.Kubernetes
 	c.leases()
-	if !c.inPods() && e.StoreKind() != StoreLease && len(e.Limits.Namespaces) > 0 {
-		c.Check("limits.namespaces", "is a cap on a cluster, and the run works in none: there is no kubernetes section")
-	}
+	c.Refuse(!c.inPods() && e.StoreKind() != StoreLease && len(e.Limits.Namespaces) > 0, "limits.namespaces", "is a cap on a cluster, and the run works in none: there is no kubernetes section")
 	if k == nil {
 		return
 	}
 	c.section(k)
-	if e.System.Restart > 0 && c.Node("system.restart") != nil {
-		c.Check("system.restart", "is for processes: a pod is replaced by its controller, when that sees fit")
-	}
-	if e.System.Worker != nil {
-		c.Check("system.worker", "is a command that the runner starts on its own host: in a pod the image says what runs; leave it out")
-	}
+	c.Refuse(e.System.Restart > 0 && c.Node("system.restart") != nil, "system.restart", "is for processes: a pod is replaced by its controller, when that sees fit")
+	c.Refuse(e.System.Worker != nil, "system.worker", "is a command that the runner starts on its own host: in a pod the image says what runs; leave it out")
 	if e.System.Mode == ModeEmbedded {
 		c.workerPods(k)
 	}
@@ -36,14 +30,10 @@ func (c *checker) pods() {
 
 // section checks the values of the section together.
 func (c *checker) section(k *Kubernetes) {
-	if k.Namespace != "" && noNamespace(nil, k.Namespace, "") == "" && !c.e.Limits.NamespaceAllowed(k.Namespace) {
-		c.Check("kubernetes.namespace", "%s is none of limits.namespaces", k.Namespace)
-	}
+	c.Refuse(k.Namespace != "" && noNamespace(nil, k.Namespace, "") == "" && !c.e.Limits.NamespaceAllowed(k.Namespace), "kubernetes.namespace", "%s is none of limits.namespaces", k.Namespace)
 	c.furtherNamespaces(k)
 	c.labels("kubernetes.selector", k.Selector)
-	if k.Grace%time.Second != 0 {
-		c.Check("kubernetes.grace", "%s is not in whole seconds, and a pod's grace is", figures.Spell(k.Grace))
-	}
+	c.Refuse(k.Grace%time.Second != 0, "kubernetes.grace", "%s is not in whole seconds, and a pod's grace is", figures.Spell(k.Grace))
 	if k.Holder != nil {
 		c.holder(k.Holder)
 	}
@@ -72,27 +62,17 @@ func (c *checker) furtherNamespaces(k *Kubernetes) {
 // workerPods checks what lockdrill's own workers need in pods.
 func (c *checker) workerPods(k *Kubernetes) {
 	if k.Pods == PodsApply {
-		if k.Image == "" {
-			c.Check("kubernetes.image", "missing: pods: apply makes workers of an image (make image builds one); pods: use takes those that are there")
-		}
-		if k.Controller != "" {
-			c.Check("kubernetes.controller", "is for pods: use; with apply the run makes the controller, and knows its pods by a label of its own")
-		}
-		if len(k.Selector) > 0 {
-			c.Check("kubernetes.selector", "is for pods: use; with apply the run labels its own pods, and knows them by that")
-		}
+		c.Refuse(k.Image == "", "kubernetes.image", "missing: pods: apply makes workers of an image (make image builds one); pods: use takes those that are there")
+		c.Refuse(k.Controller != "", "kubernetes.controller", "is for pods: use; with apply the run makes the controller, and knows its pods by a label of its own")
+		c.Refuse(len(k.Selector) > 0, "kubernetes.selector", "is for pods: use; with apply the run labels its own pods, and knows them by that")
 	}
 	for i := range c.e.Faults {
 		if f := &c.e.Faults[i]; k.Pods == PodsApply && f.Traits().Owner != "" {
 			c.Check(vocab.At("faults", i)+"."+f.Kind()+".rollout", "is for pods that are there (pods: use): leave it out, and the run restarts its own workers one by one")
 		}
 	}
-	if c.e.Redis.Mode != RedisExternal {
-		c.Check("redis", "workers in pods do not reach a store of the runner's own: mode external, with the url of a Redis that runner and pods reach (kubernetes.redis, where they reach it by another name)")
-	}
-	if c.e.Ledger.URL == "" {
-		c.Check("ledger", "missing: workers in pods need a ledger that they reach: ledger: {url: redis://host:6379}, on another server than the locks")
-	}
+	c.Refuse(c.e.Redis.Mode != RedisExternal, "redis", "workers in pods do not reach a store of the runner's own: mode external, with the url of a Redis that runner and pods reach (kubernetes.redis, where they reach it by another name)")
+	c.Refuse(c.e.Ledger.URL == "", "ledger", "missing: workers in pods need a ledger that they reach: ledger: {url: redis://host:6379}, on another server than the locks")
 }
 
 // leases checks locks that are Lease objects.

@@ -47,12 +47,8 @@ func (c *checker) slo(path string, s *SLO) {
 	if l == nil {
 		return
 	}
-	if s.asks("loops") && !l.Loop() {
-		c.Check(at, "is of leader loops; lock %s is taken per job", l.Name)
-	}
-	if s.asks("jobs") && l.Loop() {
-		c.Check(at, "is of jobs; lock %s is a leader loop", l.Name)
-	}
+	c.Refuse(s.asks("loops") && !l.Loop(), at, "is of leader loops; lock %s is taken per job", l.Name)
+	c.Refuse(s.asks("jobs") && l.Loop(), at, "is of jobs; lock %s is a leader loop", l.Name)
 	if s.asks("rolling") {
 		c.rollingLimits(at, l)
 	}
@@ -66,12 +62,8 @@ func (c *checker) slo(path string, s *SLO) {
 
 // rollingLimits refuses a lock that has no leader between its ticks, and a drill without a rolling restart.
 func (c *checker) rollingLimits(at string, l *Lock) {
-	if !l.Loop() || l.Policy.Loop.Mode != lockcore.LoopRenewed {
-		c.Check(at, "is of leader loops that hold their lock from tick to tick (loop: {mode: renewed}); lock %s does not", l.Name)
-	}
-	if !slices.ContainsFunc(c.e.Faults, func(f Fault) bool { return f.Traits().Rolls }) {
-		c.Check(at, "is of rolling restarts, and there is none: add a fault with rolling_restart: {}")
-	}
+	c.Refuse(!l.Loop() || l.Policy.Loop.Mode != lockcore.LoopRenewed, at, "is of leader loops that hold their lock from tick to tick (loop: {mode: renewed}); lock %s does not", l.Name)
+	c.Refuse(!slices.ContainsFunc(c.e.Faults, func(f Fault) bool { return f.Traits().Rolls }), at, "is of rolling restarts, and there is none: add a fault with rolling_restart: {}")
 }
 
 // dealt reports whether the work under l deals jobs of the class.
@@ -161,9 +153,7 @@ func (c *checker) expectation(path string, x *SLO) {
 		return
 	}
 	measure := path + "." + x.Measure()
-	if x.asks("whole") || x.asks("rolling") {
-		c.Check(measure, "cannot be counted for each shot of a fault: it belongs under slos")
-	}
+	c.Refuse(x.asks("whole") || x.asks("rolling"), measure, "cannot be counted for each shot of a fault: it belongs under slos")
 	for _, f := range x.figures() {
 		switch quantile := f.quantile(); {
 		case quantile != "":
@@ -177,19 +167,10 @@ func (c *checker) expectation(path string, x *SLO) {
 	}
 }
 
-// faultNamed checks the fault that a row is about; it may be left out where there is one.
+// faultNamed asks for the fault that a row is about; it may be left out where there is one.
 func (c *checker) faultNamed(path, name, which string) {
-	var ids []string
-	for i := range c.e.Faults {
-		ids = append(ids, c.e.Faults[i].ID)
-	}
-	switch {
-	case slices.Contains(ids, name), len(ids) == 0, name == "" && len(ids) == 1, slices.Contains(ids, ""):
-	case name == "":
-		c.Check(path, "%s Say fault: and one of %s", which, strings.Join(ids, ", "))
-	default:
-		c.Check(path+".fault", "no fault is called %s", vocab.UnknownWord(name, ids))
-	}
+	ids := c.faultIDs()
+	c.Refuse(name == "" && len(ids) > 1 && !slices.Contains(ids, ""), path, "%s Say fault: and one of %s", which, strings.Join(ids, ", "))
 }
 
 // parts are what somebody has to tell of the row's measure: the level of overlap, each figure of what is told one by one; of others "", all
@@ -233,9 +214,7 @@ func (c *checker) minJobs(at string, s *SLO, l *Lock) {
 	if !counts || n.MinJobs == 0 {
 		return
 	}
-	if l.Loop() {
-		c.Check(at+".min_jobs", "lock %s is a leader loop: it has no jobs", l.Name)
-	}
+	c.Refuse(l.Loop(), at+".min_jobs", "lock %s is a leader loop: it has no jobs", l.Name)
 	if w := c.e.WorkUnder(l.Name); w != nil && n.MinJobs > w.Jobs {
 		c.Check(at+".min_jobs", "%d finished jobs are asked for, and only %d are offered", n.MinJobs, w.Jobs)
 	}

@@ -33,7 +33,7 @@ type Experiment struct {
 	TimeScale    float64          `rule:"positive,max=1,default=1"` // multiplies the timings of locks, work, faults and SLOs; 1 is real time
 	SteadyState  SteadyState      // what must hold before the first fault
 	Faults       Faults           // the timeline: what is broken, and when; or what it is made from; left out: nothing is broken, and the promises are watched
-	AllowOverlap [][2]string      // pairs of ids: faults that may be in effect together
+	AllowOverlap [][2]string      `rule:"ref=fault"` // pairs of ids: faults that may be in effect together
 	Probes       Probes           // how evidence is gathered
 	AbortWhen    []AbortCondition // conditions that end a run early; they are no promises
 	Limits       RunLimits        // caps that hold whatever the faults ask for

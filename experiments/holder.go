@@ -114,9 +114,7 @@ func (c *checker) holders() {
 	if !e.Observed() {
 		return
 	}
-	if e.Kubernetes != nil && e.Kubernetes.Holder != nil && len(e.System.Holder) > 0 && !e.hasLease() {
-		c.Check("kubernetes.holder", "leads from a name to its pod, and system.holder says that too: leave one out")
-	}
+	c.Refuse(e.Kubernetes != nil && e.Kubernetes.Holder != nil && len(e.System.Holder) > 0 && !e.hasLease(), "kubernetes.holder", "leads from a name to its pod, and system.holder says that too: leave one out")
 	for i := range e.System.Holder {
 		if at, h := vocab.At(path, i), &e.System.Holder[i]; !c.Invalid(at) && len(vocabulary.Given(h)) == 1 {
 			c.holderSource(at, h)
@@ -136,9 +134,7 @@ func (c *checker) nameless(p *Processes) {
 	if names, known := c.lockNames(); len(names) == 0 && known { // effects alone: nobody holds anything
 		return
 	}
-	if len(c.e.System.Holder) == 0 && !slices.Contains(p.Known(), KnownName) {
-		c.Check("system.processes", "nothing leads from a key to the process that holds it: say {name} (match: a group called name) where the values of keys begin with that name, else how to find out, under system.holder")
-	}
+	c.Refuse(len(c.e.System.Holder) == 0 && !slices.Contains(p.Known(), KnownName), "system.processes", "nothing leads from a key to the process that holds it: say {name} (match: a group called name) where the values of keys begin with that name, else how to find out, under system.holder")
 }
 
 func (e *Experiment) hasLease() bool {
@@ -163,19 +159,13 @@ func (c *checker) holderKnown() {
 func (c *checker) holderSource(path string, h *HolderSource) {
 	switch {
 	case h.Value != nil:
-		if h.Value.Field != "" && h.Value.Pattern != "" {
-			c.Check(path+".value", "has field and pattern: exactly one of them, or neither, where the whole value is the name")
-		}
+		c.Refuse(h.Value.Field != "" && h.Value.Pattern != "", path+".value", "has field and pattern: exactly one of them, or neither, where the whole value is the name")
 		if words := c.e.replicaWords(); h.Value.Is == "" && !slices.Contains(words, KnownName) {
 			c.Check(path+".value", "can name no replica: none has a {name}. Say what differs with is, such as is: \"{%s}\"", words[0])
 		}
 	case h.Client != nil:
-		c.Refuse([]vocab.Constraint{
-			{At: path + ".client", Says: "needs redis: {allow: [monitor]}: MONITOR shows every value to whoever can read the runner's memory, and costs the server up to a fifth of its throughput while it lasts",
-				Broken: !slices.Contains(c.e.Redis.Allow, AllowMonitor)},
-			{At: path + ".client", Says: "watches one server, by redis.url: in a cluster keys are on several, and behind Sentinels the server changes. Take another source",
-				Broken: c.e.Redis.Cluster || c.e.Redis.Sentinel != nil},
-		}...)
+		c.Refuse(!slices.Contains(c.e.Redis.Allow, AllowMonitor), path+".client", "needs redis: {allow: [monitor]}: MONITOR shows every value to whoever can read the runner's memory, and costs the server up to a fifth of its throughput while it lasts")
+		c.Refuse(c.e.Redis.Cluster || c.e.Redis.Sentinel != nil, path+".client", "watches one server, by redis.url: in a cluster keys are on several, and behind Sentinels the server changes. Take another source")
 	case h.Log != nil:
 		if p := c.e.System.Processes; p != nil && p.Log == "" {
 			c.Check(path+".log", "reads the logs of the replicas, and system.processes.log does not say where they are")
@@ -201,7 +191,5 @@ func (c *checker) holderMetric(path string, h *HolderMetric) {
 		}
 		differs = differs || slices.ContainsFunc(Placeholders(value), func(w string) bool { return slices.Contains(words, w) })
 	}
-	if !differs && !c.Invalid(path) {
-		c.Check(path, "cannot tell one replica from another: neither its address nor a label says which, such as labels: {pod: \"{%s}\"}", words[0])
-	}
+	c.Refuse(!differs && !c.Invalid(path), path, "cannot tell one replica from another: neither its address nor a label says which, such as labels: {pod: \"{%s}\"}", words[0])
 }

@@ -119,7 +119,5 @@ func (c *checker) labels(path string, labels map[string]string) {
 
 // holder checks how the holder of an observed lock leads to a pod.
 func (c *checker) holder(h *HolderNames) {
-	if h.Name != "" && h.Label+h.Annotation == "" && strings.Count(h.Name, podInName) != 1 {
-		c.Check("kubernetes.holder.name", "%q does not say where the pod's name stands: write it like \"{pod}_*\"", h.Name)
-	}
+	c.Refuse(h.Name != "" && h.Label+h.Annotation == "" && strings.Count(h.Name, podInName) != 1, "kubernetes.holder.name", "%q does not say where the pod's name stands: write it like \"{pod}_*\"", h.Name)
 }

@@ -75,12 +75,8 @@ func (c *checker) logs() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Patterns)) {
 		at := path + ".patterns." + name
-		if !vocab.Identifier().MatchString(name) {
-			c.Check(at, "%q is no name: letters, digits, dots, dashes and underscores, at most 63", name)
-		}
-		if l.Preset != "" && slices.ContainsFunc(preset(), func(p LogPattern) bool { return p.Name == name }) {
-			c.Check(at, "the preset has a pattern of that name: take another, or leave the preset out")
-		}
+		c.Refuse(!vocab.Identifier().MatchString(name), at, "%q is no name: letters, digits, dots, dashes and underscores, at most 63", name)
+		c.Refuse(l.Preset != "" && slices.ContainsFunc(preset(), func(p LogPattern) bool { return p.Name == name }), at, "the preset has a pattern of that name: take another, or leave the preset out")
 		if l.Patterns[name] == "" {
 			c.Check(at, "an empty pattern matches every line")
 		} else if _, err := regexp.Compile(l.Patterns[name]); err != nil {
@@ -92,9 +88,7 @@ func (c *checker) logs() {
 // logsAreThere checks that there are logs to be read; false = there are none.
 func (c *checker) logsAreThere(path string, l *Logs) bool {
 	for i, pattern := range l.Files {
-		if pattern == "" {
-			c.Check(vocab.At(path+".files", i), "is empty: write a path, such as /var/log/sched/*.log")
-		}
+		c.Refuse(pattern == "", vocab.At(path+".files", i), "is empty: write a path, such as /var/log/sched/*.log")
 	}
 	p := c.e.System.Processes
 	switch {

@@ -185,16 +185,12 @@ func (c *checker) metric(path string, m *Metric) {
 
 // httpAddress checks an address. As with redis.url, the parser's own words might quote a password.
 func httpAddress(f *vocab.File, path, address, wrong string) {
-	if !isHTTP(address) {
-		f.Check(path, "%s", wrong)
-	}
+	f.Refuse(!isHTTP(address), path, "%s", wrong)
 }
 
 // openAddress refuses an address with what looks like a secret: it stands in the history and in messages.
 func openAddress(f *vocab.File, path, address string) {
-	if vocab.Redact(address) != address {
-		f.Check(path, secretInside)
-	}
+	f.Refuse(vocab.Redact(address) != address, path, secretInside)
 }
 
 // keyMetric checks what is asked of a key of the locks' store.
@@ -236,9 +232,7 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 			continue
 		}
 		for _, v := range []*float64{b.Max, b.Min, b.Exactly} {
-			if v != nil && *v > maxMetric {
-				c.Check(path, "a limit above %g is none", float64(maxMetric))
-			}
+			c.Refuse(v != nil && *v > maxMetric, path, "a limit above %g is none", float64(maxMetric))
 		}
 	}
 }
@@ -316,7 +310,7 @@ func (e *Experiment) Files() []*string       { return vocabulary.Paths(e, "") }
 // check refuses an authority for a server that is not asked by TLS, and headers that are none or that would show a secret.
 func (a *Asker) check(c *vocab.File, path, address string) {
 	for name, file := range map[string]string{"ca": a.CA, "cert": a.Cert} {
-		c.Refuse(vocab.Constraint{At: path + "." + name, Says: "is for https", Broken: file != "" && !strings.HasPrefix(address, "https://")})
+		c.Refuse(file != "" && !strings.HasPrefix(address, "https://"), path+"."+name, "is for https")
 	}
 	for _, headers := range []struct {
 		field string

@@ -9,7 +9,7 @@ import "time"
 // jobs, rolling restarts, the drill as a whole), or that it may be negative (signed). Checks and limits follow from that line.
 type SLO struct {
 	Lock  string `rule:"required,unless=alert"` // whose promise it is
-	Fault string // of expect, and of alerts: the id of the fault; may be left out where the file has one fault
+	Fault string `rule:"ref=fault"`             // of expect, and of alerts: the id of the fault; may be left out where the file has one fault
 
 	Takeover                *DurationLimits       // from the fault that hits a holder to the first accepted effect of its successor
 	TickGap                 *DurationLimits       `asks:"loops"` // of a loop: from the last tick before the fault to anybody's next

@@ -112,19 +112,16 @@ func (c *checker) store() {
 	if s == nil || c.Invalid("store.kind") {
 		return
 	}
-	c.Refuse(vocab.Constraint{At: "store.members", Says: "write 1, 3 or 5: an even number of servers bears no more deaths than one less", Broken: s.Members%2 == 0 && s.Members != 0})
+	c.Refuse(s.Members%2 == 0 && s.Members != 0, "store.members", "write 1, 3 or 5: an even number of servers bears no more deaths than one less")
 	if s.Kind == StoreRedis {
 		return
 	}
 	rules := storeKinds[s.Kind]
-	c.Refuse([]vocab.Constraint{
-		{At: "redis", Says: fmt.Sprintf("the locks live in the %s of the store section: leave one of the two sections out", s.Kind), Broken: c.e.Redis.Mode != RedisAuto || c.e.Redis.URL != "" || c.e.Redis.Sentinel != nil},
-		{At: "store", Says: "is for mode embedded: of an observed system the redis section says where its locks are", Broken: c.e.Observed()},
-		{At: "store", Says: "is for replicas that are processes of this host: leave the kubernetes section out", Broken: c.inPods()},
-		{At: "store.mode", Says: fmt.Sprintf("%s is not possible for %s: choose %s", s.Mode, rules.name, wordsOf(rules.modes)), Broken: !slices.Contains(rules.modes, s.Mode)},
-		{At: "store.kind", Says: "lockdrill's own lock core takes no advisory locks: name a worker that does, system: {worker: [./worker]}",
-			Broken: s.Kind == StorePostgres && len(c.e.System.Worker) == 0 && !c.Invalid("system.worker")},
-	}...)
+	c.Refuse(c.e.Redis.Mode != RedisAuto || c.e.Redis.URL != "" || c.e.Redis.Sentinel != nil, "redis", "the locks live in the %s of the store section: leave one of the two sections out", s.Kind)
+	c.Refuse(c.e.Observed(), "store", "is for mode embedded: of an observed system the redis section says where its locks are")
+	c.Refuse(c.inPods(), "store", "is for replicas that are processes of this host: leave the kubernetes section out")
+	c.Refuse(!slices.Contains(rules.modes, s.Mode), "store.mode", "%s is not possible for %s: choose %s", s.Mode, rules.name, wordsOf(rules.modes))
+	c.Refuse(s.Kind == StorePostgres && len(c.e.System.Worker) == 0 && !c.Invalid("system.worker"), "store.kind", "lockdrill's own lock core takes no advisory locks: name a worker that does, system: {worker: [./worker]}")
 	if s.Mode == StoreExternal && s.Kind != StoreLease && s.URL != "" {
 		c.guestStore(s)
 	}

@@ -10,19 +10,13 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// Constraint is what values of several places must keep together, and whether these do.
-type Constraint struct {
-	At, Says string
-	Broken   bool
-}
-
-// Refuse tells of each constraint that is broken, at its place.
-func (f *File) Refuse(all ...Constraint) {
-	for _, c := range all {
-		if c.Broken {
-			f.Check(c.At, "%s", c.Says)
-		}
+// Refuse is a constraint: it says what is wrong at a place where that is broken, and whether it is. Of several that are joined by || the first
+// that is broken is told.
+func (f *File) Refuse(broken bool, path, format string, args ...any) bool {
+	if broken {
+		f.Check(path, format, args...)
 	}
+	return broken
 }
 
 // CheckRules holds the section that doc points at, which stands at path, and all sections below it against the rules of their fields.
@@ -85,13 +79,8 @@ func (f *File) whole(path string, v reflect.Value, r Rule) bool {
 		f.Check(path, "%s", f.only(*c, v))
 		return false
 	}
-	var given []string
 	of := slices.Concat(r.One, r.Any)
-	for _, name := range of {
-		if !f.fieldOf(v, name).IsZero() {
-			given = append(given, name)
-		}
-	}
+	given := f.Said(v.Addr().Interface(), of...)
 	switch {
 	case len(of) > 0 && len(given) == 0:
 		f.Check(path, "needs %s", either(of))
@@ -220,9 +209,15 @@ func spelled(v reflect.Value) reflect.Value {
 	return v
 }
 
-// ref checks that a name is one of those of a list.
+// ref checks that a name, or each of several, is one of those of a list.
 func (f *File) ref(at string, v reflect.Value, list string) {
 	if list == "" || v.IsZero() {
+		return
+	}
+	if v.Kind() != reflect.String {
+		for i := range v.Len() {
+			f.ref(At(at, i), v.Index(i), list)
+		}
 		return
 	}
 	switch names, known := f.Refs(list); {

@@ -248,6 +248,12 @@ func (y *Vocabulary) Given(section any) []string {
 	return names
 }
 
+// Said are those of some fields of a section that say something, in that order.
+func (y *Vocabulary) Said(section any, names ...string) []string {
+	v := reflect.ValueOf(section).Elem()
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return y.fieldOf(v, name).IsZero() })
+}
+
 // typeName is the name of a type, with its package where that is not the vocabulary's own.
 func (y *Vocabulary) typeName(t reflect.Type, name string) string {
 	if t.PkgPath() == y.Home {

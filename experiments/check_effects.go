@@ -39,42 +39,25 @@ func (c *checker) source(path string, x *Effects) {
 	c.Refuse(!own && x.InRedis() && c.e.Redis.Mode != RedisExternal, at, "is a key of which Redis? Say redis: {url: ...} here, or redis: {mode: external, url: ...} where it is that of the locks")
 	c.Refuse(x.Overwrites && x.SQL == nil && x.HTTP == nil, path+".overwrites", "is for sql and http: a hash always keeps the last state alone, the others never")
 	c.Refuse(x.Log != "" && !c.inPods() && (c.e.System.Processes == nil || c.e.System.Processes.Log == ""), at, "replicas have logs that nobody knows: say where they are, under system.processes.log")
-	if x.SQL != nil {
-		c.query(path+".sql", x.SQL)
+	if h := x.HTTP; h != nil {
+		c.Refuse((h.Param == "") != (h.Cursor == ""), path+".http", "param and cursor go together: the parameter that takes the cursor, and the field that it is read from")
 	}
-	if h := x.HTTP; h != nil && (h.Param == "") != (h.Cursor == "") {
-		c.Check(path+".http", "param and cursor go together: the parameter that takes the cursor, and the field that it is read from")
+	if q := x.SQL; q != nil { // what a variable holds is not looked at: it is a secret
+		parameter, at := map[string]string{Postgres: "$1", MySQL: "?"}[q.Driver], path+".sql.query"
+		_ = c.Invalid(path+".sql") || c.Refuse(!strings.Contains(q.Query, parameter), at, "has no %s: the cursor goes there, as in WHERE id > %[1]s ORDER BY id", parameter) ||
+			c.Refuse(q.Driver == MySQL && strings.Count(q.Query, parameter) > 1, at, "has more than one ?: the cursor alone is put in") ||
+			c.Refuse(!orderBy.MatchString(q.Query), at, "has no ORDER BY: rows come in the order of the cursor, as in ORDER BY %s", q.Cursor)
 	}
 	c.columns(path, x)
-}
-
-// query checks a query. What a variable holds is not looked at: it is a secret.
-func (c *checker) query(path string, q *SQLEffects) {
-	parameter := map[string]string{Postgres: "$1", MySQL: "?"}[q.Driver]
-	switch {
-	case c.Invalid(path):
-	case !strings.Contains(q.Query, parameter):
-		c.Check(path+".query", "has no %s: the cursor goes there, as in WHERE id > %s ORDER BY id", parameter, parameter)
-	case q.Driver == MySQL && strings.Count(q.Query, parameter) > 1:
-		c.Check(path+".query", "has more than one ?: the cursor alone is put in")
-	case !orderBy.MatchString(q.Query):
-		c.Check(path+".query", "has no ORDER BY: rows come in the order of the cursor, as in ORDER BY %s", q.Cursor)
-	}
 }
 
 var orderBy = regexp.MustCompile(`(?i)\border\s+by\b`)
 
 // columns checks what lines are made into columns by.
 func (c *checker) columns(path string, x *Effects) {
-	if !x.Lines() {
-		c.Refuse(x.Pattern != "", path+".pattern", "is of lines: file, command and log")
-		return
-	}
-	if x.Pattern == "" {
-		return
-	}
+	c.Refuse(!x.Lines() && x.Pattern != "", path+".pattern", "is of lines: file, command and log")
 	re, err := regexp.Compile(x.Pattern)
-	if err != nil {
+	if !x.Lines() || x.Pattern == "" || err != nil {
 		return
 	}
 	groups := slices.DeleteFunc(re.SubexpNames(), func(s string) bool { return s == "" })
@@ -115,24 +98,13 @@ func (c *checker) mapped(path string, x *Effects, l *Lock) {
 	if l == nil || c.Invalid(path) {
 		return
 	}
-	if !l.Loop() {
-		for _, f := range []struct {
-			name, why string
-			set       bool
-		}{
-			{"job", "the column with the job's id", m.Job != "" || x.Hash != ""},
-			{"state", "the column with the job's state", m.State != ""},
-			{"terminal", "the states that end a job", len(m.Terminal) > 0},
-		} {
-			c.Refuse(!f.set, path+".map."+f.name, "missing: %s", f.why)
+	if l.Loop() {
+		for _, name := range vocabulary.Said(m, "job", "state", "terminal", "begin", "key", "due", "not_before") {
+			c.Check(path+".map."+name, "is of jobs; lock %s is a leader loop: each entry is a tick of it", l.Name)
 		}
 		return
 	}
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{{"job", m.Job != ""}, {"state", m.State != ""}, {"terminal", len(m.Terminal) > 0}, {"begin", len(m.Begin) > 0}, {"key", m.Key != ""},
-		{"due", m.Due != ""}, {"not_before", m.NotBefore != ""}} {
-		c.Refuse(f.set, path+".map."+f.name, "is of jobs; lock %s is a leader loop: each entry is a tick of it", l.Name)
-	}
+	c.Refuse(m.Job == "" && x.Hash == "", path+".map.job", "missing: the column with the job's id")
+	c.Refuse(m.State == "", path+".map.state", "missing: the column with the job's state")
+	c.Refuse(len(m.Terminal) == 0, path+".map.terminal", "missing: the states that end a job")
 }

@@ -61,6 +61,10 @@ func (c *checker) fault(path string, f *Fault) {
 	c.several(section.path, f)
 	c.rolls(path+".repeat", f)
 	c.commands(section.path, f)
+	if k := c.e.Kubernetes; k != nil && f.Traits().Owner != "" {
+		_ = c.Refuse(len(k.Namespaces) > 0, section.path+".rollout", "is for pods of one namespace: leave it out, and the run restarts them one by one") ||
+			c.Refuse(k.Pods == PodsApply && !c.e.Observed(), section.path+".rollout", "is for pods that are there (pods: use): leave it out, and the run restarts its own workers one by one")
+	}
 	fault.Of(f.Spec).Check(section)
 }
 
@@ -210,8 +214,6 @@ func (s section) Around() fault.Around {
 func (s section) Given(field string) bool { return s.c.Node(s.at(field)) != nil }
 
 func (s section) Check(field, format string, args ...any) { s.c.Check(s.at(field), format, args...) }
-
-func (s section) CheckLabels(field string, labels map[string]string) { s.c.labels(s.at(field), labels) }
 
 func (s section) Lock(field, name string) *fault.Lock {
 	if s.c.e.keyless(name) != nil && s.c.e.Lock(name).Keyless() {

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -36,6 +37,7 @@ var formats = map[string]vocab.Format{
 	"object":     vocab.Matching(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q is no name of a Secret"),
 	"controller": vocab.Matching(`^[a-z]+/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q names no controller of pods: write it like deployment/web"),
 	"labelkey":   vocab.Matching(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`, "%q is no key of labels and annotations"),
+	"labels":     labelled,
 	"labelvalue": vocab.Matching(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`, "%q is no value of a label"),
 	"redis":      func(f *vocab.File, text, way string) string { return written(notRedisBy(way))(f, text, "") },
 	"pem": func(_ *vocab.File, text, _ string) string {
@@ -66,6 +68,17 @@ var formats = map[string]vocab.Format{
 }
 
 var noNamespace = vocab.Matching(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`, "%q is no name of a namespace")
+
+// The names and values of labels, as the API server takes them.
+var (
+	labelKey   = vocab.Matching(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`, "%q is no name of a label")
+	labelValue = vocab.Matching(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`, "%q is no value of a label: letters, digits, dots, dashes and underscores, at most 63")
+)
+
+// labelled checks a label.
+func labelled(f *vocab.File, name, value string) string {
+	return cmp.Or(labelKey(f, name, ""), labelValue(f, value, ""))
+}
 
 // written is the format of an address, which stands as it is: no variables are substituted in it.
 func written(wrong func(text string) string) vocab.Format {

@@ -18,10 +18,10 @@ import (
 // also be chosen by their labels, and replicas by their number, whatever they hold.
 type Kill struct {
 	HolderOf string            // a lock: who holds it when the kill is fired
-	All      bool              `rule:"omit"`             // every replica at once; with pods: every one of them
-	Count    int               `rule:"min=1,max=1000"`   // so many replicas at once, whatever they hold; with pods: of these
-	Percent  float64           `rule:"positive,max=100"` // so many in a hundred of those that live, rounded up, as far as limits allow
-	Pods     map[string]string // labels: one pod that has them, whatever it holds; with all, count or percent as many
+	All      bool              `rule:"omit"`                                                // every replica at once; with pods: every one of them
+	Count    int               `rule:"min=1,max=1000"`                                      // so many replicas at once, whatever they hold; with pods: of these
+	Percent  float64           `rule:"positive,max=100"`                                    // so many in a hundred of those that live, rounded up, as far as limits allow
+	Pods     map[string]string `rule:"format=labels"`                                       // labels: one pod that has them, whatever it holds; with all, count or percent as many
 	Zone     string            `file:"topology_zone" rule:"format=label"`                   // of pods: those on nodes of this zone (topology.kubernetes.io/zone), all of them unless count, percent or pick says otherwise
 	Pick     Pick              `rule:"words=random|oldest|newest"`                          // with pods: which of them
 	Phase    Phase             `rule:"words=after_grant|after_renew|before_renew|random"`   // moment of the lease
@@ -247,7 +247,7 @@ var signals = []Kind{
 				}),
 				breaks("exec", "has an empty word", func(k *Kill, _ Checker) bool { return slices.Contains(k.Exec, "") }),
 			),
-			[]Constraint{because("", func(k *Kill, c Checker) string { c.CheckLabels("pods", k.Pods); return "" }), because("", (*Kill).whom)},
+			[]Constraint{because("", (*Kill).whom)},
 		)},
 	{Word: "rolling_restart", By: Cluster, New: made(RollingRestart{Order: ByIndex, Within: time.Minute}),
 		Says: "every replica is restarted, one after the other, as a deployment does: SIGTERM with a grace, in order, the leader first or last; of pods also a rollout restart",

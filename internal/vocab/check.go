@@ -2,6 +2,7 @@ package vocab
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -229,17 +230,25 @@ func (f *File) ref(at string, v reflect.Value, list string) {
 	}
 }
 
-// Format says what is wrong with a text, or "". argument is what stands behind the format's name in a rule.
+// Format says what is wrong with a text, or "". argument is what stands behind the format's name in a rule. Of names and texts it says what is
+// wrong with one of them: the text is its name, and the argument its text.
 type Format func(f *File, text, argument string) string
 
 // format holds a text, or each of several, against a format.
 func (f *File) format(path string, v reflect.Value, name string) {
-	if name == "" || v.IsZero() {
+	switch {
+	case name == "" || v.IsZero():
 		return
-	}
-	if v.Kind() == reflect.Slice {
+	case v.Kind() == reflect.Slice:
 		for i := range v.Len() {
 			f.format(At(path, i), v.Index(i), name)
+		}
+		return
+	case v.Kind() == reflect.Map:
+		all := v.Interface().(map[string]string)
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			why := f.Formats[name](f, key, all[key])
+			f.Refuse(why != "", Join(path, key), "%s", why)
 		}
 		return
 	}

@@ -84,9 +84,9 @@ func (f *File) whole(path string, v reflect.Value, r Rule) bool {
 	given := f.Said(v.Addr().Interface(), of...)
 	switch {
 	case len(of) > 0 && len(given) == 0:
-		f.Check(path, "needs %s", either(of))
+		f.Check(path, "needs %s", Either(of))
 	case len(r.One) > 0 && len(given) > 1:
-		f.Check(path, "has %s: give exactly one of %s", strings.Join(given, " and "), either(of))
+		f.Check(path, "has %s: give exactly one of %s", strings.Join(given, " and "), Either(of))
 	default:
 		return true
 	}

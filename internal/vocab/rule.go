@@ -92,7 +92,7 @@ func (y *Vocabulary) words(c Cond) string {
 	case len(c.Words) == 0:
 		return c.Field
 	}
-	return c.Field + " " + either(c.Words)
+	return c.Field + " " + Either(c.Words)
 }
 
 // ruleOf is the rule in a tag, "required,min=1,words=a|b"; without a tag every value is right. A tag that is wrong is a mistake of
@@ -326,8 +326,8 @@ func (y *Vocabulary) defaultOf(owner reflect.Type, f reflect.StructField) string
 	return y.ruleOf(owner, f).Default
 }
 
-// either joins words as alternatives.
-func either(words []string) string {
+// Either joins words as alternatives.
+func Either(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
 	}

@@ -34,35 +34,27 @@ func (c *checker) lastReplica() {
 		return
 	}
 	for i := range c.e.Faults {
-		if f := &c.e.Faults[i]; f.Spec != nil && (f.Traits().Kills || f.Traits().Rolls || f.Traits().InVictim && f.Traits().Stands > 0) {
-			c.Check(vocab.At("faults", i), "strikes the only replica that there is, and nobody would be left: say limits: {last_replica: true} where that is meant")
-		}
+		t := c.e.Faults[i].Traits()
+		c.Refuse(t.Kills || t.Rolls || t.InVictim && t.Stands > 0, vocab.At("faults", i), "strikes the only replica that there is, and nobody would be left: say limits: {last_replica: true} where that is meant")
 	}
 }
 
 // observedLocks checks that each lock can be looked at.
 func (c *checker) observedLocks() {
-	e, keys := c.e, 0
+	e, keys, away := c.e, 0, c.e.Redis.Mode != RedisExternal
 	for i := range e.System.Locks {
 		l, path := &e.System.Locks[i], vocab.At("system.locks", i)
 		if l.Lease == "" {
 			keys++
 		}
-		switch {
-		case c.Invalid(path):
-		case !l.Loop() && e.EffectsOf(l.Name) == nil && len(e.System.Effects) == 0:
-			c.Check(path, "lock %s is taken per job, and nobody says where its jobs are read: system.effects", l.Name)
-		case l.Lease == "" && e.Redis.Mode != RedisExternal && c.inPods():
-			c.Check(path, "lock %s is neither a lease (lease: the name of the object) nor in a Redis that can be looked at (redis: {mode: external, url: ...})", l.Name)
-		case l.Lease == "" && e.Redis.Mode != RedisExternal:
-			c.Check(path, "lock %s is in no Redis that can be looked at (redis: {mode: external, url: ...})", l.Name)
-		case l.Lease != "" && !c.inPods():
-			c.Check(path+".lease", "a Lease object is looked at in the cluster of a kubernetes section, and there is none")
-		}
+		_ = c.Invalid(path) ||
+			c.Refuse(!l.Loop() && e.EffectsOf(l.Name) == nil && len(e.System.Effects) == 0, path, "lock %s is taken per job, and nobody says where its jobs are read: system.effects", l.Name) ||
+			c.Refuse(l.Lease == "" && away && c.inPods(), path, "lock %s is neither a lease (lease: the name of the object) nor in a Redis that can be looked at (redis: {mode: external, url: ...})", l.Name) ||
+			c.Refuse(l.Lease == "" && away, path, "lock %s is in no Redis that can be looked at (redis: {mode: external, url: ...})", l.Name) ||
+			c.Refuse(l.Lease != "" && !c.inPods(), path+".lease", "a Lease object is looked at in the cluster of a kubernetes section, and there is none")
 	}
-	if names, known := c.lockNames(); len(names) == 0 && known && e.Redis.Mode == RedisExternal && c.Node("redis") != nil &&
-		!slices.ContainsFunc(e.System.Effects, func(x Effects) bool { return x.InRedis() && x.Redis.URL == "" }) {
-		c.Check("redis", "there is no lock, and no effects are read there: no Redis is looked at")
-	}
-	c.Refuse(keys == 0 && e.Redis.Mode == RedisExternal && len(e.System.Locks) > 0, "redis", "every lock is a Lease object: no Redis is looked at")
+	names, known := c.lockNames()
+	alone := len(names) == 0 && known && c.Node("redis") != nil && !slices.ContainsFunc(e.System.Effects, func(x Effects) bool { return x.InRedis() && x.Redis.URL == "" })
+	c.Refuse(!away && alone, "redis", "there is no lock, and no effects are read there: no Redis is looked at")
+	c.Refuse(!away && keys == 0 && len(e.System.Locks) > 0, "redis", "every lock is a Lease object: no Redis is looked at")
 }

@@ -16,7 +16,7 @@ func (c *checker) redis() {
 		return
 	}
 	c.Refuse(r.Cluster && strings.Trim(pathOf(r.URL), "/0") != "", "redis.url", "a cluster has no numbered databases: leave the number out")
-	c.Refuse(r.Cluster && hostOf(r.URL) != "" && hostOf(r.URL)[0] == '/', "redis.url", "is a socket, and the servers of a cluster are reached by their ports")
+	c.Refuse(r.Cluster && strings.HasPrefix(hostOf(r.URL), "/"), "redis.url", "is a socket, and the servers of a cluster are reached by their ports")
 	c.Refuse(c.inPods() && !c.e.Observed() && strings.HasPrefix(r.URL, "unix:"), "redis.url", "is a socket of this host, which pods do not reach")
 	c.secured("redis", r.URL, r.CA, r.Cert)
 	for i, word := range r.Allow {
@@ -49,9 +49,7 @@ func (c *checker) ledger() {
 	c.secured("ledger", l.URL, l.CA, l.Cert)
 	c.Refuse(c.inPods() && strings.HasPrefix(l.URL, "unix:"), "ledger.url", "is a socket of this host, which pods do not reach")
 	own, locks := hostOf(l.URL), hostOf(c.e.Redis.URL)
-	if own != "" && own == locks {
-		c.Check("ledger.url", "%s is the server of the locks as well: what befalls it would befall the witness; another database of one server is not enough", own)
-	} else if k := c.e.Kubernetes; k != nil {
+	if k := c.e.Kubernetes; !c.Refuse(own != "" && own == locks, "ledger.url", "%s is the server of the locks as well: what befalls it would befall the witness; another database of one server is not enough", own) && k != nil {
 		own, locks = cmp.Or(strings.ToLower(k.Ledger), own), cmp.Or(strings.ToLower(k.Redis), locks)
 		c.Refuse(own != "" && own == locks, "kubernetes.ledger", "%s is the server of the locks as well, as pods reach it: the ledger needs another", own)
 	}
@@ -91,7 +89,9 @@ func (c *checker) proxy() {
 func (c *checker) calendar() {
 	for name, list := range map[string][]Window{"windows": c.e.Windows, "blackouts": c.e.Blackouts} {
 		for i := range list {
-			c.stretch(vocab.At(name, i), &list[i])
+			w, path := &list[i], vocab.At(name, i)
+			_ = c.Refuse((w.From == "") != (w.To == ""), path, "needs both from and to, or neither: then it is the whole day") ||
+				c.Refuse(w.From == "" && len(w.Days) == 0, path, "says neither days nor hours")
 		}
 	}
 	c.aborts()
@@ -104,25 +104,16 @@ func (c *checker) calendar() {
 	}
 }
 
-func (c *checker) stretch(path string, w *Window) {
-	switch {
-	case (w.From == "") != (w.To == ""):
-		c.Check(path, "needs both from and to, or neither: then it is the whole day")
-	case w.From == "" && len(w.Days) == 0:
-		c.Check(path, "says neither days nor hours")
-	}
-}
-
 // caps checks the limits against what the faults declare.
 func (c *checker) caps() {
 	e := c.e
-	if declared := e.declaredKills(true); e.Limits.MaxKills > 0 && e.Limits.MaxKills < declared {
-		c.Check("limits.max_kills", "%d is under the %d kills that the faults declare", e.Limits.MaxKills, declared)
-	}
+	declared := e.declaredKills(true)
+	c.Refuse(e.Limits.MaxKills > 0 && e.Limits.MaxKills < declared, "limits.max_kills", "%d is under the %d kills that the faults declare", e.Limits.MaxKills, declared)
 	for i := range e.Faults {
 		f := &e.Faults[i]
-		if n := f.Struck(e.System.Replicas); e.Limits.MaxTargets > 0 && !f.Traits().Kills && f.Aim().Some.Percent == 0 && n > 1 && e.Limits.MaxTargets < n {
-			c.Check("limits.max_targets", "%d is under the %d replicas that %s strikes", e.Limits.MaxTargets, n, f.ID)
+		n := f.Struck(e.System.Replicas)
+		most := e.Limits.MaxTargets > 0 && !f.Traits().Kills && f.Aim().Some.Percent == 0 && n > 1
+		if c.Refuse(most && e.Limits.MaxTargets < n, "limits.max_targets", "%d is under the %d replicas that %s strikes", e.Limits.MaxTargets, n, f.ID) {
 			break
 		}
 	}

@@ -42,19 +42,21 @@ func (c *checker) policy(path string, l *Lock) {
 
 // paces refuses periods and timeouts that nobody can keep, as they are run: a worker would end, or no call would ever be answered.
 func (c policyCheck) paces(p *lockcore.Policy) {
-	paces := map[string]time.Duration{"renew_every": p.RenewEvery, "op_timeout": p.OpTimeout, "acquire.timeout": p.Acquire.Timeout,
-		"acquire.backoff.every": p.Acquire.Backoff.Every, "release.timeout": p.Release.Timeout}
-	if p.Loop != nil {
-		poll := "loop.poll"
-		if c.Node(c.path+".poll") != nil {
-			poll = "poll"
-		}
-		paces[poll] = p.Loop.Poll
-	}
-	for name, pace := range paces {
+	kept := func(name string, pace time.Duration) {
 		_ = pace == 0 || vocab.Scaled(pace, c.e.TimeScale) >= shortest ||
 			c.refuse(pace < shortest, name, "%s is too short: at least %dms", figures.Spell(pace), shortest.Milliseconds()) ||
 			c.refuse(true, name, "%s at time_scale %g is too short: at least %dms as it is run", figures.Spell(pace), c.e.TimeScale, shortest.Milliseconds())
+	}
+	kept("renew_every", p.RenewEvery)
+	kept("op_timeout", p.OpTimeout)
+	kept("acquire.timeout", p.Acquire.Timeout)
+	kept("acquire.backoff.every", p.Acquire.Backoff.Every)
+	kept("release.timeout", p.Release.Timeout)
+	switch {
+	case p.Loop != nil && c.Node(c.path+".poll") != nil:
+		kept("poll", p.Loop.Poll)
+	case p.Loop != nil:
+		kept("loop.poll", p.Loop.Poll)
 	}
 }
 

@@ -130,8 +130,7 @@ func (c *checker) metrics() {
 
 // nameOnce refuses the name of a metric that another one has.
 func (c *checker) nameOnce(names map[string]string, path, name string) bool {
-	if first, ok := names[name]; ok && name != "" {
-		c.Check(path+".name", "a second metric called %q: the first is %s", name, first)
+	if first, ok := names[name]; c.Refuse(ok && name != "", path+".name", "a second metric called %q: the first is %s", name, first) {
 		return false
 	}
 	names[name] = path
@@ -140,75 +139,34 @@ func (c *checker) nameOnce(names map[string]string, path, name string) bool {
 
 // metric checks what one metric is, and where it is scraped.
 func (c *checker) metric(path string, m *Metric) {
-	switch {
-	case m.Preset != "" && (m.Name != "" || m.Series != "" || len(m.Labels) > 0 || m.Key != "" || m.Ask != ""):
-		c.Check(path, "preset brings names and series along: beside it stand only scrape and every")
+	if c.Refuse(m.Preset != "" && len(vocabulary.Said(m, "name", "series", "labels", "key", "ask")) > 0, path, "preset brings names and series along: beside it stand only scrape and every") ||
+		c.Refuse(m.Preset != "" && m.Scrape == ScrapeLocks, path+".scrape", "a preset is of expositions: replicas, or the address of one") || c.Invalid(path+".preset") {
 		return
-	case m.Preset != "" && m.Scrape == ScrapeLocks:
-		c.Check(path+".scrape", "a preset is of expositions: replicas, or the address of one")
-		return
-	case c.Invalid(path + ".preset"):
-		return
-	case m.Preset == "" && m.Name == "" && !c.Invalid(path):
-		c.Check(path+".name", "missing")
 	}
+	c.Refuse(m.Preset == "" && m.Name == "" && !c.Invalid(path), path+".name", "missing")
 	if m.Scrape == ScrapeLocks {
-		if !c.e.InRedis() {
-			c.Check(path+".scrape", "locks asks a Redis, and the locks are in %s: scrape replicas, or an address", c.e.StoreKind())
-			return
+		if !c.Refuse(!c.e.InRedis(), path+".scrape", "locks asks a Redis, and the locks are in %s: scrape replicas, or an address", c.e.StoreKind()) {
+			c.keyMetric(path, m)
 		}
-		c.keyMetric(path, m)
 		return
 	}
-	switch {
-	case m.Preset != "":
-	case m.Key != "" || m.Ask != "":
-		c.Check(path, "key and ask are for scrape: locks")
-	case m.Series == "":
-		c.Check(path+".series", "missing: the name of the series")
-	}
-	p := c.e.System.Processes
-	switch {
-	case m.Scrape == ScrapeReplicas && c.e.Observed() && c.inPods():
-		c.Check(path+".scrape", "nobody says where the observed pods serve metrics: the address of an exposition, or promql of the Prometheus that scrapes them")
-	case m.Scrape == ScrapeReplicas && c.inPods():
-		c.Check(path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's")
-	case m.Scrape == ScrapeReplicas && p != nil && p.Metrics == "":
-		c.Check(path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
-	}
+	p, theirs := c.e.System.Processes, m.Scrape == ScrapeReplicas
+	_ = m.Preset != "" || c.Refuse(m.Key != "" || m.Ask != "", path, "key and ask are for scrape: locks") || c.Refuse(m.Series == "", path+".series", "missing: the name of the series")
+	_ = c.Refuse(theirs && c.e.Observed() && c.inPods(), path+".scrape", "nobody says where the observed pods serve metrics: the address of an exposition, or promql of the Prometheus that scrapes them") ||
+		c.Refuse(theirs && c.inPods(), path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's") ||
+		c.Refuse(theirs && p != nil && p.Metrics == "", path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
 	m.check(c.File, path, m.Scrape)
-	if m.Scrape != ScrapeReplicas {
-		httpAddress(c.File, path+".scrape", m.Scrape, "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
-		openAddress(c.File, path+".scrape", m.Scrape)
-	}
-}
-
-// httpAddress checks an address. As with redis.url, the parser's own words might quote a password.
-func httpAddress(f *vocab.File, path, address, wrong string) {
-	f.Refuse(!isHTTP(address), path, "%s", wrong)
-}
-
-// openAddress refuses an address with what looks like a secret: it stands in the history and in messages.
-func openAddress(f *vocab.File, path, address string) {
-	f.Refuse(vocab.Redact(address) != address, path, secretInside)
+	// As with redis.url, the parser's own words might quote a password; and the address stands in the history and in messages.
+	c.Refuse(!theirs && !isHTTP(m.Scrape), path+".scrape", "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
+	c.Refuse(!theirs && vocab.Redact(m.Scrape) != m.Scrape, path+".scrape", secretInside)
 }
 
 // keyMetric checks what is asked of a key of the locks' store.
 func (c *checker) keyMetric(path string, m *Metric) {
-	leases := len(c.e.System.Locks) > 0
-	for i := range c.e.System.Locks {
-		leases = leases && c.e.System.Locks[i].Lease != ""
-	}
-	switch {
-	case leases:
-		c.Check(path+".scrape", "the locks are Lease objects: there is no store of keys")
-	case m.Series != "" || len(m.Labels) > 0:
-		c.Check(path, "series and labels are for expositions: of the locks' store say key and ask")
-	case m.Key == "":
-		c.Check(path+".key", "missing: the key that is looked at")
-	case m.Ask == "":
-		c.Check(path+".ask", "missing: idle, length or exists")
-	}
+	keys := len(c.e.System.Locks) == 0 || slices.ContainsFunc(c.e.System.Locks, func(l Lock) bool { return l.Lease == "" })
+	_ = c.Refuse(!keys, path+".scrape", "the locks are Lease objects: there is no store of keys") ||
+		c.Refuse(m.Series != "" || len(m.Labels) > 0, path, "series and labels are for expositions: of the locks' store say key and ask") ||
+		c.Refuse(m.Key == "", path+".key", "missing: the key that is looked at") || c.Refuse(m.Ask == "", path+".ask", "missing: idle, length or exists")
 }
 
 // metricLimit checks a promise about a metric.
@@ -216,12 +174,9 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 	if l == nil {
 		return
 	}
-	switch n := len(vocabulary.Given(l)); {
-	case n == 0:
-		c.Check(path, "no limit: delta, rate or max")
-	case n > 1:
-		c.Check(path, "has more than one limit: an SLO has one of delta, rate and max")
-	}
+	n := len(vocabulary.Given(l))
+	c.Refuse(n == 0, path, "no limit: delta, rate or max")
+	c.Refuse(n > 1, path, "has more than one limit: an SLO has one of delta, rate and max")
 	if word, _ := l.Limit(); word != "max" && !c.recorded {
 		if m := c.level(l.Name); m != nil {
 			c.Check(path+"."+word, "the %s goes up and down, and %s needs a counter: say max", m.What(), word)
@@ -318,16 +273,10 @@ func (a *Asker) check(c *vocab.File, path, address string) {
 	}{{"headers", a.Headers}, {"headers_env", a.HeadersEnv}} {
 		for _, name := range slices.Sorted(maps.Keys(headers.named)) {
 			at, value := path+"."+headers.field, headers.named[name]
-			switch {
-			case !header.MatchString(name):
-				c.Check(at, "%q is no name of a header", name)
-			case headers.field == "headers" && secretHeader.MatchString(name):
-				c.Check(at, "%s says who asks: name the environment variable that holds it in headers_env, or say bearer_env, or username_env and password_env", name)
-			case headers.field == "headers_env" && !environmentName.MatchString(value):
-				c.Check(at, "%s: not the name of an environment variable: capital letters, digits and underscores", name)
-			case strings.ContainsAny(value, "\r\n"):
-				c.Check(at, "%s has the end of a line in it", name)
-			}
+			_ = c.Refuse(!header.MatchString(name), at, "%q is no name of a header", name) ||
+				c.Refuse(headers.field == "headers" && secretHeader.MatchString(name), at, "%s says who asks: name the environment variable that holds it in headers_env, or say bearer_env, or username_env and password_env", name) ||
+				c.Refuse(headers.field == "headers_env" && !environmentName.MatchString(value), at, "%s: not the name of an environment variable: capital letters, digits and underscores", name) ||
+				c.Refuse(strings.ContainsAny(value, "\r\n"), at, "%s has the end of a line in it", name)
 		}
 	}
 }

@@ -133,22 +133,16 @@ var schemes = map[StoreKind][]string{StoreEtcd: {"http", "https"}, StorePostgres
 
 // guestStore checks how a store is reached that is somebody's.
 func (c *checker) guestStore(s *Store) {
+	const where = "not where your %s is: write it like https://a:2379,https://b:2379, or postgres://host:5432/database"
 	for _, one := range strings.Split(s.URL, ",") {
-		u, err := url.Parse(one)
-		if strings.Contains(one, "$") {
-			c.Check("store.url", "%s", written(func(string) string { return "" })(nil, one, ""))
+		if why := written(func(string) string { return "" })(nil, one, ""); c.Refuse(why != "", "store.url", "%s", why) {
 			continue
 		}
-		switch { // the words of a parser are not repeated: they quote the URL, and with it the password
-		case err != nil || u.Hostname() == "" || !slices.Contains(schemes[s.Kind], u.Scheme) || u.RawQuery != "":
-			c.Check("store.url", "not where your %s is: write it like https://a:2379,https://b:2379, or postgres://host:5432/database", storeKinds[s.Kind].name)
-		case u.User != nil:
-			c.Check("store.url", noUser)
-		case s.CA != "" && u.Scheme == "http":
-			c.Check("store.ca", "is for TLS: write the url with https://")
-		case s.Cert != "" && u.Scheme == "http":
-			c.Check("store.cert", "is for TLS: write the url with https://")
-		}
+		u, err := url.Parse(one) // the words of a parser are not repeated: they quote the URL, and with it the password
+		_ = c.Refuse(err != nil || u.Hostname() == "" || !slices.Contains(schemes[s.Kind], u.Scheme) || u.RawQuery != "", "store.url", where, storeKinds[s.Kind].name) ||
+			c.Refuse(u.User != nil, "store.url", noUser) ||
+			c.Refuse(s.CA != "" && u.Scheme == "http", "store.ca", "is for TLS: write the url with https://") ||
+			c.Refuse(s.Cert != "" && u.Scheme == "http", "store.cert", "is for TLS: write the url with https://")
 	}
 }
 
@@ -158,17 +152,11 @@ func (c *checker) wholeLeases(rules storeRules) {
 		return
 	}
 	for i := range c.e.System.Locks {
-		l := &c.e.System.Locks[i]
-		ttl := time.Duration(float64(l.Policy.TTL) * c.e.TimeScale).Round(time.Microsecond)
-		if least := c.e.Store.leastLease(); ttl%rules.unit == 0 && ttl > 0 && ttl < least {
-			c.Check(vocab.At("system.locks", i), "several servers of %s grant no lease under %s, and ttl %s at time_scale %v is %s: choose another ttl or time_scale, or one server",
-				rules.name, least, l.Policy.TTL, c.e.TimeScale, ttl)
-			continue
-		}
-		if ttl%rules.unit != 0 || ttl < rules.unit {
-			c.Check(vocab.At("system.locks", i), "a lease of %s is a whole number of seconds, and ttl %s at time_scale %v is %s: choose another ttl or time_scale",
-				rules.name, l.Policy.TTL, c.e.TimeScale, ttl)
-		}
+		l, at := &c.e.System.Locks[i], vocab.At("system.locks", i)
+		ttl, least := time.Duration(float64(l.Policy.TTL)*c.e.TimeScale).Round(time.Microsecond), c.e.Store.leastLease()
+		_ = c.Refuse(ttl%rules.unit == 0 && ttl > 0 && ttl < least, at, "several servers of %s grant no lease under %s, and ttl %s at time_scale %v is %s: choose another ttl or time_scale, or one server",
+			rules.name, least, l.Policy.TTL, c.e.TimeScale, ttl) ||
+			c.Refuse(ttl%rules.unit != 0 || ttl < rules.unit, at, "a lease of %s is a whole number of seconds, and ttl %s at time_scale %v is %s: choose another ttl or time_scale", rules.name, l.Policy.TTL, c.e.TimeScale, ttl)
 	}
 }
 

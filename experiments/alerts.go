@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"maps"
 	"regexp"
 	"slices"
 	"time"
@@ -98,12 +97,3 @@ func (c *checker) alert(path string, s *SLO, expected bool) {
 
 // unasked is said where an alert is named and nobody is asked for alerts.
 const unasked = "nobody is asked for alerts: say where, probes.alerts: {url: \"http://prometheus:9090\"}"
-
-// alertSubject tells rows about alerts apart.
-func (s *SLO) alertSubject() string {
-	text := " " + *s.Alert
-	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
-		text += " " + name + "=" + s.Labels[name]
-	}
-	return text
-}

@@ -32,16 +32,17 @@ func shortPolicy(o *overrides) assumed {
 	if o.RenewJitter == nil && (o.RenewEvery == nil || *o.RenewEvery > 0) {
 		a.say("renew_jitter %g", a.RenewJitter)
 	}
+	if o.Poll != nil {
+		a.Loop = &lockcore.Loop{Jitter: 0.1, Mode: lockcore.LoopRenewed}
+	}
 	o.apply(a.Policy)
 	if a.RenewEvery == 0 {
 		a.RenewJitter = 0
 	}
-	if o.Poll != nil {
-		a.Loop = &lockcore.Loop{Poll: *o.Poll, Jitter: 0.1, Mode: lockcore.LoopRenewed}
+	if a.Loop != nil {
 		if a.RenewEvery == 0 {
 			a.Loop.Mode = lockcore.LoopTTLHold
 		}
-		override(&a.Loop.Tick, o.Tick)
 		a.say("loop mode %s, jitter %g", a.Loop.Mode, a.Loop.Jitter)
 	}
 	a.fill()

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"regexp"
 	"time"
 
@@ -38,15 +39,7 @@ type BeliefCommand struct {
 
 // Word is the source's.
 func (b *Belief) Word() string {
-	switch {
-	case b.Metric != nil:
-		return "metric"
-	case b.Log != nil:
-		return "log"
-	case b.HTTP != nil:
-		return "http"
-	}
-	return "command"
+	return cmp.Or(append(vocabulary.Given(b), "command")...)
 }
 
 // BeliefKey is the group of a pattern that is the key that a line is about.

@@ -75,7 +75,7 @@ func (c *checker) together() {
 			return
 		}
 		if s.Alert != nil {
-			key := fault + s.Fault + s.alertSubject()
+			key := fault + s.Fault + " " + s.alertName()
 			if other, ok := first[key]; ok {
 				c.Check(path+".alert", "%s limits the same: keep the one that counts", other)
 			}

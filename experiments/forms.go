@@ -289,41 +289,32 @@ func (l *Lock) expand(f *vocab.File, path string, in *lockForm) bool {
 	if l.KeyPrefix == "" {
 		l.KeyPrefix = base.KeyPrefix
 	}
-	o, p := &in.overrides, &l.Policy
-	o.apply(p)
-	if p.Loop != nil {
-		override(&p.Loop.Poll, o.Poll)
-		override(&p.Loop.Tick, o.Tick)
-	} else if o.Poll != nil || o.Tick != nil {
+	if o := &in.overrides; l.Policy.Loop == nil && (o.Poll != nil || o.Tick != nil) {
 		f.Add(path, f.Place(path), "poll and tick are of leader loops; %s is taken per job", in.Profile)
 		return false
 	}
+	in.overrides.apply(&l.Policy)
 	return true
 }
 
-// apply puts what is given into a policy; poll and tick are of its loop.
+// apply puts what is given into a policy, and into its loop, where it has one.
 func (o *overrides) apply(p *lockcore.Policy) {
-	override(&p.TTL, o.TTL)
-	override(&p.RenewEvery, o.RenewEvery)
-	override(&p.RenewJitter, o.RenewJitter)
-	override(&p.Class, o.Class)
-	override(&p.MaxFailures, o.MaxFailures)
-	override(&p.OpTimeout, o.OpTimeout)
-	override(&p.Drift, o.Drift)
-	override(&p.StopBudget, o.StopBudget)
-}
-
-func override[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
+	from := reflect.ValueOf(o).Elem()
+	for i := range from.NumField() {
+		to := reflect.ValueOf(p).Elem().FieldByName(from.Type().Field(i).Name)
+		if !to.IsValid() && p.Loop != nil {
+			to = reflect.ValueOf(p.Loop).Elem().FieldByName(from.Type().Field(i).Name)
+		}
+		if to.IsValid() && !from.Field(i).IsNil() {
+			to.Set(from.Field(i).Elem())
+		}
 	}
 }
 
 func refuseOverrides(f *vocab.File, path string) {
-	for _, name := range overrideNames() {
-		at := vocab.Join(path, name)
-		if n := f.Node(at); n != nil {
-			f.Add(at, n, "changes a profile's policy: with a policy section, write it there")
+	for _, d := range vocabulary.Fields(reflect.TypeFor[overrides]()) {
+		if at := vocab.Join(path, d.Name); f.Node(at) != nil {
+			f.Add(at, f.Node(at), "changes a profile's policy: with a policy section, write it there")
 		}
 	}
 }
@@ -353,13 +344,6 @@ func (l *Lock) nameKeys(f *vocab.File, path string) {
 	case !l.Loop() && l.KeyPrefix+l.KeySuffix == "":
 		l.KeyPrefix = fmt.Sprintf("%s:", l.Name)
 	}
-}
-
-func overrideNames() (names []string) {
-	for _, d := range vocabulary.Fields(reflect.TypeFor[overrides]()) {
-		names = append(names, d.Name)
-	}
-	return names
 }
 
 // cadence is the spelling of Repeat's `every`: the word settled, or a duration.

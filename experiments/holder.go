@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -68,19 +69,7 @@ const (
 
 // Word is the source's.
 func (h *HolderSource) Word() string {
-	switch {
-	case h.Value != nil:
-		return HolderByValue
-	case h.Client != nil:
-		return HolderByClient
-	case h.Proxy != nil:
-		return HolderByProxy
-	case h.Log != nil:
-		return HolderByLog
-	case h.Metric != nil:
-		return HolderByMetric
-	}
-	return HolderByCommand
+	return cmp.Or(append(vocabulary.Given(h), HolderByCommand)...)
 }
 
 // AllowMonitor is the word of redis.allow that lets a run look at the server's commands: whoever can read its memory sees values.

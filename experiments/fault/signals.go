@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -176,7 +175,7 @@ func (*Starve) Kind() string { return "starve" }
 func (s *Starve) Stood() time.Duration { return time.Duration(s.Share * float64(s.Period)) }
 
 func (s *Starve) values() map[string]string {
-	return map[string]string{"stood": figures.Spell(s.Stood()), "share|%": fmt.Sprintf("%.3g%%", 100*s.Share), "period": figures.Spell(s.Period)}
+	return map[string]string{"stood": figures.Spell(s.Stood())}
 }
 
 // leastPeriod is what can still be divided by signals, and seen in /proc.
@@ -291,8 +290,8 @@ var signals = []Kind{
 		Unsupported: unsupported(func(_ *Pause, a Around) string { return standing(a, "the pause") })},
 	{Word: "starve", By: Signal, New: made(Starve{Period: 100 * time.Millisecond}), Aims: one,
 		Says: "a replica stands still for a share of each period: the processor is taken from it by SIGSTOP and SIGCONT",
-		Form: Form{Traits: Traits{Class: ClassPause, Noun: "starvation", GoesOn: "a replica is starved until it is ended", InVictim: true}, Size: "{share|%} of each {period}",
-			Does: "the replica stands still for {stood} of each {period} (SIGSTOP and SIGCONT), as one without its share of the processor",
+		Form: Form{Traits: Traits{Class: ClassPause, Noun: "starvation", GoesOn: "a replica is starved until it is ended", InVictim: true}, Size: "{share|%} of each {period|0}",
+			Does: "the replica stands still for {stood} of each {period|0} (SIGSTOP and SIGCONT), as one without its share of the processor",
 			Seen: "how long all its threads were seen to stand still, added up: at least 80% of what was asked for", Undone: goesOn,
 			Told: "starved {victim}{held} (stopped for {size}){for}", Shows: "stood still for"},
 		Values:      values(func(s *Starve, t Traits) Traits { t.Stands = min(max(s.Share, 0.01), 0.99); return t }),

@@ -40,10 +40,7 @@ func (f *File) check(path string, v reflect.Value) {
 		if _, is := v.Addr().Interface().(Scalar); is {
 			return
 		}
-		if x, is := v.Addr().Interface().(Spelled); is {
-			v = reflect.ValueOf(x.Spelling()).Elem()
-		}
-		f.section(path, v)
+		f.section(path, spelled(v))
 	}
 }
 
@@ -183,9 +180,7 @@ func (f *File) unique(list string, v reflect.Value) {
 	if t.Kind() != reflect.Struct {
 		return
 	}
-	if x, is := reflect.New(t).Interface().(Spelled); is {
-		t = reflect.TypeOf(x.Spelling()).Elem()
-	}
+	t = spelled(reflect.New(t).Elem()).Type()
 	for _, d := range f.Fields(t) {
 		if !d.Rule.Unique {
 			continue

@@ -56,3 +56,9 @@ func Client(ca string) (cert, key string) {
 	at := filepath.Join(filepath.Dir(ca), "127.0.0.1")
 	return at + ".crt", at + ".key"
 }
+
+// Authority is the PEM file of an authority that nobody knows.
+func Authority(t testing.TB) (ca string) {
+	t.Helper()
+	return servertest.NewAuthority(t, t.TempDir()).CA
+}

@@ -133,13 +133,6 @@ func (c *checker) keyField(path, name string) string {
 	return path + "." + name
 }
 
-// given refuses an empty text that stands in the file: whoever wrote the line meant something by it.
-func given(f *vocab.File, path, value string) {
-	if n := f.Node(path); n != nil && value == "" && !f.Invalid(path) {
-		f.Add(path, n, "is empty: write a value, or leave the line out")
-	}
-}
-
 // placeOf is where the value at path stands.
 func placeOf(f *vocab.File, path string) Place {
 	n := f.Place(path)
@@ -228,7 +221,6 @@ const shortest = time.Millisecond
 
 func (c *checker) timing() {
 	e := c.e
-	given(c.File, "limits.kill_switch", e.Limits.KillSwitch)
 	s := e.SteadyState
 	c.Refuse(s.Timeout < s.For, "steady_state", "timeout %s is under for %s: it could never be reached", figures.Spell(s.Timeout), figures.Spell(s.For))
 	looks := map[string]ProbeSettings{"probes.lock_keys": e.Probes.LockKeys, "probes.ledger": e.Probes.Ledger, "probes.leases": e.Probes.Leases}

@@ -97,7 +97,6 @@ func (c *checker) calendar() {
 	c.aborts()
 	for i := range c.e.BlockedBy {
 		b, path := &c.e.BlockedBy[i], vocab.At("blocked_by", i)
-		given(c.File, path+".file", b.File)
 		if b.PromQL != nil && !c.Invalid(path+".promql") {
 			b.PromQL.check(c.File, path+".promql", b.PromQL.URL)
 		}

@@ -43,7 +43,7 @@ ci-schemas: ## the exported CI files by GitHub's own parser, GitLab's schema and
 # Tests wait for real time: twice as many at once as there are cores. The packages that wait most begin first, so that none is left alone.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 AT_ONCE := $(shell expr 2 \* $(CORES))
-WAITING := ./injectors ./probes ./experiments/testbed ./lockcore/redisstore ./reports
+WAITING := ./injectors ./stores/redis ./stores/postgres ./probes ./experiments/testbed ./lockcore/redisstore ./reports
 
 # vet is of check, and costs half a minute where nothing is built yet.
 test: deps ## all tests but those of test-live and test-kube; the drills last and alone, since they measure time

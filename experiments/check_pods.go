@@ -16,7 +16,7 @@ func (c *checker) inPods() bool { return c.Node("kubernetes") != nil }
 func (c *checker) pods() {
 	e, k := c.e, c.e.Kubernetes
 	c.leases()
-	c.Refuse(!c.inPods() && e.StoreKind() != StoreLease && len(e.Limits.Namespaces) > 0, "limits.namespaces", "is a cap on a cluster, and the run works in none: there is no kubernetes section")
+	c.Refuse(!c.inPods() && !e.InObjects() && len(e.Limits.Namespaces) > 0, "limits.namespaces", "is a cap on a cluster, and the run works in none: there is no kubernetes section")
 	if k == nil {
 		return
 	}

@@ -7,13 +7,15 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/probes"
+	"github.com/lockdrill/lockdrill/stores/lease"
+	"github.com/lockdrill/lockdrill/stores/redis"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 // backend is a kind of store that locks of an observed system are in.
 type backend struct {
 	has      func(*experiments.Lock) bool
-	open     func(d *Drill, locks []experiments.Lock, fleet observedFleet, names probes.Names) (probes.Backend, error)
+	open     func(d *Drill, locks []experiments.Lock, fleet observedFleet, names witness.Names) (witness.Watch, error)
 	settings func(*experiments.Probes) experiments.ProbeSettings
 }
 
@@ -32,7 +34,7 @@ var backends = []backend{
 }
 
 // watchLocks looks at all locks of an observed system, by their kinds.
-func (d *Drill) watchLocks(fleet observedFleet, names probes.Names) error {
+func (d *Drill) watchLocks(fleet observedFleet, names witness.Names) error {
 	for _, kind := range backends {
 		var locks []experiments.Lock
 		for i := range d.e.System.Locks {
@@ -60,7 +62,7 @@ func (d *Drill) watchLocks(fleet observedFleet, names probes.Names) error {
 }
 
 // look lets a probe of locks be sampled, and asks its store who holds the keys of these locks.
-func (d *Drill) look(b probes.Backend, probe runner.Probe, every experiments.ProbeSettings, has func(lock string) bool) {
+func (d *Drill) look(b witness.Watch, probe runner.Probe, every experiments.ProbeSettings, has func(lock string) bool) {
 	kind, others := b.Kind(), d.cfg.Holder
 	d.cfg.Probes = append(d.cfg.Probes, runner.Sampled{Name: kind.Probe, Source: kind.Source, Probe: probe, ProbeSettings: every})
 	d.looks = append(d.looks, b.Close)
@@ -76,23 +78,23 @@ func (d *Drill) look(b probes.Backend, probe runner.Probe, every experiments.Pro
 }
 
 // openLeases watches locks that are Lease objects.
-func openLeases(d *Drill, locks []experiments.Lock, fleet observedFleet, _ probes.Names) (probes.Backend, error) {
+func openLeases(d *Drill, locks []experiments.Lock, fleet observedFleet, _ witness.Names) (witness.Watch, error) {
 	names := map[string]string{}
 	for _, l := range locks {
 		if names[l.Lease] == "" {
 			names[l.Lease] = l.Name
 		}
 	}
-	return probes.NewLeases(d.cluster, names, fleet.HolderOf, d.clock), nil
+	return lease.NewNamed(d.cluster, names, fleet.HolderOf, d.clock), nil
 }
 
 // openKeyspace watches locks that are keys of a Redis: those of loops by their names, those of jobs by their patterns.
-func openKeyspace(d *Drill, locks []experiments.Lock, _ observedFleet, names probes.Names) (probes.Backend, error) {
+func openKeyspace(d *Drill, locks []experiments.Lock, _ observedFleet, names witness.Names) (witness.Watch, error) {
 	client, replica, err := d.locks.Looks(d.e.Redis)
 	if err != nil {
 		return nil, err
 	}
-	o := probes.KeyspaceOptions{
+	o := redis.KeyspaceOptions{
 		Client: client, Replica: replica, DB: d.locks.Where().DB, Canary: d.locks.Prefix + "canary", Exact: map[string]string{}, Under: map[string]string{},
 		MaxGap: d.e.Probes.LockKeys.MaxGap, Clock: d.clock,
 	}
@@ -103,7 +105,7 @@ func openKeyspace(d *Drill, locks []experiments.Lock, _ observedFleet, names pro
 			o.Under[l.Pattern()] = l.Name
 		}
 	}
-	keys := probes.NewKeyspace(o)
+	keys := redis.NewKeyspace(o)
 	keys.Name(names)
 	return keys, nil
 }

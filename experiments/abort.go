@@ -3,7 +3,9 @@ package experiments
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -120,31 +122,19 @@ func (e *Experiment) AbortAlerts() (names []string) {
 func (c *checker) aborts() {
 	for i := range c.e.AbortWhen {
 		a, path := &c.e.AbortWhen[i], vocab.At("abort_when", i)
-		var of []string
-		for _, x := range []struct {
-			word string
-			said bool
-		}{{"metric", a.Metric != ""}, {"promql", a.PromQL != nil}, {"alert", a.Alert != ""}, {"log", a.Log != ""}} {
-			if x.said {
-				of = append(of, x.word)
-			}
-		}
+		of := vocabulary.Said(a, "metric", "promql", "alert", "log")
 		if c.Invalid(path) || len(of) == 0 {
 			continue
 		}
 		limits := a.Above != nil || a.Below != nil
-		switch {
-		case len(of) > 1:
-			c.Check(path, "has %s and %s: give each a condition of its own, any of them ends the run", of[0], of[1])
-		case a.Metric != "" && !limits:
-			c.Check(path, "ends the run at which value of %s? Say above or below", a.Metric)
-		case a.Metric == "" && a.Below != nil, (a.Alert != "" || a.PromQL != nil) && limits:
-			c.Check(path, "above and below are for a metric, and above for a log: %s has no limit", of[0])
-		case a.Log != "" && a.Above != nil && (*a.Above < 0 || *a.Above != float64(int(*a.Above))):
-			c.Check(path+".above", "%g is no number of lines", *a.Above)
-		case a.Alert != "" && c.e.Probes.Alerts == nil:
-			c.Check(path+".alert", "nobody is asked for alerts: say where, probes.alerts: {url: \"http://prometheus:9090\"}")
-		case a.PromQL != nil && !c.Invalid(path+".promql"):
+		if a.Log != "" && a.Above != nil {
+			c.Refuse(len(of) == 1 && a.Below == nil && *a.Above != max(0, math.Trunc(*a.Above)), path+".above", "%g is no number of lines", *a.Above)
+		}
+		_ = c.Refuse(len(of) > 1, path, "has %s: give each a condition of its own, any of them ends the run", strings.Join(of[:min(2, len(of))], " and ")) ||
+			c.Refuse(a.Metric != "" && !limits, path, "ends the run at which value of %s? Say above or below", a.Metric) ||
+			c.Refuse(a.Metric == "" && a.Below != nil || (a.Alert != "" || a.PromQL != nil) && limits, path, "above and below are for a metric, and above for a log: %s has no limit", of[0]) ||
+			c.Refuse(a.Alert != "" && c.e.Probes.Alerts == nil, path+".alert", unasked)
+		if a.PromQL != nil && len(of) == 1 && !limits && !c.Invalid(path+".promql") {
 			a.PromQL.check(c.File, path+".promql", a.PromQL.URL)
 		}
 	}

@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"maps"
 	"regexp"
 	"slices"
 	"time"
@@ -75,41 +74,26 @@ func (s *SLO) AlertWait(fired, firing bool) time.Duration {
 // alert checks a row about alerts; expected: it stands under expect.
 func (c *checker) alert(path string, s *SLO, expected bool) {
 	a := c.e.Probes.Alerts
-	if a == nil {
-		c.Check(path+".alert", "nobody is asked for alerts: say where, probes.alerts: {url: \"http://prometheus:9090\"}")
-	}
+	c.Refuse(a == nil, path+".alert", unasked)
 	if s.Lock != "" {
 		c.lock(path+".lock", s.Lock)
 	}
-	if *s.Alert == "" {
-		c.Check(path+".alert", "missing: the name of an alert")
-	}
+	c.Refuse(*s.Alert == "", path+".alert", "missing: the name of an alert")
 	switch {
-	case !s.Silent && c.faultless():
-		c.Check(path, "fires after a fault, and the file has none: add a fault, or say silent: true")
+	case c.Refuse(!s.Silent && c.faultless(), path, "fires after a fault, and the file has none: add a fault, or say silent: true"):
 		return
-	case !s.Silent && s.Within == 0:
-		c.Check(path, "alert %s fires how long after the fault at most? Say within", *s.Alert)
-	case !s.Silent:
+	case !s.Silent && s.Within > 0:
 		c.faultNamed(path, s.Fault, "fires after which fault?")
 		return
-	case expected:
-		c.Check(path+".silent", "nothing is provoked by silence: it belongs under slos")
-	case s.Fault != "" || s.ResolvesWithin != 0:
-		c.Check(path, "silent is about the whole run: leave fault and resolves_within out")
-	case a != nil && a.API == APIAlertmanager:
-		c.Check(path+".silent", "an Alertmanager does not tell whether rules are evaluated, so its silence says nothing: ask the Prometheus (probes.alerts)")
 	}
+	_ = c.Refuse(!s.Silent, path, "alert %s fires how long after the fault at most? Say within", *s.Alert) ||
+		c.Refuse(expected, path+".silent", "nothing is provoked by silence: it belongs under slos") ||
+		c.Refuse(s.Fault != "" || s.ResolvesWithin != 0, path, "silent is about the whole run: leave fault and resolves_within out") ||
+		c.Refuse(a != nil && a.API == APIAlertmanager, path+".silent", "an Alertmanager does not tell whether rules are evaluated, so its silence says nothing: ask the Prometheus (probes.alerts)")
 	if _, err := regexp.Compile(*s.Alert); err != nil {
 		c.Check(path+".alert", "%s", err)
 	}
 }
 
-// alertSubject tells rows about alerts apart.
-func (s *SLO) alertSubject() string {
-	text := " " + *s.Alert
-	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
-		text += " " + name + "=" + s.Labels[name]
-	}
-	return text
-}
+// unasked is said where an alert is named and nobody is asked for alerts.
+const unasked = "nobody is asked for alerts: say where, probes.alerts: {url: \"http://prometheus:9090\"}"

@@ -18,8 +18,8 @@ func (a *assumed) say(format string, args ...any) {
 	a.said = append(a.said, fmt.Sprintf(format, args...))
 }
 
-// callOf is how long one call to the store may take where nobody says: a fifth of the lease, from 10 ms to 2 s.
-func callOf(ttl time.Duration) time.Duration {
+// CallOf is how long one call to the store may take where nobody says: a fifth of the lease, from 10 ms to 2 s.
+func CallOf(ttl time.Duration) time.Duration {
 	return min(2*time.Second, max(10*time.Millisecond, (ttl/5).Round(10*time.Millisecond)))
 }
 
@@ -32,16 +32,17 @@ func shortPolicy(o *overrides) assumed {
 	if o.RenewJitter == nil && (o.RenewEvery == nil || *o.RenewEvery > 0) {
 		a.say("renew_jitter %g", a.RenewJitter)
 	}
+	if o.Poll != nil {
+		a.Loop = &lockcore.Loop{Jitter: 0.1, Mode: lockcore.LoopRenewed}
+	}
 	o.apply(a.Policy)
 	if a.RenewEvery == 0 {
 		a.RenewJitter = 0
 	}
-	if o.Poll != nil {
-		a.Loop = &lockcore.Loop{Poll: *o.Poll, Jitter: 0.1, Mode: lockcore.LoopRenewed}
+	if a.Loop != nil {
 		if a.RenewEvery == 0 {
 			a.Loop.Mode = lockcore.LoopTTLHold
 		}
-		override(&a.Loop.Tick, o.Tick)
 		a.say("loop mode %s, jitter %g", a.Loop.Mode, a.Loop.Jitter)
 	}
 	a.fill()
@@ -50,7 +51,7 @@ func shortPolicy(o *overrides) assumed {
 
 // fill completes what a policy may leave out.
 func (a *assumed) fill() {
-	call := callOf(a.TTL)
+	call := CallOf(a.TTL)
 	if a.Class == "" {
 		a.Class = lockcore.Standard
 		a.say("class %s", a.Class)

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"regexp"
 	"time"
 
@@ -38,15 +39,7 @@ type BeliefCommand struct {
 
 // Word is the source's.
 func (b *Belief) Word() string {
-	switch {
-	case b.Metric != nil:
-		return "metric"
-	case b.Log != nil:
-		return "log"
-	case b.HTTP != nil:
-		return "http"
-	}
-	return "command"
+	return cmp.Or(append(vocabulary.Given(b), "command")...)
 }
 
 // BeliefKey is the group of a pattern that is the key that a line is about.
@@ -69,26 +62,17 @@ func (c *checker) beliefs() {
 }
 
 func (c *checker) belief(path string, l *Lock, b *Belief) {
-	p := c.e.System.Processes
-	if b.Every > b.MaxGap {
-		c.Check(path+".max_gap", "is shorter than every: each stretch between two looks would be a gap")
-	}
-	switch {
-	case !l.Loop() && (b.Log == nil || !b.Log.Keyed()):
-		c.Check(path, "does not say which key it is about, and lock %s is taken per job: take log, with a group key in its patterns", l.Name)
-	case b.Log != nil && p == nil:
-		c.Check(path+".log", "the log of a pod is read from where it ends when the run begins, so nothing says who led then: take metric or http")
-	case b.Log != nil && p.Log == "":
-		c.Check(path+".log", "reads the logs of the replicas, and system.processes.log does not say where they are")
+	c.Refuse(b.Every > b.MaxGap, path+".max_gap", "is shorter than every: each stretch between two looks would be a gap")
+	switch p := c.e.System.Processes; {
+	case c.Refuse(!l.Loop() && (b.Log == nil || !b.Log.Keyed()), path, "does not say which key it is about, and lock %s is taken per job: take log, with a group key in its patterns", l.Name):
 	case b.Log != nil:
-		if lose, err := regexp.Compile(b.Log.Lose); err == nil && (lose.SubexpIndex(BeliefKey) >= 0) != b.Log.Keyed() {
-			c.Check(path+".log", "gain and lose say the key both, or neither: give both patterns the group key")
-		}
+		lose, err := regexp.Compile(b.Log.Lose)
+		_ = c.Refuse(p == nil, path+".log", "the log of a pod is read from where it ends when the run begins, so nothing says who led then: take metric or http") ||
+			c.Refuse(p.Log == "", path+".log", "reads the logs of the replicas, and system.processes.log does not say where they are") ||
+			c.Refuse(err == nil && (lose.SubexpIndex(BeliefKey) >= 0) != b.Log.Keyed(), path+".log", "gain and lose say the key both, or neither: give both patterns the group key")
 	case b.Metric != nil:
 		c.holderMetric(path+".metric", b.Metric)
 	case b.HTTP != nil:
-		if len(Placeholders(b.HTTP.URL)) == 0 && c.e.System.Replicas > 1 {
-			c.Check(path+".http.url", "is one address, and system.replicas is %d: say what differs, such as {%s}", c.e.System.Replicas, c.e.replicaWords()[0])
-		}
+		c.Refuse(len(Placeholders(b.HTTP.URL)) == 0 && c.e.System.Replicas > 1, path+".http.url", "is one address, and system.replicas is %d: say what differs, such as {%s}", c.e.System.Replicas, c.e.replicaWords()[0])
 	}
 }

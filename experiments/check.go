@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"slices"
@@ -27,8 +28,13 @@ func (c *checker) ask() {
 		switch list {
 		case "lock":
 			return c.lockNames()
+		case "fault":
+			ids := c.faultIDs()
+			return ids, len(ids) > 0 && !slices.Contains(ids, "")
 		case "metric":
-			return c.metricNames(), true
+			return c.metricNames(false), true
+		case "counter":
+			return c.metricNames(!c.recorded), true
 		case "pattern":
 			return c.patternNames(), true
 		case "processes":
@@ -83,8 +89,7 @@ func (c *checker) locks() {
 	names, keys := map[string]int{}, map[string]string{}
 	for i := range c.e.System.Locks {
 		l, path := &c.e.System.Locks[i], vocab.At("system.locks", i)
-		if first, ok := names[l.Name]; ok && l.Name != "" {
-			c.Check(path+".name", "a second lock called %q: the first is system.locks[%d]", l.Name, first)
+		if first, twice := names[l.Name]; c.Refuse(twice && l.Name != "", path+".name", "a second lock called %q: the first is system.locks[%d]", l.Name, first) {
 			continue
 		}
 		names[l.Name] = i
@@ -92,18 +97,12 @@ func (c *checker) locks() {
 			continue
 		}
 		c.key(path, l)
-		key := l.Key
-		if key == "" {
-			key = l.Pattern()
-		}
-		if other, ok := keys[key]; ok {
-			c.Check(path, "has the same key %q as lock %s: they would shut each other out", key, other)
-		}
+		key := cmp.Or(l.Key, l.Pattern())
+		other, twice := keys[key]
+		c.Refuse(twice, path, "has the same key %q as lock %s: they would shut each other out", key, other)
 		keys[key] = l.Name
 		c.policy(path, l)
-		if !l.Loop() && !c.e.Observed() && !c.served(l.Name) {
-			c.Check(path, "lock %s is taken per job, and system.work has no jobs for it", l.Name)
-		}
+		c.Refuse(!l.Loop() && !c.e.Observed() && !c.served(l.Name), path, "lock %s is taken per job, and system.work has no jobs for it", l.Name)
 	}
 }
 
@@ -113,8 +112,7 @@ var tag = regexp.MustCompile(`\{[^{}]+\}`)
 // key refuses what is no key of a Redis, or no pattern of keys.
 func (c *checker) key(path string, l *Lock) {
 	for _, part := range [][2]string{{"key", l.Key}, {"key_prefix", l.KeyPrefix}, {"key_suffix", l.KeySuffix}} {
-		if name, text := part[0], part[1]; strings.ContainsFunc(text, inNoKey) {
-			c.Check(c.keyField(path, name), "%q is no part of a lock's key: no spaces or stars, no control characters", text)
+		if name, text := part[0], part[1]; c.Refuse(strings.ContainsFunc(text, inNoKey), c.keyField(path, name), "%q is no part of a lock's key: no spaces or stars, no control characters", text) {
 			return
 		}
 	}
@@ -122,9 +120,7 @@ func (c *checker) key(path string, l *Lock) {
 	if !l.Loop() {
 		whole, name = l.Pattern(), "key_prefix"
 	}
-	if strings.ContainsAny(tag.ReplaceAllString(whole, ""), "{}") {
-		c.Check(c.keyField(path, name), "%q has a brace that is of no hash tag: braces stand around a text, as in {orders}:lock", whole)
-	}
+	c.Refuse(strings.ContainsAny(tag.ReplaceAllString(whole, ""), "{}"), c.keyField(path, name), "%q has a brace that is of no hash tag: braces stand around a text, as in {orders}:lock", whole)
 }
 
 // keyField is where a part of a lock's keys stands.
@@ -135,13 +131,6 @@ func (c *checker) keyField(path, name string) string {
 		}
 	}
 	return path + "." + name
-}
-
-// given refuses an empty text that stands in the file: whoever wrote the line meant something by it.
-func given(f *vocab.File, path, value string) {
-	if n := f.Node(path); n != nil && value == "" && !f.Invalid(path) {
-		f.Add(path, n, "is empty: write a value, or leave the line out")
-	}
 }
 
 // placeOf is where the value at path stands.
@@ -157,17 +146,16 @@ func inNoKey(r rune) bool {
 func (c *checker) work() {
 	for i := range c.e.System.Work {
 		w, path := &c.e.System.Work[i], vocab.At("system.work", i)
-		if l := c.e.Lock(w.Lock); l != nil && l.Loop() {
-			c.Check(path+".lock", "%s is a leader loop: its work is its ticks, it takes no jobs", w.Lock)
-		}
+		l := c.e.Lock(w.Lock)
+		c.Refuse(l != nil && l.Loop(), path+".lock", "%s is a leader loop: its work is its ticks, it takes no jobs", w.Lock)
 		c.hold(path+".hold", &w.Hold)
 		c.classes(path+".classes", w.Classes)
 	}
 }
 
 func (c *checker) hold(path string, h *Hold) {
-	if h != nil && h.P99 < h.P50 {
-		c.Check(path, "p99 %s is under p50 %s", figures.Spell(h.P99), figures.Spell(h.P50))
+	if h != nil {
+		c.Refuse(h.P99 < h.P50, path, "p99 %s is under p50 %s", figures.Spell(h.P99), figures.Spell(h.P50))
 	}
 }
 
@@ -176,22 +164,16 @@ func (c *checker) classes(path string, classes []JobClass) {
 	seen, shares, sum := map[string]bool{}, 0, 0.0
 	for j := range classes {
 		class := &classes[j]
-		if seen[class.Name] {
-			c.Check(vocab.At(path, j), "class %q is given twice", class.Name)
-		}
+		c.Refuse(seen[class.Name], vocab.At(path, j), "class %q is given twice", class.Name)
 		seen[class.Name] = true
 		c.hold(vocab.At(path, j)+".hold", class.Hold)
 		if sum += class.Share; class.Share > 0 {
 			shares++
 		}
 	}
-	switch {
-	case shares == 0 || c.Invalid(path):
-	case shares < len(classes):
-		c.Check(path, "%d of %d classes have a share: give each of them one, or none of them", shares, len(classes))
-	case math.Abs(sum-1) > 1e-6:
-		c.Check(path, "the shares come to %g: together they are 1", math.Round(sum*1e6)/1e6)
-	}
+	_ = shares == 0 || c.Invalid(path) ||
+		c.Refuse(shares < len(classes), path, "%d of %d classes have a share: give each of them one, or none of them", shares, len(classes)) ||
+		c.Refuse(math.Abs(sum-1) > 1e-6, path, "the shares come to %g: together they are 1", math.Round(sum*1e6)/1e6)
 }
 
 // served reports whether a lock has jobs, or may have them but for a stream that names no lock.
@@ -239,38 +221,21 @@ const shortest = time.Millisecond
 
 func (c *checker) timing() {
 	e := c.e
-	given(c.File, "limits.kill_switch", e.Limits.KillSwitch)
-	for i := range e.Faults {
-		if every := e.Faults[i].Repeat.Every; every > 0 && every < shortest {
-			c.Check(vocab.At("faults", i)+".repeat.every", "%s is too short: at least %s", figures.Spell(every), figures.Spell(shortest))
-		}
-	}
-	if s := e.SteadyState; s.Timeout < s.For {
-		c.Check("steady_state", "timeout %s is under for %s: it could never be reached", figures.Spell(s.Timeout), figures.Spell(s.For))
-	}
-	type looks struct {
-		path     string
-		settings ProbeSettings
-	}
-	all := []looks{{"probes.lock_keys", e.Probes.LockKeys}, {"probes.ledger", e.Probes.Ledger}, {"probes.leases", e.Probes.Leases}}
+	s := e.SteadyState
+	c.Refuse(s.Timeout < s.For, "steady_state", "timeout %s is under for %s: it could never be reached", figures.Spell(s.Timeout), figures.Spell(s.For))
+	looks := map[string]ProbeSettings{"probes.lock_keys": e.Probes.LockKeys, "probes.ledger": e.Probes.Ledger, "probes.leases": e.Probes.Leases}
 	for i := range e.System.Effects {
-		all = append(all, looks{vocab.At("system.effects", i), e.System.Effects[i].ProbeSettings})
+		looks[vocab.At("system.effects", i)] = e.System.Effects[i].ProbeSettings
 	}
-	for _, p := range all {
-		if p.settings.MaxGap <= p.settings.Every {
-			c.Check(p.path, "max_gap %s is not above every %s: every look would be a gap", figures.Spell(p.settings.MaxGap), figures.Spell(p.settings.Every))
-		}
+	for path, p := range looks {
+		c.Refuse(p.MaxGap <= p.Every, path, "max_gap %s is not above every %s: every look would be a gap", figures.Spell(p.MaxGap), figures.Spell(p.Every))
 	}
 	for i := range e.Faults {
-		f, most := &e.Faults[i], figures.Spell(e.Limits.MaxRun)
-		start, lasts := vocab.Scaled(c.e.Earliest(f), c.e.TimeScale), vocab.Scaled(f.For, c.e.TimeScale)
-		switch {
-		case e.Limits.MaxRun == 0: // has a problem of its own
-		case start >= e.Limits.MaxRun:
-			c.Check(vocab.At("faults", i)+".at", "%s is after the end of the run (limits.max_run %s)", figures.Spell(start), most)
-		case start+lasts >= e.Limits.MaxRun:
-			c.Check(vocab.At("faults", i)+".for", "%s from %s on ends after the run (limits.max_run %s): shorten it, or raise limits.max_run",
-				figures.Spell(lasts), figures.Spell(start), most)
-		}
+		f, path, end := &e.Faults[i], vocab.At("faults", i), e.Limits.MaxRun
+		start, lasts, every := vocab.Scaled(c.e.Earliest(f), c.e.TimeScale), vocab.Scaled(f.For, c.e.TimeScale), f.Repeat.Every
+		c.Refuse(every > 0 && every < shortest, path+".repeat.every", "%s is too short: at least %s", figures.Spell(every), figures.Spell(shortest))
+		_ = end == 0 || // has a problem of its own
+			c.Refuse(start >= end, path+".at", "%s is after the end of the run (limits.max_run %s)", figures.Spell(start), figures.Spell(end)) ||
+			c.Refuse(start+lasts >= end, path+".for", "%s from %s on ends after the run (limits.max_run %s): shorten it, or raise limits.max_run", figures.Spell(lasts), figures.Spell(start), figures.Spell(end))
 	}
 }

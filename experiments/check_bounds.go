@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // said is one limit of a row: what it bounds, and where it stands below the measure. A limit from above or below has a word of ladder;
@@ -52,7 +54,7 @@ func (c *checker) limits(at string, s *SLO) {
 		for _, d := range vocabulary.Fields(section.Type()) {
 			names = append(names, d.Name)
 		}
-		c.Check(at, "no limit: %s", either(names))
+		c.Check(at, "no limit: %s", vocab.Either(names))
 	}
 	c.metricLimit(at, s.Metric)
 }
@@ -61,27 +63,17 @@ func (c *checker) limits(at string, s *SLO) {
 func (c *checker) bound(at string, s *SLO, f *figure) {
 	asked, quantile := f.asked(), f.quantile()
 	if len(asked) == 0 {
-		if quantile == "" && f.of == "" {
-			c.Check(at, "no limit: %s", s.words())
-		}
-		if f.of != "" {
-			c.Check(at+".of", "compares nothing: say at_most or at_least, as a share of what lock %s measured", f.of)
-		}
+		c.Refuse(quantile == "" && f.of == "", at, "no limit: %s", s.words())
+		c.Refuse(f.of != "", at+".of", "compares nothing: say at_most or at_least, as a share of what lock %s measured", f.of)
 		return
 	}
 	last := asked[len(asked)-1]
-	if slices.Contains(asked, "exactly") && (slices.Contains(asked, "max") || slices.Contains(asked, "min")) {
-		c.Check(at+".exactly", "is max and min in one: leave those out")
-	}
-	if quantile != "" && last != "max" {
-		c.Check(at, "%s beside %s: it holds for single trials and not for a quantile, so it needs a row of its own", last, quantile)
-	}
+	c.Refuse(slices.Contains(asked, "exactly") && (slices.Contains(asked, "max") || slices.Contains(asked, "min")), at+".exactly", "is max and min in one: leave those out")
+	c.Refuse(quantile != "" && last != "max", at, "%s beside %s: it holds for single trials and not for a quantile, so it needs a row of its own", last, quantile)
 	for i := range f.limits {
 		c.reachable(at, s, f, &f.limits[i])
 	}
-	if f.of == "" && strings.HasPrefix(last, "at_") {
-		c.Check(at+"."+last, "a share of what? Say of: and the name of another lock")
-	}
+	c.Refuse(f.of == "" && strings.HasPrefix(last, "at_"), at+"."+last, "a share of what? Say of: and the name of another lock")
 }
 
 // reachable refuses a limit outside of what the figure can be, and one that every figure keeps.
@@ -93,34 +85,22 @@ func (c *checker) reachable(at string, s *SLO, f *figure, l *Limit) {
 	if c.Node(place) == nil {
 		place = at
 	}
-	switch v, signed := l.value(), s.asks("signed"); {
-	case v < 0 && !signed:
-		c.Check(place, "%s is negative", f.spell(v))
-	case f.most > 0 && v > f.most:
-		c.Check(place, "%s is out of range: from 0 up to %g", f.spell(v), f.most)
-	case l.Side == SideLeast && v == 0 && !signed:
-		c.Check(place, "nothing is less than %s: leave it out, or ask for more", f.spell(0))
-	}
+	v, signed := l.value(), s.asks("signed")
+	_ = c.Refuse(v < 0 && !signed, place, "%s is negative", f.spell(v)) ||
+		c.Refuse(f.most > 0 && v > f.most, place, "%s is out of range: from 0 up to %g", f.spell(v), f.most) ||
+		c.Refuse(l.Side == SideLeast && v == 0 && !signed, place, "nothing is less than %s: leave it out, or ask for more", f.spell(0))
 }
 
 // reference checks the lock that a row compares its own with.
 func (c *checker) reference(measure string, s *SLO, own *Lock) {
 	for _, f := range s.figures() {
 		at := measure + "." + f.at("of")
-		switch {
-		case f.of == "":
+		if f.of == "" || c.Refuse(s.asks("whole"), at, "%s is of the whole drill, not of one lock: there is nothing to compare", s.Measure()) ||
+			c.Refuse(s.asks("signed"), at, "%s may be negative: a share of it says nothing", s.Measure()) || c.Refuse(f.of == own.Name, at, "is the row's own lock") {
 			continue
-		case s.asks("whole"):
-			c.Check(at, "%s is of the whole drill, not of one lock: there is nothing to compare", s.Measure())
-		case s.asks("signed"):
-			c.Check(at, "%s may be negative: a share of it says nothing", s.Measure())
-		case f.of == own.Name:
-			c.Check(at, "is the row's own lock")
-		default:
-			if other := c.sound(at, f.of); other != nil && other.Loop() != own.Loop() {
-				c.Check(at, "one of %s and %s is a leader loop and the other is taken per job: they cannot be compared", own.Name, other.Name)
-			}
 		}
+		other := c.sound(at, f.of)
+		c.Refuse(other != nil && other.Loop() != own.Loop(), at, "one of %s and %s is a leader loop and the other is taken per job: they cannot be compared", own.Name, f.of)
 	}
 }
 
@@ -130,12 +110,4 @@ func (s *SLO) words() string {
 		return "max, min, exactly, p50, p90, p95 or p99"
 	}
 	return "max, min or exactly"
-}
-
-// either joins words as alternatives.
-func either(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }

@@ -17,7 +17,7 @@ func (c *checker) effects() {
 				c.alone(path, x)
 				continue
 			}
-			c.Refuse(vocab.Constraint{At: path + ".stranded_after", Says: "is of effects without a lock: a lock's policy and promises say it of its jobs", Broken: x.StrandedAfter != 0})
+			c.Refuse(x.StrandedAfter != 0, path+".stranded_after", "is of effects without a lock: a lock's policy and promises say it of its jobs")
 			c.mapped(path, x, c.sound(path+".lock", x.Lock))
 		}
 	}
@@ -34,53 +34,30 @@ func (c *checker) source(path string, x *Effects) {
 	}
 	own, at := x.Redis != (LedgerStore{}), vocab.Join(path, given[0])
 	c.secured(path+".redis", x.Redis.URL, x.Redis.CA, x.Redis.Cert)
-	c.Refuse([]vocab.Constraint{
-		{At: path + ".redis", Says: "is for stream, list and hash", Broken: own && !x.InRedis()},
-		{At: path + ".redis", Says: "needs the url of the Redis", Broken: own && x.InRedis() && x.Redis.URL == ""},
-		{At: at, Says: "is a key of which Redis? Say redis: {url: ...} here, or redis: {mode: external, url: ...} where it is that of the locks",
-			Broken: !own && x.InRedis() && c.e.Redis.Mode != RedisExternal},
-		{At: path + ".overwrites", Says: "is for sql and http: a hash always keeps the last state alone, the others never", Broken: x.Overwrites && x.SQL == nil && x.HTTP == nil},
-		{At: at, Says: "replicas have logs that nobody knows: say where they are, under system.processes.log",
-			Broken: x.Log != "" && !c.inPods() && (c.e.System.Processes == nil || c.e.System.Processes.Log == "")},
-	}...)
-	if x.SQL != nil {
-		c.query(path+".sql", x.SQL)
+	c.Refuse(own && !x.InRedis(), path+".redis", "is for stream, list and hash")
+	c.Refuse(own && x.InRedis() && x.Redis.URL == "", path+".redis", "needs the url of the Redis")
+	c.Refuse(!own && x.InRedis() && c.e.Redis.Mode != RedisExternal, at, "is a key of which Redis? Say redis: {url: ...} here, or redis: {mode: external, url: ...} where it is that of the locks")
+	c.Refuse(x.Overwrites && x.SQL == nil && x.HTTP == nil, path+".overwrites", "is for sql and http: a hash always keeps the last state alone, the others never")
+	c.Refuse(x.Log != "" && !c.inPods() && (c.e.System.Processes == nil || c.e.System.Processes.Log == ""), at, "replicas have logs that nobody knows: say where they are, under system.processes.log")
+	if h := x.HTTP; h != nil {
+		c.Refuse((h.Param == "") != (h.Cursor == ""), path+".http", "param and cursor go together: the parameter that takes the cursor, and the field that it is read from")
 	}
-	if h := x.HTTP; h != nil && (h.Param == "") != (h.Cursor == "") {
-		c.Check(path+".http", "param and cursor go together: the parameter that takes the cursor, and the field that it is read from")
+	if q := x.SQL; q != nil { // what a variable holds is not looked at: it is a secret
+		parameter, at := map[string]string{Postgres: "$1", MySQL: "?"}[q.Driver], path+".sql.query"
+		_ = c.Invalid(path+".sql") || c.Refuse(!strings.Contains(q.Query, parameter), at, "has no %s: the cursor goes there, as in WHERE id > %[1]s ORDER BY id", parameter) ||
+			c.Refuse(q.Driver == MySQL && strings.Count(q.Query, parameter) > 1, at, "has more than one ?: the cursor alone is put in") ||
+			c.Refuse(!orderBy.MatchString(q.Query), at, "has no ORDER BY: rows come in the order of the cursor, as in ORDER BY %s", q.Cursor)
 	}
 	c.columns(path, x)
-}
-
-// query checks a query. What a variable holds is not looked at: it is a secret.
-func (c *checker) query(path string, q *SQLEffects) {
-	parameter := map[string]string{Postgres: "$1", MySQL: "?"}[q.Driver]
-	switch {
-	case c.Invalid(path):
-	case !strings.Contains(q.Query, parameter):
-		c.Check(path+".query", "has no %s: the cursor goes there, as in WHERE id > %s ORDER BY id", parameter, parameter)
-	case q.Driver == MySQL && strings.Count(q.Query, parameter) > 1:
-		c.Check(path+".query", "has more than one ?: the cursor alone is put in")
-	case !orderBy.MatchString(q.Query):
-		c.Check(path+".query", "has no ORDER BY: rows come in the order of the cursor, as in ORDER BY %s", q.Cursor)
-	}
 }
 
 var orderBy = regexp.MustCompile(`(?i)\border\s+by\b`)
 
 // columns checks what lines are made into columns by.
 func (c *checker) columns(path string, x *Effects) {
-	if !x.Lines() {
-		if x.Pattern != "" {
-			c.Check(path+".pattern", "is of lines: file, command and log")
-		}
-		return
-	}
-	if x.Pattern == "" {
-		return
-	}
+	c.Refuse(!x.Lines() && x.Pattern != "", path+".pattern", "is of lines: file, command and log")
 	re, err := regexp.Compile(x.Pattern)
-	if err != nil {
+	if !x.Lines() || x.Pattern == "" || err != nil {
 		return
 	}
 	groups := slices.DeleteFunc(re.SubexpNames(), func(s string) bool { return s == "" })
@@ -104,15 +81,11 @@ func (c *checker) alone(path string, x *Effects) {
 	}
 	m := &x.Map
 	for i := range c.e.System.Locks {
-		if c.e.System.Locks[i].Name == x.Name && x.Name != "" {
-			c.Check(path+".name", "lock %s has this name: rows could not tell the two apart; give the effects another, or say lock: %[1]s", x.Name)
-		}
+		c.Refuse(c.e.System.Locks[i].Name == x.Name && x.Name != "", path+".name", "lock %s has this name: rows could not tell the two apart; give the effects another, or say lock: %[1]s", x.Name)
 	}
-	c.Refuse([]vocab.Constraint{
-		{At: path + ".map.token", Says: "is the value of a lock, and the effects have none: say lock, or leave it out", Broken: m.Token != ""},
-		{At: path + ".map.fence", Says: "is given by a lock, and the effects have none: say lock, or leave it out", Broken: m.Fence != ""},
-		{At: path + ".map.key", Says: "is the key of a lock, and the effects have none: say lock, or leave it out", Broken: m.Key != ""},
-	}...)
+	c.Refuse(m.Token != "", path+".map.token", "is the value of a lock, and the effects have none: say lock, or leave it out")
+	c.Refuse(m.Fence != "", path+".map.fence", "is given by a lock, and the effects have none: say lock, or leave it out")
+	c.Refuse(m.Key != "", path+".map.key", "is the key of a lock, and the effects have none: say lock, or leave it out")
 	c.mapped(path, x, c.e.Lock(x.Name))
 }
 
@@ -120,35 +93,18 @@ func (c *checker) alone(path string, x *Effects) {
 func (c *checker) mapped(path string, x *Effects, l *Lock) {
 	m := &x.Map
 	for i, s := range m.Begin {
-		if m.Ends(s) {
-			c.Check(vocab.At(path+".map.begin", i), "%q ends a job by terminal: it cannot begin one", s)
-		}
+		c.Refuse(m.Ends(s), vocab.At(path+".map.begin", i), "%q ends a job by terminal: it cannot begin one", s)
 	}
 	if l == nil || c.Invalid(path) {
 		return
 	}
-	if !l.Loop() {
-		for _, f := range []struct {
-			name, why string
-			set       bool
-		}{
-			{"job", "the column with the job's id", m.Job != "" || x.Hash != ""},
-			{"state", "the column with the job's state", m.State != ""},
-			{"terminal", "the states that end a job", len(m.Terminal) > 0},
-		} {
-			if !f.set {
-				c.Check(path+".map."+f.name, "missing: %s", f.why)
-			}
+	if l.Loop() {
+		for _, name := range vocabulary.Said(m, "job", "state", "terminal", "begin", "key", "due", "not_before") {
+			c.Check(path+".map."+name, "is of jobs; lock %s is a leader loop: each entry is a tick of it", l.Name)
 		}
 		return
 	}
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{{"job", m.Job != ""}, {"state", m.State != ""}, {"terminal", len(m.Terminal) > 0}, {"begin", len(m.Begin) > 0}, {"key", m.Key != ""},
-		{"due", m.Due != ""}, {"not_before", m.NotBefore != ""}} {
-		if f.set {
-			c.Check(path+".map."+f.name, "is of jobs; lock %s is a leader loop: each entry is a tick of it", l.Name)
-		}
-	}
+	c.Refuse(m.Job == "" && x.Hash == "", path+".map.job", "missing: the column with the job's id")
+	c.Refuse(m.State == "", path+".map.state", "missing: the column with the job's state")
+	c.Refuse(len(m.Terminal) == 0, path+".map.terminal", "missing: the states that end a job")
 }

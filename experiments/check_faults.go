@@ -1,9 +1,9 @@
 package experiments
 
 import (
+	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -15,20 +15,14 @@ import (
 func (c *checker) faults() {
 	for i := range c.e.Faults {
 		f, path := &c.e.Faults[i], vocab.At("faults", i)
-		switch kinds := c.kindsIn(path); len(kinds) {
-		case 0:
-			c.Check(path, "does nothing: a fault has one of %s", strings.Join(fault.Kinds(), ", "))
-			continue
-		case 1:
-		default:
-			c.Check(path, "has %s: a fault has exactly one kind", strings.Join(kinds, " and "))
+		kinds := slices.DeleteFunc(fault.Kinds(), func(word string) bool { n := c.Node(path + "." + word); return n == nil || vocab.Null(n) })
+		if c.Refuse(len(kinds) == 0, path, "does nothing: a fault has one of %s", strings.Join(fault.Kinds(), ", ")) ||
+			c.Refuse(len(kinds) > 1, path, "has %s: a fault has exactly one kind", strings.Join(kinds, " and ")) {
 			continue
 		}
 		c.fault(path, f)
 		c.answered(path+".repeat", f)
-		if r := f.Repeat; r.Every > 0 && r.Every < f.For {
-			c.Check(path+".repeat.every", "%s is under for %s: the fault would overlap itself", figures.Spell(r.Every), figures.Spell(f.For))
-		}
+		c.Refuse(f.Repeat.Every > 0 && f.Repeat.Every < f.For, path+".repeat.every", "%s is under for %s: the fault would overlap itself", figures.Spell(f.Repeat.Every), figures.Spell(f.For))
 	}
 }
 
@@ -38,78 +32,56 @@ func (c *checker) faultless() bool {
 	return len(c.e.Faults) == 0 && !c.Invalid("faults") && (n == nil || n.Kind == yaml.SequenceNode)
 }
 
-// kindsIn are the kinds that the fault at path has, in the order of the table.
-func (c *checker) kindsIn(path string) []string {
-	return slices.DeleteFunc(fault.Kinds(), func(word string) bool {
-		n := c.Node(path + "." + word)
-		return n == nil || vocab.Null(n)
-	})
-}
-
 // fault checks one fault of one kind: whether it can be done at all, how long it lasts, and what is particular to the kind.
 func (c *checker) fault(path string, f *Fault) {
-	section := section{c, path + "." + f.Kind(), f}
-	if why := fault.Of(f.Spec).Unsupported(section.Around()); why != "" {
-		c.Check(section.path, "%s", why)
+	section, t := section{c, path + "." + f.Kind(), f}, f.Traits()
+	if why := cmp.Or(fault.Of(f.Spec).Unsupported(section.Around()), c.outsideRedis(f)); c.Refuse(why != "", section.path, "%s", why) {
 		return
 	}
-	if why := c.outsideRedis(f); why != "" {
-		c.Check(section.path, "%s", why)
-		return
-	}
-	c.lasts(path, f)
+	_ = c.Refuse(f.For == 0 && t.GoesOn != "" && !c.Invalid(section.path+".count"), path+".for", "missing: %s", t.GoesOn) ||
+		c.Refuse(f.For != 0 && t.Instant != "", path+".for", "%s is an instant: it has no duration", t.Instant)
 	c.several(section.path, f)
-	c.rolls(path+".repeat", f)
-	c.commands(section.path, f)
+	if n, at := c.e.System.Replicas, path+".repeat"; f.eachInTurn() && !c.Invalid(at) {
+		c.Refuse(n > 0 && f.Repeat.Count%max(1, n) != 0, at+".count", "%d is no multiple of the %d replicas: each shot restarts one of them; leave repeat out to restart each once", f.Repeat.Count, n)
+		c.Refuse(!f.Repeat.Settled, at+".every", "a rolling restart goes on when all replicas are ready again: leave every out; pause waits for longer")
+	}
+	if runs, is := f.Spec.(fault.Commanding); is { // their words stand in the journal and in the history
+		for word, words := range runs.Runs().Lists() {
+			secret := slices.ContainsFunc(words, func(w string) bool { return vocab.Redact(w) != w })
+			c.Refuse(secret, section.at(word), "has what looks like a secret, and is written down with the run: let the command take it from its environment")
+		}
+	}
+	if k := c.e.Kubernetes; k != nil && t.Owner != "" {
+		_ = c.Refuse(len(k.Namespaces) > 0, section.at("rollout"), "is for pods of one namespace: leave it out, and the run restarts them one by one") ||
+			c.Refuse(k.Pods == PodsApply && !c.e.Observed(), section.at("rollout"), "is for pods that are there (pods: use): leave it out, and the run restarts its own workers one by one")
+	}
 	fault.Of(f.Spec).Check(section)
 }
 
 // answered checks a fault that repeats until the percentiles of its lock are answered: it is known while the run goes on of kills, whose
 // takeovers show in the effects.
 func (c *checker) answered(path string, f *Fault) {
-	if !f.Repeat.Answered || c.Invalid(path) {
-		return
-	}
-	t := f.Traits()
-	switch {
-	case !t.Kills || t.Rolls || f.Lock() == "":
-		c.Check(path+".until", "%s cannot repeat until answered, only a kill of a lock's holder can: give count", f.Kind())
-		return
-	case !f.Repeat.Settled:
-		c.Check(path+".every", "until: answered looks at each takeover before the next kill: leave every out")
+	t, lock := f.Traits(), f.Lock()
+	if !f.Repeat.Answered || c.Invalid(path) ||
+		c.Refuse(!t.Kills || t.Rolls || lock == "", path+".until", "%s cannot repeat until answered, only a kill of a lock's holder can: give count", f.Kind()) ||
+		c.Refuse(!f.Repeat.Settled, path+".every", "until: answered looks at each takeover before the next kill: leave every out") {
 		return
 	}
 	for i := range c.e.Faults {
-		if o := &c.e.Faults[i]; o.Spec != nil && o.Lock() == f.Lock() && o.Traits().Class != t.Class {
-			c.Check(path+".until", "%s strikes the holder of %s in another way, and a percentile is of one kind of fault: give count, or take %[1]s out", o.ID, f.Lock())
+		o := &c.e.Faults[i]
+		if c.Refuse(o.Spec != nil && o.Lock() == lock && o.Traits().Class != t.Class, path+".until",
+			"%s strikes the holder of %s in another way, and a percentile is of one kind of fault: give count, or take %[1]s out", o.ID, lock) {
 			return
 		}
 	}
-	need, name := c.percentile(f.Lock())
-	switch {
-	case need == 0:
-		c.Check(path+".until", "no percentile is promised of the takeover or tick_gap of %s, so nothing is to be answered: promise p95, or give count", f.Lock())
-	case f.Repeat.Count < need:
-		c.Check(path+".at_most", "%d is too few: a %s takes %d kills even if none misses the limit", f.Repeat.Count, name, need)
-	}
-}
-
-// percentile is the promised percentile of the lock that takes most kills, and how many.
-func (c *checker) percentile(lock string) (need int, name string) {
-	for i := range c.e.SLOs {
-		s := &c.e.SLOs[i]
-		for _, d := range []*DurationLimits{s.Takeover, s.TickGap} {
-			if s.Lock != lock || d == nil {
-				continue
-			}
-			for p, v := range map[string]*time.Duration{"p50": d.P50, "p90": d.P90, "p95": d.P95, "p99": d.P99} {
-				if v != nil && CleanTrials(p) > need {
-					need, name = CleanTrials(p), p
-				}
-			}
+	need, name := 0, "" // the promised percentile that takes most kills
+	for _, l := range c.e.Rows() {
+		if n := CleanTrials(l.Bound()); l.Lock == lock && (l.Measure == "takeover" || l.Measure == "tick_gap") && n > need {
+			need, name = n, l.Bound()
 		}
 	}
-	return need, name
+	_ = c.Refuse(need == 0, path+".until", "no percentile is promised of the takeover or tick_gap of %s, so nothing is to be answered: promise p95, or give count", lock) ||
+		c.Refuse(f.Repeat.Count < need, path+".at_most", "%d is too few: a %s takes %d kills even if none misses the limit", f.Repeat.Count, name, need)
 }
 
 // rolls gives a rolling restart as many shots as there are replicas, unless the file says more.
@@ -122,60 +94,17 @@ func rolls(file *vocab.File, e *Experiment) {
 	}
 }
 
-// rolls refuses a rolling restart that would leave replicas out.
-func (c *checker) rolls(path string, f *Fault) {
-	if !f.eachInTurn() || c.Invalid(path) {
-		return
-	}
-	if n := c.e.System.Replicas; n > 0 && f.Repeat.Count%n != 0 {
-		c.Check(path+".count", "%d is no multiple of the %d replicas: each shot restarts one of them; leave repeat out to restart each once", f.Repeat.Count, n)
-	}
-	if !f.Repeat.Settled {
-		c.Check(path+".every", "a rolling restart goes on when all replicas are ready again: leave every out; pause waits for longer")
-	}
-}
-
 // several refuses a fault of more replicas than there are, and one that leaves no replica of somebody's own.
 func (c *checker) several(path string, f *Fault) {
 	aim, n := f.Aim(), c.e.System.Replicas
 	count := aim.Some.Count
-	if !f.Traits().Apart || !aim.Several() || c.Invalid(path) || n == 0 || c.Invalid("system.replicas") {
+	if !f.Traits().Apart || !aim.Several() || c.Invalid(path) || n == 0 || c.Invalid("system.replicas") ||
+		c.Refuse(!c.e.Observed() && count > n, path+".count", "%d is over the %d replicas of the system", count, n) || !c.e.Observed() || c.e.Limits.LastReplica {
 		return
 	}
 	const lift = "say limits.last_replica: true if none is to be left"
-	switch {
-	case !c.e.Observed() && count > n:
-		c.Check(path+".count", "%d is over the %d replicas of the system", count, n)
-	case !c.e.Observed() || c.e.Limits.LastReplica:
-	case aim.All && aim.Pods == "":
-		c.Check(path+".all", "strikes the last replica that lives as well: say percent: 99, which leaves one, or "+lift)
-	case count >= n:
-		c.Check(path+".count", "%d is every one of the %d replicas of system.replicas: say fewer, or "+lift, count, n)
-	}
-}
-
-// commands checks the words of commands that a fault runs: they stand in the journal and in the history.
-func (c *checker) commands(path string, f *Fault) {
-	runs, ok := f.Spec.(fault.Commanding)
-	if !ok {
-		return
-	}
-	for _, word := range []string{"do", "undo", "confirm"} {
-		if words := runs.Runs().Lists()[word]; slices.ContainsFunc(words, func(w string) bool { return vocab.Redact(w) != w }) {
-			c.Check(path+"."+word, "has what looks like a secret, and is written down with the run: let the command take it from its environment")
-		}
-	}
-}
-
-// lasts checks the duration of a fault: whatever would go on by itself has one, and an instant has none.
-func (c *checker) lasts(path string, f *Fault) {
-	t := f.Traits()
-	switch {
-	case f.For == 0 && t.GoesOn != "" && !c.Invalid(path+"."+f.Kind()+".count"):
-		c.Check(path+".for", "missing: %s", t.GoesOn)
-	case f.For != 0 && t.Instant != "":
-		c.Check(path+".for", "%s is an instant: it has no duration", t.Instant)
-	}
+	_ = c.Refuse(aim.All && aim.Pods == "", path+".all", "strikes the last replica that lives as well: say percent: 99, which leaves one, or "+lift) ||
+		c.Refuse(count >= n, path+".count", "%d is every one of the %d replicas of system.replicas: say fewer, or "+lift, count, n)
 }
 
 // section is what the file says in and around the section of a fault's kind.
@@ -216,8 +145,6 @@ func (s section) Around() fault.Around {
 func (s section) Given(field string) bool { return s.c.Node(s.at(field)) != nil }
 
 func (s section) Check(field, format string, args ...any) { s.c.Check(s.at(field), format, args...) }
-
-func (s section) CheckLabels(field string, labels map[string]string) { s.c.labels(s.at(field), labels) }
 
 func (s section) Lock(field, name string) *fault.Lock {
 	if s.c.e.keyless(name) != nil && s.c.e.Lock(name).Keyless() {

@@ -12,23 +12,17 @@ func (c *checker) observed() {
 	if !e.Observed() {
 		return
 	}
-	c.Refuse([]vocab.Constraint{
-		{At: "system.processes", Says: "the replicas are pods, by the kubernetes section: exactly one of the two", Broken: c.inPods() && here},
-		{At: "system.mode", Says: "observe watches replicas that are somebody's: say where they are, under system.processes or in a kubernetes section", Broken: !c.inPods() && !here},
-		{At: "time_scale", Says: "observed replicas run at their own pace: 1", Broken: e.TimeScale != 1},
-	}...)
+	c.Refuse(c.inPods() && here, "system.processes", "the replicas are pods, by the kubernetes section: exactly one of the two")
+	c.Refuse(!c.inPods() && !here, "system.mode", "observe watches replicas that are somebody's: say where they are, under system.processes or in a kubernetes section")
+	c.Refuse(e.TimeScale != 1, "time_scale", "observed replicas run at their own pace: 1")
 	if k := e.Kubernetes; k != nil {
-		c.Refuse([]vocab.Constraint{
-			{At: "kubernetes.pods", Says: "apply makes workers of lockdrill's; an observed system is there: pods: use", Broken: k.Pods == PodsApply},
-			{At: "kubernetes.selector", Says: "missing: the labels of the observed pods", Broken: len(k.Selector) == 0},
-		}...)
+		c.Refuse(k.Pods == PodsApply, "kubernetes.pods", "apply makes workers of lockdrill's; an observed system is there: pods: use")
+		c.Refuse(len(k.Selector) == 0, "kubernetes.selector", "missing: the labels of the observed pods")
 	}
 	if e.System.Processes != nil && !c.inPods() {
 		c.processes(e.System.Processes)
-		c.Refuse([]vocab.Constraint{
-			{At: "system.worker", Says: "is a command that the runner starts: observed processes are there", Broken: len(e.System.Worker) > 0},
-			{At: "system.restart", Says: "is for processes that the runner starts: an observed one is started again by its supervisor, when that sees fit", Broken: e.System.Restart > 0 && c.Node("system.restart") != nil},
-		}...)
+		c.Refuse(len(e.System.Worker) > 0, "system.worker", "is a command that the runner starts: observed processes are there")
+		c.Refuse(e.System.Restart > 0 && c.Node("system.restart") != nil, "system.restart", "is for processes that the runner starts: an observed one is started again by its supervisor, when that sees fit")
 	}
 	c.observedLocks()
 	c.lastReplica()
@@ -40,37 +34,27 @@ func (c *checker) lastReplica() {
 		return
 	}
 	for i := range c.e.Faults {
-		if f := &c.e.Faults[i]; f.Spec != nil && (f.Traits().Kills || f.Traits().Rolls || f.Traits().InVictim && f.Traits().Stands > 0) {
-			c.Check(vocab.At("faults", i), "strikes the only replica that there is, and nobody would be left: say limits: {last_replica: true} where that is meant")
-		}
+		t := c.e.Faults[i].Traits()
+		c.Refuse(t.Kills || t.Rolls || t.InVictim && t.Stands > 0, vocab.At("faults", i), "strikes the only replica that there is, and nobody would be left: say limits: {last_replica: true} where that is meant")
 	}
 }
 
 // observedLocks checks that each lock can be looked at.
 func (c *checker) observedLocks() {
-	e, keys := c.e, 0
+	e, keys, away := c.e, 0, c.e.Redis.Mode != RedisExternal
 	for i := range e.System.Locks {
 		l, path := &e.System.Locks[i], vocab.At("system.locks", i)
 		if l.Lease == "" {
 			keys++
 		}
-		switch {
-		case c.Invalid(path):
-		case !l.Loop() && e.EffectsOf(l.Name) == nil && len(e.System.Effects) == 0:
-			c.Check(path, "lock %s is taken per job, and nobody says where its jobs are read: system.effects", l.Name)
-		case l.Lease == "" && e.Redis.Mode != RedisExternal && c.inPods():
-			c.Check(path, "lock %s is neither a lease (lease: the name of the object) nor in a Redis that can be looked at (redis: {mode: external, url: ...})", l.Name)
-		case l.Lease == "" && e.Redis.Mode != RedisExternal:
-			c.Check(path, "lock %s is in no Redis that can be looked at (redis: {mode: external, url: ...})", l.Name)
-		case l.Lease != "" && !c.inPods():
-			c.Check(path+".lease", "a Lease object is looked at in the cluster of a kubernetes section, and there is none")
-		}
+		_ = c.Invalid(path) ||
+			c.Refuse(!l.Loop() && e.EffectsOf(l.Name) == nil && len(e.System.Effects) == 0, path, "lock %s is taken per job, and nobody says where its jobs are read: system.effects", l.Name) ||
+			c.Refuse(l.Lease == "" && away && c.inPods(), path, "lock %s is neither a lease (lease: the name of the object) nor in a Redis that can be looked at (redis: {mode: external, url: ...})", l.Name) ||
+			c.Refuse(l.Lease == "" && away, path, "lock %s is in no Redis that can be looked at (redis: {mode: external, url: ...})", l.Name) ||
+			c.Refuse(l.Lease != "" && !c.inPods(), path+".lease", "a Lease object is looked at in the cluster of a kubernetes section, and there is none")
 	}
-	if names, known := c.lockNames(); len(names) == 0 && known && e.Redis.Mode == RedisExternal && c.Node("redis") != nil &&
-		!slices.ContainsFunc(e.System.Effects, func(x Effects) bool { return x.InRedis() && x.Redis.URL == "" }) {
-		c.Check("redis", "there is no lock, and no effects are read there: no Redis is looked at")
-	}
-	if keys == 0 && e.Redis.Mode == RedisExternal && len(e.System.Locks) > 0 {
-		c.Check("redis", "every lock is a Lease object: no Redis is looked at")
-	}
+	names, known := c.lockNames()
+	alone := len(names) == 0 && known && c.Node("redis") != nil && !slices.ContainsFunc(e.System.Effects, func(x Effects) bool { return x.InRedis() && x.Redis.URL == "" })
+	c.Refuse(!away && alone, "redis", "there is no lock, and no effects are read there: no Redis is looked at")
+	c.Refuse(!away && keys == 0 && len(e.System.Locks) > 0, "redis", "every lock is a Lease object: no Redis is looked at")
 }

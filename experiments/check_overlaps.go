@@ -48,21 +48,9 @@ func together(a, b *Fault) bool {
 
 func pair(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
 
-func (c *checker) allowed() [][2]string {
-	var ids []string
-	for i := range c.e.Faults {
-		ids = append(ids, c.e.Faults[i].ID)
-	}
-	var out [][2]string
+func (c *checker) allowed() (out [][2]string) {
 	for i, p := range c.e.AllowOverlap {
-		for j, id := range p {
-			if len(ids) > 0 && !slices.Contains(ids, id) && !slices.Contains(ids, "") {
-				c.Check(vocab.At(vocab.At("allow_overlap", i), j), "no fault is called %s", vocab.UnknownWord(id, ids))
-			}
-		}
-		if p[0] == p[1] {
-			c.Check(vocab.At("allow_overlap", i), "a fault with itself: two different faults are wanted")
-		}
+		c.Refuse(p[0] == p[1], vocab.At("allow_overlap", i), "a fault with itself: two different faults are wanted")
 		out = append(out, pair(p[0], p[1]))
 	}
 	return out

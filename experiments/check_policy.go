@@ -15,12 +15,12 @@ type policyCheck struct {
 	path string // of the lock
 }
 
-func (c policyCheck) wrong(name, format string, args ...any) {
-	if short := c.path + "." + name; c.Node(short) != nil {
-		c.Check(short, format, args...)
-		return
+func (c policyCheck) refuse(broken bool, name, format string, args ...any) bool {
+	at := c.path + "." + name
+	if c.Node(at) == nil {
+		at = c.path + ".policy." + name
 	}
-	c.Check(c.path+".policy."+name, format, args...)
+	return c.Refuse(broken, at, format, args...)
 }
 
 // minTTL is the shortest lease, as run: Redis counts expiry in milliseconds.
@@ -28,115 +28,60 @@ const minTTL = 10 * time.Millisecond
 
 // policy checks that a lock's timings make sense together. What they cost is not asked here: bad policies are what drills are for.
 func (c *checker) policy(path string, l *Lock) {
-	pc, known := policyCheck{c, path}, c.Problems()
-	if ttl := vocab.Scaled(l.Policy.TTL, c.e.TimeScale); ttl < minTTL {
-		pc.wrong("ttl", "%s at time_scale %g is under %dms: too short for a lease", figures.Spell(l.Policy.TTL), c.e.TimeScale, minTTL.Milliseconds())
-	}
+	pc, p, known := policyCheck{c, path}, &l.Policy, c.Problems()
+	pc.refuse(vocab.Scaled(p.TTL, c.e.TimeScale) < minTTL, "ttl", "%s at time_scale %g is under %dms: too short for a lease", figures.Spell(p.TTL), c.e.TimeScale, minTTL.Milliseconds())
 	if c.Problems() == known { // else the scale is wrong
-		pc.paces(&l.Policy)
+		pc.paces(p)
 	}
-	pc.renewal(&l.Policy)
-	pc.release(&l.Policy)
-	pc.acquire(&l.Policy)
-	if l.Loop() {
-		pc.loop(&l.Policy)
-	}
+	pc.together(p)
 	// The lock core has the last word; above is what can be said better, at its line.
-	if err := l.Policy.Validate(); err != nil && c.Problems() == known {
+	if err := p.Validate(); err != nil && c.Problems() == known {
 		c.Check(path, "%v", err)
 	}
 }
 
 // paces refuses periods and timeouts that nobody can keep, as they are run: a worker would end, or no call would ever be answered.
 func (c policyCheck) paces(p *lockcore.Policy) {
-	type pace struct {
-		name string
-		time time.Duration
+	kept := func(name string, pace time.Duration) {
+		_ = pace == 0 || vocab.Scaled(pace, c.e.TimeScale) >= shortest ||
+			c.refuse(pace < shortest, name, "%s is too short: at least %dms", figures.Spell(pace), shortest.Milliseconds()) ||
+			c.refuse(true, name, "%s at time_scale %g is too short: at least %dms as it is run", figures.Spell(pace), c.e.TimeScale, shortest.Milliseconds())
 	}
-	paces := []pace{{"renew_every", p.RenewEvery}, {"op_timeout", p.OpTimeout}, {"acquire.timeout", p.Acquire.Timeout},
-		{"acquire.backoff.every", p.Acquire.Backoff.Every}, {"release.timeout", p.Release.Timeout}}
-	if p.Loop != nil {
-		poll := "loop.poll"
-		if c.Node(c.path+".poll") != nil {
-			poll = "poll"
-		}
-		paces = append(paces, pace{poll, p.Loop.Poll})
-	}
-	for _, x := range paces {
-		switch {
-		case x.time == 0 || vocab.Scaled(x.time, c.e.TimeScale) >= shortest:
-		case x.time < shortest:
-			c.wrong(x.name, "%s is too short: at least %dms", figures.Spell(x.time), shortest.Milliseconds())
-		default:
-			c.wrong(x.name, "%s at time_scale %g is too short: at least %dms as it is run", figures.Spell(x.time), c.e.TimeScale, shortest.Milliseconds())
-		}
-	}
-}
-
-func (c policyCheck) renewal(p *lockcore.Policy) {
-	if p.Drift+p.StopBudget >= p.TTL {
-		c.wrong("ttl", "%s is used up by drift %s and stop_budget %s", figures.Spell(p.TTL), figures.Spell(p.Drift), figures.Spell(p.StopBudget))
-	}
-	if p.RenewEvery == 0 {
-		return
-	}
-	if p.RenewEvery >= p.TTL {
-		c.wrong("renew_every", "%s is not under the ttl %s: the lease would end first", figures.Spell(p.RenewEvery), figures.Spell(p.TTL))
-	}
-	if counts := p.Class == lockcore.LegacyCount || p.Class == lockcore.Critical; counts && p.MaxFailures == 0 {
-		c.wrong("max_failures", "missing: class %s gives up after so many failures in a row", p.Class)
-	}
-}
-
-func (c policyCheck) release(p *lockcore.Policy) {
-	r := &p.Release
-	if r.Mode != lockcore.ReleaseNone && r.Timeout == 0 {
-		c.wrong("release.timeout", "missing: release %s needs it", r.Mode)
-	}
-	if r.Mode != lockcore.ReleaseBoundedRetry && r.Retry != "" {
-		c.wrong("release.retry", "is for mode bounded_retry: release %s is tried once at most", r.Mode)
-	}
-	if r.Mode == lockcore.ReleaseBoundedRetry && r.Attempts == 0 {
-		c.wrong("release.attempts", "missing: release bounded_retry needs it")
-	}
-}
-
-func (c policyCheck) acquire(p *lockcore.Policy) {
-	a := &p.Acquire
-	if a.Mode == lockcore.AcquireTry {
-		if a.Budget > 0 || a.Backoff.Mode != "" {
-			c.wrong("acquire", "budget and backoff are for mode wait")
-		}
-		for name, given := range map[string]bool{"on_error": a.OnError != "", "last_try": a.LastTry != ""} {
-			if given {
-				c.wrong("acquire."+name, "is for mode wait: with mode try there is one try, whole, and its result is the answer")
-			}
-		}
-		return
-	}
-	if a.Budget == 0 {
-		c.wrong("acquire.budget", "missing: mode wait gives up after so long")
-	}
-	switch a.Backoff.Mode {
-	case "":
-		c.wrong("acquire.backoff", "missing: mode wait pauses between its tries")
-	case lockcore.BackoffDecorrelated, lockcore.BackoffWake:
-		if a.Backoff.Cap < a.Backoff.Every {
-			c.wrong("acquire.backoff.cap", "the longest pause must be at least the shortest, %s", figures.Spell(a.Backoff.Every))
-		}
-	}
-}
-
-func (c policyCheck) loop(p *lockcore.Policy) {
+	kept("renew_every", p.RenewEvery)
+	kept("op_timeout", p.OpTimeout)
+	kept("acquire.timeout", p.Acquire.Timeout)
+	kept("acquire.backoff.every", p.Acquire.Backoff.Every)
+	kept("release.timeout", p.Release.Timeout)
 	switch {
-	case p.Acquire.Mode != lockcore.AcquireTry:
-		c.wrong("acquire.mode", "a leader loop tries once a poll: mode try")
-	case p.Loop.Mode == lockcore.LoopRenewed && p.RenewEvery == 0:
-		c.wrong("loop.mode", "renewed needs a renew_every above 0s")
-	case p.Loop.Mode == lockcore.LoopTTLHold && p.Release.Mode != lockcore.ReleaseNone:
-		c.wrong("release.mode", "ttl_hold leaves the key to its TTL: release none")
-	case p.Loop.Mode == lockcore.LoopExplicit && p.Release.Mode == lockcore.ReleaseNone:
-		c.wrong("release.mode", "explicit releases after every tick: release single or bounded_retry")
+	case p.Loop != nil && c.Node(c.path+".poll") != nil:
+		kept("poll", p.Loop.Poll)
+	case p.Loop != nil:
+		kept("loop.poll", p.Loop.Poll)
+	}
+}
+
+// together holds the values of a policy against one another.
+func (c policyCheck) together(p *lockcore.Policy) {
+	r, a, b := &p.Release, &p.Acquire, &p.Acquire.Backoff
+	wait, grows := a.Mode != lockcore.AcquireTry, b.Mode == lockcore.BackoffDecorrelated || b.Mode == lockcore.BackoffWake
+	const onlyWait = "is for mode wait: with mode try there is one try, whole, and its result is the answer"
+	c.refuse(p.Drift+p.StopBudget >= p.TTL, "ttl", "%s is used up by drift %s and stop_budget %s", figures.Spell(p.TTL), figures.Spell(p.Drift), figures.Spell(p.StopBudget))
+	c.refuse(p.RenewEvery > 0 && p.RenewEvery >= p.TTL, "renew_every", "%s is not under the ttl %s: the lease would end first", figures.Spell(p.RenewEvery), figures.Spell(p.TTL))
+	c.refuse(p.RenewEvery > 0 && (p.Class == lockcore.LegacyCount || p.Class == lockcore.Critical) && p.MaxFailures == 0, "max_failures", "missing: class %s gives up after so many failures in a row", p.Class)
+	c.refuse(r.Mode != lockcore.ReleaseNone && r.Timeout == 0, "release.timeout", "missing: release %s needs it", r.Mode)
+	c.refuse(r.Mode != lockcore.ReleaseBoundedRetry && r.Retry != "", "release.retry", "is for mode bounded_retry: release %s is tried once at most", r.Mode)
+	c.refuse(r.Mode == lockcore.ReleaseBoundedRetry && r.Attempts == 0, "release.attempts", "missing: release bounded_retry needs it")
+	c.refuse(!wait && (a.Budget > 0 || b.Mode != ""), "acquire", "budget and backoff are for mode wait")
+	c.refuse(!wait && a.OnError != "", "acquire.on_error", onlyWait)
+	c.refuse(!wait && a.LastTry != "", "acquire.last_try", onlyWait)
+	c.refuse(wait && a.Budget == 0, "acquire.budget", "missing: mode wait gives up after so long")
+	c.refuse(wait && b.Mode == "", "acquire.backoff", "missing: mode wait pauses between its tries")
+	c.refuse(wait && grows && b.Cap < b.Every, "acquire.backoff.cap", "the longest pause must be at least the shortest, %s", figures.Spell(b.Every))
+	if l := p.Loop; l != nil {
+		_ = c.refuse(wait, "acquire.mode", "a leader loop tries once a poll: mode try") ||
+			c.refuse(l.Mode == lockcore.LoopRenewed && p.RenewEvery == 0, "loop.mode", "renewed needs a renew_every above 0s") ||
+			c.refuse(l.Mode == lockcore.LoopTTLHold && r.Mode != lockcore.ReleaseNone, "release.mode", "ttl_hold leaves the key to its TTL: release none") ||
+			c.refuse(l.Mode == lockcore.LoopExplicit && r.Mode == lockcore.ReleaseNone, "release.mode", "explicit releases after every tick: release single or bounded_retry")
 	}
 }
 

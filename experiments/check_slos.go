@@ -11,13 +11,8 @@ import (
 
 func (c *checker) slo(path string, s *SLO) {
 	measures := vocabulary.Given(s)
-	switch len(measures) {
-	case 0:
-		c.Check(path, "asks nothing: a row has one measure, such as takeover: {max: 30s}")
-		return
-	case 1:
-	default:
-		c.Check(path, "has %s: a row has exactly one measure", strings.Join(measures, " and "))
+	if c.Refuse(len(measures) == 0, path, "asks nothing: a row has one measure, such as takeover: {max: 30s}") ||
+		c.Refuse(len(measures) > 1, path, "has %s: a row has exactly one measure", strings.Join(measures, " and ")) {
 		return
 	}
 	if s.Alert != nil {
@@ -47,30 +42,21 @@ func (c *checker) slo(path string, s *SLO) {
 	if l == nil {
 		return
 	}
-	if s.asks("loops") && !l.Loop() {
-		c.Check(at, "is of leader loops; lock %s is taken per job", l.Name)
-	}
-	if s.asks("jobs") && l.Loop() {
-		c.Check(at, "is of jobs; lock %s is a leader loop", l.Name)
-	}
+	c.Refuse(s.asks("loops") && !l.Loop(), at, "is of leader loops; lock %s is taken per job", l.Name)
+	c.Refuse(s.asks("jobs") && l.Loop(), at, "is of jobs; lock %s is a leader loop", l.Name)
 	if s.asks("rolling") {
-		c.rollingLimits(at, l)
+		c.Refuse(!l.Loop() || l.Policy.Loop.Mode != lockcore.LoopRenewed, at, "is of leader loops that hold their lock from tick to tick (loop: {mode: renewed}); lock %s does not", l.Name)
+		c.Refuse(!slices.ContainsFunc(c.e.Faults, func(f Fault) bool { return f.Traits().Rolls }), at, "is of rolling restarts, and there is none: add a fault with rolling_restart: {}")
 	}
-	c.minJobs(at, s, l)
 	c.reference(at, s, l)
-	_, section := s.measure()
-	if of, is := section.Addr().Interface().(*ClassLimits); is && of.Class != "" && !c.dealt(l, of.Class) {
-		c.Check(at+".class", "no job of lock %s is of class %q: see classes under work", l.Name, of.Class)
-	}
-}
-
-// rollingLimits refuses a lock that has no leader between its ticks, and a drill without a rolling restart.
-func (c *checker) rollingLimits(at string, l *Lock) {
-	if !l.Loop() || l.Policy.Loop.Mode != lockcore.LoopRenewed {
-		c.Check(at, "is of leader loops that hold their lock from tick to tick (loop: {mode: renewed}); lock %s does not", l.Name)
-	}
-	if !slices.ContainsFunc(c.e.Faults, func(f Fault) bool { return f.Traits().Rolls }) {
-		c.Check(at, "is of rolling restarts, and there is none: add a fault with rolling_restart: {}")
+	switch _, section := s.measure(); of := section.Addr().Interface().(type) {
+	case *ClassLimits:
+		c.Refuse(of.Class != "" && !c.dealt(l, of.Class), at+".class", "no job of lock %s is of class %q: see classes under work", l.Name, of.Class)
+	case *CountLimit:
+		c.Refuse(of.MinJobs > 0 && l.Loop(), at+".min_jobs", "lock %s is a leader loop: it has no jobs", l.Name)
+		if w := c.e.WorkUnder(l.Name); w != nil {
+			c.Refuse(of.MinJobs > w.Jobs, at+".min_jobs", "%d finished jobs are asked for, and only %d are offered", of.MinJobs, w.Jobs)
+		}
 	}
 }
 
@@ -89,7 +75,7 @@ func (c *checker) together() {
 			return
 		}
 		if s.Alert != nil {
-			key := fault + s.Fault + s.alertSubject()
+			key := fault + s.Fault + " " + s.alertName()
 			if other, ok := first[key]; ok {
 				c.Check(path+".alert", "%s limits the same: keep the one that counts", other)
 			}
@@ -161,35 +147,21 @@ func (c *checker) expectation(path string, x *SLO) {
 		return
 	}
 	measure := path + "." + x.Measure()
-	if x.asks("whole") || x.asks("rolling") {
-		c.Check(measure, "cannot be counted for each shot of a fault: it belongs under slos")
-	}
+	c.Refuse(x.asks("whole") || x.asks("rolling"), measure, "cannot be counted for each shot of a fault: it belongs under slos")
 	for _, f := range x.figures() {
-		switch quantile := f.quantile(); {
-		case quantile != "":
-			c.Check(measure+"."+f.at(quantile), "a quantile is of the whole run: it belongs under slos")
-		case f.of != "":
-			c.Check(measure+"."+f.at("of"), "locks are compared over the whole run: it belongs under slos")
-		}
+		quantile := f.quantile()
+		_ = c.Refuse(quantile != "", measure+"."+f.at(quantile), "a quantile is of the whole run: it belongs under slos") ||
+			c.Refuse(f.of != "", measure+"."+f.at("of"), "locks are compared over the whole run: it belongs under slos")
 	}
 	if x.Alert == nil {
 		c.faultNamed(path, x.Fault, "is counted for each shot of which fault?")
 	}
 }
 
-// faultNamed checks the fault that a row is about; it may be left out where there is one.
+// faultNamed asks for the fault that a row is about; it may be left out where there is one.
 func (c *checker) faultNamed(path, name, which string) {
-	var ids []string
-	for i := range c.e.Faults {
-		ids = append(ids, c.e.Faults[i].ID)
-	}
-	switch {
-	case slices.Contains(ids, name), len(ids) == 0, name == "" && len(ids) == 1, slices.Contains(ids, ""):
-	case name == "":
-		c.Check(path, "%s Say fault: and one of %s", which, strings.Join(ids, ", "))
-	default:
-		c.Check(path+".fault", "no fault is called %s", vocab.UnknownWord(name, ids))
-	}
+	ids := c.faultIDs()
+	c.Refuse(name == "" && len(ids) > 1 && !slices.Contains(ids, ""), path, "%s Say fault: and one of %s", which, strings.Join(ids, ", "))
 }
 
 // parts are what somebody has to tell of the row's measure: the level of overlap, each figure of what is told one by one; of others "", all
@@ -225,18 +197,4 @@ func (s *SLO) subject() string {
 		return subject + " " + s.Wait.Class
 	}
 	return subject
-}
-
-func (c *checker) minJobs(at string, s *SLO, l *Lock) {
-	_, section := s.measure()
-	n, counts := section.Addr().Interface().(*CountLimit)
-	if !counts || n.MinJobs == 0 {
-		return
-	}
-	if l.Loop() {
-		c.Check(at+".min_jobs", "lock %s is a leader loop: it has no jobs", l.Name)
-	}
-	if w := c.e.WorkUnder(l.Name); w != nil && n.MinJobs > w.Jobs {
-		c.Check(at+".min_jobs", "%d finished jobs are asked for, and only %d are offered", n.MinJobs, w.Jobs)
-	}
 }

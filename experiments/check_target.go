@@ -16,16 +16,12 @@ func (c *checker) redis() {
 	if r.Mode != RedisExternal {
 		return
 	}
-	c.Refuse(
-		vocab.Constraint{At: "redis.url", Says: "a cluster has no numbered databases: leave the number out", Broken: r.Cluster && strings.Trim(pathOf(r.URL), "/0") != ""},
-		vocab.Constraint{At: "redis.url", Says: "is a socket, and the servers of a cluster are reached by their ports", Broken: r.Cluster && hostOf(r.URL) != "" && hostOf(r.URL)[0] == '/'},
-		vocab.Constraint{At: "redis.url", Says: "is a socket of this host, which pods do not reach", Broken: c.inPods() && !c.e.Observed() && strings.HasPrefix(r.URL, "unix:")},
-	)
+	c.Refuse(r.Cluster && strings.Trim(pathOf(r.URL), "/0") != "", "redis.url", "a cluster has no numbered databases: leave the number out")
+	c.Refuse(r.Cluster && strings.HasPrefix(hostOf(r.URL), "/"), "redis.url", "is a socket, and the servers of a cluster are reached by their ports")
+	c.Refuse(c.inPods() && !c.e.Observed() && strings.HasPrefix(r.URL, "unix:"), "redis.url", "is a socket of this host, which pods do not reach")
 	c.secured("redis", r.URL, r.CA, r.Cert)
 	for i, word := range r.Allow {
-		if r.Cluster && word != AllowMonitor && word != string(fault.StoreFailover) {
-			c.Check(vocab.At("redis.allow", i), "%s would be done to one server of the cluster and not to the others", word)
-		}
+		c.Refuse(r.Cluster && word != AllowMonitor && word != string(fault.StoreFailover), vocab.At("redis.allow", i), "%s would be done to one server of the cluster and not to the others", word)
 	}
 }
 
@@ -50,19 +46,13 @@ func (r *Redis) Check() error {
 // ledger checks where the ledger lives.
 func (c *checker) ledger() {
 	l := &c.e.Ledger
-	if c.Node("ledger") != nil && l.URL == "" {
-		c.Check("ledger", "needs the url of the Redis that keeps it; without a section, the run starts one of its own")
-	}
+	c.Refuse(c.Node("ledger") != nil && l.URL == "", "ledger", "needs the url of the Redis that keeps it; without a section, the run starts one of its own")
 	c.secured("ledger", l.URL, l.CA, l.Cert)
-	c.Refuse(vocab.Constraint{At: "ledger.url", Says: "is a socket of this host, which pods do not reach", Broken: c.inPods() && strings.HasPrefix(l.URL, "unix:")})
+	c.Refuse(c.inPods() && strings.HasPrefix(l.URL, "unix:"), "ledger.url", "is a socket of this host, which pods do not reach")
 	own, locks := hostOf(l.URL), hostOf(c.e.Redis.URL)
-	if own != "" && own == locks {
-		c.Check("ledger.url", "%s is the server of the locks as well: what befalls it would befall the witness; another database of one server is not enough", own)
-	} else if k := c.e.Kubernetes; k != nil {
+	if k := c.e.Kubernetes; !c.Refuse(own != "" && own == locks, "ledger.url", "%s is the server of the locks as well: what befalls it would befall the witness; another database of one server is not enough", own) && k != nil {
 		own, locks = cmp.Or(strings.ToLower(k.Ledger), own), cmp.Or(strings.ToLower(k.Redis), locks)
-		if own != "" && own == locks {
-			c.Check("kubernetes.ledger", "%s is the server of the locks as well, as pods reach it: the ledger needs another", own)
-		}
+		c.Refuse(own != "" && own == locks, "kubernetes.ledger", "%s is the server of the locks as well, as pods reach it: the ledger needs another", own)
 	}
 }
 
@@ -70,11 +60,9 @@ func (c *checker) ledger() {
 // manifest.
 func (c *checker) secured(section, address, ca, cert string) {
 	plain := address != "" && !strings.HasPrefix(address, "rediss:")
-	c.Refuse(
-		vocab.Constraint{At: section + ".ca", Says: "is for TLS: write the url with rediss://", Broken: ca != "" && plain},
-		vocab.Constraint{At: section + ".cert", Says: "is for TLS: write the url with rediss://", Broken: cert != "" && plain},
-		vocab.Constraint{At: section + ".cert", Says: "is for replicas of this host: its key is put into no pod", Broken: cert != "" && c.inPods() && !c.e.Observed()},
-	)
+	c.Refuse(ca != "" && plain, section+".ca", "is for TLS: write the url with rediss://")
+	c.Refuse(cert != "" && plain, section+".cert", "is for TLS: write the url with rediss://")
+	c.Refuse(cert != "" && c.inPods() && !c.e.Observed(), section+".cert", "is for replicas of this host: its key is put into no pod")
 }
 
 // hostOf is the host:port of a Redis by its URL, or the path of its socket; "" where that is none.
@@ -95,46 +83,37 @@ func hostOf(address string) string {
 
 // proxy checks what is said of proxies that are somebody's own.
 func (c *checker) proxy() {
-	c.Refuse(vocab.Constraint{At: "proxy.route", Says: "is the way to one server: clients of a cluster, or of Sentinels, ask for the addresses of the servers and go round it",
-		Broken: c.e.Proxy.Route != "" && (c.e.Redis.Cluster || c.e.Redis.Sentinel != nil)})
+	c.Refuse(c.e.Proxy.Route != "" && (c.e.Redis.Cluster || c.e.Redis.Sentinel != nil), "proxy.route", "is the way to one server: clients of a cluster, or of Sentinels, ask for the addresses of the servers and go round it")
 }
 
 // calendar checks when a run may be in progress, and what may keep it from starting.
 func (c *checker) calendar() {
 	for name, list := range map[string][]Window{"windows": c.e.Windows, "blackouts": c.e.Blackouts} {
 		for i := range list {
-			c.stretch(vocab.At(name, i), &list[i])
+			w, path := &list[i], vocab.At(name, i)
+			_ = c.Refuse((w.From == "") != (w.To == ""), path, "needs both from and to, or neither: then it is the whole day") ||
+				c.Refuse(w.From == "" && len(w.Days) == 0, path, "says neither days nor hours")
 		}
 	}
 	c.aborts()
 	for i := range c.e.BlockedBy {
 		b, path := &c.e.BlockedBy[i], vocab.At("blocked_by", i)
-		given(c.File, path+".file", b.File)
 		if b.PromQL != nil && !c.Invalid(path+".promql") {
 			b.PromQL.check(c.File, path+".promql", b.PromQL.URL)
 		}
 	}
 }
 
-func (c *checker) stretch(path string, w *Window) {
-	switch {
-	case (w.From == "") != (w.To == ""):
-		c.Check(path, "needs both from and to, or neither: then it is the whole day")
-	case w.From == "" && len(w.Days) == 0:
-		c.Check(path, "says neither days nor hours")
-	}
-}
-
 // caps checks the limits against what the faults declare.
 func (c *checker) caps() {
 	e := c.e
-	if declared := e.declaredKills(true); e.Limits.MaxKills > 0 && e.Limits.MaxKills < declared {
-		c.Check("limits.max_kills", "%d is under the %d kills that the faults declare", e.Limits.MaxKills, declared)
-	}
+	declared := e.declaredKills(true)
+	c.Refuse(e.Limits.MaxKills > 0 && e.Limits.MaxKills < declared, "limits.max_kills", "%d is under the %d kills that the faults declare", e.Limits.MaxKills, declared)
 	for i := range e.Faults {
 		f := &e.Faults[i]
-		if n := f.Struck(e.System.Replicas); e.Limits.MaxTargets > 0 && !f.Traits().Kills && f.Aim().Some.Percent == 0 && n > 1 && e.Limits.MaxTargets < n {
-			c.Check("limits.max_targets", "%d is under the %d replicas that %s strikes", e.Limits.MaxTargets, n, f.ID)
+		n := f.Struck(e.System.Replicas)
+		most := e.Limits.MaxTargets > 0 && !f.Traits().Kills && f.Aim().Some.Percent == 0 && n > 1
+		if c.Refuse(most && e.Limits.MaxTargets < n, "limits.max_targets", "%d is under the %d replicas that %s strikes", e.Limits.MaxTargets, n, f.ID) {
 			break
 		}
 	}

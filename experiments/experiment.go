@@ -33,7 +33,7 @@ type Experiment struct {
 	TimeScale    float64          `rule:"positive,max=1,default=1"` // multiplies the timings of locks, work, faults and SLOs
 	SteadyState  SteadyState      // what must hold before the first fault
 	Faults       Faults           // what is broken, and when; left out: promises are watched
-	AllowOverlap [][2]string      // pairs of faults that may be in effect together
+	AllowOverlap [][2]string      `rule:"ref=fault"` // pairs of faults that may be in effect together
 	Probes       Probes           // how evidence is gathered
 	AbortWhen    []AbortCondition // what ends a run early; no promises
 	Limits       RunLimits        // caps, whatever the faults ask for
@@ -262,7 +262,7 @@ type Lock struct {
 // Signal is a count that others keep: exactly one of Metric and Log is set.
 type Signal struct {
 	_      struct{} `rule:"one=metric|log"`
-	Metric string   `rule:"ref=metric"`  // a counter under probes
+	Metric string   `rule:"ref=counter"` // a counter under probes
 	Log    string   `rule:"ref=pattern"` // a pattern of probes.logs
 }
 
@@ -374,7 +374,7 @@ type RunLimits struct {
 	LastReplica bool          `rule:"omit,for=@observed"`              // the last live replica may be struck
 	MaxRun      time.Duration `rule:"positive,default=10m" scale:"no"` // the run is aborted after this
 	Namespaces  []string      `rule:"format=namespace"`                // where pods may be struck; default: the run's
-	KillSwitch  string        `rule:"path"`                            // where this file exists nothing starts, and a run is aborted within a second
+	KillSwitch  string        `rule:"path,filled"`                     // where this file exists nothing starts, and a run is aborted within a second
 }
 
 // Window is a stretch of the week in a time zone.
@@ -389,7 +389,7 @@ type Window struct {
 type Block struct {
 	_      struct{}    `rule:"one=file|url|promql"`
 	Name   string      `rule:"ident"`                   // its name where it keeps a run from starting
-	File   string      `rule:"path"`                    // quiet while this file is not there
+	File   string      `rule:"path,filled"`             // quiet while this file is not there
 	URL    string      `file:"url" rule:"format=quiet"` // quiet while it answers 200 to 299
 	PromQL *BlockQuery `file:"promql"`                  // quiet while a query has no result, or 0
 }

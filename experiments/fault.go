@@ -9,12 +9,12 @@ import (
 
 // Fault is one fault of the timeline. In a file its kind stands as a section beside the other fields, and exactly one does.
 type Fault struct {
-	ID       string        `rule:"required,ident,unique"` // names the fault
-	At       time.Duration `scale:"yes"`                  // so long after the steady state
-	After    string        // id of the fault after whose shots this one begins, in place of at
+	ID       string        `rule:"required,ident,unique"`          // names the fault
+	At       time.Duration `scale:"yes"`                           // so long after the steady state
+	After    string        `rule:"ref=fault"`                      // id of the fault after whose shots this one begins, in place of at
 	Delay    time.Duration `rule:"positive,for=after" scale:"yes"` // so much later
-	Together []string      // ids of faults with which it begins, in place of at, and may overlap
-	For      time.Duration `rule:"positive" scale:"yes"` // how long it lasts
+	Together []string      `rule:"ref=fault"`                      // ids of faults with which it begins, in place of at, and may overlap
+	For      time.Duration `rule:"positive" scale:"yes"`           // how long it lasts
 	Repeat   Repeat        // how many shots, and when
 	Spec     fault.Spec    // of an experiment that Load returned: never nil
 }

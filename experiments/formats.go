@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -37,6 +38,7 @@ var formats = map[string]vocab.Format{
 	"resource":   vocab.Matching(`^[a-z][-a-z0-9.]{0,252}$`, "%q is no resource of the API, which are called like networkchaos"),
 	"controller": vocab.Matching(`^[a-z]+/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q names no controller of pods: write it like deployment/web"),
 	"labelkey":   vocab.Matching(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`, "%q is no key of labels and annotations"),
+	"labels":     labelled,
 	"labelvalue": vocab.Matching(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`, "%q is no value of a label"),
 	"redis":      func(f *vocab.File, text, way string) string { return written(notRedisBy(way))(f, text, "") },
 	"pem": func(_ *vocab.File, text, _ string) string {
@@ -51,7 +53,7 @@ var formats = map[string]vocab.Format{
 	"address":    written(notAddress),
 	"quiet":      written(notQuiet),
 	"hostport":   written(notHostPort),
-	"selector":   func(_ *vocab.File, text, _ string) string { return noSamples(text) },
+	"query":      func(_ *vocab.File, text, _ string) string { return noQuery(text) },
 	"clock":      func(_ *vocab.File, text, _ string) string { return noClock(text) },
 	"zone":       func(_ *vocab.File, text, _ string) string { return noZone(text) },
 	"regexp":     func(_ *vocab.File, text, groups string) string { return noPattern(text, groups) },
@@ -67,6 +69,17 @@ var formats = map[string]vocab.Format{
 }
 
 var noNamespace = vocab.Matching(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`, "%q is no name of a namespace")
+
+// The names and values of labels, as the API server takes them.
+var (
+	labelKey   = vocab.Matching(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`, "%q is no name of a label")
+	labelValue = vocab.Matching(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`, "%q is no value of a label: letters, digits, dots, dashes and underscores, at most 63")
+)
+
+// labelled checks a label.
+func labelled(f *vocab.File, name, value string) string {
+	return cmp.Or(labelKey(f, name, ""), labelValue(f, value, ""))
+}
 
 // written is the format of an address, which stands as it is: no variables are substituted in it.
 func written(wrong func(text string) string) vocab.Format {
@@ -224,14 +237,6 @@ func noPattern(text, groups string) string {
 		if name != "" && !slices.Contains(re.SubexpNames(), name) {
 			return fmt.Sprintf("has no group called %s: write (?P<%s>\\S+) where it stands", name, name)
 		}
-	}
-	return ""
-}
-
-// noSamples says why a query does not tell samples as they were scraped.
-func noSamples(text string) string {
-	if why := notSelector(text); why != "" {
-		return why + ": samples are read as they were scraped, so a selector is wanted, like stale_jobs{app=\"sched\"}; the SLO says delta, rate or max"
 	}
 	return ""
 }

@@ -180,13 +180,13 @@ func (b *BusyLimit) SetSpelling(f *vocab.File, path string, spelling any) {
 // lockForm is a lock in a file: with a profile and perhaps overrides of it, or with a policy of its own, which is complete:
 // then profile only says where it came from.
 type lockForm struct {
-	Name       string `rule:"required,ident"` // for faults and SLOs
-	Profile    string // a shipped policy; beside policy only a label
-	Key        string // of a leader loop; default: the profile's, or the lock's name
-	KeyPrefix  string // before a job's id; default: the profile's, or the lock's name and a colon
-	KeySuffix  string // behind a job's id
-	KeyPattern string `rule:"not=key_prefix,not=key_suffix"` // prefix and suffix in one: bull:mail:*:lock
-	Lease      string // name of the Lease object, in place of a key
+	Name       string `rule:"required,ident"`                       // for faults and SLOs
+	Profile    string `rule:"filled"`                               // a shipped policy; beside policy only a label
+	Key        string `rule:"filled"`                               // of a leader loop; default: the profile's, or the lock's name
+	KeyPrefix  string `rule:"filled"`                               // before a job's id; default: the profile's, or the lock's name and a colon
+	KeySuffix  string `rule:"filled"`                               // behind a job's id
+	KeyPattern string `rule:"filled,not=key_prefix,not=key_suffix"` // prefix and suffix in one: bull:mail:*:lock
+	Lease      string `rule:"filled"`                               // name of the Lease object, in place of a key
 	overrides
 	Fenced      *bool            `rule:"for=@embedded"` // the ledger compares fences; default: the profile's, else yes
 	Policy      *lockcore.Policy // a complete policy, in place of a profile's
@@ -222,9 +222,6 @@ func (l *Lock) Spelling() any {
 
 func (l *Lock) SetSpelling(f *vocab.File, path string, spelling any) {
 	in := spelling.(*lockForm)
-	for name, value := range map[string]string{"profile": in.Profile, "key": in.Key, "key_prefix": in.KeyPrefix, "key_suffix": in.KeySuffix, "key_pattern": in.KeyPattern, "lease": in.Lease} {
-		given(f, path+"."+name, value)
-	}
 	if in.KeyPattern != "" {
 		if in.KeyPrefix+in.KeySuffix != "" {
 			f.Add(path+".key_pattern", f.Place(path+".key_pattern"), "is key_prefix and key_suffix in one: leave them out")
@@ -289,41 +286,32 @@ func (l *Lock) expand(f *vocab.File, path string, in *lockForm) bool {
 	if l.KeyPrefix == "" {
 		l.KeyPrefix = base.KeyPrefix
 	}
-	o, p := &in.overrides, &l.Policy
-	o.apply(p)
-	if p.Loop != nil {
-		override(&p.Loop.Poll, o.Poll)
-		override(&p.Loop.Tick, o.Tick)
-	} else if o.Poll != nil || o.Tick != nil {
+	if o := &in.overrides; l.Policy.Loop == nil && (o.Poll != nil || o.Tick != nil) {
 		f.Add(path, f.Place(path), "poll and tick are of leader loops; %s is taken per job", in.Profile)
 		return false
 	}
+	in.overrides.apply(&l.Policy)
 	return true
 }
 
-// apply puts what is given into a policy; poll and tick are of its loop.
+// apply puts what is given into a policy, and into its loop, where it has one.
 func (o *overrides) apply(p *lockcore.Policy) {
-	override(&p.TTL, o.TTL)
-	override(&p.RenewEvery, o.RenewEvery)
-	override(&p.RenewJitter, o.RenewJitter)
-	override(&p.Class, o.Class)
-	override(&p.MaxFailures, o.MaxFailures)
-	override(&p.OpTimeout, o.OpTimeout)
-	override(&p.Drift, o.Drift)
-	override(&p.StopBudget, o.StopBudget)
-}
-
-func override[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
+	from := reflect.ValueOf(o).Elem()
+	for i := range from.NumField() {
+		to := reflect.ValueOf(p).Elem().FieldByName(from.Type().Field(i).Name)
+		if !to.IsValid() && p.Loop != nil {
+			to = reflect.ValueOf(p.Loop).Elem().FieldByName(from.Type().Field(i).Name)
+		}
+		if to.IsValid() && !from.Field(i).IsNil() {
+			to.Set(from.Field(i).Elem())
+		}
 	}
 }
 
 func refuseOverrides(f *vocab.File, path string) {
-	for _, name := range overrideNames() {
-		at := vocab.Join(path, name)
-		if n := f.Node(at); n != nil {
-			f.Add(at, n, "changes a profile's policy: with a policy section, write it there")
+	for _, d := range vocabulary.Fields(reflect.TypeFor[overrides]()) {
+		if at := vocab.Join(path, d.Name); f.Node(at) != nil {
+			f.Add(at, f.Node(at), "changes a profile's policy: with a policy section, write it there")
 		}
 	}
 }
@@ -353,13 +341,6 @@ func (l *Lock) nameKeys(f *vocab.File, path string) {
 	case !l.Loop() && l.KeyPrefix+l.KeySuffix == "":
 		l.KeyPrefix = fmt.Sprintf("%s:", l.Name)
 	}
-}
-
-func overrideNames() (names []string) {
-	for _, d := range vocabulary.Fields(reflect.TypeFor[overrides]()) {
-		names = append(names, d.Name)
-	}
-	return names
 }
 
 // cadence is the spelling of Repeat's `every`: the word settled, or a duration.

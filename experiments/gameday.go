@@ -46,9 +46,7 @@ func ParseGameDay(name string, data []byte) (*GameDay, error) {
 	if f.Root != nil {
 		f.Decode(&doc)
 		f.CheckRules("", &doc)
-		if len(doc.Steps) > 0 && !slices.ContainsFunc(doc.Steps, func(s GameDayStep) bool { return strings.TrimSpace(s.Drill) != "" }) {
-			f.Check("steps", "no step is a drill: nothing would be measured")
-		}
+		f.Refuse(len(doc.Steps) > 0 && !slices.ContainsFunc(doc.Steps, func(s GameDayStep) bool { return strings.TrimSpace(s.Drill) != "" }), "steps", "no step is a drill: nothing would be measured")
 	}
 	if err := f.Err(); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -68,19 +69,7 @@ const (
 
 // Word is the source's.
 func (h *HolderSource) Word() string {
-	switch {
-	case h.Value != nil:
-		return HolderByValue
-	case h.Client != nil:
-		return HolderByClient
-	case h.Proxy != nil:
-		return HolderByProxy
-	case h.Log != nil:
-		return HolderByLog
-	case h.Metric != nil:
-		return HolderByMetric
-	}
-	return HolderByCommand
+	return cmp.Or(append(vocabulary.Given(h), HolderByCommand)...)
 }
 
 // AllowMonitor is the word of redis.allow that lets a run look at the server's commands: whoever can read its memory sees values.
@@ -114,31 +103,21 @@ func (c *checker) holders() {
 	if !e.Observed() {
 		return
 	}
-	if e.Kubernetes != nil && e.Kubernetes.Holder != nil && len(e.System.Holder) > 0 && !e.hasLease() {
-		c.Check("kubernetes.holder", "leads from a name to its pod, and system.holder says that too: leave one out")
-	}
+	c.Refuse(e.Kubernetes != nil && e.Kubernetes.Holder != nil && len(e.System.Holder) > 0 && !e.hasLease(), "kubernetes.holder", "leads from a name to its pod, and system.holder says that too: leave one out")
 	for i := range e.System.Holder {
 		if at, h := vocab.At(path, i), &e.System.Holder[i]; !c.Invalid(at) && len(vocabulary.Given(h)) == 1 {
 			c.holderSource(at, h)
 		}
 	}
-	if names, known := c.lockNames(); len(names) == 0 && known && len(e.System.Holder) > 0 {
-		c.Check(path, "says who holds a key, and no lock has one: leave it out")
-		return
-	}
-	if len(e.System.Holder) > 0 && !c.Invalid(path) {
+	if len(e.System.Holder) > 0 && !c.Refuse(c.lockless(), path, "says who holds a key, and no lock has one: leave it out") && !c.Invalid(path) {
 		c.holderKnown()
 	}
 }
 
-// nameless checks that something leads from a key to the process that holds it.
-func (c *checker) nameless(p *Processes) {
-	if names, known := c.lockNames(); len(names) == 0 && known { // effects alone: nobody holds anything
-		return
-	}
-	if len(c.e.System.Holder) == 0 && !slices.Contains(p.Known(), KnownName) {
-		c.Check("system.processes", "nothing leads from a key to the process that holds it: say {name} (match: a group called name) where the values of keys begin with that name, else how to find out, under system.holder")
-	}
+// lockless reports effects alone: nobody holds anything.
+func (c *checker) lockless() bool {
+	names, known := c.lockNames()
+	return len(names) == 0 && known
 }
 
 func (e *Experiment) hasLease() bool {
@@ -147,15 +126,12 @@ func (e *Experiment) hasLease() bool {
 
 // holderKnown checks that some source can name the holder of each lock: a connection is found by the renewals that it sends.
 func (c *checker) holderKnown() {
-	for i := range c.e.System.Holder {
-		if c.e.System.Holder[i].Client == nil {
-			return
-		}
+	if slices.ContainsFunc(c.e.System.Holder, func(h HolderSource) bool { return h.Client == nil }) {
+		return
 	}
 	for i := range c.e.System.Locks {
-		if l := &c.e.System.Locks[i]; l.Lease == "" && l.Policy.RenewEvery == 0 {
-			c.Check(vocab.At("system.locks", i), "no source of system.holder can say who holds lock %s: client finds the connection that renews, and this lock is not renewed; add another source, such as log or value", l.Name)
-		}
+		l := &c.e.System.Locks[i]
+		c.Refuse(l.Lease == "" && l.Policy.RenewEvery == 0, vocab.At("system.locks", i), "no source of system.holder can say who holds lock %s: client finds the connection that renews, and this lock is not renewed; add another source, such as log or value", l.Name)
 	}
 }
 
@@ -163,23 +139,15 @@ func (c *checker) holderKnown() {
 func (c *checker) holderSource(path string, h *HolderSource) {
 	switch {
 	case h.Value != nil:
-		if h.Value.Field != "" && h.Value.Pattern != "" {
-			c.Check(path+".value", "has field and pattern: exactly one of them, or neither, where the whole value is the name")
-		}
-		if words := c.e.replicaWords(); h.Value.Is == "" && !slices.Contains(words, KnownName) {
-			c.Check(path+".value", "can name no replica: none has a {name}. Say what differs with is, such as is: \"{%s}\"", words[0])
-		}
+		c.Refuse(h.Value.Field != "" && h.Value.Pattern != "", path+".value", "has field and pattern: exactly one of them, or neither, where the whole value is the name")
+		words := c.e.replicaWords()
+		c.Refuse(h.Value.Is == "" && !slices.Contains(words, KnownName), path+".value", "can name no replica: none has a {name}. Say what differs with is, such as is: \"{%s}\"", words[0])
 	case h.Client != nil:
-		c.Refuse([]vocab.Constraint{
-			{At: path + ".client", Says: "needs redis: {allow: [monitor]}: MONITOR shows every value to whoever can read the runner's memory, and costs the server up to a fifth of its throughput while it lasts",
-				Broken: !slices.Contains(c.e.Redis.Allow, AllowMonitor)},
-			{At: path + ".client", Says: "watches one server, by redis.url: in a cluster keys are on several, and behind Sentinels the server changes. Take another source",
-				Broken: c.e.Redis.Cluster || c.e.Redis.Sentinel != nil},
-		}...)
+		c.Refuse(!slices.Contains(c.e.Redis.Allow, AllowMonitor), path+".client", "needs redis: {allow: [monitor]}: MONITOR shows every value to whoever can read the runner's memory, and costs the server up to a fifth of its throughput while it lasts")
+		c.Refuse(c.e.Redis.Cluster || c.e.Redis.Sentinel != nil, path+".client", "watches one server, by redis.url: in a cluster keys are on several, and behind Sentinels the server changes. Take another source")
 	case h.Log != nil:
-		if p := c.e.System.Processes; p != nil && p.Log == "" {
-			c.Check(path+".log", "reads the logs of the replicas, and system.processes.log does not say where they are")
-		}
+		p := c.e.System.Processes
+		c.Refuse(p != nil && p.Log == "", path+".log", "reads the logs of the replicas, and system.processes.log does not say where they are")
 	case h.Metric != nil:
 		c.holderMetric(path+".metric", h.Metric)
 	}
@@ -190,18 +158,14 @@ func (c *checker) holderMetric(path string, h *HolderMetric) {
 	if p := c.e.System.Processes; address == "" && p != nil {
 		address = p.Metrics
 	}
-	if address == "" {
-		c.Check(path+".url", "missing: the address of the exposition; or, of processes, system.processes.metrics")
+	if c.Refuse(address == "", path+".url", "missing: the address of the exposition; or, of processes, system.processes.metrics") {
 		return
 	}
 	differs := len(Placeholders(address)) > 0
 	for name, value := range h.Labels {
-		if why := templateOf(value, slices.Concat(words, []string{AboutKey, AboutLock})); why != "" {
-			c.Check(vocab.Join(path+".labels", name), "%s", why)
-		}
+		why := templateOf(value, slices.Concat(words, []string{AboutKey, AboutLock}))
+		c.Refuse(why != "", vocab.Join(path+".labels", name), "%s", why)
 		differs = differs || slices.ContainsFunc(Placeholders(value), func(w string) bool { return slices.Contains(words, w) })
 	}
-	if !differs && !c.Invalid(path) {
-		c.Check(path, "cannot tell one replica from another: neither its address nor a label says which, such as labels: {pod: \"{%s}\"}", words[0])
-	}
+	c.Refuse(!differs && !c.Invalid(path), path, "cannot tell one replica from another: neither its address nor a label says which, such as labels: {pod: \"{%s}\"}", words[0])
 }

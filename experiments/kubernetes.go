@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,9 +16,9 @@ type Kubernetes struct {
 	Namespaces []string          `rule:"for=@observed,format=namespace"`                                // further ones with pods of the system, called NAMESPACE/NAME
 	Pods       PodsMode          `rule:"words=apply|use,default=use"`                                   // apply: the run makes and removes the workers; use: they are there
 	Workers    WorkersKind       `rule:"words=deployment|statefulset,default=deployment,for=@embedded"` // with statefulset a killed pod keeps its name, and r1 is pod -0
-	Selector   map[string]string // labels of the pods; default: lockdrill's workers
-	Controller string            `rule:"format=controller"` // of the pods, such as deployment/NAME or statefulset/NAME; default: the only one
-	Container  string            `rule:"format=label"`      // which takes the locks; default: the first
+	Selector   map[string]string `rule:"format=labels"`                                                 // labels of the pods; default: lockdrill's workers
+	Controller string            `rule:"format=controller"`                                             // of the pods, such as deployment/NAME or statefulset/NAME; default: the only one
+	Container  string            `rule:"format=label"`                                                  // which takes the locks; default: the first
 	Pod        PodPatch          // laid over each pod that lockdrill makes: annotations, nodeSelector, tolerations, resources ...
 	Allow      []string          // guarded kinds of which a fault may make an object
 	Events     bool              `rule:"omit"`                                          // write Kubernetes Events on struck pods and the namespace
@@ -100,27 +99,4 @@ func (l *RunLimits) NamespaceAllowed(namespace string) bool {
 	return len(l.Namespaces) == 0 || slices.Contains(l.Namespaces, namespace)
 }
 
-// The names of labels, as the API server takes them.
-var (
-	labelKey   = vocab.WhenAsked(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-	labelValue = vocab.WhenAsked(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
-	dnsName    = vocab.WhenAsked(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
-)
-
-// labels checks names and values of labels.
-func (c *checker) labels(path string, labels map[string]string) {
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if !labelKey().MatchString(key) {
-			c.Check(vocab.Join(path, key), "%q is no name of a label", key)
-		} else if !labelValue().MatchString(labels[key]) {
-			c.Check(vocab.Join(path, key), "%q is no value of a label: letters, digits, dots, dashes and underscores, at most 63", labels[key])
-		}
-	}
-}
-
-// holder checks how the holder of an observed lock leads to a pod.
-func (c *checker) holder(h *HolderNames) {
-	if h.Name != "" && h.Label+h.Annotation == "" && strings.Count(h.Name, podInName) != 1 {
-		c.Check("kubernetes.holder.name", "%q does not say where the pod's name stands: write it like \"{pod}_*\"", h.Name)
-	}
-}
+var dnsName = vocab.WhenAsked(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)

@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -60,52 +59,27 @@ func (l *Logs) Named() []LogPattern {
 // logs checks what is looked for.
 func (c *checker) logs() {
 	const path = "probes.logs"
-	l := c.e.Probes.Logs
+	l, p := c.e.Probes.Logs, c.e.System.Processes
 	if l == nil {
 		return
 	}
-	if !c.logsAreThere(path, l) {
+	for i, pattern := range l.Files {
+		c.Refuse(pattern == "", vocab.At(path+".files", i), "is empty: write a path, such as /var/log/sched/*.log")
+	}
+	there := c.inPods() || len(l.Files) > 0 || p != nil && p.Log != "" || c.Invalid("system.processes")
+	if c.Refuse(!there && p != nil, path, "nobody says where the logs of the processes are: system.processes.log, or files here") ||
+		c.Refuse(!there, path, "reads the logs of pods, of observed processes or of files, and there are none: a kubernetes section, system.processes.log, or files here") {
 		return
 	}
-	switch {
-	case len(l.Named()) == 0:
-		c.Check(path, "looks for nothing: preset: cordum, or patterns by their names")
-	case l.Preset != "" && c.e.Kubernetes != nil && c.e.Kubernetes.Pods == PodsApply: // a promise about such lines could not be broken
-		c.Check(path+".preset", "the workers that the run makes write none of these lines: their events tell, by the SLOs not_owned, abandonment and lock_debt; the preset is for pods of your own")
-	}
+	made := c.e.Kubernetes != nil && c.e.Kubernetes.Pods == PodsApply // a promise about such lines could not be broken
+	_ = c.Refuse(len(l.Named()) == 0, path, "looks for nothing: preset: cordum, or patterns by their names") ||
+		c.Refuse(l.Preset != "" && made, path+".preset", "the workers that the run makes write none of these lines: their events tell, by the SLOs not_owned, abandonment and lock_debt; the preset is for pods of your own")
 	for _, name := range slices.Sorted(maps.Keys(l.Patterns)) {
-		at := path + ".patterns." + name
-		if !vocab.Identifier().MatchString(name) {
-			c.Check(at, "%q is no name: letters, digits, dots, dashes and underscores, at most 63", name)
-		}
-		if l.Preset != "" && slices.ContainsFunc(preset(), func(p LogPattern) bool { return p.Name == name }) {
-			c.Check(at, "the preset has a pattern of that name: take another, or leave the preset out")
-		}
-		if l.Patterns[name] == "" {
-			c.Check(at, "an empty pattern matches every line")
-		} else if _, err := regexp.Compile(l.Patterns[name]); err != nil {
-			c.Check(at, "no regular expression: %v", err)
-		}
+		at, wrong := path+".patterns."+name, noPattern(l.Patterns[name], "")
+		c.Refuse(!vocab.Identifier().MatchString(name), at, "%q is no name: letters, digits, dots, dashes and underscores, at most 63", name)
+		c.Refuse(l.Preset != "" && slices.ContainsFunc(preset(), func(p LogPattern) bool { return p.Name == name }), at, "the preset has a pattern of that name: take another, or leave the preset out")
+		_ = c.Refuse(l.Patterns[name] == "", at, "an empty pattern matches every line") || c.Refuse(wrong != "", at, "%s", wrong)
 	}
-}
-
-// logsAreThere checks that there are logs to be read; false = there are none.
-func (c *checker) logsAreThere(path string, l *Logs) bool {
-	for i, pattern := range l.Files {
-		if pattern == "" {
-			c.Check(vocab.At(path+".files", i), "is empty: write a path, such as /var/log/sched/*.log")
-		}
-	}
-	p := c.e.System.Processes
-	switch {
-	case c.inPods(), len(l.Files) > 0, p != nil && p.Log != "", c.Invalid("system.processes"):
-		return true
-	case p != nil:
-		c.Check(path, "nobody says where the logs of the processes are: system.processes.log, or files here")
-	default:
-		c.Check(path, "reads the logs of pods, of observed processes or of files, and there are none: a kubernetes section, system.processes.log, or files here")
-	}
-	return false
 }
 
 // patternNames are the names of what is looked for.

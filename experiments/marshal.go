@@ -22,6 +22,27 @@ func Marshal(e *Experiment) ([]byte, error) {
 	return vocab.Text(vocabulary.Encode(&doc), "experiment")
 }
 
+// Comment is what a draft says of a value.
+type Comment = vocab.Comment
+
+// Blank is an experiment that says nothing: all is as its default.
+func Blank() *Experiment {
+	doc := file{}
+	vocabulary.Default(&doc)
+	return &doc.Experiment
+}
+
+// MarshalDraft writes an experiment as a person would, with comments by the paths of values: what is as its default is left out.
+func MarshalDraft(e *Experiment, comments map[string]Comment) ([]byte, error) {
+	doc := file{APIVersion: "lockdrill/v1", Kind: "Experiment", Experiment: *e}
+	return vocabulary.Sparse(&doc, comments)
+}
+
+// MarshalDraftLock is MarshalDraft of one lock, as an entry of a list; its comments go by paths such as policy.ttl.
+func MarshalDraftLock(l *Lock, comments map[string]Comment) ([]byte, error) {
+	return vocabulary.Sparse(&[]Lock{*l}, comments)
+}
+
 // MarshalLock writes one lock as an entry of system.locks: with a policy of its own, whatever profile it came from.
 func MarshalLock(l *Lock) ([]byte, error) {
 	doc := struct{ Locks []Lock }{[]Lock{*l}}

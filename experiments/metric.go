@@ -21,6 +21,7 @@ type Metric struct {
 	Ask    string            `rule:"words=idle|length|exists"`                   // of locks: idle (seconds since its use), length or exists (1 or 0)
 	Every  time.Duration     `rule:"positive,default=1s,least=100ms" scale:"no"` // between scrapes; not scaled
 	Asker
+	Level bool `file:"-"` // it goes up and down: what a key tells, and what a server evaluates
 }
 
 // What is what is read, in a person's words.
@@ -51,6 +52,7 @@ func presetMetrics() []Metric {
 func (p *Probes) Scraped() []Metric {
 	var all []Metric
 	for _, m := range p.Metrics {
+		m.Level = m.Ask != ""
 		if m.Preset == "" {
 			all = append(all, m)
 			continue
@@ -68,7 +70,7 @@ func (p *Probes) Numbers() []Metric {
 	all := p.Scraped()
 	for i := range p.PromQL {
 		q := &p.PromQL[i]
-		all = append(all, Metric{Name: q.Name, Scrape: q.URL, Series: q.Query, Every: q.Step})
+		all = append(all, Metric{Name: q.Name, Scrape: q.URL, Series: q.Query, Every: q.Step, Level: q.Evaluated()})
 	}
 	return all
 }
@@ -128,8 +130,7 @@ func (c *checker) metrics() {
 
 // nameOnce refuses the name of a metric that another one has.
 func (c *checker) nameOnce(names map[string]string, path, name string) bool {
-	if first, ok := names[name]; ok && name != "" {
-		c.Check(path+".name", "a second metric called %q: the first is %s", name, first)
+	if first, ok := names[name]; c.Refuse(ok && name != "", path+".name", "a second metric called %q: the first is %s", name, first) {
 		return false
 	}
 	names[name] = path
@@ -138,79 +139,34 @@ func (c *checker) nameOnce(names map[string]string, path, name string) bool {
 
 // metric checks what one metric is, and where it is scraped.
 func (c *checker) metric(path string, m *Metric) {
-	switch {
-	case m.Preset != "" && (m.Name != "" || m.Series != "" || len(m.Labels) > 0 || m.Key != "" || m.Ask != ""):
-		c.Check(path, "preset brings names and series along: beside it stand only scrape and every")
+	if c.Refuse(m.Preset != "" && len(vocabulary.Said(m, "name", "series", "labels", "key", "ask")) > 0, path, "preset brings names and series along: beside it stand only scrape and every") ||
+		c.Refuse(m.Preset != "" && m.Scrape == ScrapeLocks, path+".scrape", "a preset is of expositions: replicas, or the address of one") || c.Invalid(path+".preset") {
 		return
-	case m.Preset != "" && m.Scrape == ScrapeLocks:
-		c.Check(path+".scrape", "a preset is of expositions: replicas, or the address of one")
-		return
-	case c.Invalid(path + ".preset"):
-		return
-	case m.Preset == "" && m.Name == "" && !c.Invalid(path):
-		c.Check(path+".name", "missing")
 	}
+	c.Refuse(m.Preset == "" && m.Name == "" && !c.Invalid(path), path+".name", "missing")
 	if m.Scrape == ScrapeLocks {
-		if !c.e.InRedis() {
-			c.Check(path+".scrape", "locks asks a Redis, and the locks are in %s: scrape replicas, or an address", c.e.StoreKind())
-			return
+		if !c.Refuse(!c.e.InRedis(), path+".scrape", "locks asks a Redis, and the locks are in %s: scrape replicas, or an address", c.e.StoreKind()) {
+			c.keyMetric(path, m)
 		}
-		c.keyMetric(path, m)
 		return
 	}
-	switch {
-	case m.Preset != "":
-	case m.Key != "" || m.Ask != "":
-		c.Check(path, "key and ask are for scrape: locks")
-	case m.Series == "":
-		c.Check(path+".series", "missing: the name of the series")
-	}
-	p := c.e.System.Processes
-	switch {
-	case m.Scrape == ScrapeReplicas && c.e.Observed() && c.inPods():
-		c.Check(path+".scrape", "nobody says where the observed pods serve metrics: the address of an exposition, or promql of the Prometheus that scrapes them")
-	case m.Scrape == ScrapeReplicas && c.inPods():
-		c.Check(path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's")
-	case m.Scrape == ScrapeReplicas && p != nil && p.Metrics == "":
-		c.Check(path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
-	}
+	p, theirs := c.e.System.Processes, m.Scrape == ScrapeReplicas
+	_ = m.Preset != "" || c.Refuse(m.Key != "" || m.Ask != "", path, "key and ask are for scrape: locks") || c.Refuse(m.Series == "", path+".series", "missing: the name of the series")
+	_ = c.Refuse(theirs && c.e.Observed() && c.inPods(), path+".scrape", "nobody says where the observed pods serve metrics: the address of an exposition, or promql of the Prometheus that scrapes them") ||
+		c.Refuse(theirs && c.inPods(), path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's") ||
+		c.Refuse(theirs && p != nil && p.Metrics == "", path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
 	m.check(c.File, path, m.Scrape)
-	if m.Scrape != ScrapeReplicas {
-		httpAddress(c.File, path+".scrape", m.Scrape, "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
-		openAddress(c.File, path+".scrape", m.Scrape)
-	}
-}
-
-// httpAddress checks an address. As with redis.url, the parser's own words might quote a password.
-func httpAddress(f *vocab.File, path, address, wrong string) {
-	if !isHTTP(address) {
-		f.Check(path, "%s", wrong)
-	}
-}
-
-// openAddress refuses an address with what looks like a secret: it stands in the history and in messages.
-func openAddress(f *vocab.File, path, address string) {
-	if vocab.Redact(address) != address {
-		f.Check(path, secretInside)
-	}
+	// As with redis.url, the parser's own words might quote a password; and the address stands in the history and in messages.
+	c.Refuse(!theirs && !isHTTP(m.Scrape), path+".scrape", "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
+	c.Refuse(!theirs && vocab.Redact(m.Scrape) != m.Scrape, path+".scrape", secretInside)
 }
 
 // keyMetric checks what is asked of a key of the locks' store.
 func (c *checker) keyMetric(path string, m *Metric) {
-	leases := len(c.e.System.Locks) > 0
-	for i := range c.e.System.Locks {
-		leases = leases && c.e.System.Locks[i].Lease != ""
-	}
-	switch {
-	case leases:
-		c.Check(path+".scrape", "the locks are Lease objects: there is no store of keys")
-	case m.Series != "" || len(m.Labels) > 0:
-		c.Check(path, "series and labels are for expositions: of the locks' store say key and ask")
-	case m.Key == "":
-		c.Check(path+".key", "missing: the key that is looked at")
-	case m.Ask == "":
-		c.Check(path+".ask", "missing: idle, length or exists")
-	}
+	keys := len(c.e.System.Locks) == 0 || slices.ContainsFunc(c.e.System.Locks, func(l Lock) bool { return l.Lease == "" })
+	_ = c.Refuse(!keys, path+".scrape", "the locks are Lease objects: there is no store of keys") ||
+		c.Refuse(m.Series != "" || len(m.Labels) > 0, path, "series and labels are for expositions: of the locks' store say key and ask") ||
+		c.Refuse(m.Key == "", path+".key", "missing: the key that is looked at") || c.Refuse(m.Ask == "", path+".ask", "missing: idle, length or exists")
 }
 
 // metricLimit checks a promise about a metric.
@@ -218,32 +174,42 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 	if l == nil {
 		return
 	}
-	switch n := len(vocabulary.Given(l)); {
-	case n == 0:
-		c.Check(path, "no limit: delta, rate or max")
-	case n > 1:
-		c.Check(path, "has more than one limit: an SLO has one of delta, rate and max")
-	}
-	at := slices.IndexFunc(c.e.Probes.Metrics, func(m Metric) bool { return m.Name == l.Name && m.Ask != "" })
-	if word, _ := l.Limit(); at >= 0 && word != "max" && !c.recorded {
-		c.Check(path+"."+word, "the %s goes up and down, and %s needs a counter: say max", c.e.Probes.Metrics[at].What(), word)
+	n := len(vocabulary.Given(l))
+	c.Refuse(n == 0, path, "no limit: delta, rate or max")
+	c.Refuse(n > 1, path, "has more than one limit: an SLO has one of delta, rate and max")
+	if word, _ := l.Limit(); word != "max" && !c.recorded {
+		if m := c.level(l.Name); m != nil {
+			c.Check(path+"."+word, "the %s goes up and down, and %s needs a counter: say max", m.What(), word)
+		}
 	}
 	for _, b := range []*Bound[float64]{l.Delta, l.Rate, l.Max} {
 		if b == nil {
 			continue
 		}
 		for _, v := range []*float64{b.Max, b.Min, b.Exactly} {
-			if v != nil && *v > maxMetric {
-				c.Check(path, "a limit above %g is none", float64(maxMetric))
-			}
+			c.Refuse(v != nil && *v > maxMetric, path, "a limit above %g is none", float64(maxMetric))
 		}
 	}
 }
 
-// metricNames are the names of what is read.
-func (c *checker) metricNames() (known []string) {
+// level is the metric of that name, where it is no counter for sure; nil = it may be one.
+func (c *checker) level(name string) *Metric {
 	for _, m := range c.e.Probes.Numbers() {
-		if m.Name != "" && !slices.Contains(known, m.Name) {
+		own := m.Scrape == ScrapeReplicas && !c.e.Observed() && len(c.e.System.Worker) == 0
+		if m.Name == name && (m.Level || own && slices.Contains(ownGauges, m.Series)) {
+			return &m
+		}
+	}
+	return nil
+}
+
+// ownGauges are those of lockdrill's own replicas.
+var ownGauges = []string{"lockcore_holders", "lockcore_unowned"}
+
+// metricNames are the names of what is read; with counters, without what is none for sure.
+func (c *checker) metricNames(counters bool) (known []string) {
+	for _, m := range c.e.Probes.Numbers() {
+		if m.Name != "" && !slices.Contains(known, m.Name) && !(counters && m.Level) {
 			known = append(known, m.Name)
 		}
 	}
@@ -256,7 +222,7 @@ const maxMetric = 9e9
 // Query is what a Prometheus server has scraped of some series, sample by sample.
 type Query struct {
 	Name  string        `rule:"required,ident"`                                   // how SLOs name it
-	Query string        `rule:"required,format=selector"`                         // a selector, without function, range or offset
+	Query string        `rule:"required,format=query"`                            // a selector, whose samples are read, or another expression, which the server evaluates
 	Step  time.Duration `rule:"positive,default=15s,least=1s,most=5m" scale:"no"` // how often the server scrapes the series; a run whose server does so more seldom is refused
 	PromServer
 }
@@ -299,7 +265,7 @@ func (e *Experiment) Files() []*string       { return vocabulary.Paths(e, "") }
 // check refuses an authority for a server that is not asked by TLS, and headers that are none or that would show a secret.
 func (a *Asker) check(c *vocab.File, path, address string) {
 	for name, file := range map[string]string{"ca": a.CA, "cert": a.Cert} {
-		c.Refuse(vocab.Constraint{At: path + "." + name, Says: "is for https", Broken: file != "" && !strings.HasPrefix(address, "https://")})
+		c.Refuse(file != "" && !strings.HasPrefix(address, "https://"), path+"."+name, "is for https")
 	}
 	for _, headers := range []struct {
 		field string
@@ -307,16 +273,10 @@ func (a *Asker) check(c *vocab.File, path, address string) {
 	}{{"headers", a.Headers}, {"headers_env", a.HeadersEnv}} {
 		for _, name := range slices.Sorted(maps.Keys(headers.named)) {
 			at, value := path+"."+headers.field, headers.named[name]
-			switch {
-			case !header.MatchString(name):
-				c.Check(at, "%q is no name of a header", name)
-			case headers.field == "headers" && secretHeader.MatchString(name):
-				c.Check(at, "%s says who asks: name the environment variable that holds it in headers_env, or say bearer_env, or username_env and password_env", name)
-			case headers.field == "headers_env" && !environmentName.MatchString(value):
-				c.Check(at, "%s: not the name of an environment variable: capital letters, digits and underscores", name)
-			case strings.ContainsAny(value, "\r\n"):
-				c.Check(at, "%s has the end of a line in it", name)
-			}
+			_ = c.Refuse(!header.MatchString(name), at, "%q is no name of a header", name) ||
+				c.Refuse(headers.field == "headers" && secretHeader.MatchString(name), at, "%s says who asks: name the environment variable that holds it in headers_env, or say bearer_env, or username_env and password_env", name) ||
+				c.Refuse(headers.field == "headers_env" && !environmentName.MatchString(value), at, "%s: not the name of an environment variable: capital letters, digits and underscores", name) ||
+				c.Refuse(strings.ContainsAny(value, "\r\n"), at, "%s has the end of a line in it", name)
 		}
 	}
 }
@@ -326,25 +286,34 @@ var (
 	secretHeader = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|key`)
 )
 
+// Evaluated reports a query that the server evaluates; of a selector it tells the samples, as it has scraped them.
+func (q *Query) Evaluated() bool { return !selector.MatchString(strings.TrimSpace(q.Query)) }
+
 var (
-	matcher  = `\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|` + "`[^`]*`" + `)\s*`
-	selector = regexp.MustCompile(`^(?:[a-zA-Z_:][a-zA-Z0-9_:]*)?\s*(?:\{(?:` + matcher + `(?:,` + matcher + `)*,?\s*)?\})?$`)
-	ranged   = regexp.MustCompile(`\[[^\]]*\]\s*$`)
-	modified = regexp.MustCompile(`\s(?:offset\s.*|@\s*\S+)$`)
+	matcher  = `\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*` + text + `\s*`
+	text     = `(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|` + "`[^`]*`" + `)`
+	matchers = `\{(?:` + matcher + `(?:,` + matcher + `)*,?\s*)?\}`
+	selector = regexp.MustCompile(`^(?:[a-zA-Z_:][a-zA-Z0-9_:]*)?\s*(?:` + matchers + `)?$`)
+	literal  = regexp.MustCompile(matchers + `|` + text)
+	ranged   = regexp.MustCompile(`\[[^\]]*\]$`)
+	modified = regexp.MustCompile(`\s(?:offset\s+[^\s)]+|@\s*[^\s)]+)$`)
 )
 
-// notSelector says why a query is no selector, or "".
-func notSelector(query string) string {
-	text := strings.TrimSpace(query)
+// noQuery says why a query gives no numbers of the instant at which it is asked, or "". The rest of its grammar is the server's.
+func noQuery(query string) string {
+	query = strings.TrimSpace(query)
+	bare := literal.ReplaceAllString(query, "")
 	switch {
-	case modified.MatchString(text):
-		return "an offset or a time of its own"
-	case ranged.MatchString(text):
-		return "the range is chosen by the run: leave [...] out"
-	case strings.ContainsAny(text, "()") && !selector.MatchString(text):
-		return "a function or an aggregation"
-	case !selector.MatchString(text) || strings.Trim(text, "{} ") == "":
-		return "no selector"
+	case strings.Trim(query, "{} ") == "":
+		return "asks for nothing: name a series, as in stale_jobs{app=\"sched\"}"
+	case modified.MatchString(bare):
+		return "has an offset or a time of its own: the run asks for what is there now"
+	case strings.Count(bare, "(") != strings.Count(bare, ")") || strings.Count(bare, "[") != strings.Count(bare, "]"):
+		return "has a bracket without the other"
+	case ranged.MatchString(bare):
+		return "has a range: of a selector the run reads all samples, so leave [...] out; else put a function around it, as in max_over_time(...)"
+	case strings.ContainsAny(bare, "{}\"'`"):
+		return "has braces without matchers, or a text that does not end: write them like stale_jobs{app=\"sched\"}"
 	}
 	return ""
 }

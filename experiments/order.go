@@ -71,45 +71,33 @@ func (e *Experiment) within(a, b *Fault) bool {
 	return x == y && at == other && a.Repeat.Count <= 1 && a.Traits().Count == 0 && a.For <= b.For
 }
 
-// order refuses an order of faults that says two things, or leads back to itself. Which of them overlap is known only where it is right.
-func (c *checker) order() (right bool) {
-	right = true
-	var ids []string
+// faultIDs are the ids of all faults; one that is lost is "".
+func (c *checker) faultIDs() (ids []string) {
 	for i := range c.e.Faults {
 		ids = append(ids, c.e.Faults[i].ID)
 	}
-	known := func(path, id string, f *Fault) bool {
-		switch {
-		case id == f.ID:
-			c.Check(path, "is the fault itself: another one is wanted")
-		case c.e.Fault(id) != nil:
-			return true
-		case !slices.Contains(ids, ""):
-			c.Check(path, "no fault is called %s", vocab.UnknownWord(id, ids))
-		}
-		return false
-	}
+	return ids
+}
+
+// order refuses an order of faults that says two things, or leads back to itself. Which of them overlap is known only where it is right.
+func (c *checker) order() (right bool) {
+	right = true
 	for i := range c.e.Faults {
 		f, path := &c.e.Faults[i], vocab.At("faults", i)
-		var given []string
-		for word, is := range map[string]bool{"at": f.At != 0, "after": f.After != "", "together": len(f.Together) > 0} {
-			if is {
-				given = append(given, word)
-			}
-		}
-		if slices.Sort(given); len(given) > 1 {
-			c.Check(path, "has %s: a fault begins by one of at, after and together", strings.Join(given, " and "))
+		given := vocabulary.Said(f, "after", "at", "together")
+		if c.Refuse(len(given) > 1, path, "has %s: a fault begins by one of at, after and together", strings.Join(given, " and ")) {
 			right = false
 			continue
 		}
-		sound := f.After == "" || known(path+".after", f.After, f)
+		other := func(path, id string) bool {
+			return !c.Refuse(id == f.ID, path, "is the fault itself: another one is wanted") && c.e.Fault(id) != nil
+		}
+		sound := f.After == "" || other(path+".after", f.After)
 		for j, id := range f.Together {
-			sound = known(vocab.At(path+".together", j), id, f) && sound
+			sound = other(vocab.At(path+".together", j), id) && sound
 		}
 		circle := c.circle(f)
-		if circle != nil && sound {
-			c.Check(path, "waits for itself: %s", strings.Join(circle, ", "))
-		}
+		c.Refuse(circle != nil && sound, path, "waits for itself: %s", strings.Join(circle, ", "))
 		if circle != nil || !sound {
 			right = false
 			continue

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // Processes says which processes of this host are the replicas of an observed system. Exactly one of Match, PIDFiles, Unit, Cgroup and
@@ -75,15 +73,13 @@ func (c *checker) processes(p *Processes) {
 		return text != "" && !strings.ContainsAny(text, "{*") && c.e.System.Replicas > 1
 	}
 	several := fmt.Sprintf("is one, and system.replicas is %d: say with {name} what differs", c.e.System.Replicas)
-	c.Refuse([]vocab.Constraint{
-		{At: at + ".match", Says: "matches every command line", Broken: p.Match != "" && re.MatchString("")},
-		{At: at + ".pid_files", Says: several, Broken: one(p.PIDFiles)},
-		{At: at + ".unit", Says: several, Broken: one(p.Unit)},
-		{At: at + ".cgroup", Says: several, Broken: one(p.Cgroup)},
-		{At: at + ".unit", Says: "is no name of a unit: write it like scheduler@{name}.service", Broken: p.Unit != "" && (strings.Contains(p.Unit, "/") || path.Ext(p.Unit) == "")},
-		{At: at + ".command", Says: "has an empty word", Broken: slices.Contains(p.Command, "")},
-	}...)
-	c.nameless(p)
+	c.Refuse(p.Match != "" && re.MatchString(""), at+".match", "matches every command line")
+	c.Refuse(one(p.PIDFiles), at+".pid_files", "%s", several)
+	c.Refuse(one(p.Unit), at+".unit", "%s", several)
+	c.Refuse(one(p.Cgroup), at+".cgroup", "%s", several)
+	c.Refuse(p.Unit != "" && (strings.Contains(p.Unit, "/") || path.Ext(p.Unit) == ""), at+".unit", "is no name of a unit: write it like scheduler@{name}.service")
+	c.Refuse(slices.Contains(p.Command, ""), at+".command", "has an empty word")
+	c.Refuse(!c.lockless() && len(c.e.System.Holder) == 0 && !slices.Contains(p.Known(), KnownName), at, "nothing leads from a key to the process that holds it: say {name} (match: a group called name) where the values of keys begin with that name, else how to find out, under system.holder")
 }
 
 // given are the ways in which the section says how processes are found: one, where it is right.

@@ -73,12 +73,7 @@ func TestProfilesMakeSense(t *testing.T) {
 		}
 		c := &checker{File: vocabulary.Blank(name), e: &Experiment{}}
 		pc := policyCheck{c, "profile"}
-		pc.renewal(&l.Policy)
-		pc.release(&l.Policy)
-		pc.acquire(&l.Policy)
-		if l.Loop() {
-			pc.loop(&l.Policy)
-		}
+		pc.together(&l.Policy)
 		if err := errors.Join(c.Err(), l.Policy.Validate()); err != nil {
 			t.Error(err)
 		}

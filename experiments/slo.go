@@ -9,7 +9,7 @@ import "time"
 // jobs, rolling restarts, the drill as a whole), or that it may be negative (signed). Checks and limits follow from that line.
 type SLO struct {
 	Lock  string `rule:"required,unless=alert"` // whose promise it is
-	Fault string // of expect and alerts: the fault; may be left out if there is one
+	Fault string `rule:"ref=fault"`             // of expect and alerts: the fault; may be left out if there is one
 
 	Takeover                *DurationLimits       // from the fault to the successor's first accepted effect
 	TickGap                 *DurationLimits       `asks:"loops"` // from the last tick before the fault to the next

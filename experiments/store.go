@@ -117,19 +117,16 @@ func (c *checker) store() {
 	if s == nil || c.Invalid("store.kind") {
 		return
 	}
-	c.Refuse(vocab.Constraint{At: "store.members", Says: "write 1, 3 or 5: an even number of servers bears no more deaths than one less", Broken: s.Members%2 == 0 && s.Members != 0})
+	c.Refuse(s.Members%2 == 0 && s.Members != 0, "store.members", "write 1, 3 or 5: an even number of servers bears no more deaths than one less")
 	if s.Kind == StoreRedis {
 		return
 	}
 	rules := storeKinds[s.Kind]
-	c.Refuse([]vocab.Constraint{
-		{At: "redis", Says: fmt.Sprintf("the locks live in the %s of the store section: leave one of the two sections out", s.Kind), Broken: c.e.Redis.Mode != RedisAuto || c.e.Redis.URL != "" || c.e.Redis.Sentinel != nil},
-		{At: "store", Says: "is for mode embedded: of an observed system the redis section says where its locks are", Broken: c.e.Observed()},
-		{At: "store", Says: "is for replicas that are processes of this host: leave the kubernetes section out", Broken: c.inPods()},
-		{At: "store.mode", Says: fmt.Sprintf("%s is not possible for %s: choose %s", s.Mode, rules.name, wordsOf(rules.modes)), Broken: !slices.Contains(rules.modes, s.Mode)},
-		{At: "store.kind", Says: "lockdrill's own lock core takes no advisory locks: name a worker that does, system: {worker: [./worker]}",
-			Broken: rules.session && len(c.e.System.Worker) == 0 && !c.Invalid("system.worker")},
-	}...)
+	c.Refuse(c.e.Redis.Mode != RedisAuto || c.e.Redis.URL != "" || c.e.Redis.Sentinel != nil, "redis", "the locks live in the %s of the store section: leave one of the two sections out", s.Kind)
+	c.Refuse(c.e.Observed(), "store", "is for mode embedded: of an observed system the redis section says where its locks are")
+	c.Refuse(c.inPods(), "store", "is for replicas that are processes of this host: leave the kubernetes section out")
+	c.Refuse(!slices.Contains(rules.modes, s.Mode), "store.mode", "%s is not possible for %s: choose %s", s.Mode, rules.name, wordsOf(rules.modes))
+	c.Refuse(rules.session && len(c.e.System.Worker) == 0 && !c.Invalid("system.worker"), "store.kind", "lockdrill's own lock core takes no advisory locks: name a worker that does, system: {worker: [./worker]}")
 	if s.Mode == StoreExternal && !rules.objects && s.URL != "" {
 		c.guestStore(s, rules)
 	}
@@ -138,22 +135,16 @@ func (c *checker) store() {
 
 // guestStore checks how a store is reached that is somebody's.
 func (c *checker) guestStore(s *Store, kind storeKind) {
+	const where = "not where your %s is: write it like https://a:2379,https://b:2379, or postgres://host:5432/database"
 	for _, one := range strings.Split(s.URL, ",") {
-		u, err := url.Parse(one)
-		if strings.Contains(one, "$") {
-			c.Check("store.url", "%s", written(func(string) string { return "" })(nil, one, ""))
+		if why := written(func(string) string { return "" })(nil, one, ""); c.Refuse(why != "", "store.url", "%s", why) {
 			continue
 		}
-		switch { // the words of a parser are not repeated: they quote the URL, and with it the password
-		case err != nil || u.Hostname() == "" || !slices.Contains(kind.schemes, u.Scheme) || u.RawQuery != "":
-			c.Check("store.url", "not where your %s is: write it like https://a:2379,https://b:2379, or postgres://host:5432/database", kind.name)
-		case u.User != nil:
-			c.Check("store.url", noUser)
-		case s.CA != "" && u.Scheme == "http":
-			c.Check("store.ca", "is for TLS: write the url with https://")
-		case s.Cert != "" && u.Scheme == "http":
-			c.Check("store.cert", "is for TLS: write the url with https://")
-		}
+		u, err := url.Parse(one) // the words of a parser are not repeated: they quote the URL, and with it the password
+		_ = c.Refuse(err != nil || u.Hostname() == "" || !slices.Contains(kind.schemes, u.Scheme) || u.RawQuery != "", "store.url", where, kind.name) ||
+			c.Refuse(u.User != nil, "store.url", noUser) ||
+			c.Refuse(s.CA != "" && u.Scheme == "http", "store.ca", "is for TLS: write the url with https://") ||
+			c.Refuse(s.Cert != "" && u.Scheme == "http", "store.cert", "is for TLS: write the url with https://")
 	}
 }
 
@@ -167,17 +158,11 @@ func (c *checker) wholeLeases(rules storeKind) {
 		least = rules.several
 	}
 	for i := range c.e.System.Locks {
-		l := &c.e.System.Locks[i]
+		l, at := &c.e.System.Locks[i], vocab.At("system.locks", i)
 		ttl := time.Duration(float64(l.Policy.TTL) * c.e.TimeScale).Round(time.Microsecond)
-		if ttl%rules.unit == 0 && ttl > 0 && ttl < least {
-			c.Check(vocab.At("system.locks", i), "several servers of %s grant no lease under %s, and ttl %s at time_scale %v is %s: choose another ttl or time_scale, or one server",
-				rules.name, least, l.Policy.TTL, c.e.TimeScale, ttl)
-			continue
-		}
-		if ttl%rules.unit != 0 || ttl < rules.unit {
-			c.Check(vocab.At("system.locks", i), "a lease of %s is a whole number of seconds, and ttl %s at time_scale %v is %s: choose another ttl or time_scale",
-				rules.name, l.Policy.TTL, c.e.TimeScale, ttl)
-		}
+		_ = c.Refuse(ttl%rules.unit == 0 && ttl > 0 && ttl < least, at, "several servers of %s grant no lease under %s, and ttl %s at time_scale %v is %s: choose another ttl or time_scale, or one server",
+			rules.name, least, l.Policy.TTL, c.e.TimeScale, ttl) ||
+			c.Refuse(ttl%rules.unit != 0 || ttl < rules.unit, at, "a lease of %s is a whole number of seconds, and ttl %s at time_scale %v is %s: choose another ttl or time_scale", rules.name, l.Policy.TTL, c.e.TimeScale, ttl)
 	}
 }
 

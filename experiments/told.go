@@ -14,7 +14,7 @@ type Told struct {
 // ToldBy is a count that others keep, and what it is a share of. Without that, one is more than none of them and at most all.
 type ToldBy struct {
 	_      struct{} `rule:"one=metric|log"`
-	Metric string   `rule:"ref=metric"`  // a counter under probes
+	Metric string   `rule:"ref=counter"` // a counter under probes
 	Log    string   `rule:"ref=pattern"` // a pattern of probes.logs
 	Of     *Signal  // how many calls there were
 }
@@ -29,6 +29,24 @@ func (l *Lock) Teller(figure string) *ToldBy {
 	}
 	return map[string]*ToldBy{"busy.count": l.ToldBy.Busy, "not_owned.renew": l.ToldBy.NotOwnedRenew, "not_owned.release": l.ToldBy.NotOwnedRelease,
 		"failed_releases.calls": l.ToldBy.FailedReleases, "wait": l.ToldBy.Wait}[figure]
+}
+
+// Signals are all counts of others that tell of the lock, and what they are shares of.
+func (l *Lock) Signals() (all []Signal) {
+	if l.AbandonedBy != nil {
+		all = append(all, *l.AbandonedBy)
+	}
+	if t := l.ToldBy; t != nil {
+		for _, by := range []*ToldBy{t.Busy, t.NotOwnedRenew, t.NotOwnedRelease, t.FailedReleases, t.Wait} {
+			if by == nil {
+				continue
+			}
+			if all = append(all, Signal{Metric: by.Metric, Log: by.Log}); by.Of != nil {
+				all = append(all, *by.Of)
+			}
+		}
+	}
+	return all
 }
 
 // bySignals is of what counters and log lines tell, of which the lock says field. words are what a line of a log says.

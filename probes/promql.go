@@ -65,8 +65,9 @@ func (p *PromQL) Close() error {
 type Seen struct {
 	Labels map[string]string
 	Value  float64
-	Age    time.Duration // of the last sample
+	Age    time.Duration // of the last sample; of what is evaluated when it is asked, 0
 	Every  time.Duration // between the last two; 0 = there is one
+	Type   string        // as the server knows it: counter, gauge ...; "" = it does not
 }
 
 // Peek asks once, and keeps nothing. lacks is what the answer says that it has not; "" = nothing.
@@ -75,9 +76,10 @@ func (p *PromQL) Peek(ctx context.Context) (all []Seen, lacks string, err error)
 	if err != nil {
 		return nil, "", err
 	}
+	p.learnType(ctx)
 	for _, s := range series {
 		last := s.samples[len(s.samples)-1]
-		one := Seen{Labels: s.labels, Value: last.value, Age: time.Duration(p.clock() - clock.here(last.stamp).From)}
+		one := Seen{Type: p.typ, Labels: s.labels, Value: last.value, Age: time.Duration(p.clock() - clock.here(last.stamp).From)}
 		if n := len(s.samples); n > 1 {
 			one.Every = time.Duration(last.stamp - s.samples[n-2].stamp)
 		}
@@ -110,11 +112,7 @@ func (p *PromQL) ask(ctx context.Context) (series []rawSeries, clock promClock, 
 // each series that is being scraped: what was counted before it is in that.
 func (p *PromQL) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
 	begun := p.clock()
-	if !p.asked { // a server that does not know the type, or does not say, tells less and not wrongly
-		if typ, err := p.server.typeOf(ctx, p.query); err == nil {
-			p.typ, p.asked = typ, true
-		}
-	}
+	p.learnType(ctx)
 	for {
 		asked := p.clock()
 		series, clock, lacks, err := p.ask(ctx)
@@ -135,6 +133,16 @@ func (p *PromQL) Look(ctx context.Context, final bool) (func(history.Span) []his
 			events := p.take(series, clock, begun, final, lacks)
 			return append(events, p.missed(history.Span{From: asked, To: p.clock()}, lacks, final)...)
 		}, nil
+	}
+}
+
+// learnType asks for the type, once. A server that does not know it, or does not say, tells less and not wrongly.
+func (p *PromQL) learnType(ctx context.Context) {
+	if p.asked {
+		return
+	}
+	if typ, err := p.server.typeOf(ctx, p.query); err == nil {
+		p.typ, p.asked = typ, true
 	}
 }
 

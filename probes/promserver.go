@@ -213,21 +213,43 @@ func (s *promServer) samples(ctx context.Context, selector string, back time.Dur
 	return all, answer
 }
 
-// Instant evaluates a query once: the values of its result.
+// Instant evaluates a query once: the values of its result, all of which are numbers to go by.
 func Instant(ctx context.Context, query string, o PromServer) (all []float64, err error) {
 	s, err := newPromServer(o, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer s.client.CloseIdleConnections()
+	values, err := s.evaluate(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range values {
+		v := float64(x.Value)
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("the query gives %g, which is no number to go by", v)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// evaluate gives the series of a query's result as it is now, or its scalar. Beside an error that says that the answer is partial, they are
+// what it has. VictoriaMetrics gives the result of some time ago where it is not told to look anew.
+func (s *promServer) evaluate(ctx context.Context, query string) (all []history.Value, err error) {
 	var data struct {
 		ResultType string
 		Result     json.RawMessage
 	}
-	if err := s.get(ctx, "/api/v1/query", url.Values{"query": {query}}, &data); err != nil {
-		return nil, err
+	answer := s.get(ctx, "/api/v1/query", url.Values{"query": {query}, "nocache": {"1"}}, &data)
+	if less := new(partial); answer != nil && !errors.As(answer, &less) {
+		return nil, answer
 	}
-	samples := []struct{ Value [2]json.RawMessage }{{}}
+	samples := []struct {
+		Metric    map[string]string
+		Value     [2]json.RawMessage
+		Histogram json.RawMessage
+	}{{}}
 	switch {
 	case len(data.Result) == 0 || string(data.Result) == "null":
 		return nil, fmt.Errorf("%w: it gives no result, which is not an empty one", ErrQuery)
@@ -239,14 +261,16 @@ func Instant(ctx context.Context, query string, o PromServer) (all []float64, er
 	for _, x := range samples {
 		v, ok := valueOf(x.Value[1])
 		switch {
+		case x.Histogram != nil:
+			return nil, fmt.Errorf("%w: it gives histograms, and numbers are wanted: ask for histogram_quantile, histogram_count or histogram_sum of them", ErrQuery)
+		case (!ok || err != nil) && answer != nil:
+			return nil, answer
 		case !ok || err != nil:
 			return nil, errors.Join(fmt.Errorf("%w: it gives a %s, and a number, or numbers, are wanted", ErrQuery, data.ResultType), err)
-		case math.IsNaN(v) || math.IsInf(v, 0):
-			return nil, fmt.Errorf("the query gives %g, which is no number to go by", v)
 		}
-		all = append(all, v)
+		all = append(all, history.Value{Labels: x.Metric, Value: history.Number(v)})
 	}
-	return all, nil
+	return inOrder(all), answer
 }
 
 // valueOf reads a number, which may be NaN or infinite, or how much a native histogram has counted.

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -69,22 +71,48 @@ func (d Draft) Text() ([]byte, error) {
 	if len(d.Locks) == 0 {
 		return nil, ErrNothing
 	}
-	var b text
-	b.line(0, "%s", strings.TrimSuffix(experiments.Modeline, "\n"))
-	b.comment(0, d.From)
-	b.comment(0, "What says "+check+" was assumed. Then: lockdrill validate FILE, lockdrill plan FILE, lockdrill run FILE --confirm "+d.Name)
-	b.line(0, "apiVersion: lockdrill/v1")
-	b.line(0, "kind: Experiment")
-	b.line(0, "name: %s", d.Name)
-	d.target(&b)
-	d.system(&b)
-	d.probes(&b)
-	d.faults(&b)
-	data := []byte(b.String())
+	f := &draft{Draft: &d, e: experiments.Blank(), says: map[string]experiments.Comment{}}
+	f.e.Name = d.Name
+	f.target()
+	f.system()
+	f.probes()
+	f.faults()
+	text, err := experiments.MarshalDraft(f.e, f.says)
+	if err != nil {
+		return nil, err
+	}
+	head := experiments.Modeline
+	for _, words := range []string{d.From, "What says " + check + " was assumed. Then: lockdrill validate FILE, lockdrill plan FILE, lockdrill run FILE --confirm " + d.Name} {
+		if words = strings.Join(strings.Fields(words), " "); words != "" {
+			head += "# " + words + "\n"
+		}
+	}
+	data := append([]byte(head), text...)
 	if _, err := experiments.Parse("draft", said(data)); err != nil {
 		return nil, err
 	}
 	return data, nil
+}
+
+// draft is an experiment in the making, and its comments by the paths of values.
+type draft struct {
+	*Draft
+	e    *experiments.Experiment
+	says map[string]experiments.Comment
+}
+
+func (f *draft) above(path, words string) {
+	c := f.says[path]
+	c.Above = strings.Join(strings.Fields(words), " ")
+	f.says[path] = c
+}
+
+func (f *draft) beside(path, words string) { c := f.says[path]; c.Beside = words; f.says[path] = c }
+
+func (f *draft) below(path, words string) {
+	c := f.says[path]
+	c.Below = strings.TrimPrefix(c.Below+"\n"+words, "\n")
+	f.says[path] = c
 }
 
 // What nobody said, and nothing of it can be assumed.
@@ -130,92 +158,98 @@ func (d *Draft) drillable(l Lock) bool {
 	return !l.Job() || slices.ContainsFunc(d.Effects, func(x experiments.Effects) bool { return x.Lock == l.Name })
 }
 
-func (d *Draft) target(b *text) {
-	b.comment(0, "What the target must call itself: redis-cli SET lockdrill:environment "+d.Environment+", or the namespace's annotation lockdrill.dev/environment.")
-	b.line(0, "environment: %s", d.Environment)
-	if d.Redis.URL == "" {
+func (f *draft) target() {
+	f.e.Environment = f.Environment
+	f.above("environment", "What the target must call itself: redis-cli SET lockdrill:environment "+f.Environment+", or the namespace's annotation lockdrill.dev/environment.")
+	if f.Redis.URL == "" {
 		return
 	}
-	b.line(0, "redis:")
-	b.line(1, "mode: external")
-	b.line(1, "url: %s", quote(d.Redis.URL))
-	for _, f := range []struct{ name, value string }{{"username_env", d.Redis.UsernameEnv}, {"password_env", d.Redis.PasswordEnv}, {"ca", d.Redis.CA}, {"cert", d.Redis.Cert}, {"key", d.Redis.Key}} {
-		if f.value != "" {
-			b.line(1, "%s: %s", f.name, quote(f.value))
-		}
-	}
-	if d.Redis.Cluster {
-		b.line(1, "cluster: true")
-	}
-	if d.Monitor {
-		b.line(1, "allow: [%s] # for a short window before a shot: it shows values to whoever can read lockdrill's memory, and costs the server while it lasts", experiments.AllowMonitor)
+	f.e.Redis, f.e.Redis.Mode = f.Redis, experiments.RedisExternal
+	if f.Monitor {
+		f.e.Redis.Allow = []string{experiments.AllowMonitor}
+		f.beside("redis.allow", "for a short window before a shot: it shows values to whoever can read lockdrill's memory, and costs the server while it lasts")
 	}
 }
 
-func (d *Draft) system(b *text) {
-	if d.Selector != nil || d.Namespace != "" {
-		b.line(0, "kubernetes:")
-		if d.Namespace != "" {
-			b.line(1, "namespace: %s", quote(d.Namespace))
+func (f *draft) system() {
+	s, replicas := &f.e.System, "so many are there in the steady state"
+	if f.pods() {
+		f.e.Kubernetes = &experiments.Kubernetes{Namespace: f.Namespace, Selector: f.Selector}
+		if f.Selector == nil {
+			f.e.Kubernetes.Selector = map[string]string{"app": unsaidSelector}
 		}
-		if d.Selector == nil {
-			d.Selector = map[string]string{"app": unsaidSelector}
-		}
-		b.line(1, "selector: %s", labels(d.Selector))
-	}
-	b.line(0, "system:")
-	b.line(1, "mode: observe # lockdrill watches and strikes what runs; it starts nothing and asks nothing of it")
-	if d.Replicas == 0 {
-		b.line(1, "replicas: 3 # %s: so many are there in the steady state", check)
 	} else {
-		b.line(1, "replicas: %d # so many are there in the steady state", d.Replicas)
+		f.processes()
 	}
-	if d.Selector == nil {
-		d.processes(b)
+	if f.Replicas == 0 {
+		replicas = check + ": " + replicas
 	}
-	d.holder(b)
-	b.line(1, "locks:")
-	for _, l := range d.Locks {
-		l.write(b, d.drillable(l), d.belief())
+	s.Mode, s.Replicas = experiments.ModeObserve, cmp.Or(f.Replicas, 3)
+	f.beside("system.mode", "lockdrill watches and strikes what runs; it starts nothing and asks nothing of it")
+	f.beside("system.replicas", replicas)
+	f.holder()
+	for _, l := range f.Locks {
+		lock, said := l.entry()
+		if !f.drillable(l) {
+			text, err := experiments.MarshalDraftLock(&lock, under("[0].", said))
+			if err == nil { // it is of the same kind as those of the file
+				f.below(at("system.locks", len(s.Locks)-1), strings.TrimSpace(l.Seen+"\nIt is taken per job: to drill it, say under effects where its jobs are read, and uncomment it.\n"+string(text)))
+			}
+			continue
+		}
+		s.Locks = append(s.Locks, lock)
+		path := at("system.locks", len(s.Locks)-1)
+		maps.Copy(f.says, under(path+".", said))
+		f.above(path, l.Seen)
+		if !l.Job() {
+			last := path + ".policy"
+			if l.Profile != "" {
+				last = path + ".profile"
+			}
+			f.above(last, "belief: "+f.belief()+" # what tells which replicas say that they lead: metric, http, log or command")
+		}
 	}
-	d.effects(b)
+	f.effects()
 }
 
 // belief is what may tell that a replica leads.
-func (d *Draft) belief() string {
-	if d.Selector == nil && d.Processes.Metrics != "" {
+func (f *draft) belief() string {
+	switch {
+	case f.pods():
+		return `{metric: {url: "http://{ip}:9100/metrics", series: is_leader}}`
+	case f.Processes.Metrics != "":
 		return "{metric: {series: is_leader}}"
-	} else if d.Selector == nil {
-		return "{command: {run: [./who-leads]}}"
 	}
-	return `{metric: {url: "http://{ip}:9100/metrics", series: is_leader}}`
+	return "{command: {run: [./who-leads]}}"
+}
+
+func (f *draft) pods() bool { return f.Selector != nil || f.Namespace != "" }
+
+func at(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+
+// under are comments by their paths from further above.
+func under(path string, said map[string]experiments.Comment) map[string]experiments.Comment {
+	all := map[string]experiments.Comment{}
+	for name, c := range said {
+		all[path+name] = c
+	}
+	return all
 }
 
 // processes says how the replicas are found.
-func (d *Draft) processes(b *text) {
-	p := &d.Processes
-	b.line(1, "processes:")
-	switch {
-	case p.Match != "":
-		b.line(2, "match: %s # against the command line; named groups such as (?P<name>\\S+) name the replicas", quote(p.Match))
-	case p.PIDFiles != "":
-		b.line(2, "pid_files: %s", quote(p.PIDFiles))
-	case p.Unit != "":
-		b.line(2, "unit: %s", quote(p.Unit))
-	case p.Cgroup != "":
-		b.line(2, "cgroup: %s", quote(p.Cgroup))
-	case len(p.Command) > 0:
-		b.line(2, "command: %s # prints a line \"pid name\" for each replica", list(p.Command))
-	default:
-		b.line(2, "match: %s", quote(unsaidMatch))
+func (f *draft) processes() {
+	p := f.Processes
+	f.e.System.Processes = &p
+	if !f.found() {
+		p.Match = unsaidMatch
+	} else if p.Match != "" {
+		f.beside("system.processes.match", `against the command line; named groups such as (?P<name>\S+) name the replicas`)
 	}
-	if p.Log == "" && d.byLog() {
+	if len(p.Command) > 0 {
+		f.beside("system.processes.command", `prints a line "pid name" for each replica`)
+	}
+	if p.Log == "" && f.byLog() {
 		p.Log = unsaidLog
-	}
-	for _, f := range []struct{ name, value string }{{"log", p.Log}, {"metrics", p.Metrics}} {
-		if f.value != "" {
-			b.line(2, "%s: %s", f.name, quote(f.value))
-		}
 	}
 }
 
@@ -225,51 +259,44 @@ func (d *Draft) byLog() bool {
 }
 
 // holder says how a key leads to the replica that holds it: by its value, where that is a name, and by the connection that renews it.
-func (d *Draft) holder(b *text) {
-	if d.Redis.URL == "" || d.Selector != nil && !d.Monitor && !d.byLog() { // of pods: the value begins with the pod's name
+func (f *draft) holder() {
+	const path, client = "system.holder", "the connection that renews the key, for values that name nobody, such as UUIDs"
+	if f.Redis.URL == "" || f.pods() && !f.Monitor && !f.byLog() { // of pods: the value begins with the pod's name
 		return
 	}
-	b.comment(1, "How a key leads to the replica that holds it; lockdrill plan shows what each source answers now. Others: proxy, log, metric, command.")
-	b.line(1, "holder:")
-	if d.byLog() {
-		b.comment(2, "The values of the key are random words, as watch has seen: they name nobody. So a line of a replica's log must.")
-		b.line(2, "- log: {pattern: %s}", quote(unsaidPattern))
-	} else if d.Monitor && d.Locks[0].Values == Tokens { // the connection says it
-	} else if d.Selector != nil || slices.Contains(d.Processes.Known(), experiments.KnownName) {
-		b.line(2, "- value: {} # %s: the value of the key begins with the replica's {name}", check)
-	} else {
-		b.line(2, "- value: {is: \"{host}:{pid}\"} # %s: the value of the key is this of its holder", check)
+	f.above(path, "How a key leads to the replica that holds it; lockdrill plan shows what each source answers now. Others: proxy, log, metric, command.")
+	sources := &f.e.System.Holder
+	switch {
+	case f.byLog():
+		*sources = []experiments.HolderSource{{Log: &experiments.HolderLog{Pattern: unsaidPattern}}}
+		f.above(path+"[0]", "The values of the key are random words, as watch has seen: they name nobody. So a line of a replica's log must.")
+	case f.Monitor && f.Locks[0].Values == Tokens: // the connection says it
+	case f.pods() || slices.Contains(f.Processes.Known(), experiments.KnownName):
+		*sources = []experiments.HolderSource{{Value: &experiments.HolderValue{}}}
+		f.beside(path+"[0].value", check+": the value of the key begins with the replica's {name}")
+	default:
+		*sources = []experiments.HolderSource{{Value: &experiments.HolderValue{Is: "{host}:{pid}"}}}
+		f.beside(path+"[0].value", check+": the value of the key is this of its holder")
 	}
-	if d.Monitor {
-		b.line(2, "- client: {} # the connection that renews the key, for values that name nobody, such as UUIDs")
+	if f.Monitor {
+		f.beside(at(path, len(*sources))+".client", client)
+		*sources = append(*sources, experiments.HolderSource{Client: &experiments.HolderClient{}})
 	} else {
-		b.comment(2, "- client: {} # the connection that renews the key, for values that name nobody, such as UUIDs; it needs redis: {allow: [monitor]}")
+		f.below(path+"[0]", "- client: {} # "+client+"; it needs redis: {allow: [monitor]}")
 	}
 }
 
-func (d *Draft) effects(b *text) {
-	if len(d.Effects) == 0 {
-		return
-	}
-	b.comment(1, "Where the jobs, and their ends, are read: map says which field means what.")
-	b.line(1, "effects:")
-	for _, x := range d.Effects {
-		b.line(2, "- name: %s", x.Name)
-		b.line(3, "lock: %s", x.Lock)
+func (f *draft) effects() {
+	for i, x := range f.Effects {
+		path := at("system.effects", i)
 		if untold(x) {
-			b.comment(3, check+": without the ends of jobs, a job that was done when its holder was killed looks like one that nobody takes over.")
-			b.line(3, "stream: %s", quote(unsaidStream))
-			b.line(3, "map: {job: job, state: state, terminal: [SUCCEEDED, FAILED]} # %s: its fields with the job's id and state, and the states that end a job", check)
-			continue
+			x.Stream, x.Map = unsaidStream, experiments.EffectMap{Job: "job", State: "state", Terminal: []string{"SUCCEEDED", "FAILED"}}
+			f.above(path, check+": without the ends of jobs, a job that was done when its holder was killed looks like one that nobody takes over.")
+			f.beside(path+".map", check+": its fields with the job's id and state, and the states that end a job")
 		}
-		for _, f := range []struct{ name, value string }{{"stream", x.Stream}, {"list", x.List}, {"hash", x.Hash}, {"file", x.File}} {
-			if f.value != "" {
-				b.line(3, "%s: %s", f.name, quote(f.value))
-			}
-		}
-		m := x.Map
-		b.line(3, "map: {job: %s, state: %s, terminal: %s}", quote(m.Job), quote(m.State), list(m.Terminal))
+		f.e.System.Effects = append(f.e.System.Effects, x)
 	}
+	f.above("system.effects", "Where the jobs, and their ends, are read: map says which field means what.")
 }
 
 // untold reports effects that nobody said anything of: the file has an assumption.
@@ -277,54 +304,49 @@ func untold(x experiments.Effects) bool { return x.Stream+x.List+x.Hash+x.File =
 
 // probes allows the looks at keys to be late. The default is of a machine that only drills; one that runs a service as well is late by more,
 // and each late look makes a promise inconclusive.
-func (d *Draft) probes(b *text) {
-	if !slices.ContainsFunc(d.Locks, func(l Lock) bool { return l.Lease == "" }) {
-		return
+func (f *draft) probes() {
+	if slices.ContainsFunc(f.Locks, func(l Lock) bool { return l.Lease == "" }) {
+		f.e.Probes.LockKeys.MaxGap = 500 * time.Millisecond
+		f.beside("probes.lock_keys", "the looks at the keys may be late by so much, as on a busy machine")
 	}
-	b.line(0, "probes:")
-	b.line(1, "lock_keys: {max_gap: 500ms} # the looks at the keys may be late by so much, as on a busy machine")
 }
 
 // faults are kills of whoever holds the first lock, and what is promised of it.
-func (d *Draft) faults(b *text) {
-	first := d.Locks[0]
+func (f *draft) faults() {
+	first, kill := f.Locks[0], &fault.Kill{HolderOf: f.Locks[0].Name}
 	limit, kills := first.takeover(), 5
-	b.line(0, "faults:")
-	b.line(1, "- id: kill-%s", first.short())
-	b.line(2, "at: 10s")
-	b.line(2, "repeat: {count: %d, every: settled}", kills)
-	if d.Selector != nil {
-		b.line(2, "kill: {holder_of: %s, form: force_delete} # the pod is deleted; graceful lets it hand over", first.Name)
-	} else {
-		b.line(2, "kill: {holder_of: %s} # SIGKILL of whoever holds it, at a random moment of its lease", first.Name)
+	f.beside("faults[0].kill", "SIGKILL of whoever holds it, at a random moment of its lease")
+	if f.pods() {
+		kill.How = fault.ForceDelete
+		f.beside("faults[0].kill", "the pod is deleted; graceful lets it hand over")
 	}
-	long := max(10*time.Minute, (2*time.Duration(kills)*limit + 5*time.Minute).Truncate(time.Minute))
-	b.line(0, "limits: {max_kills: %d, max_run: %s}", 2*kills, figures.Spell(long))
-	b.line(0, "slos:")
+	f.e.Faults = experiments.Faults{{ID: "kill-" + first.Name[:min(len(first.Name), 40)], At: 10 * time.Second, Repeat: experiments.Repeat{Count: kills, Settled: true}, Spec: kill}}
+	f.e.Limits.MaxKills, f.e.Limits.MaxRun = 2*kills, max(10*time.Minute, (2*time.Duration(kills)*limit+5*time.Minute).Truncate(time.Minute))
+	f.e.SLOs = []experiments.SLO{{Lock: first.Name, Takeover: experiments.Within(limit)}}
+	f.above("slos[0]", "From the kill to the first sign of the successor: the lease, one poll, and three calls to the store.")
 	if first.Job() {
-		b.comment(1, check+": from the kill to the first sign of the successor: the lease, three calls to the store, and as long as the lease again until the service tries the job again.")
-	} else {
-		b.comment(1, "From the kill to the first sign of the successor: the lease, one poll, and three calls to the store.")
+		f.above("slos[0]", check+": from the kill to the first sign of the successor: the lease, three calls to the store, and as long as the lease again until the service tries the job again.")
 	}
-	b.line(1, "- {lock: %s, takeover: {max: %s}}", first.Name, figures.Spell(limit))
+	var later []string
 	if !first.Job() {
-		b.comment(1, fmt.Sprintf("- {lock: %s, overlap: {level: belief, max: 1s}} # two leaders at once, once belief of the lock tells who leads", first.Name))
+		later = append(later, fmt.Sprintf("- {lock: %s, overlap: {level: belief, max: 1s}} # two leaders at once, once belief of the lock tells who leads", first.Name))
 	}
-	for _, x := range d.Effects {
-		promise := fmt.Sprintf("- {lock: %s, duplicate_terminal_states: {max: 0}}", x.Lock)
+	for _, x := range f.Effects {
 		switch {
 		case x.Lock != first.Name || !first.Job():
 		case untold(x):
-			b.comment(1, promise+" # once effects are right")
+			later = append(later, fmt.Sprintf("- {lock: %s, duplicate_terminal_states: {max: 0}} # once effects are right", x.Lock))
 		default:
-			b.line(1, "%s", promise)
+			f.e.SLOs = append(f.e.SLOs, experiments.SLO{Lock: x.Lock, DuplicateTerminalStates: &experiments.CountLimit{Bound: *experiments.AtMost(0)}})
 		}
 	}
-	for _, l := range d.Locks[1:] {
-		if !d.drillable(l) {
-			continue
+	for _, l := range f.Locks[1:] {
+		if f.drillable(l) {
+			later = append(later, fmt.Sprintf("- {lock: %s, takeover: {max: %s}} # once a fault strikes its holder", l.Name, figures.Spell(l.takeover())))
 		}
-		b.comment(1, fmt.Sprintf("- {lock: %s, takeover: {max: %s}} # once a fault strikes its holder", l.Name, figures.Spell(l.takeover())))
+	}
+	if len(later) > 0 {
+		f.below(at("slos", len(f.e.SLOs)-1), strings.Join(later, "\n"))
 	}
 }
 

@@ -136,7 +136,7 @@ func TestALockOfJobsIsThereToBeUncommented(t *testing.T) {
 		t.Fatalf("no comment of lock job:\n%s", data)
 	}
 	text := before + strings.ReplaceAll("    # - name: job\n"+commented, "    # ", "    ")
-	text = strings.Replace(text, "probes:\n", "  effects: [{name: jobs, lock: job, stream: s, map: {job: id, state: state, terminal: [done]}}]\nprobes:\n", 1)
+	text = strings.Replace(text, "faults:\n", "  effects: [{name: jobs, lock: job, stream: s, map: {job: id, state: state, terminal: [done]}}]\nfaults:\n", 1)
 	e, err := experiments.Parse("uncommented.yaml", said([]byte(text)))
 	if err != nil || e.Lock("job") == nil || e.Lock("job").KeyPrefix != "job:" {
 		t.Errorf("%v\n%s", err, text)
@@ -152,9 +152,9 @@ func TestTheHolderIsFoundAsWatchSaw(t *testing.T) {
 		want    []string
 		wantNot string
 	}{
-		{Tokens, false, false, []string{"- log: {pattern:", "    log: "}, "- value:"},
+		{Tokens, false, false, []string{"- log:\n        pattern:", "    log: "}, "- value:"},
 		{Tokens, true, false, []string{"- client: {}"}, "- value:"},
-		{Tokens, false, true, []string{"- log: {pattern:"}, "- value:"},
+		{Tokens, false, true, []string{"- log:\n        pattern:"}, "- value:"},
 		{Names, false, false, []string{"- value:"}, "- log:"},
 		{"", false, false, []string{"- value:"}, "- log:"},
 	} {

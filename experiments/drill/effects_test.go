@@ -94,6 +94,58 @@ func TestSourcesThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// What says of itself that it is a gauge is refused before anything is touched where a counter is wanted, at the row or the lock that wants
+// it. A counter is taken, a highest value too, and what does not answer yet.
+func TestAGaugeIsNotCounted(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/metrics":
+			fmt.Fprint(w, "# TYPE queue gauge\nqueue 1\n# TYPE lost counter\nlost_total 1\n")
+		case r.URL.Path == "/api/v1/metadata":
+			fmt.Fprintf(w, `{"status":"success","data":{%q:[{"type":%q}]}}`, r.FormValue("metric"), map[bool]string{true: "gauge", false: "counter"}[r.FormValue("metric") == "queue"])
+		case r.FormValue("query") == "time()":
+			fmt.Fprint(w, `{"status":"success","data":{"resultType":"scalar","result":[1.5,"1.5"]}}`)
+		default:
+			fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1.5,"1"]]}]}}`)
+		}
+	}))
+	defer server.Close()
+	for _, c := range []struct{ probe, lock, row, says string }{
+		{"metrics: [{name: m, scrape: 'URL/metrics', series: queue}]", "", "{metric: {name: m, delta: 2}}", "drill.yaml:12:5: delta of metric m needs a counter, and queue at URL/metrics says that it is a gauge"},
+		{"metrics: [{name: m, scrape: 'URL/metrics', series: queue}]", "", "{metric: {name: m, max: 2}}", ""},
+		{"metrics: [{name: m, scrape: 'URL/metrics', series: lost_total}]", "", "{metric: {name: m, delta: 2}}", ""},
+		{"metrics: [{name: m, scrape: 'URL/metrics', series: absent}]", "", "{metric: {name: m, rate: 2}}", ""},
+		{"metrics: [{name: m, scrape: 'URL/metrics', series: queue}]", ", abandoned_by: {metric: m}", "{abandonments: {max: 2}}", "drill.yaml:8:14: what tells of lock job by the count of metric m needs a counter"},
+		{"promql: [{name: m, url: 'URL', query: queue, step: 1s}]", "", "{metric: {name: m, rate: 2}}", "drill.yaml:12:5: rate of metric m needs a counter, and queue at URL says"},
+		{"promql: [{name: m, url: 'URL', query: lost_total, step: 1s}]", "", "{metric: {name: m, rate: 2}}", ""},
+		{"promql: [{name: m, url: 'URL', query: queue, step: 1s}]", "", "{metric: {name: m, max: 2}}", ""},
+	} {
+		text := strings.NewReplacer("URL", server.URL).Replace(`apiVersion: lockdrill/v1
+kind: Experiment
+name: base
+redis: {mode: external, url: "redis://127.0.0.1:6379"}
+system:
+  mode: observe
+  replicas: 3
+  locks: [   {name: job, key: job, ttl: 12s, poll: 2s` + c.lock + `}]
+  processes: {match: 'sched --name (?P<name>\S+)'}
+probes: {` + c.probe + `}
+slos:
+  - {lock: job, ` + strings.TrimPrefix(c.row, "{") + "\n")
+		e, err := experiments.Parse("drill.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &Drill{e: e, clock: func() int64 { return 0 }}
+		err = errors.Join(d.findAskers(t.Context()), d.openQueries(t.Context()))
+		_ = d.closeProbes()
+		says, refused := strings.ReplaceAll(c.says, "URL", server.URL), new(Error)
+		if (err != nil) != (says != "") || err != nil && (!errors.As(err, &refused) || refused.Status != verdict.ExitUsage || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s, %s: %v, want %q", c.probe, c.row, err, says)
+		}
+	}
+}
+
 // A metric whose target did not answer is not one that is not there.
 func TestPlanDoesNotCallASeriesAbsentThatItCouldNotRead(t *testing.T) {
 	status := http.StatusOK

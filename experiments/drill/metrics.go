@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/probes"
@@ -36,16 +37,87 @@ func (d *Drill) openMetrics(context.Context) error {
 	return nil
 }
 
-// findAskers refuses a scrape whose asker is not known: a variable that is not set, a file of an authority that is not there.
-func (d *Drill) findAskers(context.Context) error {
+// findAskers refuses a scrape whose asker is not known (a variable that is not set, a file of an authority that is not there), and a gauge
+// where a counter is wanted. What does not answer yet may be any.
+func (d *Drill) findAskers(ctx context.Context) error {
+	var living []testbed.Found
+	if d.e.System.Processes != nil {
+		living, _, _ = testbed.FindProcesses(ctx, d.e.System.Processes) // the guard of the processes says what is wrong
+	}
 	for _, m := range d.e.Probes.Scraped() {
-		probe, err := scraper(&m, nil)
+		probe, err := scraper(&m, func() []probes.Target { return targetsNow(&m, living) })
 		if err != nil {
 			return err
 		}
-		_ = probe.Close() // it has asked nobody
+		typ := ""
+		if by, _ := counted(d.e, m.Name); by != "" && m.Scrape != experiments.ScrapeLocks {
+			typ = typeNow(ctx, probe)
+		}
+		_ = probe.Close() // it has read at most
+		if err := countable(d.e, m.Name, m.What()+" at "+m.Scrape, typ); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// targetsNow are those of a metric that are there before a run; its own replicas are not.
+func targetsNow(m *experiments.Metric, living []testbed.Found) (all []probes.Target) {
+	if m.Scrape != experiments.ScrapeReplicas {
+		return []probes.Target{{Name: "endpoint", URL: m.Scrape}}
+	}
+	for _, p := range living {
+		all = append(all, probes.Target{Name: p.Name, URL: p.Metrics})
+	}
+	return all
+}
+
+// typeNow is of what type a metric is, as its targets say now; "" = none does.
+func typeNow(ctx context.Context, probe *probes.Metrics) string {
+	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
+	defer cancel()
+	look, err := probe.Look(ctx, false)
+	if err != nil {
+		return ""
+	}
+	for _, ev := range look(history.Span{}) {
+		if ev.Sample.Type != "" {
+			return ev.Sample.Type
+		}
+	}
+	return ""
+}
+
+// countable refuses a gauge where a counter is wanted. source is what is read, and typ what it says that it is.
+func countable(e *experiments.Experiment, metric, source, typ string) error {
+	by, at := counted(e, metric)
+	if by == "" || typ != "gauge" {
+		return nil
+	}
+	return usagef("%s:%d:%d: %s of metric %s needs a counter, and %s says that it is a gauge: take a counter, or limit max of it", at.File, at.Line, at.Column, by, metric, source)
+}
+
+// counted is what of a file needs a metric to be a counter, and where that stands; "" = nothing does.
+func counted(e *experiments.Experiment, metric string) (by string, at experiments.Place) {
+	for _, rows := range [][]experiments.SLO{e.SLOs, e.Expect} {
+		for i := range rows {
+			m := rows[i].Metric
+			if m == nil || m.Name != metric {
+				continue
+			}
+			if word, _ := m.Limit(); word != "max" {
+				return word, rows[i].Place
+			}
+		}
+	}
+	for i := range e.System.Locks {
+		for _, s := range e.System.Locks[i].Signals() {
+			if s.Metric == metric {
+				return "what tells of lock " + e.System.Locks[i].Name + " by the count", e.System.Locks[i].Place
+			}
+		}
+	}
+	return "", at
 }
 
 // openQueries makes a probe for each query to a Prometheus server. A server that is away, or does not take the query, is known before
@@ -58,7 +130,11 @@ func (d *Drill) openQueries(ctx context.Context) error {
 			return err
 		}
 		d.looks = append(d.looks, probe.Close)
-		if _, _, err := peekQuery(ctx, q, probe); err != nil {
+		seen, _, err := peekQuery(ctx, q, probe)
+		if err == nil && len(seen) > 0 {
+			err = countable(d.e, q.Name, q.Query+" at "+q.URL, seen[0].Type)
+		}
+		if err != nil {
 			return err
 		}
 		d.cfg.Probes = append(d.cfg.Probes, runner.Sampled{
@@ -74,8 +150,11 @@ const (
 	lastScrape = 5 * time.Second // the last look waits so much longer than a scrape takes to come
 )
 
-func openQuery(q *experiments.Query, clock func() int64) (*probes.PromQL, error) {
-	return askedAt("probes.promql "+q.Name, &q.PromServer, func(o probes.PromServer) (*probes.PromQL, error) {
+func openQuery(q *experiments.Query, clock func() int64) (probes.Query, error) {
+	return askedAt("probes.promql "+q.Name, &q.PromServer, func(o probes.PromServer) (probes.Query, error) {
+		if q.Evaluated() {
+			return probes.NewEvaluated(q.Name, q.Query, q.Step, o, clock)
+		}
 		return probes.NewPromQL(q.Name, q.Query, q.Step, o, clock)
 	})
 }
@@ -126,7 +205,7 @@ func scraper(m *experiments.Metric, targets func() []probes.Target) (*probes.Met
 
 // peekQuery asks a server once, and gives what its answer lacks, by its own word, beside what it has. Samples that come more seldom than
 // the file says would be taken for missing ones.
-func peekQuery(ctx context.Context, q *experiments.Query, probe *probes.PromQL) (seen []probes.Seen, lacks string, err error) {
+func peekQuery(ctx context.Context, q *experiments.Query, probe probes.Query) (seen []probes.Seen, lacks string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
 	if seen, lacks, err = probe.Peek(ctx); err != nil {

@@ -76,7 +76,11 @@ func lookUpQuery(ctx context.Context, q *experiments.Query) (forecast.PlannedSig
 		shown.Why = "no series matches: nothing shows that the query is right"
 	}
 	for _, s := range seen[:min(len(seen), shownSamples)] {
-		shown.First = append(shown.First, fmt.Sprintf("%s %s, scraped %s ago", labelsText(s.Labels), figures.Decimal(s.Value), figures.Short(int64(s.Age))))
+		first := labelsText(s.Labels) + " " + figures.Decimal(s.Value)
+		if !q.Evaluated() {
+			first += ", scraped " + figures.Short(int64(s.Age)) + " ago"
+		}
+		shown.First = append(shown.First, first)
 	}
 	return shown, nil
 }
@@ -84,13 +88,7 @@ func lookUpQuery(ctx context.Context, q *experiments.Query) (forecast.PlannedSig
 // lookUpMetric scrapes a metric once.
 func lookUpMetric(ctx context.Context, m *experiments.Metric, living []testbed.Found) forecast.PlannedSignal {
 	shown := forecast.PlannedSignal{Name: "metric " + m.Name, Source: m.Series + " at " + m.Scrape}
-	targets := []probes.Target{{Name: "endpoint", URL: m.Scrape}}
-	if m.Scrape == experiments.ScrapeReplicas {
-		targets = nil
-		for _, p := range living {
-			targets = append(targets, probes.Target{Name: p.Name, URL: p.Metrics})
-		}
-	}
+	targets := targetsNow(m, living)
 	probe, err := scraper(m, func() []probes.Target { return targets })
 	if err != nil {
 		shown.Why = "cannot be read now: " + err.Error()

@@ -60,7 +60,7 @@ var bursts = []Kind{
 	failing(lockcore.OpAcquire, "acquires go wrong, as renew_failures"),
 	failing(lockcore.OpRelease, "releases go wrong, as renew_failures"),
 	{Word: "clock", By: Burst, New: made(Clock{}), Aims: anybody, Says: "the wall clock of a replica's lock core is off",
-		Form: Form{Traits: Traits{Noun: "fault", GoesOn: "a clock stays wrong until it is set right", InVictim: true}, Size: "{offset}", Does: "the wall clock of the replica's lock core is off by {offset}",
+		Form: Form{Traits: Traits{Noun: "fault", GoesOn: "a clock stays wrong until it is set right", InVictim: true}, Size: "{offset|0}", Does: "the wall clock of the replica's lock core is off by {offset|0}",
 			Seen: "the replica reports its offset", Undone: "the replica is told to go by its own clock again, and ends that by itself when the time is up", Told: "wall clock of {victim} off by {size|an offset}{for}", Shows: "off by"},
 		Unsupported: unsupported(func(_ *Clock, a Around) string {
 			if a.Observed {
@@ -190,7 +190,3 @@ func (b *Failures) counted(m Measured) string {
 }
 
 func (b *Failures) seen(_, via string) { b.Via = via }
-
-func (c *Clock) values() map[string]string {
-	return map[string]string{"offset": figures.Spell(c.Offset)}
-}

@@ -249,5 +249,5 @@ func (s *APIServer) values() map[string]string {
 	if s.Delay == 0 {
 		late = string(s.Of)
 	}
-	return map[string]string{"late": late, "delay|0": figures.Spell(s.Delay)}
+	return map[string]string{"late": late}
 }

@@ -105,7 +105,6 @@ type Checker interface {
 	Around() Around
 	Given(field string) bool // it stands in the file
 	Check(field, format string, args ...any)
-	CheckLabels(field string, labels map[string]string)
 	// Lock is the lock of that name. nil: there is none, which is said at field, or its policy could not be read.
 	Lock(field, name string) *Lock
 	Locks() []*Lock // all; nil where one could not be read

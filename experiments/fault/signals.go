@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,10 +17,10 @@ import (
 // also be chosen by their labels, and replicas by their number, whatever they hold.
 type Kill struct {
 	HolderOf string            // whoever holds this lock when the kill is fired
-	All      bool              `rule:"omit"`             // every replica, or all of pods
-	Count    int               `rule:"min=1,max=1000"`   // so many replicas, or of pods
-	Percent  float64           `rule:"positive,max=100"` // of the live replicas, rounded up, as far as limits allow
-	Pods     map[string]string // labels: one such pod, or all, count or percent of them
+	All      bool              `rule:"omit"`                                                // every replica, or all of pods
+	Count    int               `rule:"min=1,max=1000"`                                      // so many replicas, or of pods
+	Percent  float64           `rule:"positive,max=100"`                                    // of the live replicas, rounded up, as far as limits allow
+	Pods     map[string]string `rule:"format=labels"`                                       // labels: one such pod, or all, count or percent of them
 	Zone     string            `file:"topology_zone" rule:"format=label"`                   // pods on nodes of this zone (topology.kubernetes.io/zone)
 	Pick     Pick              `rule:"words=random|oldest|newest"`                          // which of the pods
 	Phase    Phase             `rule:"words=after_grant|after_renew|before_renew|random"`   // moment of the lease
@@ -176,7 +175,7 @@ func (*Starve) Kind() string { return "starve" }
 func (s *Starve) Stood() time.Duration { return time.Duration(s.Share * float64(s.Period)) }
 
 func (s *Starve) values() map[string]string {
-	return map[string]string{"stood": figures.Spell(s.Stood()), "share|%": fmt.Sprintf("%.3g%%", 100*s.Share), "period": figures.Spell(s.Period)}
+	return map[string]string{"stood": figures.Spell(s.Stood())}
 }
 
 // leastPeriod is what can still be divided by signals, and seen in /proc.
@@ -247,7 +246,7 @@ var signals = []Kind{
 				}),
 				breaks("exec", "has an empty word", func(k *Kill, _ Checker) bool { return slices.Contains(k.Exec, "") }),
 			),
-			[]Constraint{because("", func(k *Kill, c Checker) string { c.CheckLabels("pods", k.Pods); return "" }), because("", (*Kill).whom)},
+			[]Constraint{because("", (*Kill).whom)},
 		)},
 	{Word: "rolling_restart", By: Cluster, New: made(RollingRestart{Order: ByIndex, Within: time.Minute}),
 		Says: "every replica is restarted, one after the other, as a deployment does",
@@ -291,8 +290,8 @@ var signals = []Kind{
 		Unsupported: unsupported(func(_ *Pause, a Around) string { return standing(a, "the pause") })},
 	{Word: "starve", By: Signal, New: made(Starve{Period: 100 * time.Millisecond}), Aims: one,
 		Says: "a replica stands still for a share of each period, by SIGSTOP and SIGCONT",
-		Form: Form{Traits: Traits{Class: ClassPause, Noun: "starvation", GoesOn: "a replica is starved until it is ended", InVictim: true}, Size: "{share|%} of each {period}",
-			Does: "the replica stands still for {stood} of each {period} (SIGSTOP and SIGCONT), as one without its share of the processor",
+		Form: Form{Traits: Traits{Class: ClassPause, Noun: "starvation", GoesOn: "a replica is starved until it is ended", InVictim: true}, Size: "{share|%} of each {period|0}",
+			Does: "the replica stands still for {stood} of each {period|0} (SIGSTOP and SIGCONT), as one without its share of the processor",
 			Seen: "how long all its threads were seen to stand still, added up: at least 80% of what was asked for", Undone: goesOn,
 			Told: "starved {victim}{held} (stopped for {size}){for}", Shows: "stood still for"},
 		Values:      values(func(s *Starve, t Traits) Traits { t.Stands = min(max(s.Share, 0.01), 0.99); return t }),

@@ -40,11 +40,12 @@ func fill(text string, value func(name string) (string, bool)) string {
 	return text
 }
 
-// valueOf spells the field of a section that a file calls so; "" where it says nothing. {share|%} is a share in percent.
+// valueOf spells the field of a section that a file calls so; "" where it says nothing. {share|%} is a share in percent; that, and {add|0}, say
+// nothing as 0.
 func valueOf(section reflect.Value, name string) (string, bool) {
-	name, percent := strings.CutSuffix(name, "|%")
+	name, way, _ := strings.Cut(name, "|")
 	f := fieldNamed(section, name)
-	if !f.IsValid() || f.IsZero() {
+	if !f.IsValid() || f.IsZero() && way == "" {
 		return "", f.IsValid()
 	}
 	switch v := f.Interface().(type) {
@@ -52,8 +53,10 @@ func valueOf(section reflect.Value, name string) (string, bool) {
 		return figures.Spell(v), true
 	case []string:
 		return strings.Join(v, " "), true
+	case Stream:
+		return v.spelled(way), true
 	case float64:
-		if percent {
+		if way == "%" {
 			return fmt.Sprintf("%.3g%%", 100*v), true
 		}
 	}

@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -113,20 +112,20 @@ const slower = "a round trip through the proxy is measured before and during it,
 
 var toxics = []Kind{
 	toxic("latency", "requests, replies or both are delayed, give or take a jitter", Latency{Stream: StreamDown}, []string{"add", "jitter"},
-		Form{Size: "+{add|0}[ ± {jitter}] {stream}", Does: "{goes} are delayed by {add|0}[, give or take {jitter}]", Seen: slower},
+		Form{Size: "+{add|0}[ ± {jitter}] {stream}", Does: "{stream|goes} are delayed by {add|0}[, give or take {jitter}]", Seen: slower},
 		breaks("", "delays nothing: needs add, jitter, or both", func(l *Latency, _ Checker) bool { return l.Add == 0 && l.Jitter == 0 })),
 	toxic("jitter", "they are delayed by anything up to twice as much as given", Jitter{Stream: StreamDown}, []string{"by"},
-		Form{Size: "± {by} {stream}", Does: "{goes} are delayed by anything up to {twice}", Seen: slower, Shows: "the slowest round trip was"}),
+		Form{Size: "± {by|0} {stream}", Does: "{stream|goes} are delayed by anything up to {twice}", Seen: slower, Shows: "the slowest round trip was"}),
 	toxic("bandwidth", "no more than so many kB a second get through", Bandwidth{Stream: StreamDown}, nil,
-		Form{Size: "{rate} kB/s {stream}", Does: "{goes} pass at no more than {rate} kB/s", Seen: "the time that some data takes through the proxy is measured before and during it, and the replica is connected through it",
+		Form{Size: "{rate|0} kB/s {stream}", Does: "{stream|goes} pass at no more than {rate|0} kB/s", Seen: "the time that some data takes through the proxy is measured before and during it, and the replica is connected through it",
 			Shows: "an echo of some data took"}),
 	toxic("slices", "what goes through comes in small pieces, one after the other", Slices{Stream: StreamDown}, []string{"delay"},
-		Form{Size: "{size} bytes every {delay} {stream}", Does: "{goes} come in pieces of at most {size} bytes, {delay} apart", Shows: "an echo of some data took",
+		Form{Size: "{size|0} bytes every {delay|0} {stream}", Does: "{stream|goes} come in pieces of at most {size|0} bytes, {delay|0} apart", Shows: "an echo of some data took",
 			Seen: "the time that some data takes through the proxy is measured before and during it, and the replica is connected through it", Unplayed: "messages are simulated and their bytes are not: rehearse latency"}),
 	cutting(Hole, "nothing gets through, and connections stay open: calls hang", Form{Does: "nothing gets through, and connections stay open", Seen: "a call through the proxy gets no answer, and the replica's own get none"}),
 	cutting(Reset, "connections are reset", Form{Does: "connections are reset", Seen: "a connection through the proxy is reset, and the replica's own are"}),
 	toxic("slow_close", "connections that one side has closed stay open for the other", SlowClose{Stream: StreamDown}, []string{"delay"},
-		Form{Size: "{delay} {stream}", Does: "connections stay open for {delay} after one side has closed them", Shows: "closing took",
+		Form{Size: "{delay|0} {stream}", Does: "connections stay open for {delay|0} after one side has closed them", Shows: "closing took",
 			Seen:     "the close of a connection through the proxy is measured before and during it, and the replica is connected through it",
 			Unplayed: "messages are simulated and connections are not: how long one takes to close changes no message"}),
 	cutting(Down, "nobody listens where the replica reaches the store: connections are refused", Form{Does: "nobody listens where the replica reaches the store",
@@ -151,22 +150,6 @@ func (s *Slices) Wire() Wire    { return Wire{Stream: s.Stream, Piece: max(1, s.
 func (s *SlowClose) Wire() Wire { return Wire{Stream: s.Stream, Linger: s.Delay} }
 func (c *Cut) Wire() Wire       { return Wire{Stream: StreamBoth, Cut: c.How} }
 
-func (l *Latency) values() map[string]string {
-	return map[string]string{"goes": l.Stream.words(), "add|0": figures.Spell(l.Add)}
-}
-
 func (j *Jitter) values() map[string]string {
-	return map[string]string{"goes": j.Stream.words(), "twice": figures.Spell(2 * j.By), "by": figures.Spell(j.By)}
-}
-
-func (b *Bandwidth) values() map[string]string {
-	return map[string]string{"goes": b.Stream.words(), "rate": fmt.Sprint(b.Rate)}
-}
-
-func (s *Slices) values() map[string]string {
-	return map[string]string{"goes": s.Stream.words(), "size": fmt.Sprint(s.Size), "delay": figures.Spell(s.Delay)}
-}
-
-func (s *SlowClose) values() map[string]string {
-	return map[string]string{"delay": figures.Spell(s.Delay)}
+	return map[string]string{"twice": figures.Spell(2 * j.By)}
 }

@@ -31,8 +31,11 @@ const (
 	StreamBoth Stream = "both"
 )
 
-// words are what goes in that direction.
-func (s Stream) words() string {
+// spelled is the direction as a file has it, or what goes in it.
+func (s Stream) spelled(way string) string {
+	if way == "" {
+		return string(s)
+	}
 	return map[Stream]string{StreamUp: "requests", StreamDown: "replies", StreamBoth: "requests and replies"}[s]
 }
 

@@ -8,7 +8,9 @@ package etcdtest
 import (
 	"context"
 	"errors"
+	"net"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -33,6 +35,14 @@ type Server struct {
 	run  *servertest.Process
 }
 
+// StartTLS starts one that asks its clients for a certificate: ca vouches for it, and cert with key is one that it takes.
+func StartTLS(t testing.TB) (s *Server, ca, cert, key string) {
+	t.Helper()
+	a := servertest.NewAuthority(t, t.TempDir())
+	cert, key = a.Server(net.IPv4(127, 0, 0, 1))
+	return Start(t, "--client-cert-auth", "--trusted-ca-file", a.CA, "--cert-file", cert, "--key-file", key), a.CA, cert, key
+}
+
 // Start starts an etcd whose shortest lease is a second, and waits until it has a leader.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
@@ -54,17 +64,22 @@ func Start(t testing.TB, args ...string) *Server {
 func start(ctx context.Context, binary, dir string, args []string) (*Server, error) {
 	addr, err1 := servertest.FreeAddr()
 	peers, err2 := servertest.FreeAddr()
-	if err := errors.Join(err1, err2); err != nil {
+	health, err3 := servertest.FreeAddr()
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
+	scheme := "http"
+	if slices.Contains(args, "--client-cert-auth") {
+		scheme = "https"
+	}
 	run, err := servertest.Start(exec.Command(binary, append([]string{"--name", "m1", "--data-dir", dir,
-		"--listen-client-urls", "http://" + addr, "--advertise-client-urls", "http://" + addr,
+		"--listen-client-urls", scheme + "://" + addr, "--advertise-client-urls", scheme + "://" + addr, "--listen-metrics-urls", "http://" + health,
 		"--listen-peer-urls", "http://" + peers, "--initial-advertise-peer-urls", "http://" + peers, "--initial-cluster", "m1=http://" + peers,
 		"--heartbeat-interval", "100", "--election-timeout", "600", "--logger", "zap", "--log-level", "error"}, args...)...))
 	if err != nil {
 		return nil, err
 	}
-	if err := run.Ready(ctx, lookEvery, func(ctx context.Context) error { return servertest.Serves(ctx, "http://"+addr+"/health") }); err != nil {
+	if err := run.Ready(ctx, lookEvery, func(ctx context.Context) error { return servertest.Serves(ctx, "http://"+health+"/health") }); err != nil {
 		run.Kill()
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/internal/servertest"
+
 	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
@@ -40,7 +42,7 @@ func StartCluster(t testing.TB) []string {
 // authority's PEM file vouches for each server at its own address alone.
 func StartTLSCluster(t testing.TB) (addrs []string, ca string, plain []string) {
 	t.Helper()
-	a := newAuthority(t, t.TempDir())
+	a := servertest.NewAuthority(t, t.TempDir())
 	for i := range masters {
 		port, err := clusterPort()
 		if err != nil {
@@ -51,13 +53,13 @@ func StartTLSCluster(t testing.TB) (addrs []string, ca string, plain []string) {
 			own[len(own)-1] += byte(i)
 			bind = append(bind, own.String())
 		}
-		cert, key := a.server(own)
+		cert, key := a.Server(own)
 		addr := startOn(t, freePort, append(bind, "--cluster-enabled", "yes", "--cluster-node-timeout", "15000", "--cluster-announce-ip", own.String(),
-			"--tls-port", strconv.Itoa(port), "--tls-cluster", "yes", "--tls-auth-clients", "no", "--tls-ca-cert-file", a.ca, "--tls-cert-file", cert, "--tls-key-file", key)...)
+			"--tls-port", strconv.Itoa(port), "--tls-cluster", "yes", "--tls-auth-clients", "no", "--tls-ca-cert-file", a.CA, "--tls-cert-file", cert, "--tls-key-file", key)...)
 		addrs, plain = append(addrs, net.JoinHostPort(own.String(), strconv.Itoa(port))), append(plain, addr)
 	}
 	join(t, plain, addrs[0])
-	return addrs, a.ca, plain
+	return addrs, a.CA, plain
 }
 
 // join makes a cluster of servers; first is where the first of them is met.

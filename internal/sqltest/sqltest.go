@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -24,6 +25,44 @@ import (
 // Postgres starts a server and gives its address as a URL. A missing program skips the test, and fails it where CI=true.
 func Postgres(t testing.TB) string {
 	t.Helper()
+	return postgres(t, func(*syscall.Credential, string, string) []string { return nil })
+}
+
+// PostgresTLS starts one that asks its clients for a certificate, and gives its host:port too: ca vouches for it, and cert with key is one
+// that it takes.
+func PostgresTLS(t testing.TB) (addr, ca, cert, key string) {
+	t.Helper()
+	a := servertest.NewAuthority(t, t.TempDir())
+	cert, key = a.Server(net.IPv4(127, 0, 0, 1))
+	at := postgres(t, func(as *syscall.Credential, dir, data string) []string {
+		own := map[string]string{"ssl_ca_file": a.CA, "ssl_cert_file": cert, "ssl_key_file": key}
+		args := []string{"-c", "ssl=on"}
+		for name, path := range own { // it refuses a key that is another's
+			text, err := os.ReadFile(path)
+			to := filepath.Join(dir, name)
+			if err = errors.Join(err, os.WriteFile(to, text, 0o600)); err == nil && as != nil {
+				err = os.Chown(to, int(as.Uid), int(as.Gid))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, "-c", name+"="+to)
+		}
+		if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte("hostssl all all 127.0.0.1/32 trust clientcert=verify-ca\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return args
+	})
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host, a.CA, cert, key
+}
+
+// postgres starts a server with further arguments, which are made once its data is there.
+func postgres(t testing.TB, more func(as *syscall.Credential, dir, data string) []string) string {
+	t.Helper()
 	initdb := NeedPostgres(t)
 	dir, as := folder(t, "postgres")
 	data, port := filepath.Join(dir, "data"), freePort(t)
@@ -35,8 +74,8 @@ func Postgres(t testing.TB) string {
 			err = errors.New("it is starting up")
 		}
 		return err
-	}, filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", port,
-		"-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=20")
+	}, append([]string{filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", port,
+		"-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=20"}, more(as, dir, data)...)...)
 	return fmt.Sprintf("postgres://lockdrill:hunter2@127.0.0.1:%s/postgres?sslmode=disable", port)
 }
 

@@ -2,6 +2,7 @@ package vocab
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,19 +11,13 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// Constraint is what values of several places must keep together, and whether these do.
-type Constraint struct {
-	At, Says string
-	Broken   bool
-}
-
-// Refuse tells of each constraint that is broken, at its place.
-func (f *File) Refuse(all ...Constraint) {
-	for _, c := range all {
-		if c.Broken {
-			f.Check(c.At, "%s", c.Says)
-		}
+// Refuse is a constraint: it says what is wrong at a place where that is broken, and whether it is. Of several that are joined by || the first
+// that is broken is told.
+func (f *File) Refuse(broken bool, path, format string, args ...any) bool {
+	if broken {
+		f.Check(path, format, args...)
 	}
+	return broken
 }
 
 // CheckRules holds the section that doc points at, which stands at path, and all sections below it against the rules of their fields.
@@ -45,10 +40,7 @@ func (f *File) check(path string, v reflect.Value) {
 		if _, is := v.Addr().Interface().(Scalar); is {
 			return
 		}
-		if x, is := v.Addr().Interface().(Spelled); is {
-			v = reflect.ValueOf(x.Spelling()).Elem()
-		}
-		f.section(path, v)
+		f.section(path, spelled(v))
 	}
 }
 
@@ -85,18 +77,13 @@ func (f *File) whole(path string, v reflect.Value, r Rule) bool {
 		f.Check(path, "%s", f.only(*c, v))
 		return false
 	}
-	var given []string
 	of := slices.Concat(r.One, r.Any)
-	for _, name := range of {
-		if !f.fieldOf(v, name).IsZero() {
-			given = append(given, name)
-		}
-	}
+	given := f.Said(v.Addr().Interface(), of...)
 	switch {
 	case len(of) > 0 && len(given) == 0:
-		f.Check(path, "needs %s", either(of))
+		f.Check(path, "needs %s", Either(of))
 	case len(r.One) > 0 && len(given) > 1:
-		f.Check(path, "has %s: give exactly one of %s", strings.Join(given, " and "), either(of))
+		f.Check(path, "has %s: give exactly one of %s", strings.Join(given, " and "), Either(of))
 	default:
 		return true
 	}
@@ -193,9 +180,7 @@ func (f *File) unique(list string, v reflect.Value) {
 	if t.Kind() != reflect.Struct {
 		return
 	}
-	if x, is := reflect.New(t).Interface().(Spelled); is {
-		t = reflect.TypeOf(x.Spelling()).Elem()
-	}
+	t = spelled(reflect.New(t).Elem()).Type()
 	for _, d := range f.Fields(t) {
 		if !d.Rule.Unique {
 			continue
@@ -220,9 +205,15 @@ func spelled(v reflect.Value) reflect.Value {
 	return v
 }
 
-// ref checks that a name is one of those of a list.
+// ref checks that a name, or each of several, is one of those of a list.
 func (f *File) ref(at string, v reflect.Value, list string) {
 	if list == "" || v.IsZero() {
+		return
+	}
+	if v.Kind() != reflect.String {
+		for i := range v.Len() {
+			f.ref(At(at, i), v.Index(i), list)
+		}
 		return
 	}
 	switch names, known := f.Refs(list); {
@@ -234,17 +225,25 @@ func (f *File) ref(at string, v reflect.Value, list string) {
 	}
 }
 
-// Format says what is wrong with a text, or "". argument is what stands behind the format's name in a rule.
+// Format says what is wrong with a text, or "". argument is what stands behind the format's name in a rule. Of names and texts it says what is
+// wrong with one of them: the text is its name, and the argument its text.
 type Format func(f *File, text, argument string) string
 
 // format holds a text, or each of several, against a format.
 func (f *File) format(path string, v reflect.Value, name string) {
-	if name == "" || v.IsZero() {
+	switch {
+	case name == "" || v.IsZero():
 		return
-	}
-	if v.Kind() == reflect.Slice {
+	case v.Kind() == reflect.Slice:
 		for i := range v.Len() {
 			f.format(At(path, i), v.Index(i), name)
+		}
+		return
+	case v.Kind() == reflect.Map:
+		all := v.Interface().(map[string]string)
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			why := f.Formats[name](f, key, all[key])
+			f.Refuse(why != "", Join(path, key), "%s", why)
 		}
 		return
 	}

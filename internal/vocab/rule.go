@@ -52,6 +52,7 @@ type Rule struct {
 	Pattern   bool     // texts: a regular expression, which may look like a secret and is none
 	Single    bool     // lists: a single section stands for a list of one
 	Path      bool     // texts: the path of a file, beside the document's
+	Filled    bool     // texts: one that is there is not empty
 	Omit      bool     // a resolved file leaves it out where it is zero
 	Default   string   // of a plain value, as a file has it
 
@@ -92,7 +93,7 @@ func (y *Vocabulary) words(c Cond) string {
 	case len(c.Words) == 0:
 		return c.Field
 	}
-	return c.Field + " " + either(c.Words)
+	return c.Field + " " + Either(c.Words)
 }
 
 // ruleOf is the rule in a tag, "required,min=1,words=a|b"; without a tag every value is right. A tag that is wrong is a mistake of
@@ -112,50 +113,40 @@ func (y *Vocabulary) ruleOf(owner reflect.Type, f reflect.StructField) (r Rule) 
 }
 
 func (y *Vocabulary) rule(r *Rule, name, value string) (err error) {
-	flags := map[string]*bool{"required": &r.Required, "rate": &r.PerSecond, "ident": &r.Ident, "positive": &r.Positive, "signed": &r.Signed,
-		"pattern": &r.Pattern, "single": &r.Single, "omit": &r.Omit, "unique": &r.Unique, "path": &r.Path}
-	texts := map[string]*string{"unless": &r.Unless, "default": &r.Default, "format": &r.Format, "ref": &r.Ref}
-	lists := map[string]*[]string{"one": &r.One, "any": &r.Any}
-	if flag := flags[name]; flag != nil {
-		*flag = true
-		return nil
-	}
-	if text := texts[name]; text != nil {
-		*text = value
-		return nil
-	}
-	if list := lists[name]; list != nil {
-		*list = strings.Split(value, "|")
-		return nil
-	}
-	switch name {
-	case "shorthand":
-		r.Shorthand = cmp.Or(value, "Max")
-	case "words":
-		if list, named := strings.CutPrefix(value, "@"); named {
-			r.Words = y.Lists[list]()
-		} else {
-			r.Words = strings.Split(value, "|")
+	at, known := ruleFields[name]
+	list, listed := strings.CutPrefix(value, "@")
+	switch x := reflect.ValueOf(r).Elem().Field(at).Addr().Interface().(type) {
+	case *bool:
+		*x = true
+	case *string:
+		*x = cmp.Or(value, "Max") // that of a shorthand
+	case *[]string:
+		if name == "words" && listed {
+			value = strings.Join(y.Lists[list](), "|")
 		}
-	case "min":
-		r.Min, err = strconv.ParseFloat(value, 64)
-	case "max":
-		r.Max, err = strconv.ParseFloat(value, 64)
-	case "least":
-		r.Least, err = time.ParseDuration(value)
-	case "most":
-		r.Most, err = time.ParseDuration(value)
-	case "for":
-		r.For = append(r.For, condOf(value))
-	case "need":
-		r.Need = append(r.Need, condOf(value))
-	case "not":
-		r.Not = append(r.Not, value)
-	default:
+		*x = append(*x, strings.Split(value, "|")...)
+	case *[]Cond:
+		*x = append(*x, condOf(value))
+	case *float64:
+		*x, err = strconv.ParseFloat(value, 64)
+	case *time.Duration:
+		*x, err = time.ParseDuration(value)
+	}
+	if !known {
 		err = fmt.Errorf("there is no rule %q", name)
 	}
 	return err
 }
+
+// ruleFields are the fields of a Rule, by what a tag calls them.
+var ruleFields = func() map[string]int {
+	all := map[string]int{}
+	for i := range reflect.TypeFor[Rule]().NumField() {
+		all[snake(reflect.TypeFor[Rule]().Field(i).Name)] = i
+	}
+	all["rate"] = all["per_second"]
+	return all
+}()
 
 // Field is one field of a section, as it is spelled: all that is known of it. A Go field HolderOf is spelled holder_of, its tag
 // `file` gives another name, or "-" where a file does not have it; embedded sections are spelled inline.
@@ -248,6 +239,12 @@ func (y *Vocabulary) Given(section any) []string {
 	return names
 }
 
+// Said are those of some fields of a section that say something, in that order.
+func (y *Vocabulary) Said(section any, names ...string) []string {
+	v := reflect.ValueOf(section).Elem()
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return y.fieldOf(v, name).IsZero() })
+}
+
 // typeName is the name of a type, with its package where that is not the vocabulary's own.
 func (y *Vocabulary) typeName(t reflect.Type, name string) string {
 	if t.PkgPath() == y.Home {
@@ -320,8 +317,8 @@ func (y *Vocabulary) defaultOf(owner reflect.Type, f reflect.StructField) string
 	return y.ruleOf(owner, f).Default
 }
 
-// either joins words as alternatives.
-func either(words []string) string {
+// Either joins words as alternatives.
+func Either(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
 	}

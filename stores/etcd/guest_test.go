@@ -72,3 +72,35 @@ func TestAGuestOfAnEtcd(t *testing.T) {
 		t.Errorf("a variable that is not set: %v", err)
 	}
 }
+
+// An etcd that asks its clients for a certificate takes the run by that of the file, and nobody without.
+func TestAGuestShowsItsCertificate(t *testing.T) {
+	server, ca, cert, key := etcdtest.StartTLS(t)
+	s := &experiments.Store{Kind: experiments.StoreEtcd, Mode: experiments.StoreExternal, URL: "https://" + server.Addr, CA: ca}
+	bare, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if name, said, err := environment(bare, s); err == nil {
+		t.Errorf("it takes whoever shows no certificate: %q, %v", name, said)
+	}
+	s.Cert, s.Key = cert, key
+	if name, said, err := environment(t.Context(), s); err != nil || said {
+		t.Errorf("by its certificate: %q, %v, %v", name, said, err)
+	}
+	store, err := stay(t, "first", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Mark(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if e := store.Endpoint(); !e.TLS || e.CA != ca || e.Cert != cert || e.Key != key { // by which replicas go there
+		t.Errorf("replicas are led by %+v", e)
+	}
+	if err := store.Close(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
+	}
+	s.Key = ca
+	if _, _, err := environment(t.Context(), s); err == nil || !strings.Contains(err.Error(), "store.cert") {
+		t.Errorf("a key of another certificate: %v", err)
+	}
+}

@@ -89,3 +89,36 @@ func TestAGuestOfAPostgres(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A PostgreSQL that asks its clients for a certificate takes the run by that of the file, and nobody without.
+func TestAGuestShowsItsCertificate(t *testing.T) {
+	t.Setenv("LOCKDRILL_TEST_USER", "lockdrill")
+	addr, ca, cert, key := sqltest.PostgresTLS(t)
+	s := &experiments.Store{Kind: experiments.StorePostgres, Mode: experiments.StoreExternal, URL: "postgres://" + addr, UsernameEnv: "LOCKDRILL_TEST_USER", CA: ca}
+	bare, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if name, said, err := environment(bare, s); err == nil {
+		t.Errorf("it takes whoever shows no certificate: %q, %v", name, said)
+	}
+	s.Cert, s.Key = cert, key
+	if name, said, err := environment(t.Context(), s); err != nil || said {
+		t.Errorf("by its certificate: %q, %v, %v", name, said, err)
+	}
+	store, err := stay(t, "first", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Mark(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if e := store.Endpoint(); !e.TLS || e.CA != ca || e.Cert != cert || e.Key != key { // by which replicas go there
+		t.Errorf("replicas are led by %+v", e)
+	}
+	if err := store.Close(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
+	}
+	s.Key = ca
+	if _, _, err := environment(t.Context(), s); err == nil || !strings.Contains(err.Error(), "store.cert") {
+		t.Errorf("a key of another certificate: %v", err)
+	}
+}

@@ -33,7 +33,11 @@ func (d *Drill) openObserved(context.Context) error {
 	}
 	d.strikes.Sample = func(ctx context.Context) error {
 		for _, b := range d.backends {
-			if err := b.Sample(ctx); err != nil {
+			w, apart := b.(witness.Sampled)
+			if !apart {
+				continue
+			}
+			if err := w.Sample(ctx); err != nil {
 				return err
 			}
 		}

@@ -43,6 +43,15 @@ var asHere = endpoints{locks: same, ledger: same}
 
 func same(e protocol.Endpoint) protocol.Endpoint { return e }
 
+// kindOf is the kind of an experiment's store. A usage error names the build that has it.
+func kindOf(e *experiments.Experiment) (stores.Kind, error) {
+	kind, err := stores.Of(e.StoreKind())
+	if err != nil {
+		err = usagef("%s: %w", e.Name, err)
+	}
+	return kind, err
+}
+
 // openLocks opens both stores, and what looks at the locks' own. The keys of an observed system are somebody's: no prefix of the run goes
 // before them.
 func (s *pair) openLocks(ctx context.Context) (err error) {

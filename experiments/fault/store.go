@@ -11,7 +11,7 @@ import (
 
 // Store befalls the locks' store itself; the ledger is never touched.
 type Store struct {
-	Do   Do            `rule:"required,words=pause|freeze|restart|stop|flush|fill|failover|freeze_leader|stop_leader"` // see below
+	Do   Do            `rule:"required,words=pause|freeze|restart|stop|flush|fill|failover|freeze_leader|stop_leader"` // what is done to the store, never to the ledger
 	Keep bool          `rule:"omit"`                                                                                   // restart and stop: the data survives
 	Lag  time.Duration `rule:"positive" scale:"yes"`                                                                   // failover: so much of the last writes is lost
 	Lock string        // failover of a Redis Cluster of yours: by this lock's key

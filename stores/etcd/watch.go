@@ -348,6 +348,3 @@ func (p *Watch) Now(ctx context.Context, lock, key string) (now witness.Unclaime
 	}
 	return witness.Unclaimed{Lock: lock, Key: key}, "", false, nil
 }
-
-// Sample implements witness.Watch: a look follows closely enough, and the watch tells the rest.
-func (p *Watch) Sample(context.Context) error { return nil }

@@ -57,9 +57,6 @@ func (p *Watch) Kind() witness.Kind { return witness.KindKeys }
 // Close closes the probe's connection.
 func (p *Watch) Close() error { return p.client.Close() }
 
-// Sample implements witness.Watch: looks follow one another closely enough.
-func (p *Watch) Sample(context.Context) error { return nil }
-
 // Look reads who holds the watched keys. The returned function gives a look event for each key whose session has changed since the last
 // look whose function was called, in the order of keys; with final, one for every key.
 func (p *Watch) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {

@@ -91,9 +91,6 @@ func NewKeyspace(o KeyspaceOptions) *Keyspace {
 // Kind implements witness.Watch.
 func (p *Keyspace) Kind() witness.Kind { return witness.KindKeys }
 
-// Sample implements witness.Watch: looks at keys follow one another closely enough.
-func (p *Keyspace) Sample(context.Context) error { return nil }
-
 // Name makes looks say whom values name. It is called before the first look.
 func (p *Keyspace) Name(names witness.Names) { p.names = names }
 

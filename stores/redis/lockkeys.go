@@ -93,9 +93,6 @@ func NewLockKeys(o *redis.Options, prefix string) *LockKeys {
 // Kind implements witness.Watch.
 func (p *LockKeys) Kind() witness.Kind { return witness.KindKeys }
 
-// Sample implements witness.Watch: looks at keys follow one another closely enough.
-func (p *LockKeys) Sample(context.Context) error { return nil }
-
 // Name makes looks say whom values name. It is called before the first look.
 func (p *LockKeys) Name(names witness.Names) { p.names = names }
 

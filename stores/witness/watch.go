@@ -18,9 +18,13 @@ type Watch interface {
 	Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error)
 	// Now asks who holds a key. held is false where nobody does.
 	Now(ctx context.Context, lock, key string) (now Unclaimed, epoch string, held bool, err error)
-	// Sample looks once more, so that what comes after it is known to: for a strike.
-	Sample(ctx context.Context) error
 	Close() error
+}
+
+// Sampled is a watch whose looks may lie far apart.
+type Sampled interface {
+	// Sample looks once more, so that what comes after it is known to: for a strike.
+	Sample(context.Context) error
 }
 
 // Kind is what is known of a watch beforehand.

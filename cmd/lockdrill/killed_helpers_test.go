@@ -2,10 +2,15 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/internal/redistest"
@@ -117,4 +122,138 @@ func allUndone(t *testing.T, dir string) bool {
 		t.Errorf("left: %v", left)
 	}
 	return len(all) > 0
+}
+
+// killWhen runs the drill and kills its runner as soon as the moment has come; returns the run's folder. The kill takes the runner's process
+// group along, as a CI does.
+func killWhen(t *testing.T, k killable, unguarded bool, moment func(dir string, said fmt.Stringer)) (folder string) {
+	t.Helper()
+	base := t.TempDir()
+	file, dir := filepath.Join(base, "drill.yaml"), filepath.Join(base, "run")
+	write(t, file, []byte(unrehearsed(k.yaml)))
+	var text saying
+	cmd := lockdrill(append([]string{"run", file, "--out", dir}, k.args...)...)
+	cmd.Env = append(os.Environ(), scriptedEnv+"="+t.TempDir()) // for experiments whose worker is this test
+	cmd.Stdout, cmd.Stderr = &text, &text
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if unguarded {
+		var dogs []int
+		until(t, "the watchdog", func() bool { dogs = processes("watchdog", dir); return len(dogs) == 1 })
+		if err := syscall.Kill(dogs[0], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	go func() {
+		_ = cmd.Wait()
+		text.end()
+	}()
+	moment(dir, &text)
+	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the end of the killed run", text.Over)
+	if cmd.ProcessState.ExitCode() != -1 {
+		t.Fatalf("the run ended by itself, before it was killed:\n%s", text.String())
+	}
+	return dir
+}
+
+// saying is what a run has said so far, and whether it has ended.
+type saying struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	over bool
+}
+
+func (s *saying) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *saying) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+func (s *saying) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+}
+
+// Over says whether the run has ended.
+func (s *saying) Over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
+// networkDrill has a loop whose policy bears 40 ms a round trip on a busy machine, and one fault of the network.
+const networkDrill = `apiVersion: lockdrill/v1
+kind: Experiment
+name: network
+environment: local
+redis: {mode: spawn}
+proxy: {mode: embedded}
+system:
+  mode: embedded
+  replicas: 2
+  restart: 100ms
+  locks:
+    - name: loop
+      key: the-loop
+      policy:
+        ttl: 2s
+        renew_every: 400ms
+        class: standard
+        op_timeout: 300ms
+        stop_budget: 20ms
+        release: {mode: none}
+        acquire: {mode: try, timeout: 300ms}
+        loop: {poll: 150ms, mode: renewed, tick: 10ms}
+steady_state: {for: 300ms, timeout: 20s}
+faults:
+  - id: net
+    at: 0s
+    for: 2s
+    latency: {all: true, add: 20ms, stream: both}
+probes:
+  lock_keys: {every: 20ms, max_gap: 2s}
+  ledger: {every: 20ms, max_gap: 2s}
+limits: {max_kills: 4, max_run: 1m}
+slos:
+  - {lock: loop, overlap: {level: effect, max: 0}}
+`
+
+// create and proxies speak to the server by themselves: the test must not believe the tool's own client.
+func create(t *testing.T, api, name string) {
+	t.Helper()
+	resp, err := http.Post(api+"/proxies", "application/json", strings.NewReader(fmt.Sprintf(`{"name":%q,"listen":"127.0.0.1:0","upstream":"127.0.0.1:1"}`, name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		t.Fatal(resp.Status)
+	}
+}
+
+func proxies(t *testing.T, api string) string {
+	t.Helper()
+	resp, err := http.Get(api + "/proxies")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

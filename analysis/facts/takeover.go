@@ -208,7 +208,7 @@ func (ix *Facts) split(t *Trial) {
 	if t.Next == nil {
 		return
 	}
-	t.pickup = part(end, t.grant)
+	t.pickup = part(history.Span{From: max(t.Start.From, end.From), To: max(t.Start.To, end.To)}, t.grant) // none begins before the whole
 	if t.End == endEffect {
 		t.warmup = part(t.grant, t.Ended)
 	}

@@ -267,9 +267,16 @@ type TakeoverPart struct {
 	Long *Range // nil = not seen
 }
 
+// Names of the parts, the same in every table, picture and metric.
+const (
+	PartResidual = "left of the lease"
+	PartPickup   = "pickup"
+	PartWarmup   = "warm-up"
+)
+
 // Parts are those that t is made of, in their order.
 func (t *Takeover) Parts() [3]TakeoverPart {
-	return [3]TakeoverPart{{"left of the lease", t.Residual}, {"pickup", t.Pickup}, {"warm-up", t.Warmup}}
+	return [3]TakeoverPart{{PartResidual, t.Residual}, {PartPickup, t.Pickup}, {PartWarmup, t.Warmup}}
 }
 
 // Counts of the run.

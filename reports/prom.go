@@ -109,8 +109,8 @@ func (m *Metrics) takeovers(j *verdict.Judgement) {
 		labels := []string{"experiment", j.Run.Experiment, "lock", s.lock, "class", s.class}
 		m.gauge("lockdrill_takeover_trials", "Takeovers that the last run measured.", float64(len(s.values)), labels...)
 		m.ranked(s, total, "lockdrill_takeover_seconds", "From the fault to the successor's first accepted effect, in the last run: the truth lies between lo and hi.", labels...)
-		for i, part := range new(verdict.Takeover).Parts() {
-			m.ranked(s, partOf(i), "lockdrill_takeover_part_seconds", "What takeovers of the last run were made of: the truth lies between lo and hi.", append(slices.Clone(labels), "part", part.Name)...)
+		for i, part := range verdict.PartNames() {
+			m.ranked(s, partOf(i), "lockdrill_takeover_part_seconds", "What takeovers of the last run were made of: the truth lies between lo and hi.", append(slices.Clone(labels), "part", part)...)
 		}
 	}
 }

@@ -274,6 +274,9 @@ const (
 	PartWarmup   = "warm-up"
 )
 
+// PartNames are they, in their order.
+func PartNames() [3]string { return [3]string{PartResidual, PartPickup, PartWarmup} }
+
 // Parts are those that t is made of, in their order.
 func (t *Takeover) Parts() [3]TakeoverPart {
 	return [3]TakeoverPart{{PartResidual, t.Residual}, {PartPickup, t.Pickup}, {PartWarmup, t.Warmup}}

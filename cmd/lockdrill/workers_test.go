@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -98,9 +97,7 @@ func copied(t *testing.T) map[string][]string {
 func goWorker(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "worker")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, ".")
-	build.Dir = "../../scenarios/workers/go"
-	build.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../scenarios/workers/go")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the worker in Go: %v\n%s", err, out)
 	}

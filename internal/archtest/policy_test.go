@@ -80,6 +80,8 @@ var policy = []place{
 		why: "what is particular to a kind of fault, and nothing else: it makes none and judges none"},
 	{path: "experiments", below: []string{"history", "experiments/fault", "internal/vocab"}, libs: []string{"gopkg.in/yaml.v3"}, bans: both([]string{"net/http", "os/exec", "syscall", "log", "math/rand", "crypto/rand"}, clock),
 		why: "the only reader of YAML; beyond reading its file it touches nothing, so that validate can promise that"},
+	{path: "scenarios/workers/go", below: []string{"lockcore/worker"}, libs: []string{"github.com/redis/go-redis/v9"},
+		why: "a program that strangers copy: it may use only what they can import"},
 	{path: "scenarios",
 		why: "files in the binary; experiments reads them"},
 	{path: "analysis/verdict", below: []string{"history", "experiments", "internal/figures", "internal/stats"}, bans: both(world, clock),

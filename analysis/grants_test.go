@@ -102,3 +102,18 @@ func TestAJobThatIsNotDueIsNotAskedFor(t *testing.T) {
 		}
 	}
 }
+
+// A takeover has the trace of the effect that ended it, and of no other.
+func TestATakeoverHasTheTraceOfWhatEndedIt(t *testing.T) {
+	_, j := scheduled(t, experiments.SLO{Takeover: atMostSeconds(60)}, func(tp foreignTape) {
+		taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})(tp)
+		for i := range tp.events {
+			if e := &tp.events[i]; e.Entry != nil {
+				e.Entry.Trace = e.Entry.State + " by " + e.Epoch
+			}
+		}
+	})
+	if got := j.Takeovers[0]; got.End != "effect" || got.Trace != "RUNNING by a2" {
+		t.Errorf("ended by %s, trace %q", got.End, got.Trace)
+	}
+}

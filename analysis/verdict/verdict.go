@@ -250,8 +250,9 @@ type Takeover struct {
 	Censored  bool     `json:"censored"`
 	// By is what says that the effect of a foreign system that ended it is the successor's.
 	By      Attribution `json:"by,omitempty"`
-	TickGap *Range      `json:"tickGap"`        // loops: last accepted tick before the fault to anyone's next
-	Idle    bool        `json:"idle,omitempty"` // loops: the victim was between ticks
+	Trace   string      `json:"trace,omitempty"` // W3C traceparent of that effect, as its writer says
+	TickGap *Range      `json:"tickGap"`         // loops: last accepted tick before the fault to anyone's next
+	Idle    bool        `json:"idle,omitempty"`  // loops: the victim was between ticks
 	// How late the machine was meanwhile, at most: seconds.
 	Lateness     float64 `json:"lateness,omitempty"`
 	TickLateness float64 `json:"tickLateness,omitempty"`

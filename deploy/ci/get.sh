@@ -36,7 +36,7 @@ if ! command -v lockdrill; then
   # what is no archive is the program
   if tar -xzf "$got" -C "$LOCKDRILL_BIN" --strip-components=1 2>/dev/null; then rm "$got"; else mv "$got" "$LOCKDRILL_BIN/lockdrill"; fi
   chmod +x "$LOCKDRILL_BIN/lockdrill"
-  "$LOCKDRILL_BIN/lockdrill" version
+  "$LOCKDRILL_BIN/lockdrill" --version
 <<if .Reusable>>}<<else>>fi<<end>>
 <<- if .Redis>>
 <<- if .Spawns>>

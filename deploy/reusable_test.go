@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // reusable are the documents, and that they are what lies in the repository.
@@ -24,7 +25,7 @@ func reusable(t *testing.T) map[string][]byte {
 	for path, text := range made {
 		at := filepath.Join("..", path)
 		if *update {
-			write(t, at, text)
+			testkit.Write(t, at, text)
 		}
 		if there, _ := os.ReadFile(at); !bytes.Equal(there, text) {
 			t.Errorf("%s is not what deploy/ci makes: go test ./deploy -run Reusable -update, and read the difference", path)
@@ -72,7 +73,7 @@ func onAction(t *testing.T, j *job, text []byte, inputs map[string]string) int {
 	}
 	unmarshal(t, text, &doc)
 	temp, path, out := t.TempDir(), filepath.Join(j.fake, "github-path"), filepath.Join(j.fake, "github-output")
-	write(t, path, nil)
+	testkit.Write(t, path, nil)
 	fill := []string{"${{ runner.temp }}", temp, "${{ github.action_path }}", inputs["source"], "${{ github.job }}", "gate", "${{ github.run_attempt }}", "1"}
 	for name, in := range doc.Inputs {
 		value, given := inputs[name]
@@ -150,7 +151,7 @@ func TestReusableStepsDrill(t *testing.T) {
 				archive := packed(t, fakeLockdrill)
 				if inputs["archive"] != "" {
 					inputs["archive"] = filepath.Join(j.fake, "lockdrill.tar.gz")
-					write(t, inputs["archive"], archive)
+					testkit.Write(t, inputs["archive"], archive)
 				}
 				if inputs["sha256"] == "sum" {
 					inputs["sha256"] = fmt.Sprintf("%x", sha256.Sum256(archive))

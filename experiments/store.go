@@ -14,18 +14,18 @@ import (
 
 // Store says that the locks live in a store of another kind than a Redis, which has a section of its own. A file has one of both.
 type Store struct {
-	Kind            StoreKind `rule:"required,words=redis|etcd|postgres|lease"`                                                       // redis: as the redis section says, or its defaults
+	Kind            StoreKind `rule:"required,words=redis|etcd|postgres|lease"`                                                       // redis: as the redis section says
 	Mode            StoreMode `rule:"words=spawn|external,default=spawn,for=kind:etcd|postgres|lease"`                                // spawn: started by the run, on loopback; external: yours
-	Members         int       `rule:"min=1,max=5,for=kind:etcd,for=mode:spawn"`                                                       // etcd, spawn: servers of the cluster, 1, 3 or 5; default 1
-	Context         string    `rule:"for=kind:lease"`                                                                                 // lease: of the kubeconfig; default: its current one. The flags --kubeconfig, --context and --namespace win over the file
-	Namespace       string    `rule:"for=kind:lease"`                                                                                 // lease: of the Lease objects; default: that of the context
-	ReplicasContext string    `rule:"for=kind:lease"`                                                                                 // lease: of the kubeconfig, by which replicas reach the API server; {replica} is a replica's name; default: that of the run
-	URL             string    `file:"url" rule:"for=kind:etcd|postgres,for=mode:external,need=mode:external,need=kind:etcd|postgres"` // etcd and postgres, external: where it is, without a password: https://a:2379,https://b:2379, or postgres://host:5432/database
-	UsernameEnv     string    `rule:"for=kind:etcd|postgres,for=mode:external,format=env"`                                            // external: name of the environment variable that holds the user name
-	PasswordEnv     string    `rule:"for=kind:etcd|postgres,for=mode:external,format=env"`                                            // external: name of the environment variable that holds the password: it never stands in a file
-	CA              string    `file:"ca" rule:"for=kind:etcd|postgres,for=mode:external,path,format=pem"`                             // external: PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
-	Cert            string    `rule:"for=kind:etcd|postgres,for=mode:external,path,format=pem:own"`                                   // external: PEM file of the certificate that the server asks for
-	Key             string    `rule:"for=cert,need=cert,path,format=pem:own"`                                                         // external: PEM file of the key of that certificate
+	Members         int       `rule:"min=1,max=5,for=kind:etcd,for=mode:spawn"`                                                       // servers: 1, 3 or 5; default 1
+	Context         string    `rule:"for=kind:lease"`                                                                                 // of the kubeconfig; default: its current one. Flags win over the file
+	Namespace       string    `rule:"for=kind:lease"`                                                                                 // of the Lease objects; default: the context's
+	ReplicasContext string    `rule:"for=kind:lease"`                                                                                 // kubeconfig context of the replicas, with {replica}; default: the run's
+	URL             string    `file:"url" rule:"for=kind:etcd|postgres,for=mode:external,need=mode:external,need=kind:etcd|postgres"` // https://a:2379,https://b:2379 or postgres://host:5432/database
+	UsernameEnv     string    `rule:"for=kind:etcd|postgres,for=mode:external,format=env"`                                            // variable with the user name
+	PasswordEnv     string    `rule:"for=kind:etcd|postgres,for=mode:external,format=env"`                                            // variable with the password
+	CA              string    `file:"ca" rule:"for=kind:etcd|postgres,for=mode:external,path,format=pem"`                             // PEM file of the server's authority; default: the system's
+	Cert            string    `rule:"for=kind:etcd|postgres,for=mode:external,path,format=pem:own"`                                   // PEM file of the client certificate
+	Key             string    `rule:"for=cert,need=cert,path,format=pem:own"`                                                         // PEM file of its key
 }
 
 // StoreKind is a kind of store that locks live in, as the worker protocol calls it.

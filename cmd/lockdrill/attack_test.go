@@ -1,41 +1,18 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
 const burstDrill = `kill: {holder_of: loop, phase: after_renew}`
-
-// An interrupt does not wait for a burst that has long to go: the burst is ended, and so is the run.
-func TestInterruptEndsABurst(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 1", burstDrill, "renew_failures: {holder_of: loop, mode: error}", "    at: 0s\n", "    at: 0s\n    for: 50s\n")
-	start := time.Now()
-	o := runDrill(t, yaml, func(pid int) {
-		until(t, "the burst", inFile(historyOf(t), `"kind":"fault.applied"`))
-		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-			t.Error(err)
-		}
-	})
-	if o.code != verdict.ExitAborted {
-		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
-	}
-	if took := time.Since(start); took > 40*time.Second {
-		t.Errorf("the run ended after %s: it waited for the burst", took)
-	}
-}
 
 // Two runs that are given one folder: one of them is refused, the other has its verdict.
 func TestTwoRunsInOneFolder(t *testing.T) {
@@ -106,30 +83,6 @@ func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 	if _, err := os.Stat(out); err == nil {
 		t.Error("the folder of a run that did not come about is left")
 	}
-}
-
-// The second interrupt leaves at once, with the status that says that nothing was verified; the kernel still ends the children.
-func TestSecondInterruptIsDirty(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	yaml := edit(t, goodDrill, "  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q, deaf]\n", os.Args[0]), jobLock, "", jobWork, "",
-		"count: 2, every: settled", "count: 200, every: settled", "max_kills: 4", "max_kills: 400")
-	var children []int
-	o := runDrill(t, yaml, func(pid int) {
-		path := historyOf(t)
-		until(t, "a replica", inFile(path, `"kind":"replica.ready"`))
-		children = childrenOf(pid)
-		for _, wait := range []string{"", `"kind":"run.abort"`} {
-			until(t, wait, inFile(path, wait))
-			if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	if o.code != verdict.ExitDirty || !strings.Contains(o.text, "left at once") {
-		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitDirty, o.text)
-	}
-	allGone(t, children)
 }
 
 // historyOf finds the history of the test's run, "" while there is none.

@@ -6,7 +6,17 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
+
+var (
+	until = testkit.Until
+	write = testkit.Write
+	read  = testkit.Read
+)
+
+func kubeconfig(t *testing.T, dir, url string) { testkit.Kubeconfig(t, dir, url) }
 
 // result is how a command ended.
 type result struct {

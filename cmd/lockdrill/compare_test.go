@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,39 +107,6 @@ func TestCompareRefusesWhatIsNoComparison(t *testing.T) {
 	}
 	if got := tryIn(t, dir, "compare", "other", "head"); got.code != verdict.ExitRefused || !strings.Contains(got.stdout, "experiment: first-drill -> baseline-drill") {
 		t.Errorf("mixed experiments: %+v", got)
-	}
-}
-
-// Rehearsals of one file with other seeds are no regression; with a longer TTL they are; beside a live run they are refused.
-func TestLiveCompareRehearsals(t *testing.T) {
-	t.Parallel()
-	dir := comparedIn(t)
-	rehearse := func(file, side string, from, to int) {
-		for seed := from; seed <= to; seed++ {
-			out := filepath.Join(dir, side, fmt.Sprint(seed))
-			if got := tryIn(t, dir, "rehearse", file, "--replay", fmt.Sprint(seed), "--out", out); got.code != verdict.ExitPass {
-				t.Fatalf("rehearse: %+v", got)
-			}
-		}
-	}
-	rehearse("first-drill", "a", 1, 4)
-	rehearse("first-drill", "b", 11, 14)
-	longer := strings.ReplaceAll(string(read(t, filepath.Join(dir, "a", "1", experimentFile))), "ttl: 1s", "ttl: 1500ms")
-	write(t, filepath.Join(dir, "longer.yaml"), []byte(longer))
-	rehearse("longer.yaml", "c", 1, 4)
-	for _, c := range []struct {
-		args string
-		code int
-		want string
-	}{
-		{"a b", verdict.ExitPass, "REHEARSAL  NO REGRESSION"},
-		{"a c", verdict.ExitRefused, "system.locks.job.policy.ttl: 1s -> 1.5s"},
-		{"a c --allow-different system.locks", verdict.ExitSLOFailed, "REHEARSAL  REGRESSED"},
-		{"base a --allow-different all", verdict.ExitRefused, "mode: live -> rehearsal (never compared, whatever is allowed)"},
-	} {
-		if got := tryIn(t, dir, append([]string{"compare"}, strings.Fields(c.args)...)...); got.code != c.code || !strings.Contains(got.stdout, c.want) {
-			t.Errorf("compare %s: status %d, want %d and %q\n%s%s", c.args, got.code, c.code, c.want, got.stdout, got.stderr)
-		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -206,50 +205,6 @@ func TestLiveSomebodysProcessesAreDrilled(t *testing.T) {
 	if got := tryIn(t, dir, append([]string{"run", "strict.yaml", "--out", "strict"}, foreignConsent...)...); got.code != verdict.ExitSLOFailed {
 		t.Errorf("under a promise that nobody can keep: %+v", got)
 	}
-}
-
-// What cannot be found, or must not be struck, is said before anything is touched.
-func TestProcessesThatCannotBeDrilledAreRefused(t *testing.T) {
-	t.Parallel()
-	service := startElectors(t)
-	yaml := fmt.Sprintf(foreignDrill, service.port)
-	shell := exec.Command("sh", "-c", "sleep 3600."+service.port+" & wait")
-	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := shell.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL)
-		_ = shell.Wait()
-	})
-	until(t, "the shell's child", func() bool { return len(processes("sleep", "3600."+service.port)) == 2 })
-	for _, c := range []struct {
-		what, yaml string
-		flags      []string
-		says       string
-	}{
-		{"without foreignConsent", yaml, []string{"--environment", "local"}, "add --confirm foreign"},
-		{"of another environment", yaml, []string{"--environment", "staging", "--confirm", "foreign"}, `the file is for "local"`},
-		{"none matches", edit(t, yaml, "elector", "elektor"), foreignConsent, "0 processes (command line matches elektor"},
-		{"too few", edit(t, yaml, "replicas: 3", "replicas: 4"), foreignConsent, "system.replicas is 4"},
-		{"a shell and what it has started", edit(t, yaml, "elector\\.py --redis "+service.port+" --name (?P<name>\\S+)", `sleep (?P<name>3600)\.`+service.port, "replicas: 3", "replicas: 2"), foreignConsent, "only one of them is the replica"},
-		{"the runner's own parent", edit(t, yaml, "elector\\.py --redis "+service.port+" --name (?P<name>\\S+)", "(?P<name>lockdrill).test"), foreignConsent, "it has started lockdrill"},
-	} {
-		dir := t.TempDir()
-		write(t, filepath.Join(dir, "foreign.yaml"), []byte(c.yaml))
-		for _, command := range []string{"plan", "run"} {
-			want := verdict.ExitRefused
-			if command == "plan" && strings.Contains(c.says, "add --confirm") { // nobody has to have said yet that it may run
-				want = verdict.ExitPass
-			}
-			got := tryIn(t, dir, append([]string{command, "foreign.yaml"}, c.flags...)...)
-			if got.code != want || !strings.Contains(strings.Join(strings.Fields(got.stdout+got.stderr), " "), c.says) {
-				t.Errorf("%s: %s: %+v, want status %d and %q", c.what, command, got, want, c.says)
-			}
-		}
-		onlyFile(t, dir, "foreign.yaml")
-	}
-	service.goOn(t)
 }
 
 // atSomebodysProcess is a drill that strikes one of somebody's processes. Afterwards all of them go on.

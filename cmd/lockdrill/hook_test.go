@@ -70,26 +70,6 @@ func TestAHookIsDoneSeenAndUndone(t *testing.T) {
 	}
 }
 
-// What nobody has seen is void, and undone all the same.
-func TestAHookThatIsNotSeenIsVoidAndUndone(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	dir, _ := hookFolder(t)
-	s := strike(t, fmt.Sprintf(`for: 500ms, hook: {replica: r1, do: [./hook.sh, cut], undo: [./hook.sh, mend], confirm: [sh, -c, "echo no trace; exit 4"], dir: %q}`, dir), consent...)
-	voids, undone := 0, strings.Count(stepsOf(t, dir), "undo ")
-	for _, e := range s.events {
-		if e.Kind != history.FaultVoid {
-			continue
-		}
-		if voids++; e.Fault.Why != history.Unconfirmed || e.Fault.Detail != "confirm: sh ended with exit status 4: no trace" {
-			t.Errorf("void %q, %q", e.Fault.Why, e.Fault.Detail)
-		}
-	}
-	if voids == 0 || undone != voids || s.code != verdict.ExitInconclusive {
-		t.Errorf("%d voids, %d undone, exit %d\n%s", voids, undone, s.code, s.text)
-	}
-}
-
 // A runner that dies while a command of a hook is at work takes it along, before it is undone: what the command would still do, nobody
 // would undo.
 func TestARunnerKilledInTheMiddleOfAHookEndsIt(t *testing.T) {
@@ -116,25 +96,5 @@ func TestARunnerKilledInTheMiddleOfAHookEndsIt(t *testing.T) {
 		if got := stepsOf(t, dir); got != "undo f#1 r1 \n" && got != "undo kill#1 r1 \n" {
 			t.Errorf("%s: steps %q", by, got)
 		}
-	}
-}
-
-// Nobody else knows what a command strikes: it needs the operator's word.
-func TestAHookNeedsConsent(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	dir, fault := hookFolder(t)
-	yaml := withFault(t, goodDrill, "1s", fault)
-	for want, args := range map[string][]string{
-		"add --confirm good":       nil,
-		"say --environment local":  {"--confirm", "good"},
-		`and the target is "prod"`: {"--confirm", "good", "--environment", "prod"},
-	} {
-		if o := runDrill(t, yaml, nil, args...); o.code != verdict.ExitRefused || !strings.Contains(o.text, want) {
-			t.Errorf("%v: exit %d, want a refusal with %q\n%s", args, o.code, want, o.text)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, "steps")); err == nil {
-		t.Error("a command was run")
 	}
 }

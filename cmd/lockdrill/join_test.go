@@ -212,31 +212,6 @@ func TestAWorkerJoinsAFleet(t *testing.T) {
 	}
 }
 
-// A process that ignores SIGTERM goes on; a crash leaves the lock held.
-func TestAJoinedWorkerThatIgnoresSIGTERMAndCrashes(t *testing.T) {
-	t.Parallel()
-	j := joinPod(t, ignoreTermEnv+"=1")
-	j.holding()
-	_ = j.cmd.Process.Signal(syscall.SIGTERM)
-	j.send(protocol.Command{Cmd: protocol.CmdOffer, Offer: &protocol.Offer{Lock: "job", Job: "b", Key: "job:b"}})
-	j.awaitKind(history.JobAck) // it lives
-	j.send(protocol.Command{Cmd: protocol.CmdCrash})
-	if code := j.exit(); code != 137 || !j.held() {
-		t.Errorf("status %d, held %t\n%s", code, j.held(), j.log.String())
-	}
-	if err := j.hub.Settle(t.Context(), j.life); err != nil {
-		t.Error(err)
-	}
-	j.mu.Lock()
-	for _, e := range j.events {
-		if e.Key == "job:a" && (e.Kind == history.WorkExit || e.Kind == history.ReleaseInvoke) {
-			t.Errorf("it said %s", e.Kind)
-		}
-	}
-	j.mu.Unlock()
-	j.checkLog()
-}
-
 func TestJoinRefusesWhatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	misused(t, t.TempDir(), "worker --join", map[string]string{

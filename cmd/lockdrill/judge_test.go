@@ -45,22 +45,6 @@ func storedRun(t *testing.T, dir, name string) string {
 	return run
 }
 
-func write(t *testing.T, path string, data []byte) {
-	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func read(t *testing.T, path string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
 // What an inconclusive run counts as changes the status and nothing that is written.
 func TestJudgeOnInconclusive(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -61,81 +60,20 @@ func filesOf(t *testing.T, dir string) []string {
 	return names
 }
 
-// kustomization is what ours use of a kustomization.yaml.
-type kustomization struct {
-	APIVersion, Kind, Namespace string
-	Resources                   []string
-	Patches                     []struct {
-		Target struct{ Group, Version, Kind, Name string }
-		Patch  string
-	}
-}
-
-// Without kustomize: each index names files that are there, and each patch an object and a field of it.
-func TestKustomizationsHangTogether(t *testing.T) {
+// The namespace of the overlay says what the experiment is for. What kustomize makes of base and overlay is TestKubeKustomizeBuildsTheOverlay.
+func TestTheOverlayIsForItsNamespace(t *testing.T) {
 	t.Parallel()
-	overlay := readKustomization(t, filepath.Join(kustomizeFolder, "overlays/staging"))
-	if !slices.Contains(overlay.Resources, "../../base") || overlay.Namespace == "" || len(overlay.Patches) == 0 {
-		t.Fatalf("%+v", overlay)
-	}
-	base := readKustomization(t, filepath.Join(kustomizeFolder, "base"))
-	objects := map[string]map[string]any{}
-	for _, name := range base.Resources {
-		for _, doc := range bytes.Split(read(t, filepath.Join(kustomizeFolder, "base", name)), []byte("\n---\n")) {
-			var o unstructured.Unstructured
-			if err := yaml.Unmarshal(doc, &o.Object); err != nil {
-				t.Fatal(err)
-			}
-			if o.GetNamespace() != "" {
-				t.Errorf("base: %s is in a namespace: an overlay names it", o.GetKind())
-			}
-			objects[o.GetKind()+" "+o.GetName()] = o.Object
-		}
-	}
-	for _, p := range overlay.Patches {
-		var ops []struct{ Op, Path, Value string }
-		if err := yaml.UnmarshalStrict([]byte(p.Patch), &ops); err != nil {
-			t.Fatal(err)
-		}
-		for _, op := range ops {
-			fields := slices.DeleteFunc(bytes.Split([]byte(op.Path), []byte("/")), func(b []byte) bool { return len(b) == 0 })
-			path := make([]string, len(fields))
-			for i, f := range fields {
-				path[i] = string(f)
-			}
-			if _, ok, err := unstructured.NestedString(objects[p.Target.Kind+" "+p.Target.Name], path...); !ok || err != nil || op.Op != "replace" {
-				t.Errorf("%+v of %+v finds nothing: %v", op, p.Target, err)
-			}
-		}
-	}
-	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(read(t, filepath.Join(kustomizeFolder, "namespace.yaml")), nil, nil)
-	if err != nil {
+	var overlay struct{ Namespace string }
+	if err := yaml.Unmarshal(read(t, filepath.Join(kustomizeFolder, "overlays/staging/kustomization.yaml")), &overlay); err != nil {
 		t.Fatal(err)
 	}
 	e, _, err := loadExperiment(filepath.Join(kustomizeFolder, "experiment.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ns := o.(*corev1.Namespace); ns.Name != overlay.Namespace || ns.Annotations[kube.EnvironmentAnnotation] != e.Environment {
+	if ns := decoded[corev1.Namespace](t, read(t, filepath.Join(kustomizeFolder, "namespace.yaml"))); ns.Name != overlay.Namespace || ns.Annotations[kube.EnvironmentAnnotation] != e.Environment {
 		t.Errorf("namespace %s says %v; the overlay is for %s, the experiment for %s", ns.Name, ns.Annotations, overlay.Namespace, e.Environment)
 	}
-}
-
-func readKustomization(t *testing.T, dir string) kustomization {
-	t.Helper()
-	var k kustomization
-	if err := yaml.UnmarshalStrict(read(t, filepath.Join(dir, "kustomization.yaml")), &k); err != nil {
-		t.Fatal(err)
-	}
-	if k.Kind != "Kustomization" || len(k.Resources) == 0 {
-		t.Errorf("%s: %+v", dir, k)
-	}
-	for _, r := range k.Resources {
-		if _, err := os.Stat(filepath.Join(dir, r)); err != nil {
-			t.Errorf("%s: %v", dir, err)
-		}
-	}
-	return k
 }
 
 // kustomized are the objects that kubectl's kustomize, which make test-kube builds, makes of an overlay.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -10,12 +9,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // paused runs the good drill with a pause instead of its kills, and calls during as soon as the victim stands still.
@@ -97,96 +96,12 @@ func TestLiveSignalsThatEndARun(t *testing.T) {
 	}
 }
 
-// What a replica has started is ended with it, also where the replica is dead already when its watchdog comes. In a cgroup of the
-// replica's own that goes also for what has left its session and cleared its environment.
-func TestLiveWhatAReplicaHasStartedIsEnded(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
-	j, err := undo.Create(filepath.Join(t.TempDir(), undo.File), undo.Header{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	children, hidden := 4, ""
-	if j.CgroupOf("r") == "" {
-		t.Log("NOT TESTED: what clears its environment: no cgroup v2 is delegated to this process")
-	} else {
-		children, hidden = 6, "env -i "
-	}
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
-		base := t.TempDir()
-		started := filepath.Join(base, "started")
-		own := fmt.Sprintf("setsid sh -c 'echo $$ >>%s; exec sleep 600' &\n", started)
-		text := fmt.Sprintf("#!/bin/sh\nsleep 600 & echo $! >>%s\n%s", started, own)
-		if hidden != "" {
-			text += hidden + own
-		}
-		script := writeFile(t, filepath.Join(base, "worker"), text+"exec "+built+" worker\n")
-		if err := os.Chmod(script, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		var pids []string
-		o := paused(t, "40s", []string{"  replicas: 2\n", "  replicas: 2\n  worker: [" + script + "]\n"}, func(_ string, pid int, _ undo.Process) {
-			until(t, "what the replicas start", func() bool {
-				data, _ := os.ReadFile(started)
-				pids = strings.Fields(string(data))
-				return len(pids) == children
-			})
-			if err := syscall.Kill(pid, sig); err != nil {
-				t.Error(err)
-			}
-		})
-		allGone(t, processes("watchdog", o.dir))
-		for _, pid := range pids {
-			if status, err := os.ReadFile("/proc/" + pid + "/status"); err == nil && !strings.Contains(string(status), "State:\tZ") {
-				t.Errorf("%s: process %s lives\n%s", sig, pid, status)
-			}
-		}
-		c, err := undo.Read(filepath.Join(o.dir, undo.File))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range c.Entries {
-			name := e.Record.Cgroup
-			if hidden != "" && name == "" && e.Record.Kind == undo.StandReplica {
-				t.Errorf("%s: %s has no cgroup", sig, e.Record)
-			}
-			for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} { // where distributions mount it
-				if _, err := os.Stat(filepath.Join(mount, filepath.Dir(name))); name != "" && err == nil {
-					t.Errorf("%s: the cgroup of the run is left: %s", sig, name)
-				}
-			}
-		}
-		nothingIsLeft(t, o.dir)
-	}
-}
-
-// A runner that is stopped for longer than its fault lasts does not keep the fault alive: it is over within twice its time.
-func TestAStoppedRunnersFaultEndsInItsTime(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	const lasts = 3 * time.Second
-	paused(t, lasts.String(), nil, func(_ string, pid int, victim undo.Process) {
-		began := time.Now()
-		defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		until(t, "the end of the pause", func() bool {
-			data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", victim.PID))
-			return !strings.Contains(string(data), "State:\tT")
-		})
-		if took := time.Since(began); took > 2*lasts {
-			t.Errorf("the pause of %s lasted %s", lasts, took)
-		}
-	})
-}
-
 // A folder that others may write to is refused before anything is touched; recover does nothing by the word of a journal in one.
 func TestAFolderThatOthersMayWriteTo(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "run")
-	_, self := sleeper(t)
-	_ = leftBy(t, dir, undo.Header{Run: "r", Runner: dead(t)}, undo.Record{Kind: undo.StandReplica, Process: &self}).Close() // it is not undone
+	_, self := testkit.Sleeper(t)
+	_ = testkit.LeftBy(t, dir, undo.Header{Run: "r", Runner: testkit.Dead(t)}, undo.Record{Kind: undo.StandReplica, Process: &self}).Close() // it is not undone
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +136,7 @@ func TestARefusedRecordIsNotRecommended(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(letters, "a"), "dear")
-	_ = leftBy(t, dir, undo.Header{Run: "r", Runner: dead(t)}, undo.Record{Kind: undo.StandServer, Folder: letters}).Close()
+	_ = testkit.LeftBy(t, dir, undo.Header{Run: "r", Runner: testkit.Dead(t)}, undo.Record{Kind: undo.StandServer, Folder: letters}).Close()
 	for range 2 {
 		got := try(t, "recover", dir)
 		if got.code != verdict.ExitDirty || !strings.Contains(got.stdout, "does not have the run's nonce") || strings.Contains(got.stdout, "by hand") {

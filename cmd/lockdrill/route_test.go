@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"net"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -52,77 +50,6 @@ func atSomebodysProxy(fault string) func(t *testing.T, lasts string) killable {
 			args:  foreignConsent,
 			check: func(t *testing.T, _ string) { theirWayIs(t, api, "redis", listen, redis) },
 		}
-	}
-}
-
-// Where each replica has a proxy of its own, the holder alone can be cut off: another one takes over.
-func TestLiveTheHolderIsCutOffByItsOwnProxy(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	redis, api := redistest.Start(t), toxitest.Start(t).URL
-	_, port, _ := net.SplitHostPort(redis)
-	ports, listens := map[string]string{}, map[string]string{}
-	for _, name := range []string{"sched-a", "sched-b", "sched-c"} {
-		listens[name] = theirWay(t, api, "redis-"+name, redis)
-		_, ports[name], _ = net.SplitHostPort(listens[name])
-	}
-	electorsBy(t, redis, ports)
-	matched := "(?:" + ports["sched-a"] + "|" + ports["sched-b"] + "|" + ports["sched-c"] + ")"
-	s := readStruck(t, runDrill(t, routed(t, api, "redis-{name}", port, matched, "3s", "black_hole: {holder_of: leader}"), nil, foreignConsent...))
-	at := slices.IndexFunc(s.events, func(e history.Event) bool { return e.Kind == history.FaultConfirmed })
-	if at < 0 {
-		t.Fatalf("not confirmed\n%s", s.text)
-	}
-	victim, cut := s.events[at].Fault.Victim, s.events[at].From
-	if !slices.ContainsFunc(s.events, func(e history.Event) bool {
-		return e.Kind == history.LookKind && e.From > cut && e.Look.Present && e.Look.Holder != "" && e.Look.Holder != victim
-	}) {
-		t.Errorf("nobody took over from %s\n%s", victim, s.text)
-	}
-	for name, listen := range listens {
-		theirWayIs(t, api, "redis-"+name, listen, redis)
-	}
-}
-
-// What the file says of somebody's proxy is compared with what is there, before anything is touched.
-func TestLiveAProxyThatIsNotTheServicesIsRefused(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	redis, other, api := redistest.Start(t), redistest.Start(t), toxitest.Start(t).URL
-	listen := theirWay(t, api, "redis", redis)
-	theirWay(t, api, "other", other)
-	theirWay(t, api, "off", redis)
-	left := theirWay(t, api, "left", redis)
-	c := toxi.New(api)
-	if err := c.Enable(t.Context(), "off", false); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Add(t.Context(), "left", toxi.Toxic{Name: "lockdrill-x-net.1-upstream", Type: "latency", Stream: "upstream", Toxicity: 1, Attributes: map[string]any{"latency": 1}}); err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(redis)
-	electorsAt(t, redis)
-	for _, c := range []struct{ route, says string }{
-		{"no-such", "has no proxy no-such: it has left, off, other, redis"},
-		{"other", "is another server than redis://" + redis},
-		{"off", "proxy off is disabled"},
-		{"left", "carries lockdrill-x-net.1-upstream, a toxic of another run"},
-		{"redis", "does its traffic go round it?"}, // known only when the fault is due
-	} {
-		dir := t.TempDir()
-		write(t, filepath.Join(dir, "foreign.yaml"), []byte(routed(t, api, c.route, port, port, "1s", "latency: {add: 20ms}")))
-		got := tryIn(t, dir, append([]string{"run", "foreign.yaml"}, foreignConsent...)...)
-		want := verdict.ExitRefused
-		if c.route == "redis" {
-			want = verdict.ExitInconclusive
-		}
-		if got.code != want || !strings.Contains(strings.Join(strings.Fields(got.stdout+got.stderr), " "), c.says) {
-			t.Errorf("%s: %+v, want status %d and %q", c.route, got, want, c.says)
-		}
-	}
-	theirWayIs(t, api, "redis", listen, redis)
-	if p, err := c.Proxy(t.Context(), "left"); err != nil || p.Listen != left || len(p.Toxics) != 1 {
-		t.Errorf("another run's toxic was touched: %+v (%v)", p, err)
 	}
 }
 

@@ -43,16 +43,6 @@ func TestLiveScenariosEndAsTheySay(t *testing.T) {
 	}
 }
 
-// needScenarios skips a test that runs a scenario for half a minute where these are not asked for; their verdicts are rehearsed in
-// experiments/rehearsal.
-func needScenarios(t *testing.T) {
-	t.Helper()
-	needDrill(t)
-	if os.Getenv(drillsEnv) != "all" {
-		t.Skip("of make scenarios")
-	}
-}
-
 // needsMore skips a scenario that asks for more than this machine.
 func needsMore(t *testing.T, s scenarios.Info) {
 	t.Helper()

@@ -102,28 +102,3 @@ func TestARefusedHistoryHasNoVerdict(t *testing.T) {
 		t.Errorf("another folder: %+v", got)
 	}
 }
-
-// Two runs with one id and other bytes are both listed, and neither passes anything: one of them was changed.
-func TestRunsWithOneIDAndOtherBytes(t *testing.T) {
-	t.Parallel()
-	dir := comparedIn(t)
-	runs := filepath.Join(dir, runsFolder)
-	args := []string{"compare", "runs/base/1", "runs/base/2,runs/base/3", "--slo", "leader/takeover,tick_gap"}
-	if got := tryIn(t, dir, args...); got.code != verdict.ExitPass {
-		t.Fatalf("%+v", got)
-	}
-	if err := os.CopyFS(filepath.Join(runs, "twin"), os.DirFS(filepath.Join(runs, "base", "2"))); err != nil {
-		t.Fatal(err)
-	}
-	changeHistory(t, filepath.Join(runs, "twin"))
-	args[2] += ",runs/twin"
-	got := tryIn(t, dir, args...)
-	if got.code != verdict.ExitInconclusive {
-		t.Errorf("status %d, want %d\n%s%s", got.code, verdict.ExitInconclusive, got.stdout, got.stderr)
-	}
-	for _, w := range []string{"another run has the same id but a different history: runs/twin", "another run has the same id but a different history: runs/base/2"} {
-		if !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), w) {
-			t.Errorf("no %q in\n%s", w, got.stdout)
-		}
-	}
-}

@@ -1,20 +1,17 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/redis/go-redis/v9"
 )
 
 const killFault = `  - id: kill
@@ -111,132 +108,6 @@ func (s struck) after(at int64) bool {
 	return false
 }
 
-func TestLiveFaultsOfTheStoreAreFeltAndEnd(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
-	for name, c := range map[string]struct {
-		fault, lives string
-		lasts        time.Duration
-		often        bool // in make test-live too; injectors and testbed have tests of each
-	}{
-		"pause":              {"for: 1s, store: {do: pause}", "start", time.Second, false},
-		"freeze":             {"for: 6s, store: {do: freeze}", "start", 6 * time.Second, true}, // longer than an unexplained absence may be
-		"restart":            {"store: {do: restart}", "start run_id_changed", 0, false},
-		"restart, data kept": {"store: {do: restart, keep: true}", "start run_id_changed", 0, true},
-		"stop":               {"for: 1s, store: {do: stop}", "start run_id_changed", time.Second, false},
-		"flush":              {"store: {do: flush}", "start marker_lost", 0, false},
-		"failover":           {"store: {do: failover, lag: 100ms}", "start run_id_changed", 0, true},
-	} {
-		if !c.often && os.Getenv(drillsEnv) != "all" {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := strike(t, c.fault)
-			confirmed, ended := s.one(t, history.FaultConfirmed), s.over(t, history.FaultVerified)
-			if confirmed.Fault.Victim != history.VictimStore || confirmed.Fault.Observed < int64(c.lasts)/2 {
-				t.Errorf("confirmed %+v, want at least half of %s", confirmed.Fault, c.lasts)
-			}
-			if s.lives() != c.lives {
-				t.Errorf("lives of the store: %s; want %s", s.lives(), c.lives)
-			}
-			if !s.after(ended.To) {
-				t.Error("nothing was done after the end of the fault: the replicas have not come back")
-			}
-		})
-	}
-}
-
-// The embedded store suffers what it can.
-func TestLiveFaultsOfTheEmbeddedStore(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: no drill through the binary")
-	}
-	s := readStruck(t, runDrill(t, edit(t, patient(t, goodDrill), "mode: spawn", "mode: embedded", killFault, "  - {id: f, at: 100ms, store: {do: flush}}\n", "probes:\n", "  - {id: again, at: 3s, store: {do: restart}}\n"+
-		"  - {id: off, at: 5s, for: 500ms, store: {do: stop}}\nallow_overlap: [[f, again], [again, off], [f, off]]\nprobes:\n", goodSLO, shortSLO), nil))
-	// On a busy machine the store, which lives in the runner, may answer too late for a shot to be confirmed: then that is said.
-	for _, e := range s.events {
-		if e.Kind == history.FaultVoid && !strings.Contains(e.Fault.Detail, "i/o timeout") {
-			t.Errorf("void: %s", e.Fault.Detail)
-		}
-	}
-	if n, want := s.count(history.FaultConfirmed), "start marker_lost run_id_changed run_id_changed"; n < 2 || s.lives() != want {
-		t.Errorf("%d faults confirmed, want 3; lives of the store: %s; want %s\n%s", n, s.lives(), want, s.text)
-	}
-}
-
-// A paused holder stands still, another takes over, and it comes back as the same incarnation.
-func TestLiveAPausedHolderComesBackAsTheSame(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
-	s := strike(t, "for: 4s, pause: {holder_of: loop}")
-	confirmed, applied, ended := s.one(t, history.FaultConfirmed), s.over(t, history.FaultApplied), s.over(t, history.FaultVerified)
-	victim := confirmed.Fault.Victim
-	if confirmed.Fault.Observed < int64(time.Second) { // from the first look that finds it standing
-		t.Errorf("it stood still for %s of 4 s", time.Duration(confirmed.Fault.Observed))
-	}
-	starts, taken, back := 0, false, false
-	for _, e := range s.events {
-		switch e.Kind {
-		case history.ReplicaStart:
-			starts++
-		case history.AcquireReturn:
-			taken = taken || e.Lock == "loop" && e.Outcome == history.OK && e.Source != victim && e.From > applied.From && e.To < ended.To
-		case history.WorkEnter, history.AcquireInvoke:
-			back = back || e.Source == victim && e.From > ended.To
-		}
-		if e.Source == victim && e.Clock != "" && e.From > confirmed.From && e.To < confirmed.To && e.Kind != history.ReplicaExit {
-			t.Errorf("%s said %s while it stood still", victim, e.Kind)
-		}
-	}
-	if starts != 2 || !taken || !back {
-		t.Errorf("%d starts of 2 replicas, taken over %v, back %v", starts, taken, back)
-	}
-}
-
-// The same pause of a worker that never gives up: without the fence a job ends twice, with it the late write is refused.
-func TestLiveAPauseDuplicatesUnlessTheLedgerComparesFences(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
-	for _, fenced := range []bool{false, true} {
-		yaml := edit(t, goodDrill, jobLock, strings.Replace(jobLock, "class: standard", "class: legacy_warn", 1),
-			jobWork, fmt.Sprintf("  work:\n    - {lock: job, jobs: 20, rate: 4/s, hold: {p50: 500ms, p99: 500ms}, redeliver: 300ms, fenced: %v}\n", fenced),
-			// long enough for another to have finished the job before the paused one is back: TTL 400ms + redelivery 300ms + work 500ms
-			killFault, "  - {id: f, at: 100ms, for: 4s, pause: {holder_of: job}}\n",
-			goodSLO, "- {lock: job, duplicate_terminal_states: {max: 0}}")
-		s := readStruck(t, runDrill(t, yaml, nil))
-		victim, twice, refused := s.one(t, history.FaultConfirmed).Fault.Victim, 0, 0
-		done := map[string]bool{}
-		for _, e := range s.events {
-			if e.Kind != history.LedgerEntry || !e.Entry.Terminal {
-				continue
-			}
-			if !e.Entry.Accepted && e.Entry.Reason == history.ReasonFenced && e.Entry.Writer == victim {
-				refused++
-			}
-			if e.Entry.Accepted && done[e.Entry.Subject] {
-				twice++
-			}
-			done[e.Entry.Subject] = done[e.Entry.Subject] || e.Entry.Accepted
-		}
-		want := map[bool]int{true: verdict.ExitPass, false: verdict.ExitSLOFailed}[fenced]
-		if s.code != want || fenced != (refused > 0) || fenced == (twice > 0) {
-			t.Errorf("fenced %v: exit %d (want %d), %d late writes refused, %d jobs ended twice\n%s", fenced, s.code, want, refused, twice, s.text)
-		}
-	}
-}
-
-func TestLiveAClockIsSetOffAndRightAgain(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
-	s := strike(t, "for: 1s, clock: {replica: r1, offset: -2s}")
-	if c := s.one(t, history.FaultConfirmed); c.Fault.Victim != "r1.1" || c.Fault.Observed > int64(-1900*time.Millisecond) {
-		t.Errorf("confirmed %+v", c.Fault)
-	}
-	s.over(t, history.FaultVerified)
-}
-
 // The variable that an experiment names for the password of somebody's Redis, and its value. Each command that a test starts has it.
 const (
 	passwordEnv       = "LOCKDRILL_TEST_PASSWORD"
@@ -305,35 +176,5 @@ func TestADrillOverTLS(t *testing.T) {
 	}
 	if n := asked(t, plain, "DBSIZE"); n != ":0" {
 		t.Errorf("left: %s keys", n)
-	}
-}
-
-func TestWhatSomebodysRedisIsRefusedFor(t *testing.T) {
-	t.Parallel()
-	url, c := somebodys(t)
-	drill := func(more string) string {
-		return edit(t, goodDrill, "redis: {mode: spawn}", fmt.Sprintf("redis: {mode: external, url: %q%s}", url, more), "environment: local", "environment: staging")
-	}
-	password := ", password_env: LOCKDRILL_TEST_PASSWORD"
-	if o := runDrill(t, drill(", password_env: LOCKDRILL_TEST_NO_SUCH"), nil, "--confirm", "good"); o.code != verdict.ExitUsage || !strings.Contains(o.text, "LOCKDRILL_TEST_NO_SUCH") {
-		t.Errorf("no such variable: exit %d\n%s", o.code, o.text)
-	}
-	for key, want := range map[string]string{"lockdrill:run": "is held by run other", "lockdrill:open": "lockdrill recover /runs/other"} {
-		other, _ := json.Marshal(map[string]any{"run": "other", "host": "h", "since": time.Now().UTC(), "folder": "/runs/other"})
-		if err := c.Set(t.Context(), key, other, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if o := runDrill(t, drill(password), nil, "--confirm", "good"); o.code != verdict.ExitRefused || !strings.Contains(o.text, want) {
-			t.Errorf("%s: exit %d, want %d and %q\n%s", key, o.code, verdict.ExitRefused, want, o.text)
-		}
-		if err := c.Del(t.Context(), key).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if keys, _ := c.Keys(t.Context(), "*").Result(); len(keys) != 2 {
-		t.Errorf("left: %v; want just what was theirs", keys)
-	}
-	if o := runDrill(t, edit(t, drill(password), killFault, "  - {id: f, at: 0s, store: {do: flush}}\n"), nil, "--confirm", "good"); o.code != verdict.ExitUsage || !strings.Contains(o.text, "allow") {
-		t.Errorf("a fault that it does not allow: exit %d\n%s", o.code, o.text)
 	}
 }

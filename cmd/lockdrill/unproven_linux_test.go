@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // A kubeconfig that only a journal names, and that would run a program or send a file, is neither used nor recommended: kubectl would do by
@@ -45,9 +46,9 @@ func TestAnUnprovenKubeconfigIsNotRecommended(t *testing.T) {
 			{Kind: "from the future", Cluster: cluster},
 		}
 		dir := filepath.Join(base, fmt.Sprint("run", n))
-		_ = leftBy(t, dir, undo.Header{Run: "r", Runner: dead(t)}, records...).Close() // it is not undone
+		_ = testkit.LeftBy(t, dir, undo.Header{Run: "r", Runner: testkit.Dead(t)}, records...).Close() // it is not undone
 		elsewhere := filepath.Join(base, fmt.Sprint("elsewhere", n))
-		_ = leftBy(t, elsewhere, undo.Header{Run: "r", Runner: dead(t), Hostname: "another"}, undo.Record{Kind: undo.StandPods, Cluster: cluster, Process: &undo.Process{PID: 1}}).Close()
+		_ = testkit.LeftBy(t, elsewhere, undo.Header{Run: "r", Runner: testkit.Dead(t), Hostname: "another"}, undo.Record{Kind: undo.StandPods, Cluster: cluster, Process: &undo.Process{PID: 1}}).Close()
 
 		what = strings.TrimSpace(what)
 		told := func(by, said string, count int) {

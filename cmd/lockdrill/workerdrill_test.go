@@ -40,6 +40,7 @@ var liarsTold = []liar{
 	{"thief", []string{"vanished", "overlap"}},
 	{"no-renewals", []string{"unowned_work"}},
 	{"works-on", []string{"lost_in_silence", "unowned_work"}},
+	{"no-deadline", []string{"abandonment"}},
 	{"patient", []string{"limit_ignored"}},
 	{"releases-first", []string{"released_at_work"}},
 	{"leaves-key", []string{"left_against_policy"}},

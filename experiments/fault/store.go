@@ -11,7 +11,7 @@ import (
 
 // Store befalls the locks' store itself; the ledger is never touched.
 type Store struct {
-	Do   Do            `rule:"required,words=pause|freeze|restart|stop|flush|fill|failover|freeze_leader|stop_leader"` // what is done to the store; the ledger is never touched
+	Do   Do            `rule:"required,words=pause|freeze|restart|stop|flush|fill|failover|freeze_leader|stop_leader"` // see below
 	Keep bool          `rule:"omit"`                                                                                   // restart and stop: the data survives
 	Lag  time.Duration `rule:"positive" scale:"yes"`                                                                   // failover: so much of the last writes is lost
 }
@@ -57,8 +57,8 @@ func wordsOf(does []Do) string {
 
 // DeleteKey removes the key of a held lock under its holder.
 type DeleteKey struct {
-	HolderOf string `rule:"required"`       // a lock: the key that is held when the fault is fired
-	To       string `rule:"words=stranger"` // stranger: for its time the key carries a token that nobody knows; left out: it vanishes
+	HolderOf string `rule:"required"`       // the held key of this lock
+	To       string `rule:"words=stranger"` // stranger: it carries an unknown token for a while; left out: it vanishes
 }
 
 // Stranger is the form in which the key is given to a stranger.
@@ -82,7 +82,7 @@ func (d *DeleteKey) seen(form, _ string) {
 
 // Terminate ends the session that holds a lock of a PostgreSQL, which the lock goes with; its owner lives on, and is not asked.
 type Terminate struct {
-	HolderOf string `rule:"required"` // a lock: the session that holds it when the fault is fired
+	HolderOf string `rule:"required"` // whoever holds this lock when the fault is fired
 }
 
 func (*Terminate) Kind() string  { return "terminate" }
@@ -190,7 +190,7 @@ var stores = []Kind{
 			}
 			return ""
 		}), permitted(func(*DeleteKey) string { return "delete_key" })}},
-	{Word: "terminate", By: Command, New: made(Terminate{}), Says: "the session that holds an advisory lock of a PostgreSQL is ended; the lock goes with it",
+	{Word: "terminate", By: Command, New: made(Terminate{}), Says: "the session that holds an advisory lock of a PostgreSQL is ended",
 		Unplayed: "sessions of a PostgreSQL, which locks go with, are not simulated",
 		Form: Form{Traits: Traits{Class: ClassTheft, Noun: "termination", Instant: "the end of a session", AtKey: true, Session: true, AtOnce: true},
 			Does: "pg_terminate_backend of the session that holds the lock: the lock is free, and its holder is not asked", Seen: "pg_stat_activity no longer has that session",

@@ -200,6 +200,8 @@ var policy = []place{
 		why: "a tool for rebuilding, which compares what two trees gave: it knows documents by their names and no internal call, of which the other tree has others"},
 	{path: "internal/same/driver", below: []string{"experiments/rehearsal", "reports"},
 		why: "calls what is compared, in one tree: whatever a tree may have changed stands behind its adapter"},
+	{path: "internal/testkit", below: []string{"experiments/undo"},
+		why: "what the tests of several packages need; no product code may lean on it, and it knows no more than files, processes and journals"},
 	{path: "internal/golden",
 		why: "holds text against golden files for tests; it knows nothing of what it compares, so that every package's tests may use it"},
 	{path: "internal/browser", libs: []string{"github.com/chromedp/chromedp", "github.com/chromedp/cdproto"},

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // A trace has what the verdict has: each promise by JUnit's name with its word, each phase, each shot that was applied, and each takeover below its
 // shot, as long as it may have been at most. Nothing lies outside the run, and only a pass is a success.
 func TestATraceHasWhatTheVerdictHas(t *testing.T) {
 	for name, suite := range map[string]string{"pass-6": "success", "fail": "failure", "inconclusive": "inconclusive", "aborted": "aborted", "dirty": "dirty", "hostile": ""} {
-		e, h := filesIn(t, filepath.Join("testdata", "recorded", name))
+		e, h := testkit.Run(t, filepath.Join("testdata", "recorded", name))
 		r := runOf(e, h)
 		j := r.Judgement
 		for i := range r.Lanes.Trials {

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-live test-busy test-kube truth agree mutants oracles same alerts liars subjects scenarios witness postgres selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
+.PHONY: help build image test test-times test-live test-busy test-kube truth agree mutants oracles same alerts liars subjects scenarios witness postgres selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -43,12 +43,18 @@ ci-schemas: ## the exported CI files by GitHub's own parser, GitLab's schema and
 # Tests wait for real time: twice as many at once as there are cores. The packages that wait most begin first, so that none is left alone.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 AT_ONCE := $(shell expr 2 \* $(CORES))
-WAITING := ./injectors ./probes ./experiments/testbed ./lockcore/redisstore ./reports
+WAITING := ./injectors ./stores/redis ./stores/postgres ./probes ./experiments/testbed ./lockcore/redisstore ./reports
 
 # vet is of check, and costs half a minute where nothing is built yet.
+TESTS = $(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -p $(AT_ONCE) $(WAITING) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
+DRILL_TESTS = $(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
+
 test: deps ## all tests but those of test-live and test-kube; the drills last and alone, since they measure time
-	$(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -p $(AT_ONCE) $(WAITING) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
-	$(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
+	$(TESTS)
+	$(DRILL_TESTS)
+
+test-times: deps ## test, nothing from the cache of results, as a table: what each package costs, and its slowest test
+	@{ $(TESTS) -json -count=1; $(DRILL_TESTS) -json -count=1; } | .ci/test-times
 
 test-live: deps ## all tests named TestLive...: those that drill for longer, and what kill -9 leaves; five minutes
 	live=$$(grep -rl --include='*_test.go' '^func TestLive' . | xargs -n 1 dirname | sort -u) && \

@@ -289,9 +289,9 @@ func TestTheLedgerOfOracles(t *testing.T) {
 	golden.Compare(t, filepath.Join("..", "docs", "oracles.md"), b.String(), *update)
 }
 
-// listed names what proves an answer: the first two, and how many more.
+// listed names what proves an answer: the first, and how many more.
 func listed(names []string) string {
-	const shown = 2
+	const shown = 1
 	if len(names) == 0 {
 		return ""
 	}

@@ -299,7 +299,7 @@ type Work struct {
 
 // JobClass is one class of a stream's jobs. Classes without shares are dealt in turn.
 type JobClass struct {
-	Name  string  `rule:"required,ident"` // also the label class of its metrics
+	Name  string  `rule:"required,ident"` // of the class, and the label class of its metrics
 	Share float64 `rule:"positive,max=1"` // of the jobs; all shares are 1
 	Hold  *Hold   // length of its jobs; default: the stream's
 }

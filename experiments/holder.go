@@ -28,7 +28,7 @@ type HolderValue struct {
 // HolderClient finds the connection that renews a key in windows of MONITOR, and the process, or the pod, at its other end.
 type HolderClient struct {
 	Window   time.Duration `rule:"positive,default=2s,most=10s" scale:"no"` // the longest window
-	Commands int           `rule:"min=1000,max=10000000,default=50000"`     // that the server may tell in a window
+	Commands int           `rule:"min=1000,max=10000000,default=50000"`     // most commands that the server tells in a window
 	Is       string        `rule:"format=name"`                             // template of the name in CLIENT LIST, for connections from elsewhere
 }
 

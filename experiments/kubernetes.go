@@ -19,7 +19,7 @@ type Kubernetes struct {
 	Workers    WorkersKind       `rule:"words=deployment|statefulset,default=deployment,for=@embedded"` // with statefulset a killed pod keeps its name, and r1 is pod -0
 	Selector   map[string]string // labels of the pods; default: lockdrill's workers
 	Controller string            `rule:"format=controller"` // of the pods, such as deployment/NAME or statefulset/NAME; default: the only one
-	Container  string            `rule:"format=label"`      // that takes the locks; default: the first
+	Container  string            `rule:"format=label"`      // which takes the locks; default: the first
 	Pod        PodPatch          // laid over each pod that lockdrill makes: annotations, nodeSelector, tolerations, resources ...
 	Events     bool              `rule:"omit"`                                          // write Kubernetes Events on struck pods and the namespace
 	Image      string            `rule:"for=@embedded"`                                 // of applied workers and exported manifests

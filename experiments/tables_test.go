@@ -34,6 +34,12 @@ var where = regexp.MustCompile(` \((only with|not beside)[^)]*\)$`)
 // briefly are those rules as documents have them.
 var briefly = strings.NewReplacer("only with system.mode observe", "observe", "only with system.mode embedded", "embedded", "only with ", "with ")
 
+// values are what a field takes, as documents have it.
+var values = strings.NewReplacer("true or false", "boolean", "names and texts", "map", "section, or one value", "section or value")
+
+// reach is what a number may be.
+var reach = regexp.MustCompile(` from (\S+) up to (\S+)`)
+
 // rows are the rows of a table below its head, cell by cell: field, value and its default, meaning.
 func rows(table string) (cells [][]string) {
 	for line := range strings.Lines(strings.SplitAfterN(table, "\n", 3)[2]) {
@@ -88,7 +94,7 @@ func shorter(tables map[string]string, table string) (short [][]string) {
 		}
 	}
 	for _, r := range all {
-		r = []string{r[0], r[1], briefly.Replace(r[2])}
+		r = []string{r[0], reach.ReplaceAllString(values.Replace(r[1]), " $1–$2"), briefly.Replace(r[2])}
 		if last := len(short) - 1; last >= 0 && slices.Equal(short[last][1:], r[1:]) {
 			short[last][0] += ", " + r[0]
 			continue

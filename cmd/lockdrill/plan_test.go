@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 // A plan makes nothing: no folder, no process, no key; and it never says how a run would come out.
@@ -22,7 +22,7 @@ func TestAPlanTouchesNothing(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
 	ctx := context.Background()
-	if err := client.Set(ctx, testbed.EnvironmentKey, "staging", 0).Err(); err != nil {
+	if err := client.Set(ctx, stores.EnvironmentKey, "staging", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.Set(ctx, "the-loop", "hunter2-token", time.Hour).Err(); err != nil {

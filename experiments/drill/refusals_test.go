@@ -14,9 +14,9 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/testkit"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 // guarded is a drill of one leader loop, with sections of its own.
@@ -113,7 +113,7 @@ func TestSomebodysRedisRefuses(t *testing.T) {
 		t.Helper()
 		c := redis.NewClient(&redis.Options{Addr: addr, DB: db})
 		defer c.Close()
-		if err := c.Set(t.Context(), testbed.EnvironmentKey, environment, 0).Err(); err != nil {
+		if err := c.Set(t.Context(), stores.EnvironmentKey, environment, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,11 +129,11 @@ func TestSomebodysRedisRefuses(t *testing.T) {
 		{func() {}, []refusal{
 			{at(""), Consent{Environment: "staging"}, true, []string{"confirm", "redis://" + addr, "--confirm guarded"}},
 			{at(""), Consent{Environment: "staging", Confirm: []string{"staging"}}, true, []string{"--confirm guarded", "not staging"}},
-			{at(""), confirmed, true, []string{"does not say what it is", testbed.EnvironmentKey, "--environment staging"}},
+			{at(""), confirmed, true, []string{"does not say what it is", stores.EnvironmentKey, "--environment staging"}},
 			{at(""), said("production"), false, []string{`for "staging"`, `"production"`}},
 		}},
 		{func() { set(0, "production") }, []refusal{ // also of another database, as redis-cli SET has it without -n
-			{at(""), confirmed, false, []string{`for "staging"`, `"production"`, testbed.EnvironmentKey}},
+			{at(""), confirmed, false, []string{`for "staging"`, `"production"`, stores.EnvironmentKey}},
 			{at("/2"), said("staging"), false, []string{`says it is "production"`, `--environment says "staging"`}},
 		}},
 		{func() { set(2, "staging") }, []refusal{{at("/2"), confirmed, false, []string{"environment", `"staging"`, `"production"`, "database 0"}}}},

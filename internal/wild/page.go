@@ -69,7 +69,7 @@ func (t table) drills() string {
 	return b.String()
 }
 
-var columns = []string{"[drill](../wild.md#the-drills)", "takeover", "both believe", "both work", "effects: stale, unowned, kept out", "orphaned", "no tick for", "loser knows after", "limits missed"}
+var columns = []string{"[drill](../wild.md#the-drills)", "takeover", "both believe", "both work", "effects: stale, unowned, kept out", "orphaned", "loser knows after", "limits missed"}
 
 // figures is the table of all drills of a library, without columns in which nothing stands.
 func (t table) figures(l library) string {
@@ -106,17 +106,17 @@ func (t table) figures(l library) string {
 
 // row is the figures of all runs of a cell, as ranges.
 func row(runs []figures) []string {
-	var takeovers, notices, belief, work, orphaned, gaps []span
+	var takeovers, notices, belief, work, orphaned []span
 	var stale, unowned, refused, ended []int
 	for _, f := range runs {
 		if f.Error != "" {
-			return []string{"", "", "", "", "", "", "", "no run: " + f.Error}
+			return []string{"", "", "", "", "", "", "no run: " + f.Error}
 		}
 		takeovers, notices = append(takeovers, f.Takeover...), append(notices, f.Notice...)
 		for _, p := range []struct {
 			all *[]span
 			one *span
-		}{{&belief, f.Belief}, {&work, f.Work}, {&orphaned, f.Orphaned}, {&gaps, f.Gap}} {
+		}{{&belief, f.Belief}, {&work, f.Work}, {&orphaned, f.Orphaned}} {
 			if p.one != nil {
 				*p.all = append(*p.all, *p.one)
 			}
@@ -135,7 +135,7 @@ func row(runs []figures) []string {
 	if slices.Max(stale)+slices.Max(unowned)+slices.Max(refused) > 0 {
 		effects = fmt.Sprintf("%s, %s, %s", counts(stale), counts(unowned), counts(refused))
 	}
-	return []string{ranges(takeovers), quiet(belief), quiet(work), effects, quiet(orphaned), quiet(gaps), ranges(notices), strings.Join(words, ", ")}
+	return []string{ranges(takeovers), quiet(belief), quiet(work), effects, quiet(orphaned), ranges(notices), strings.Join(words, ", ")}
 }
 
 // broken are the limits that runs of a cell missed.

@@ -94,14 +94,15 @@ func (f *figures) job(jobs map[string]*jobOf, e event) {
 
 // queues says which queues there are, and what their drills do.
 func (t table) queues() string {
-	var b strings.Builder
+	var pages []string
 	for _, l := range queues {
-		fmt.Fprintf(&b, "* [%s %s](%s)\n", l.title, t.Versions[l.name], l.page())
+		pages = append(pages, fmt.Sprintf("[%s %s](%s)", l.title, t.Versions[l.name], l.page()))
 	}
+	var b strings.Builder
 	for _, d := range ofQueues {
 		fmt.Fprintf(&b, "* `%s`: %s\n", d.name, d.about)
 	}
-	return b.String()
+	return "Drilled are " + strings.Join(pages, ", ") + ".\n\n" + b.String()
 }
 
 const columnsOfQueues = " | struck jobs | of these not done | done after | jobs begun again | finished twice |\n"

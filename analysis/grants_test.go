@@ -79,9 +79,9 @@ func TestALateMachineMakesObservedReplicasLate(t *testing.T) {
 	}
 }
 
-// The clock of a takeover begins when its job is due.
+// The clock of a takeover begins when its job is due, and so do its parts: also after the lease's end.
 func TestAJobThatIsNotDueIsNotAskedFor(t *testing.T) {
-	for _, due := range []float64{0, 15} {
+	for _, due := range []float64{0, 15, 19} {
 		_, j := scheduled(t, experiments.SLO{Takeover: atMostSeconds(60)}, func(tp foreignTape) {
 			taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})(tp)
 			if due > 0 {
@@ -93,5 +93,27 @@ func TestAJobThatIsNotDueIsNotAskedFor(t *testing.T) {
 		if v := j.Takeovers[0]; v.Hi == nil || v.Lo > 21-max(due, 10) || *v.Hi < 21-max(due, 10)-0.1 || *v.Hi-v.Lo > 0.3 {
 			t.Errorf("due at %g: [%g, %v]", due, v.Lo, v.Hi)
 		}
+		sum := 0.0
+		for _, part := range j.Takeovers[0].Parts() {
+			sum += part.Long.Lo
+		}
+		if whole := *j.Takeovers[0].Hi; sum > whole || sum < whole-0.3 {
+			t.Errorf("due at %g: the parts of %g make at least %g", due, whole, sum)
+		}
+	}
+}
+
+// A takeover has the trace of the effect that ended it, and of no other.
+func TestATakeoverHasTheTraceOfWhatEndedIt(t *testing.T) {
+	_, j := scheduled(t, experiments.SLO{Takeover: atMostSeconds(60)}, func(tp foreignTape) {
+		taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})(tp)
+		for i := range tp.events {
+			if e := &tp.events[i]; e.Entry != nil {
+				e.Entry.Trace = e.Entry.State + " by " + e.Epoch
+			}
+		}
+	})
+	if got := j.Takeovers[0]; got.End != "effect" || got.Trace != "RUNNING by a2" {
+		t.Errorf("ended by %s, trace %q", got.End, got.Trace)
 	}
 }

@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 
+	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
@@ -30,6 +31,7 @@ func (a *answer) sample(r *verdict.SLOResult) verdict.Sample {
 		for _, v := range a.each {
 			s.Values = append(s.Values, v.Range())
 		}
+		s.Parts = partsOf(a.kills)
 	case r.N == 0 && r.Hi == nil: // nothing was measured
 	case !a.l.Trials && len(r.Missing) > 0: // not reached; a quantile may only be too few to claim
 	case math.Abs(r.Lo) == verdict.Infinite: // nothing can be reckoned with it
@@ -38,6 +40,23 @@ func (a *answer) sample(r *verdict.SLOResult) verdict.Sample {
 		s.Values = []verdict.Range{{Lo: r.Lo, Hi: r.Hi}}
 	}
 	return s
+}
+
+// partsOf are the parts of the worst takeover of each kill; nil where none was seen.
+func partsOf(kills []facts.Kill) (all [][]verdict.Range) {
+	for _, k := range kills {
+		t := k.Worst.Takeover()
+		for i, part := range t.Parts() {
+			if part.Long == nil {
+				continue
+			}
+			if all == nil {
+				all = make([][]verdict.Range, len(t.Parts()))
+			}
+			all[i] = append(all[i], *part.Long)
+		}
+	}
+	return all
 }
 
 // countsAllTheSame reports what keeps a row of one run from an answer, and not its kills from being counted.

@@ -36,6 +36,9 @@ func trialsOf(j *judging, l *experiments.Limit) figure {
 		}
 	}
 	f.Value, f.least = quantile(f.each, 0), least(all)
+	if l.Measure != facts.MeasureTicks {
+		f.kills = s.Kills
+	}
 	f.few = "Look at the shortest trial: was the victim's lease still whole, and did the successor wait for its end?"
 	switch {
 	case f.n == 0:

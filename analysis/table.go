@@ -31,6 +31,7 @@ type figure struct {
 	of          string            // what n counts; "" = as the measure says
 	unit        string            // "" = the measure's
 	faults      int               // independent ones that could have brought a breach about: the n of "0 of n"; 0 = no such bound
+	kills       []facts.Kill      // of takeovers: whose parts there are
 	growing     bool              // the number of trials was decided while it was looked at
 	evidence    []int64           // events, the most telling first
 	lacks       []verdict.Missing // why a pass would be none, beside what the measure needs

@@ -79,13 +79,40 @@ func CI(system string, o CIOptions) ([]byte, error) {
 	if err := o.check(system); err != nil {
 		return nil, err
 	}
+	return o.fill(name, system == "tekton", false)
+}
+
+// Reusable are what others' pipelines name instead of a copy of a step, by path in this repository: an action of GitHub and a component of
+// GitLab. They take lockdrill from the commit that is checked out, or from an archive with its sum.
+func Reusable() (map[string][]byte, error) {
+	made := map[string][]byte{}
+	for path, of := range map[string]struct {
+		name   string
+		o      CIOptions
+		result bool
+	}{
+		"action.yml":          {"ci/action.yaml", CIOptions{}, true},
+		"templates/drill.yml": {"ci/gitlab.yaml", CIOptions{Experiment: "$[[ inputs.drill ]]"}, false},
+	} {
+		text, err := of.o.fill(of.name, of.result, true)
+		if err != nil {
+			return nil, err
+		}
+		made[path] = text
+	}
+	return made, nil
+}
+
+// fill fills in a template. result: the step keeps the verdict's word in $DRILL_RESULT.
+func (o *CIOptions) fill(name string, result, reusable bool) ([]byte, error) {
 	fields := struct {
+		Reusable                      bool
 		Schedule, Approve, PlanStep   string
 		Experiment, Flags, ResultFlag string
 		File, Redis, Spawns           bool // Redis: redis-server is used where there is one; Spawns: nothing else will do
 		FileText, Get, Gate, ImageIs  string
 	}{
-		Schedule: o.Schedule, Approve: o.Approve, Experiment: o.Experiment, File: o.File != nil, FileText: string(o.File),
+		Reusable: reusable, Schedule: o.Schedule, Approve: o.Approve, Experiment: o.Experiment, File: o.File != nil, FileText: string(o.File),
 		Redis: o.Redis != experiments.RedisEmbedded, Spawns: o.Redis == experiments.RedisSpawn,
 		ImageIs: "lockdrill's image of the variant -debug, which has a shell; the locks live in a store inside lockdrill",
 	}
@@ -95,7 +122,10 @@ func CI(system string, o CIOptions) ([]byte, error) {
 	if o.InconclusivePasses {
 		fields.Flags = "--on-inconclusive=pass"
 	}
-	if system == "tekton" {
+	if reusable {
+		fields.Flags = "$[[ inputs.flags ]]"
+	}
+	if result {
 		fields.ResultFlag = ` --result-file "$DRILL_RESULT"`
 	}
 	for _, part := range []struct {

@@ -14,7 +14,7 @@ import (
 
 // fakePlanner prints a plan, ends as the file planned says, and notes what else is called.
 const fakePlanner = `#!/bin/sh
-if [ "$1" = version ]; then exit 0; fi
+if [ "$1" = --version ]; then exit 0; fi
 if [ "$1" = plan ]; then
   cat "$FAKE/printed"
   exit "$(cat "$FAKE/planned")"

@@ -32,6 +32,14 @@ let wrong = r.context.errors.getErrors().map(e => e.message);
 if (!wrong.length) wrong = ((await convertWorkflowTemplate(r.context, r.value)).errors || []).map(e => e.Message);
 console.log(wrong.join("\n"));
 process.exit(wrong.length ? 1 : 0);`
+	parseAction = `import {NoOperationTraceWriter} from "@actions/workflow-parser";
+import {parseAction, convertActionTemplate} from "./node_modules/@actions/workflow-parser/dist/actions/index.js";
+import fs from "fs";
+const r = parseAction({name: "action.yml", content: fs.readFileSync(0, "utf8")}, new NoOperationTraceWriter());
+let wrong = r.context.errors.getErrors().map(e => e.message);
+if (!wrong.length) { convertActionTemplate(r.context, r.value); wrong = r.context.errors.getErrors().map(e => e.message); }
+console.log(wrong.join("\n"));
+process.exit(wrong.length ? 1 : 0);`
 )
 
 // output is what a command of a tool prints in a folder.
@@ -143,6 +151,7 @@ func TestCIFilesAreValid(t *testing.T) {
 	// it imports JSON as no released Node.js lets it without a bundler
 	must(t, tools, "", "sh", "-c", `grep -rlE 'from "[^"]*\.json"' node_modules/@actions/*/dist | xargs sed -i -E 's/(from "[^"]*\.json");/\1 with {type: "json"};/'`)
 	testkit.Write(t, filepath.Join(tools, "parse.mjs"), []byte(parseGitHub))
+	testkit.Write(t, filepath.Join(tools, "action.mjs"), []byte(parseAction))
 	must(t, tools, "", "npm", "pack", "--silent", gitlabSchema)
 	must(t, tools, "", "sh", "-c", "tar -xzf gitlab-ci-local-*.tgz")
 	schema := must(t, tools, `import {schema} from "./package/src/schema/schema.js"; console.log(JSON.stringify(schema))`, "node", "--input-type=module", "-")
@@ -167,17 +176,34 @@ func TestCIFilesAreValid(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range []struct {
-		system, field string // a field that the judge knows
-		judge         func(t *testing.T, text []byte) error
-	}{
-		{"github", "runs-on:", func(t *testing.T, text []byte) error {
-			out, err := output(t, tools, string(text), "node", "parse.mjs")
+	parsed := func(script string) func(t *testing.T, text []byte) error {
+		return func(t *testing.T, text []byte) error {
+			out, err := output(t, tools, string(text), "node", script)
 			if err != nil {
 				err = errors.New(out)
 			}
 			return err
-		}},
+		}
+	}
+	judged := func(t *testing.T, text []byte, field string, judge func(t *testing.T, text []byte) error) {
+		t.Helper()
+		if err := judge(t, text); err != nil {
+			t.Error(err)
+		}
+		if err := judge(t, bytes.Replace(text, []byte(field), []byte("x"+field), 1)); err == nil {
+			t.Errorf("a misspelt %s is taken: this judge finds nothing", field)
+		}
+	}
+	made := reusable(t)
+	judged(t, made["action.yml"], "using:", parsed("action.mjs"))
+	judged(t, made["action.yml"], "shell:", parsed("action.mjs"))
+	_, body, _ := bytes.Cut(made["templates/drill.yml"], []byte("\n---\n")) // what comes before, its inputs, that schema does not know
+	judged(t, body, "interruptible:", by(compiled(t, gitlab)))
+	for _, c := range []struct {
+		system, field string // a field that the judge knows
+		judge         func(t *testing.T, text []byte) error
+	}{
+		{"github", "runs-on:", parsed("parse.mjs")},
 		{"gitlab", "interruptible:", by(compiled(t, gitlab))},
 		{"tekton", "onError:", by(resource(t, filepath.Join(module(t, tektonCRDs), "config", "300-crds", "300-task.yaml"), "v1"))},
 		{"argo-rollouts", "backoffLimit:", by(resource(t, filepath.Join(module(t, argoCRDs), "manifests", "crds", "analysis-template-crd.yaml"), "v1alpha1"))},
@@ -197,12 +223,7 @@ func TestCIFilesAreValid(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := c.judge(t, text); err != nil {
-					t.Error(err)
-				}
-				if err := c.judge(t, bytes.Replace(text, []byte(c.field), []byte("x"+c.field), 1)); err == nil {
-					t.Errorf("a misspelt %s is taken: this judge finds nothing", c.field)
-				}
+				judged(t, text, c.field, c.judge)
 			})
 		}
 	}

@@ -24,7 +24,7 @@ import (
 
 // fakeLockdrill takes its statuses from the file plan, one a call, and leaves behind what a run leaves.
 const fakeLockdrill = `#!/bin/sh
-if [ "$1" = version ]; then exit 0; fi
+if [ "$1" = --version ]; then exit 0; fi
 echo "$@" >> "$FAKE/calls"
 status=$(sed -n "$(wc -l < "$FAKE/calls")p" "$FAKE/plan")
 passes=

@@ -73,6 +73,8 @@ type EffectMap struct {
 
 	Due       string // when the job is owed: RFC 3339 with a zone, or Unix time in s, ms, us or ns
 	NotBefore string // when it may be taken, such as a next try; the later of both counts
+
+	Traceparent string // W3C trace context under which it was written: the trace of a run (--otlp) links to it
 }
 
 func (x *Effects) SetDefaults() {
@@ -163,7 +165,7 @@ func (m *EffectMap) Begins(state string) bool {
 // Columns are the columns that the map names.
 func (m *EffectMap) Columns() []string {
 	var all []string
-	for _, c := range []string{m.Job, m.State, m.Op, m.Fence, m.Replica, m.Token, m.Key, m.Due, m.NotBefore} {
+	for _, c := range []string{m.Job, m.State, m.Op, m.Fence, m.Replica, m.Token, m.Key, m.Due, m.NotBefore, m.Traceparent} {
 		if c != "" && !slices.Contains(all, c) {
 			all = append(all, c)
 		}

@@ -267,6 +267,8 @@ type Entry struct {
 	// Due: the job is not owed before this instant, ns since the origin, as its source says; the bracket has in it by how much the source's
 	// clock may be off. nil = it does not say. Since schema 3.
 	Due *Span `json:"due,omitempty"`
+	// Trace is the W3C traceparent under which it was written, as its source says; "" = it does not say.
+	Trace string `json:"trace,omitempty"`
 }
 
 // Look is the body of look: one state of a lock key as the probe saw it. A look is recorded when the state changed

@@ -105,6 +105,7 @@ func (e *Entry) walk(k *codec) {
 	flag(k, `"unordered":`, &e.Unordered, want)
 	num(k, `"read":`, &e.Read, want)
 	body(k, `"due":`, &e.Due, func(b *slots) *Span { return &b.entryDue }, (*Span).walk)
+	text(k, `"trace":`, &e.Trace, want)
 }
 
 func (l *Look) walk(k *codec) {

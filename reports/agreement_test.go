@@ -206,12 +206,21 @@ func agreeMetrics(t *testing.T, j *verdict.Judgement, text string) {
 	for _, x := range j.Takeovers {
 		of := x.Lock + "/" + x.Class
 		lows[of], highs[of] = append(lows[of], x.Lo), append(highs[of], upper(x.Hi))
+		for _, p := range x.Parts() {
+			if of := of + "/" + p.Name; p.Long != nil {
+				lows[of], highs[of] = append(lows[of], p.Long.Lo), append(highs[of], upper(p.Long.Hi))
+			}
+		}
 	}
 	for of, lo := range lows {
 		lock, class, _ := strings.Cut(of, "/")
+		name, more := "lockdrill_takeover_seconds", []string{}
+		if c, part, is := strings.Cut(class, "/"); is {
+			name, class, more = "lockdrill_takeover_part_seconds", c, []string{"part", part}
+		}
 		for stat, want := range map[string][2]float64{"min": {slices.Min(lo), slices.Min(highs[of])}, "max": {slices.Max(lo), slices.Max(highs[of])}} {
 			for i, bound := range []string{"lo", "hi"} {
-				if got := value("lockdrill_takeover_seconds", "lock", lock, "class", class, "stat", stat, "bound", bound); got != want[i] {
+				if got := value(name, append([]string{"lock", lock, "class", class, "stat", stat, "bound", bound}, more...)...); got != want[i] {
 					t.Errorf("takeover %s %s %s: %v, want %v", of, stat, bound, got, want[i])
 				}
 			}

@@ -56,9 +56,27 @@ func archivedTable(e *compare.ArchivedExperiment, link func(string) string) *doc
 			id.Link = link(run.Folder)
 		}
 		g.Rows = append(g.Rows, doc.Row{Cells: []doc.Cell{TimeCell(run.Started), VerdictCell(run.Verdict), {Text: run.Labels.String()}, {Text: tightestOf(e, k)}, id},
-			Notes: []doc.Item{doc.Of("why", run.Why), doc.Of("new", strings.Join(run.Changed, "; "))}})
+			Notes: []doc.Item{doc.Of("why", run.Why), doc.Of("new", strings.Join(run.Changed, "; ")), {Label: "parts", Texts: []string{archivedParts(e, k)}, Least: doc.Full}}})
 	}
 	return g
+}
+
+// archivedParts are what the takeovers of a run were made of, lock by lock: medians.
+func archivedParts(e *compare.ArchivedExperiment, run int) string {
+	var locks []string
+	for _, row := range e.Rows {
+		for _, v := range row.Values {
+			if v.Run != run || len(v.Parts) == 0 {
+				continue
+			}
+			var parts []string
+			for _, p := range v.Parts {
+				parts = append(parts, p.Name+" "+intervalText(&p.Median, row.Unit))
+			}
+			locks = append(locks, row.Lock+": "+strings.Join(parts, ", "))
+		}
+	}
+	return strings.Join(locks, "; ")
 }
 
 // mostArchived bounds the runs of an experiment on the terminal: the latest.

@@ -53,6 +53,9 @@ func comparedTable(c *compare.Comparison) *doc.Table {
 		if parted(&r) {
 			row.Notes = []doc.Item{{Label: "why", Texts: []string{map[bool]string{true: r.Why}[r.Shift != nil]}, Least: doc.Full}, {Label: "within", Texts: []string{sureness(&r, c)}, Least: doc.Full}}
 		}
+		if parts := partsText(&r); parts != "" {
+			row.Notes = append(row.Notes, doc.Item{Label: "parts", Texts: []string{parts}, Least: map[bool]doc.Level{false: doc.Full}[r.Word == compare.Worse || r.Word == compare.Better]})
+		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t

@@ -33,6 +33,19 @@ func changeText(r *compare.ComparedRow) string {
 	return signed(intervalText(r.Shift, r.Unit), r.Shift)
 }
 
+// partsText says of each part of takeovers what it was and what it is; "" of anything else.
+func partsText(r *compare.ComparedRow) string {
+	var all []string
+	for _, p := range r.Parts {
+		text := p.Name + " " + intervalText(p.Base, r.Unit) + " -> " + intervalText(p.Head, r.Unit)
+		if p.Shift != nil {
+			text += " (" + signed(intervalText(p.Shift, r.Unit), p.Shift) + ")"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
+}
+
 // withinText is the interval of the shift.
 func withinText(r *compare.ComparedRow) string {
 	switch {

@@ -100,7 +100,7 @@ func (m *Metrics) slos(j *verdict.Judgement) {
 	}
 }
 
-// takeovers are the least, the middle and the greatest of each series, with both ends of the measured range; +Inf is an open end.
+// takeovers are the least, the middle and the greatest of each series and of its parts, with both ends of the measured range; +Inf is an open end.
 func (m *Metrics) takeovers(j *verdict.Judgement) {
 	for _, s := range seriesOf(j.Takeovers, j.Faults) {
 		if !s.blamed { // a theft by nobody's fault is no trial of the drill
@@ -108,18 +108,22 @@ func (m *Metrics) takeovers(j *verdict.Judgement) {
 		}
 		labels := []string{"experiment", j.Run.Experiment, "lock", s.lock, "class", s.class}
 		m.gauge("lockdrill_takeover_trials", "Takeovers that the last run measured.", float64(len(s.values)), labels...)
-		for _, stat := range []struct {
-			name string
-			q    float64
-		}{{"min", 0}, {"median", 0.5}, {"max", 1}} {
-			r := s.rankOf(total, stat.q)
-			for _, end := range []struct {
-				name string
-				v    float64
-			}{{"lo", r.Lo}, {"hi", upper(r.Hi)}} {
-				m.gauge("lockdrill_takeover_seconds", "From the fault to the successor's first accepted effect, in the last run: the truth lies between lo and hi.",
-					end.v, append(slices.Clone(labels), "stat", stat.name, "bound", end.name)...)
-			}
+		m.ranked(s, total, "lockdrill_takeover_seconds", "From the fault to the successor's first accepted effect, in the last run: the truth lies between lo and hi.", labels...)
+		for i, part := range verdict.PartNames() {
+			m.ranked(s, partOf(i), "lockdrill_takeover_part_seconds", "What takeovers of the last run were made of: the truth lies between lo and hi.", append(slices.Clone(labels), "part", part)...)
+		}
+	}
+}
+
+// ranked are the least, the middle and the greatest of a series; none where nothing was measured.
+func (m *Metrics) ranked(s series, of func(verdict.Takeover) *verdict.Range, name, help string, labels ...string) {
+	for _, stat := range []struct {
+		name string
+		q    float64
+	}{{"min", 0}, {"median", 0.5}, {"max", 1}} {
+		if r := s.rankOf(of, stat.q); r != nil {
+			m.gauge(name, help, r.Lo, append(slices.Clone(labels), "stat", stat.name, "bound", "lo")...)
+			m.gauge(name, help, upper(r.Hi), append(slices.Clone(labels), "stat", stat.name, "bound", "hi")...)
 		}
 	}
 }

@@ -134,9 +134,9 @@ func (s series) head() string {
 // parts are the medians of what a takeover is made of.
 func (s series) parts() string {
 	var parts []string
-	for i, part := range new(verdict.Takeover).Parts() {
+	for i, part := range verdict.PartNames() {
 		if text := s.rank(partOf(i), 0.5); text != "" {
-			parts = append(parts, part.Name+" "+text)
+			parts = append(parts, part+" "+text)
 		}
 	}
 	if len(parts) == 0 {

@@ -57,8 +57,15 @@ type ArchivedValue struct {
 	Lo      float64         `json:"lo"`
 	Hi      *float64        `json:"hi"` // null = its end was not seen
 	N       int             `json:"n"`
+	Parts   []ArchivedPart  `json:"parts,omitempty"` // of takeovers
 	Verdict verdict.Verdict `json:"verdict"`
 	Why     string          `json:"why,omitempty"`
+}
+
+// ArchivedPart is the median of one of those that the takeovers of a run are made of.
+type ArchivedPart struct {
+	Name   string   `json:"name"`
+	Median Interval `json:"median"`
 }
 
 // ArchivedChange holds the runs of one set of labels beside those of the next.
@@ -114,11 +121,21 @@ func archived(name string, runs []*Observed, o CompareOptions) ArchivedExperimen
 				at, e.Rows = len(e.Rows), append(e.Rows, ArchivedRow{Lock: s.Question.Lock, Measure: s.Question.Name(), Unit: s.Unit, Ask: s.Question.Side, Values: []ArchivedValue{}})
 			}
 			if of := &e.Rows[at]; len(of.Values) == 0 || of.Values[len(of.Values)-1].Run != i { // one limit of a row is enough for its line
-				of.Values = append(of.Values, ArchivedValue{Run: i, Limit: s.Limit, Lo: s.Lo, Hi: s.Hi, N: s.N, Verdict: s.Verdict, Why: s.Why})
+				of.Values = append(of.Values, ArchivedValue{Run: i, Limit: s.Limit, Lo: s.Lo, Hi: s.Hi, N: s.N, Parts: archivedParts(s.Parts), Verdict: s.Verdict, Why: s.Why})
 			}
 		}
 	}
 	return e
+}
+
+// archivedParts are the medians of those that were seen.
+func archivedParts(parts [][]verdict.Range) (all []ArchivedPart) {
+	for i, values := range parts {
+		if len(values) > 0 {
+			all = append(all, ArchivedPart{Name: verdict.PartNames()[i], Median: *medianOf(sampleOf(values))})
+		}
+	}
+	return all
 }
 
 // why a run is no pass: the first row that is none, or what it says of itself.

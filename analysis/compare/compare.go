@@ -87,13 +87,17 @@ type pairing struct {
 type sample struct {
 	stats.Sample
 	values []verdict.Range
+	parts  [3][]verdict.Range // of takeovers
 	runs   []ComparedValue
 }
 
-func (s *sample) add(run ComparedRun, values []verdict.Range) {
-	s.values = append(s.values, values...)
-	if len(values) > 0 {
-		s.runs = append(s.runs, ComparedValue{Run: run.ID, Started: run.Started, N: len(values), Median: *intervalOf(sampleOf(values).Median(), true)})
+func (s *sample) add(run ComparedRun, of *verdict.Sample) {
+	s.values = append(s.values, of.Values...)
+	if n := len(of.Values); n > 0 {
+		s.runs = append(s.runs, ComparedValue{Run: run.ID, Started: run.Started, N: n, Median: *intervalOf(sampleOf(of.Values).Median(), true)})
+	}
+	for i, part := range of.Parts {
+		s.parts[i] = append(s.parts[i], part...)
 	}
 }
 
@@ -168,10 +172,10 @@ func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
 
 func (p *pairing) add(side int, run ComparedRun, s *verdict.Sample) {
 	if side == 0 {
-		p.base.add(run, s.Values)
+		p.base.add(run, s)
 		return
 	}
-	p.head.add(run, s.Values)
+	p.head.add(run, s)
 	if p.only == "base" {
 		p.only = ""
 	}
@@ -202,6 +206,7 @@ func (p *pairing) row(alpha float64) ComparedRow {
 		r.ShiftWithin = intervalOf(stats.ShiftWithin(a, b, 1-alpha))
 		r.Relative, r.RelativeWithin = relativeTo(r.Shift, r.Base.Median), relativeTo(r.ShiftWithin, r.Base.Median)
 	}
+	r.Parts = comparedParts(&p.base, &p.head)
 	return r
 }
 

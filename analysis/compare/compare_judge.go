@@ -58,9 +58,11 @@ func (r *ComparedRow) weigh(tolerance float64) {
 	allowed := tolerance * max(math.Abs(*m.Lo), math.Abs(*m.Hi))
 	switch {
 	case r.Shift.Lo != nil && *r.Shift.Lo > allowed:
-		r.Word, r.Why = Worse, r.atLeast(*r.Shift.Lo, "more")+", significant"
+		r.Word = Worse
+		r.Why = r.atLeast(*r.Shift.Lo, "more") + ", significant" + r.mostly()
 	case r.Shift.Hi != nil && -*r.Shift.Hi > allowed:
-		r.Word, r.Why = Better, r.atLeast(-*r.Shift.Hi, "less")+", significant"
+		r.Word = Better
+		r.Why = r.atLeast(-*r.Shift.Hi, "less") + ", significant" + r.mostly()
 	}
 }
 

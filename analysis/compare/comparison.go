@@ -112,6 +112,8 @@ type ComparedRow struct {
 	Relative       *Interval `json:"relative"`       // shift as a share of the base's median; null where that may be 0, or is open
 	RelativeWithin *Interval `json:"relativeWithin"` // shiftWithin as a share of it
 	Superiority    *Interval `json:"superiority"`    // chance that a value of the head is above one of the base; 0.5 = none is
+
+	Parts []ComparedPart `json:"parts,omitempty"` // of takeovers
 }
 
 // ComparedSide is the sample of one side.
@@ -129,6 +131,15 @@ type ComparedValue struct {
 	Started string   `json:"started"`
 	N       int      `json:"n"`
 	Median  Interval `json:"median"`
+}
+
+// ComparedPart is one of those that takeovers are made of. It says where a change of the whole comes from: it is not tested, and takes no
+// share of alpha.
+type ComparedPart struct {
+	Name  string    `json:"name"`
+	Base  *Interval `json:"base"` // median; null = it was not seen
+	Head  *Interval `json:"head"`
+	Shift *Interval `json:"shift"` // head - base (Hodges-Lehmann): what the ranges allow; null where a side has none
 }
 
 // Interval is a stretch of numbers; null = open at that end.

@@ -25,7 +25,7 @@ type Observed struct {
 }
 
 // ObservedVersion is that of Observed as JSON: what was written as another is observed anew, and never read.
-const ObservedVersion = 2
+const ObservedVersion = 3
 
 // Row is one limit of a run: the sample that it was held against, and what came of it. What several limits are held against has its values at
 // the first of them alone.
@@ -91,7 +91,7 @@ func Observe[F facts[F]](facts F, folder string) *Observed {
 	o.answer(seen)
 	for i, x := range samples {
 		if !o.Run.Used || slices.ContainsFunc(o.Rows, func(r Row) bool { return r.Question.Lock == x.Question.Lock && r.Name() == x.Name() }) {
-			x.Values = nil
+			x.Values, x.Parts = nil, nil
 		}
 		s := &seen.SLOs[i]
 		o.Rows = append(o.Rows, Row{Sample: x, Lo: s.Lo, Hi: s.Hi, Verdict: s.Verdict, Why: s.Why})
@@ -119,7 +119,7 @@ func contest(runs []*Observed) {
 			r.Why = "another run has the same id but a different history: " + same[(i+1)%len(same)].Run.Folder
 			o.Rows = slices.Clone(o.Rows)
 			for i := range o.Rows {
-				o.Rows[i].Values = nil
+				o.Rows[i].Values, o.Rows[i].Parts = nil, nil
 			}
 		}
 	}

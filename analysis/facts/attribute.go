@@ -220,7 +220,7 @@ func (ix *Facts) foreignEnd(k *Key, t *Trial) (x history.Span, n int64) {
 				at.From = min(at.From, f.Epoch.Granted.From)
 			}
 			if at.To < x.To {
-				x.To, n, t.After, t.by = at.To, f.N, f.Epoch, f.by
+				x.To, n, t.After, t.by, t.trace = at.To, f.N, f.Epoch, f.by, f.Trace
 			}
 			x.From = min(x.From, at.From)
 		}

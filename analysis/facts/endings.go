@@ -26,6 +26,8 @@ type Ending struct {
 	// Takeover is from the failure of the holder to the next grant to another value; nil where no lease ran out, or there was none. The
 	// holder failed after it had extended its lease for the last time, and before that was over.
 	Takeover *Dur
+	// Residual and Pickup are its parts: until the lease was over, and from there to the grant.
+	Residual, Pickup Dur
 }
 
 // EndingsOf are the ends of the leases of a lock that looks showed, key by key in their order.
@@ -42,8 +44,9 @@ func (ix *Facts) EndingsOf(lock string) (all []Ending) {
 			}
 			next := k.following(i)
 			if failed := e.failed(); end.How == EndRanOut && next != nil && next.ID != e.ID && failed.From != never {
-				takeover := between(failed, ix.firstAfter(k, e, next))
-				end.Takeover = &takeover
+				grant := ix.firstAfter(k, e, next)
+				takeover := between(failed, grant)
+				end.Takeover, end.Residual, end.Pickup = &takeover, between(failed, e.Lease.Freed), between(e.Lease.Freed, grant)
 			}
 			all = append(all, end)
 		}

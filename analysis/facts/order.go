@@ -139,7 +139,7 @@ func (a *Epoch) surelyAfter(b *Epoch) bool {
 // firstAfter is the bracket of the first grant after e. That is the grant of next, where nothing can have come between.
 func (ix *Facts) firstAfter(k *Key, e, next *Epoch) history.Span {
 	g := next.Granted
-	if len(next.Looks) == 0 || next.Looks[0].direct {
+	if len(next.Looks) > 0 && next.Looks[0].direct {
 		return g
 	}
 	since := min(g.From, e.Lease.Freed.From) // before that, the key was e's
@@ -148,11 +148,13 @@ func (ix *Facts) firstAfter(k *Key, e, next *Epoch) history.Span {
 			g.From = max(w.From, since)
 		}
 	}
-	s := next.Looks[0]
-	if s.prev.From == never {
-		hidden(history.Span{From: since, To: s.First.To})
-	} else {
-		hidden(history.Span{From: s.prev.From, To: s.First.To})
+	switch {
+	case len(next.Looks) == 0: // claimed, and no look showed it: the last look before is not known
+		hidden(history.Span{From: g.From - ix.MaxGap(ix.Looker(k.Lock)), To: g.To})
+	case next.Looks[0].prev.From == never:
+		hidden(history.Span{From: since, To: next.Looks[0].First.To})
+	default:
+		hidden(history.Span{From: next.Looks[0].prev.From, To: next.Looks[0].First.To})
 	}
 	for _, w := range ix.Probes[ix.Looker(k.Lock)].Blinds(history.Span{From: since, To: g.To}, ix.MaxGap(ix.Looker(k.Lock))) {
 		hidden(w)

@@ -28,6 +28,7 @@ type Trial struct {
 	Class string
 	End   string
 	by    verdict.Attribution // what says that the effect that ended it is after's; "" = an entry of our ledger, or no effect
+	trace string              // of that effect, as its writer says
 	Void  verdict.Void        // why it counts for nothing
 	Cut   bool                // another fault, or a loss of data, cut it short
 
@@ -208,7 +209,7 @@ func (ix *Facts) split(t *Trial) {
 	if t.Next == nil {
 		return
 	}
-	t.pickup = part(end, t.grant)
+	t.pickup = part(history.Span{From: max(t.Start.From, end.From), To: max(t.Start.To, end.To)}, t.grant) // none begins before the whole
 	if t.End == endEffect {
 		t.warmup = part(t.grant, t.Ended)
 	}
@@ -225,6 +226,9 @@ func (t *Trial) Takeover() verdict.Takeover {
 	}
 	if t.After != nil {
 		out.Successor = t.After.Replica
+	}
+	if t.End == endEffect {
+		out.Trace = t.trace
 	}
 	return out
 }

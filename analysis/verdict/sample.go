@@ -11,16 +11,18 @@ import (
 // Sample is what a row stands on, for those who hold rows of several runs beside one another: pools, comparisons, archives. It can be
 // written down as JSON. That of a promised quantile is a claim, which it answers: in a row, over a pool, and while its trials are made.
 type Sample struct {
-	Question      *experiments.Limit
-	Unit          string  // as in verdict.json
-	Of            string  // what one value is of: kill (or burst, pause ...), else run
-	Limit         float64 // in the unit
-	Values        []Range `json:",omitempty"` // one a trial, else the run's; none where the question was not reached
-	N             int     `json:",omitempty"` // trials, else what the row counts: jobs, epochs ...
-	Surely, Maybe int     `json:",omitempty"` // that surely missed the limit, and that may have, those included
-	Open          string  `json:",omitempty"` // why every one of them may have; "" = the evidence was whole
-	Broken        bool    `json:",omitempty"` // a breach that no number of trials makes right
-	Growing       bool    `json:",omitempty"` // the number of trials was decided while it was looked at
+	Question *experiments.Limit
+	Unit     string  // as in verdict.json
+	Of       string  // what one value is of: kill (or burst, pause ...), else run
+	Limit    float64 // in the unit
+	Values   []Range `json:",omitempty"` // one a trial, else the run's; none where the question was not reached
+	// Parts of takeovers, in the order of PartNames: of the worst key of each trial, as far as they were seen.
+	Parts         [][]Range `json:",omitempty"`
+	N             int       `json:",omitempty"` // trials, else what the row counts: jobs, epochs ...
+	Surely, Maybe int       `json:",omitempty"` // that surely missed the limit, and that may have, those included
+	Open          string    `json:",omitempty"` // why every one of them may have; "" = the evidence was whole
+	Broken        bool      `json:",omitempty"` // a breach that no number of trials makes right
+	Growing       bool      `json:",omitempty"` // the number of trials was decided while it was looked at
 }
 
 // OfRun is Sample.Of where a run has one value.

@@ -250,8 +250,9 @@ type Takeover struct {
 	Censored  bool     `json:"censored"`
 	// By is what says that the effect of a foreign system that ended it is the successor's.
 	By      Attribution `json:"by,omitempty"`
-	TickGap *Range      `json:"tickGap"`        // loops: last accepted tick before the fault to anyone's next
-	Idle    bool        `json:"idle,omitempty"` // loops: the victim was between ticks
+	Trace   string      `json:"trace,omitempty"` // W3C traceparent of that effect, as its writer says
+	TickGap *Range      `json:"tickGap"`         // loops: last accepted tick before the fault to anyone's next
+	Idle    bool        `json:"idle,omitempty"`  // loops: the victim was between ticks
 	// How late the machine was meanwhile, at most: seconds.
 	Lateness     float64 `json:"lateness,omitempty"`
 	TickLateness float64 `json:"tickLateness,omitempty"`
@@ -267,9 +268,19 @@ type TakeoverPart struct {
 	Long *Range // nil = not seen
 }
 
+// Names of the parts, the same in every table, picture and metric.
+const (
+	PartResidual = "left of the lease"
+	PartPickup   = "pickup"
+	PartWarmup   = "warm-up"
+)
+
+// PartNames are they, in their order.
+func PartNames() [3]string { return [3]string{PartResidual, PartPickup, PartWarmup} }
+
 // Parts are those that t is made of, in their order.
 func (t *Takeover) Parts() [3]TakeoverPart {
-	return [3]TakeoverPart{{"left of the lease", t.Residual}, {"pickup", t.Pickup}, {"warm-up", t.Warmup}}
+	return [3]TakeoverPart{{PartResidual, t.Residual}, {PartPickup, t.Pickup}, {PartWarmup, t.Warmup}}
 }
 
 // Counts of the run.

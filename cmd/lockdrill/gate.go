@@ -19,6 +19,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/drill"
+	"github.com/lockdrill/lockdrill/internal/otlp"
 	"github.com/lockdrill/lockdrill/reports"
 	"github.com/lockdrill/lockdrill/reports/doc"
 
@@ -33,6 +34,7 @@ type gateFlags struct {
 	metrics     string
 	pushgateway string
 	job         string
+	otlp        string
 	summary     string
 	upload      uploadFlags
 }
@@ -46,6 +48,7 @@ func (g *gateFlags) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&g.metrics, "metrics-file", "", "metrics for a textfile collector (name it *.prom); the last pass in it outlives a failed run")
 	flags.StringVar(&g.pushgateway, "pushgateway", "", "URL of a Pushgateway that gets the metrics")
 	flags.StringVar(&g.job, "job", defaultJob, "job label at the Pushgateway")
+	flags.StringVar(&g.otlp, "otlp", "", "URL of an OpenTelemetry collector that gets one trace of each run (default $OTEL_EXPORTER_OTLP_ENDPOINT)")
 	flags.StringVar(&g.summary, "summary-configmap", "", "ConfigMap in the namespace of the pods that gets verdict, times and closing summary of the drill")
 	g.upload.flags(flags)
 }
@@ -77,6 +80,11 @@ func openGate(stderr io.Writer, f gateFlags) (*gate, error) {
 	}
 	if err := f.pushes(); err != nil {
 		return nil, err
+	}
+	if f.otlp != "" {
+		if err := otlp.Check(f.otlp); err != nil {
+			return nil, usagef("--otlp %s: %w", doc.Clip(experiments.Redact(f.otlp), 300), err)
+		}
 	}
 	if g.junit != "" {
 		var killed reports.Suites
@@ -140,6 +148,7 @@ func (g *gate) judged(r reports.Run, dir string) {
 	if err := g.upload.bring(g.stderr, r.Judgement.Run.ID, dir); err != nil {
 		g.say("--upload", err)
 	}
+	g.trace(r)
 	var b bytes.Buffer
 	if err := reports.Markdown(&b, r, placed(reports.Options{}, fromHere(dir), r)); err != nil {
 		g.say("step summary", err)
@@ -219,6 +228,22 @@ func (g *gate) count(experiment string, m reports.Metrics) {
 	if err := writeAtomically(g.metrics, b.Bytes()); err != nil {
 		g.say("--metrics-file", err)
 	}
+}
+
+// trace sends the run as one trace, where somebody wants it.
+func (g *gate) trace(r reports.Run) {
+	if !otlp.Wanted(g.otlp) {
+		return
+	}
+	began, err := time.Parse(time.RFC3339Nano, r.Judgement.Run.Started)
+	if err == nil {
+		var id string
+		if id, err = otlp.Send(context.Background(), g.otlp, version(), began, reports.TraceOf(r)); err == nil {
+			fmt.Fprintf(g.stderr, "lockdrill: --otlp: trace %s was sent\n", id)
+			return
+		}
+	}
+	g.say("--otlp", errors.New(doc.Clip(experiments.Redact(err.Error()), 300)))
 }
 
 // afterFile is m after what the file holds from earlier.

@@ -149,7 +149,7 @@ func markUsage(cmd *cobra.Command) {
 
 // placeFlags name a file, a folder or an address.
 var placeFlags = []string{
-	"against", "api", "ca", "dir", "draft", "from", "join", "junit", "kubeconfig", "listen", "metrics-file", "out", "output", "pushgateway", "redis", "result-file", "resume", "rules", "schedule",
+	"against", "api", "ca", "dir", "draft", "from", "join", "junit", "kubeconfig", "listen", "metrics-file", "otlp", "out", "output", "pushgateway", "redis", "result-file", "resume", "rules", "schedule",
 	"summary-configmap", "sweep", "write",
 }
 

@@ -111,6 +111,9 @@ func (c *comparison) takeover(k *verdict.Takeover, s *strike) {
 	if k.Class != verdict.ClassRecovery && k.Class != verdict.ClassHandOver {
 		c.noteTook(k, x, start)
 	}
+	if k.Class != verdict.ClassRecovery && k.End != endRenewal && x != sim.Never {
+		c.parts(k, held, start, x, what)
+	}
 	switch {
 	case c.seen == nil && k.Successor != k.Victim && !c.wanted(held, began) && !c.standing(held, began):
 		c.wrong = append(c.wrong, what+": nobody else wanted the key")
@@ -141,6 +144,38 @@ func (c *comparison) takeover(k *verdict.Takeover, s *strike) {
 		c.tried.count(countOthers, 1)
 		c.within(countOthers, history.At(x), start, k.Lo, k.Hi, what)
 	}
+}
+
+// parts compares what the takeover is made of: none of them begins before it does, or ends after it. A grant that nobody learnt of, and that was
+// undone before anybody looked, may be left out. Where a standby brought an epoch back, the key was free more than once, and no cut is the one.
+func (c *comparison) parts(k *verdict.Takeover, held *sim.Epoch, start history.Span, x int64, what string) {
+	granted := history.Span{From: x, To: x}
+	for i := range c.t.Epochs {
+		e := &c.t.Epochs[i]
+		if e.Key == held.Key && e.Back {
+			return
+		}
+		if e.Granted == sim.Never || e.Key != held.Key || !later(e, held) || e.Stranger {
+			continue
+		}
+		granted.From = min(granted.From, e.Granted)
+		if e.Freed-e.Granted >= c.blink || e.Believed[0] != sim.Never {
+			granted.To = min(granted.To, e.Granted)
+		}
+	}
+	freed := history.Span{From: min(granted.From, held.Freed), To: min(granted.To, held.Freed)}
+	cuts := [4]history.Span{start, notBefore(start, freed), notBefore(start, granted), history.At(x)}
+	for i, part := range k.Parts() {
+		if part.Long != nil {
+			c.tried.count(part.Name, 1)
+			c.within(part.Name, cuts[i+1], cuts[i], part.Long.Lo, part.Long.Hi, what+": "+part.Name)
+		}
+	}
+}
+
+// notBefore is s, and no earlier than start.
+func notBefore(start, s history.Span) history.Span {
+	return history.Span{From: max(start.From, s.From), To: max(start.To, s.To)}
 }
 
 // endRenewal is what verdict.json calls the end of a trial whose victim went on.

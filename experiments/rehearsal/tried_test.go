@@ -49,6 +49,7 @@ func enough() map[string]int {
 		countKills: 1000, countOthers: 2000, countRecoveries: 2000, countCensored: 200, countOverlaps: 500, countEffects: 2000, countDebts: 2000,
 		countUnowned: 500, countDuplicates: 300, countAbandoned: 5000, countMissed: 3000, countLate: 400, countNeeded: 700, countNeedless: 4000,
 		countPassed: 800, countFailed: 2000, countAdvice: 10000,
+		"left of the lease": 3000, "pickup": 3000, "warm-up": 3000,
 	}
 }
 
@@ -57,6 +58,7 @@ func enough() map[string]int {
 func sharp() map[string]float64 {
 	return map[string]float64{
 		countKills: 0.015, countOthers: 0.025, countRecoveries: 0.08, "overlap.belief": 0.02, "overlap.work": 0.0005, "debt": 2.5, // work: what a killed holder did after its last word, is not known
+		"left of the lease": 0.1, "pickup": 0.4, "warm-up": 0.35, // of a key that freed between looks, or a grant that may have hidden there
 		countUnowned: 0.1, "abandonment.missed": 0.1, "abandonment.late": 0.06, countEffects: 0.2,
 	}
 }

@@ -80,3 +80,19 @@ func TestAnEntrySaysWhenItsJobIsDue(t *testing.T) {
 		t.Errorf("before a run: %v", err)
 	}
 }
+
+// A trace context is taken where it is one, and passed over where it is none: it decides nothing.
+func TestAnEntrySaysItsTrace(t *testing.T) {
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	lines, err := NewLines("")
+	must(t, err)
+	p := New(lines, Options{Name: "effects:jobs", Lock: "job", Map: Map{Job: "job", State: "state", Traceparent: "headers.traceparent"}})
+	for said, want := range map[string]string{trace: trace, "": "", "4bf92f35": "", trace + "\n": "", strings.ToUpper(trace): ""} {
+		lines.take("f", "", follow.Plain([]byte(fmt.Sprintf(`{"job":"a","state":"added","headers":{"traceparent":%q}}`, said)), false, history.Span{From: 12, To: 13}))
+		read, err := p.Look(t.Context(), false)
+		must(t, err)
+		if events := read(history.Span{From: 20, To: 21}); len(events) != 1 || events[0].Entry.Trace != want {
+			t.Errorf("%q: %+v, want %q", said, events[0].Entry, want)
+		}
+	}
+}

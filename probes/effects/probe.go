@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,8 @@ type Map struct {
 
 	Due       string
 	NotBefore string
+
+	Traceparent string
 }
 
 // Options say what the entries of a source are about.
@@ -169,6 +172,9 @@ func (p *Probe) entry(r Row) (e history.Event, missing string) {
 			e.Key = key
 		}
 	}
+	if trace, ok := r.Get(p.Map.Traceparent); ok && traceparent.MatchString(trace) {
+		body.Trace = trace
+	}
 	if token, ok := r.Get(p.Map.Token); ok {
 		e.Epoch = lockcore.Fingerprint(token)
 	}
@@ -241,6 +247,9 @@ func (p *Probe) Last(ctx context.Context, n int) ([]history.Event, error) {
 	}
 	return all[max(0, len(all)-n):], nil
 }
+
+// traceparent is a trace context of W3C's version 00.
+var traceparent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
 // manyLines are looked through for entries where not every line is one.
 const manyLines = 10_000

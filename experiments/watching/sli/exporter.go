@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/lockdrill/lockdrill/analysis/facts"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/watching"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -34,7 +36,7 @@ type Exporter struct {
 	ends  history.Ends
 	cover coverage
 
-	held, takeover, renewals                *prometheus.HistogramVec // the first two by the bound of the range
+	held, takeover, parts, renewals         *prometheus.HistogramVec // all but the last by the bound of the range
 	grants, leases, vanished                *prometheus.CounterVec
 	looks                                   *prometheus.CounterVec
 	took                                    prometheus.Histogram
@@ -45,7 +47,7 @@ type Exporter struct {
 	looked                                  int64 // when the last one that succeeded ended
 }
 
-const bound, lockLabel = "bound", "lock"
+const bound, lockLabel, part = "bound", "lock", "part"
 
 // New returns an exporter of the keys that names name, one by one, and of whatever else it is shown.
 func New(names []string) *Exporter {
@@ -54,11 +56,14 @@ func New(names []string) *Exporter {
 		x.names[n] = true
 	}
 	seconds := []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600}
-	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "lockdrill_watch_" + name, Help: help, Buckets: seconds}, labels)
+	histogram := func(o prometheus.HistogramOpts, name, help string, labels ...string) *prometheus.HistogramVec {
+		o.Name, o.Help, o.Buckets = "lockdrill_watch_"+name, help, seconds
+		h := prometheus.NewHistogramVec(o, labels)
 		x.Registry.MustRegister(h)
 		return h
 	}
+	// Not the others: a server that takes native histograms takes their buckets no more, which exported alerts ask for.
+	native := prometheus.HistogramOpts{NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "lockdrill_watch_" + name, Help: help}, labels)
 		x.Registry.MustRegister(c)
@@ -69,9 +74,10 @@ func New(names []string) *Exporter {
 		x.Registry.MustRegister(g)
 		return g
 	}
-	x.held = histogram("held_seconds", "For how long a key was one grant's, at least (lo) and at most (hi).", lockLabel, bound)
-	x.takeover = histogram("takeover_seconds", "After a lease that ran out: from its holder's failure to the next grant, at least (lo) and at most (hi).", lockLabel, bound)
-	x.renewals = histogram("renewal_interval_seconds", "Time between two renewals of a lease, or from its grant to the first.", lockLabel)
+	x.held = histogram(prometheus.HistogramOpts{}, "held_seconds", "For how long a key was one grant's, at least (lo) and at most (hi).", lockLabel, bound)
+	x.takeover = histogram(prometheus.HistogramOpts{}, "takeover_seconds", "After a lease that ran out: from its holder's failure to the next grant, at least (lo) and at most (hi).", lockLabel, bound)
+	x.parts = histogram(native, "takeover_part_seconds", "Of those takeovers: what was left of the lease, and the pickup, at least (lo) and at most (hi).", lockLabel, part, bound)
+	x.renewals = histogram(prometheus.HistogramOpts{}, "renewal_interval_seconds", "Time between two renewals of a lease, or from its grant to the first.", lockLabel)
 	x.grants = counter("grants_total", "Grants that were seen.", lockLabel)
 	x.leases = counter("leases_ended_total", "Leases that ended, by how.", lockLabel, "how")
 	x.vanished = counter("vanished_total", "Keys that were gone before their lease's end, and whose token came back: nobody had released them.", lockLabel)
@@ -126,17 +132,21 @@ func (x *Exporter) See(s watching.Seen) error {
 	}
 	if n.ending != nil {
 		x.leases.WithLabelValues(t.lock, string(n.ending.How)).Inc()
-		x.observe(x.held, t.lock, n.ending.Held)
+		if n.ending.Held != nil {
+			observe(x.held, *n.ending.Held, t.lock)
+		}
 	}
-	x.observe(x.takeover, t.lock, n.takeover)
+	if n.takeover != nil {
+		observe(x.takeover, *n.takeover.Takeover, t.lock)
+		observe(x.parts, n.takeover.Residual, t.lock, verdict.PartResidual)
+		observe(x.parts, n.takeover.Pickup, t.lock, verdict.PartPickup)
+	}
 	return err
 }
 
-func (x *Exporter) observe(h *prometheus.HistogramVec, lock string, d *facts.Dur) {
-	if d != nil {
-		h.WithLabelValues(lock, "lo").Observe(seconds(d.Lo))
-		h.WithLabelValues(lock, "hi").Observe(seconds(d.Hi))
-	}
+func observe(h *prometheus.HistogramVec, d facts.Dur, labels ...string) {
+	h.WithLabelValues(append(labels, "lo")...).Observe(seconds(d.Lo))
+	h.WithLabelValues(append(labels, "hi")...).Observe(seconds(d.Hi))
 }
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
@@ -157,6 +167,8 @@ func (x *Exporter) lockOf(e *history.Event) string {
 	for _, b := range []string{"lo", "hi"} {
 		x.held.WithLabelValues(lock, b)
 		x.takeover.WithLabelValues(lock, b)
+		x.parts.WithLabelValues(lock, verdict.PartResidual, b)
+		x.parts.WithLabelValues(lock, verdict.PartPickup, b)
 	}
 	x.renewals.WithLabelValues(lock)
 	x.grants.WithLabelValues(lock)

@@ -110,7 +110,11 @@ func (w *world) ended(how facts.LeaseEnd) int {
 // sums are the sums of the histogram's values, and how many there are.
 func (w *world) sums(name string) (lo, hi float64, n int) {
 	all := figures(w.t, w.x)
-	return all[name+"_sum{lo,sched:leader}"], all[name+"_sum{hi,sched:leader}"], int(all[name+"_count{hi,sched:leader}"])
+	name, part, _ := strings.Cut(name, " of ")
+	if part != "" {
+		part = "," + part
+	}
+	return all[name+"_sum{lo,sched:leader"+part+"}"], all[name+"_sum{hi,sched:leader"+part+"}"], int(all[name+"_count{hi,sched:leader"+part+"}"])
 }
 
 // Whatever a lock's holders do, the truth lies within the figures, and these are not much wider than the looks are apart.
@@ -119,15 +123,16 @@ func TestFiguresHoldTheTruth(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 35))
 		w := newWorld(t, "sched:leader")
 		w.until(r, w.now+200*ms)
-		var held, takeover, slack float64
+		var held, takeover, residual, slack float64
 		holds, takeovers, ends := 0, 0, map[facts.LeaseEnd]int{}
-		failed := int64(0)
+		failed, ran := int64(0), int64(0)
 		for n := range 8 {
 			ttl := 500*ms + r.Int64N(2000*ms)
 			w.value, w.end = fmt.Sprint("token-", n), w.now+ttl
 			granted, renewed := w.now, w.now
 			if failed != 0 {
 				takeover += float64(w.now-failed) / 1e9
+				residual += float64(ran-failed) / 1e9
 				takeovers++
 			}
 			for range r.IntN(4) {
@@ -138,6 +143,7 @@ func TestFiguresHoldTheTruth(t *testing.T) {
 			ended := w.end
 			if r.IntN(2) == 0 { // it dies after its last renewal
 				failed = renewed + r.Int64N(w.end-renewed)
+				ran = w.end
 				slack += float64(ttl) / 1e9
 				w.until(r, w.end+200*ms)
 				ends[facts.EndRanOut]++
@@ -160,6 +166,33 @@ func TestFiguresHoldTheTruth(t *testing.T) {
 		}
 		if lo, hi, n := w.sums("takeover_seconds"); n != takeovers || takeover < lo || takeover > hi || hi-lo > slack+float64(takeovers)*.2 {
 			t.Fatalf("seed %d: %d takeovers of [%g, %g] s, in truth %d of %g", seed, n, lo, hi, takeovers, takeover)
+		}
+		if lo, hi, n := w.sums("takeover_part_seconds of left of the lease"); n != takeovers || residual < lo || residual > hi || hi-lo > slack+float64(takeovers)*.2 {
+			t.Fatalf("seed %d: left of the lease %d times [%g, %g] s, in truth %d of %g", seed, n, lo, hi, takeovers, residual)
+		}
+		if lo, hi, n := w.sums("takeover_part_seconds of pickup"); n != takeovers || takeover-residual < lo || takeover-residual > hi || hi-lo > float64(takeovers)*.2 {
+			t.Fatalf("seed %d: %d pickups of [%g, %g] s, in truth %d of %g", seed, n, lo, hi, takeovers, takeover-residual)
+		}
+		if takeovers > 0 {
+			native(t, w.x)
+		}
+	}
+}
+
+// native says that the parts have buckets that are as fine as any, and what alerts ask the buckets of has none.
+func native(t *testing.T, x *Exporter) {
+	t.Helper()
+	families, err := x.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if h := m.GetHistogram(); h != nil && h.GetSampleCount() > 0 {
+				if is, want := len(h.GetPositiveSpan())+int(h.GetZeroCount()) > 0, f.GetName() == "lockdrill_watch_takeover_part_seconds"; is != want || len(h.GetBucket()) == 0 {
+					t.Fatalf("%s: a native histogram %v, want %v, and %d plain buckets", f.GetName(), is, want, len(h.GetBucket()))
+				}
+			}
 		}
 	}
 }

@@ -35,8 +35,8 @@ type news struct {
 	granted  bool
 	renewal  int64 // ns since the grant, or the extension before; 0 = none
 	ending   *facts.Ending
-	takeover *facts.Dur
-	returned bool // the token of a lease that ended before its time stands there again
+	takeover *facts.Ending // it was taken over
+	returned bool          // the token of a lease that ended before its time stands there again
 }
 
 // see takes in a look at the key. longer says that it shows an extension.
@@ -105,7 +105,10 @@ func (t *tape) read(n *news, e *history.Event, cover *coverage) error {
 	if len(ends) == 0 {
 		return nil
 	}
-	if n.takeover = ends[0].Takeover; !t.told {
+	if ends[0].Takeover != nil {
+		n.takeover = &ends[0]
+	}
+	if !t.told {
 		n.ending, t.told, t.early = &ends[0], true, ends[0].How == facts.EndEarly
 	}
 	if ends[0].How != facts.EndRanOut {

@@ -27,6 +27,8 @@ type comparison struct {
 	tried  tried
 	seen   *outsider // what is known of holders is what looks and effects show; nil = they claim
 
+	looks    map[string][]history.Span     // by key, those that show something new
+	read     []history.Span                // by the truth's writes, the read that first showed each
 	renewals map[string][]history.Span     // answered ok, by epoch
 	regrants map[string][]history.Span     // what looks show as renewals of it, and was the same replica's next grant
 	ready    map[string]int64              // by when each incarnation was

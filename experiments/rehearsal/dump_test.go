@@ -38,6 +38,11 @@ func TestDump(t *testing.T) {
 	for _, x := range d.Truth.Works {
 		t.Logf("%+v", x)
 	}
+	for _, x := range d.Truth.Writes {
+		if e := d.Truth.Epochs[x.Epoch]; x.At > e.Freed {
+			t.Logf("unowned: %+v under %s, which was free from %d on", x, e.ID, e.Freed)
+		}
+	}
 	t.Logf("%v", d.Truth.Deaths)
 	for _, x := range d.Truth.Stops {
 		t.Logf("%+v", *x)

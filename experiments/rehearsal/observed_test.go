@@ -6,8 +6,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -177,6 +179,7 @@ const observedSeeds = 400
 // What is measured of somebody's own system contains what really happened as well, whatever its keys' values and its effects tell: the
 // same random worlds, seen by somebody to whom nobody says what it does.
 func TestTruthFromOutside(t *testing.T) {
+	roomy(t)
 	from, n := uint64(0), uint64(observedSeeds)
 	if s := os.Getenv("LOCKDRILL_TRUTH_SEEDS"); s != "" {
 		n = max(n, number(t, s)/20)
@@ -187,17 +190,26 @@ func TestTruthFromOutside(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 60)
 	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
 	worlds, trials := 0, 0
-	for seed := from; seed < from+n; seed++ {
-		wrong, seen, can := compareObserved(seed)
-		if !can {
-			continue
-		}
-		worlds, trials = worlds+1, trials+seen
-		if len(wrong) > 0 {
-			t.Errorf("LOCKDRILL_TRUTH_SEED=%d: %s", seed, wrong[0])
-		}
+	for worker := range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for seed := from + uint64(worker); seed < from+n; seed += uint64(runtime.GOMAXPROCS(0)) {
+				wrong, seen, can := compareObserved(seed)
+				if !can {
+					continue
+				}
+				mu.Lock()
+				worlds, trials = worlds+1, trials+seen
+				if len(wrong) > 0 {
+					t.Errorf("LOCKDRILL_TRUTH_SEED=%d: %s", seed, wrong[0])
+				}
+				mu.Unlock()
+			}
+		})
 	}
+	wg.Wait()
 	if n >= observedSeeds && (worlds < observedSeeds/2 || trials < observedSeeds) {
 		t.Errorf("%d trials in %d worlds: that is too little to say anything", trials, worlds)
 	}
@@ -207,15 +219,20 @@ func TestTruthFromOutside(t *testing.T) {
 // Seeds in which an outsider once measured what had not happened, and what that was.
 func TestSeedsFromOutsideThatFailed(t *testing.T) {
 	for seed, was := range map[uint64]string{
-		2:    "a renewal that looks bracket around a fault was taken for one before it",
-		346:  "a next life that took the key under the same name was taken for a renewal",
-		719:  "whoever had finished its job was thought to hold its lock still",
-		1758: "a renewal before the first look was thought impossible",
-		2393: "a renewal and a release between two looks were thought impossible, and a write under them unowned",
-		2404: "a renewal in a stretch without looks was thought impossible, and a write under it unowned",
-		3465: "a renewal after the last look was thought impossible",
-		4417: "a write of nobody that is known was held against a paused replica",
-		4855: "a name that came back after its key had been deleted was thought to have held all the time",
+		2:     "a renewal that looks bracket around a fault was taken for one before it",
+		346:   "a next life that took the key under the same name was taken for a renewal",
+		719:   "whoever had finished its job was thought to hold its lock still",
+		1758:  "a renewal before the first look was thought impossible",
+		2393:  "a renewal and a release between two looks were thought impossible, and a write under them unowned",
+		2404:  "a renewal in a stretch without looks was thought impossible, and a write under it unowned",
+		3465:  "a renewal after the last look was thought impossible",
+		4417:  "a write of nobody that is known was held against a paused replica",
+		5987:  "a renewal that a frozen store took in last, and the release behind it, were thought impossible",
+		6910:  "who had given its key back, and been replaced, before a restart was thought to be struck by it",
+		9159:  "what a holder still wrote when its key had been taken was thought to be of its next grant",
+		9242:  "a name that came back after its key had been deleted was thought to have been seen after its lease's end",
+		10402: "what a holder wrote under a grant between two looks was thought to be of the one before",
+		4855:  "a name that came back after its key had been deleted was thought to have held all the time",
 	} {
 		if wrong, _, _ := compareObserved(seed); len(wrong) > 0 {
 			t.Errorf("LOCKDRILL_TRUTH_SEED=%d (%s): %s", seed, was, wrong[0])

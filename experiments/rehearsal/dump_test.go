@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDump shows one seed's history: LOCKDRILL_TRUTH_SEED=7 LOCKDRILL_TRUTH_DUMP=file; with LOCKDRILL_TRUTH_OUTSIDE=1 as somebody sees it who
+// TestDump shows one seed's history: LOCKDRILL_TRUTH_SEED=7 LOCKDRILL_TRUTH_DUMP=file, and of a kept one LOCKDRILL_TRUTH_WHOLE=1; with LOCKDRILL_TRUTH_OUTSIDE=1 as somebody sees it who
 // only watches.
 func TestDump(t *testing.T) {
 	to := os.Getenv("LOCKDRILL_TRUTH_DUMP")
@@ -15,7 +15,8 @@ func TestDump(t *testing.T) {
 		t.Skip("LOCKDRILL_TRUTH_DUMP names no file")
 	}
 	seed := number(t, os.Getenv("LOCKDRILL_TRUTH_SEED"))
-	e, net := randomDrill(seed)
+	w := drawWorld(seed, whole())
+	e, net := w.e, w.net
 	outside := os.Getenv("LOCKDRILL_TRUTH_OUTSIDE") != ""
 	o, r := outsider{}, (*rand.Rand)(nil)
 	if outside {
@@ -25,6 +26,7 @@ func TestDump(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.History = inTheDark(d.History, w.dark)
 	seen := d.History
 	if outside {
 		seen = o.history(e, d.History, d.Truth, r)

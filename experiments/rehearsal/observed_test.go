@@ -196,7 +196,8 @@ func TestTruthFromOutside(t *testing.T) {
 	for worker := range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for seed := from + uint64(worker); seed < from+n; seed += uint64(runtime.GOMAXPROCS(0)) {
-				wrong, seen, can := compareObserved(seed)
+				w := drawWorld(seed, whole())
+				wrong, seen, can := compareObserved(w)
 				if !can {
 					continue
 				}
@@ -234,7 +235,7 @@ func TestSeedsFromOutsideThatFailed(t *testing.T) {
 		10402: "what a holder wrote under a grant between two looks was thought to be of the one before",
 		4855:  "a name that came back after its key had been deleted was thought to have held all the time",
 	} {
-		if wrong, _, _ := compareObserved(seed); len(wrong) > 0 {
+		if wrong, _, _ := compareObserved(drawWorld(seed, true)); len(wrong) > 0 {
 			t.Errorf("LOCKDRILL_TRUTH_SEED=%d (%s): %s", seed, was, wrong[0])
 		}
 	}
@@ -242,8 +243,8 @@ func TestSeedsFromOutsideThatFailed(t *testing.T) {
 
 // compareObserved holds what an outsider of the seed measures against what happened. can is false where a fault cannot be done to replicas
 // of somebody's own.
-func compareObserved(seed uint64) (wrong []string, trials int, can bool) {
-	e, net := randomDrill(seed)
+func compareObserved(w world) (wrong []string, trials int, can bool) {
+	e, net, seed := w.e, w.net, w.seed
 	if !canBeDone(e) {
 		return nil, 0, false
 	}
@@ -252,6 +253,7 @@ func compareObserved(seed uint64) (wrong []string, trials int, can bool) {
 	if err != nil {
 		return []string{err.Error()}, 0, true
 	}
+	d.History = inTheDark(d.History, w.dark)
 	file := o.experiment(e)
 	seen := o.history(e, d.History, d.Truth, r)
 	c := &comparison{e: e, t: d.Truth, j: analysis.Judge(file, seen), final: math.MaxInt64}

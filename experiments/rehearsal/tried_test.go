@@ -46,9 +46,9 @@ const (
 // enough is how much of each there is at least in the seeds of a plain test.
 func enough() map[string]int {
 	return map[string]int{
-		countKills: 1000, countOthers: 2000, countRecoveries: 2000, countCensored: 200, countOverlaps: 500, countEffects: 2000, countDebts: 2000,
-		countUnowned: 500, countDuplicates: 300, countAbandoned: 5000, countMissed: 3000, countLate: 400, countNeeded: 700, countNeedless: 4000,
-		countPassed: 800, countFailed: 2000, countAdvice: 10000,
+		countKills: 120, countOthers: 1500, countRecoveries: 1000, countCensored: 90, countOverlaps: 400, countEffects: 800, countDebts: 1600,
+		countUnowned: 400, countDuplicates: 250, countAbandoned: 3000, countMissed: 1000, countLate: 250, countNeeded: 500, countNeedless: 2200,
+		countPassed: 1600, countFailed: 1400, countAdvice: 10000,
 	}
 }
 
@@ -109,7 +109,7 @@ func (a *tried) lacks() []string {
 			out = append(out, fmt.Sprintf("ranges say too little: %s, %d of %d open, the others %.6f wide, not at most %g", measure, w.open, w.n, w.mean(), widest[measure]))
 		}
 	}
-	if n := a.counts[countUnclear]; n*30 > a.counts[countNeeded]+a.counts[countNeedless] {
+	if n := a.counts[countUnclear]; n*20 > a.counts[countNeeded]+a.counts[countNeedless] {
 		out = append(out, fmt.Sprintf("ranges say too little: of %d abandonments nobody knows whether they were needed", n))
 	}
 	return out

@@ -173,10 +173,19 @@ func (ix *Facts) whose(k *Key, f *effect, fences map[int64]*Epoch) verdict.Attri
 	case len(holders) > 1:
 		f.unsure = true
 	case by != verdict.ByHolder && past != nil: // it wrote without its lock, or under a grant that came and went between two looks
-		f.Epoch, f.unsure = past, !k.nothingHides(f.Span)
+		f.Epoch, f.unsure = past, !k.nothingHides(f.Span) || ix.foundHidden(k, f, past)
 		return by
 	}
 	return ""
+}
+
+// foundHidden reports that a shot of ours, since past and before f, found the writer of f to hold the key under a value that no look showed: f may
+// be of that grant.
+func (ix *Facts) foundHidden(k *Key, f *effect, past *Epoch) bool {
+	return slices.ContainsFunc(ix.Shots, func(s *Shot) bool {
+		return s.Key == k.Name && s.Epoch != "" && s.Applied != nil && s.Applied.From >= past.Granted.To && s.Applied.From <= f.Span.To && k.Find(s.Epoch) == nil &&
+			history.ReplicaOf(s.Victim) == history.ReplicaOf(f.Writer)
+	})
 }
 
 // goesOn reports that f, which is of an epoch that was granted about then, may also be what its writer still did under past, which had been
@@ -243,8 +252,11 @@ func (ix *Facts) foreignEnd(k *Key, t *Trial) (x history.Span, n int64) {
 		t.End = endEffect
 		return x, n
 	case doubt != Open && t.Next != nil:
-		t.End, t.After = endGrant, t.Next
-		return t.grant, t.Next.N
+		t.End, t.After, x = endGrant, t.Next, t.grant
+		if doubt < x.From { // or of a grant before it that no look showed
+			x.From = max(t.from.From, min(x.From, t.E.Lease.Freed.From))
+		}
+		return x, t.Next.N
 	}
 	t.End = endEffect
 	return history.Span{From: doubt, To: Open}, 0

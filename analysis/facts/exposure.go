@@ -264,11 +264,10 @@ func (s *Shot) kept(e *Epoch) bool {
 	return false
 }
 
-// markStrangers finds the epochs that faults of ours put into keys: nobody asked for them, and nobody holds them.
-func (ix *Facts) markStrangers() {
+// markStrangers finds the epochs that faults of ours put into k: nobody asked for them, and nobody holds them.
+func (ix *Facts) markStrangers(k *Key) {
 	for _, s := range ix.Shots {
-		k := ix.Keys[s.Key]
-		if !s.Does.Plants || s.Applied == nil || k == nil {
+		if !s.Does.Plants || s.Applied == nil || s.Key != k.Name {
 			continue
 		}
 		for _, e := range k.Epochs {

@@ -24,6 +24,7 @@ type comparison struct {
 	byID   map[string]int
 	works  map[int][]sim.Work
 	shots  map[string]*strike // by operation, "kill#1"
+	sight  int64              // from one look at a key to the next, at most
 	tried  tried
 	seen   *outsider // what is known of holders is what looks and effects show; nil = they claim
 

@@ -18,9 +18,9 @@ func TestDump(t *testing.T) {
 	w := drawWorld(seed, whole())
 	e, net := w.e, w.net
 	outside := os.Getenv("LOCKDRILL_TRUTH_OUTSIDE") != ""
-	o, r := outsider{}, (*rand.Rand)(nil)
+	r := (*rand.Rand)(nil)
 	if outside {
-		o, r = drawOutsider(seed, e)
+		r = w.look()
 	}
 	d, err := New(e, net).Run(context.Background(), int64(seed))
 	if err != nil {
@@ -29,7 +29,7 @@ func TestDump(t *testing.T) {
 	d.History = inTheDark(d.History, w.dark)
 	seen := d.History
 	if outside {
-		seen = o.history(e, d.History, d.Truth, r)
+		seen = w.o.history(e, d, r)
 	}
 	if err := os.WriteFile(to, encoded(t, seen), 0o600); err != nil {
 		t.Fatal(err)

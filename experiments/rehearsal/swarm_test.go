@@ -283,7 +283,11 @@ func (m *met) see(w *world) {
 		m.pairs = map[[2]string]int{}
 	}
 	var here []string
-	for _, f := range features() {
+	all := features()
+	if w.o == nil {
+		all = all[:len(all)-len(outsiders())]
+	}
+	for _, f := range all {
 		if f.in(w) {
 			here = append(here, f.name)
 		}
@@ -304,7 +308,7 @@ func (m *met) never(outside bool) (pairs []string) {
 	}
 	for i, a := range all {
 		for _, b := range all[i:] {
-			if m.pairs[[2]string{a.name, b.name}] == 0 && !apart(a.name, b.name) {
+			if m.pairs[[2]string{a.name, b.name}] == 0 && !apart(a.name, b.name, outside) {
 				pairs = append(pairs, a.name+" + "+b.name)
 			}
 		}
@@ -326,9 +330,15 @@ func (m *met) lacks(outside bool) []string {
 	return nil
 }
 
-func outsiders() []feature { return nil }
-
-// apart reports two features that no world can have both: there is one loop.
-func apart(a, b string) bool {
-	return strings.HasPrefix(a, "loop ") && strings.HasPrefix(b, "loop ") && a != b
+// apart reports two features that no world can have both.
+func apart(a, b string, outside bool) bool {
+	switch {
+	case outside && (a == byWorker || b == byWorker): // nobody asks somebody else's workers to fail
+		return true
+	case a != b && strings.HasPrefix(a, "loop ") && strings.HasPrefix(b, "loop "): // there is one loop
+		return true
+	case a == valuesNames && b == effectsToken: // a name is no token
+		return true
+	}
+	return false
 }

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-live test-busy test-kube truth agree mutants oracles same alerts liars subjects scenarios witness postgres selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
+.PHONY: help build image test test-times test-live test-busy test-kube truth agree mutants oracles same alerts liars subjects scenarios witness postgres selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -43,12 +43,18 @@ ci-schemas: ## the exported CI files by GitHub's own parser, GitLab's schema and
 # Tests wait for real time: twice as many at once as there are cores. The packages that wait most begin first, so that none is left alone.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 AT_ONCE := $(shell expr 2 \* $(CORES))
-WAITING := ./injectors ./probes ./experiments/testbed ./lockcore/redisstore ./reports
+WAITING := ./injectors ./stores/redis ./stores/postgres ./probes ./experiments/testbed ./lockcore/redisstore ./reports
 
 # vet is of check, and costs half a minute where nothing is built yet.
+TESTS = $(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -p $(AT_ONCE) $(WAITING) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
+DRILL_TESTS = $(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
+
 test: deps ## all tests but those of test-live and test-kube; the drills last and alone, since they measure time
-	$(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -p $(AT_ONCE) $(WAITING) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
-	$(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
+	$(TESTS)
+	$(DRILL_TESTS)
+
+test-times: deps ## test, nothing from the cache of results, as a table: what each package costs, and its slowest test
+	@{ $(TESTS) -json -count=1; $(DRILL_TESTS) -json -count=1; } | .ci/test-times
 
 test-live: deps ## all tests named TestLive...: those that drill for longer, and what kill -9 leaves; five minutes
 	live=$$(grep -rl --include='*_test.go' '^func TestLive' . | xargs -n 1 dirname | sort -u) && \
@@ -86,8 +92,8 @@ same: ## what this tree answers otherwise than commit OLD=: verdicts, figures, t
 	@mkdir -p bin/same && $(GO) build -o bin/same/same ./internal/same
 	@bin/same/same -old '$(OLD)' -drills $(DRILLS) -seeds $(SEEDS) $(if $(GROUP),-group)
 
-scenarios: deps ## every shipped scenario, live, at its time scale, what two published policies cost, and each fault of a store: minutes
-	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run 'TestLiveScenariosEndAsTheySay|TestThePublished|TestLiveFaultsOfTheStoreAreFelt' ./cmd/lockdrill
+scenarios: deps ## every shipped scenario, live, at its time scale: minutes
+	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run TestLiveScenariosEndAsTheySay ./cmd/lockdrill
 
 selftest-live: deps ## every wrong lock and every shipped class with every fault, live, one after another: half an hour
 	$(GO) run ./cmd/lockdrill selftest --live
@@ -101,7 +107,7 @@ postgres: deps ## a worker on advisory locks of a real PostgreSQL, drilled: a mi
 alerts: deps ## each exported alert fires in a real Prometheus beside the shipped drill that it names, at the drill's time scale (ALERTS=full: at time scale 1, two hours): a quarter of an hour
 	LOCKDRILL_ALERTS=$(ALERTS) $(GO) test -count=1 -v -timeout 6h -run 'TestEveryAlertFires|TestAlertsOnDrillsFire|TestARealAlertmanagerSays|RaisesTheAlert' ./cmd/lockdrill
 
-liars: deps ## each of forty-one wrong workers, mutants of the lock among them, and what the drill worker-check says of it: five minutes
+liars: deps ## each of forty-two wrong workers, mutants of the lock among them, and what the drill worker-check says of it: five minutes
 	LOCKDRILL_LIARS=all $(GO) test -count=1 -v -timeout 30m -run TestLiveTheDrillTellsWrongWorkers ./cmd/lockdrill
 
 subjects: deps ## every scenario rehearsed a hundred times and each mutant of its subject twenty times, then one mutant of each live: twenty minutes

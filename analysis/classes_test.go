@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // judged is what the good drill's experiment makes of a tape.
@@ -165,3 +166,38 @@ func TestFindings(t *testing.T) {
 }
 
 func apart(a, b float64) float64 { return max(a-b, b-a) }
+
+// A holder with two jobs under one hold has recovered only if it ends both: what another has to end is a takeover of the lock.
+func TestAHolderOfTwoJobsRecoversWithBoth(t *testing.T) {
+	for _, both := range []bool{false, true} {
+		tp := newTape("two jobs under one hold")
+		tp.phase(0.2, history.PhaseFaults)
+		w := jobKey("j1")
+		tp.offer(0.9, w, "j1", "r1.1")
+		tp.offer(0.9, w, "j2", "r1.1")
+		tp.grant(1, "r1.1", w, "a", 1)
+		tp.begin(1.1, "a", "j1")
+		tp.begin(1.2, "a", "j2")
+		tp.arm(3, "burst#1", "a")
+		tp.renewHit(3.5, "a", "burst#1")
+		tp.write(4, "a", "j1", "succeeded", "")
+		tp.refuse(4.5, "r2.1", w, "a")
+		want, lo, hi := verdict.ClassPause, 9.0, 9.2
+		if both {
+			tp.write(4.2, "a", "j2", "succeeded", "")
+			want, lo, hi = verdict.ClassRecovery, 0.5, 1.1
+		}
+		tp.fence(4.8, "a", "deadline", true)
+		tp.grant(12, "r2.1", w, "b", 2)
+		tp.begin(12.1, "b", "j2")
+		tp.finish(12.5, "b", "j2")
+		tp.finale(40, 60)
+		j := judged(t, tp)
+		if len(j.Takeovers) != 1 {
+			t.Fatalf("%d trials; faults %+v", len(j.Takeovers), j.Faults)
+		}
+		if got := j.Takeovers[0]; got.Class != want || got.Lo < lo || got.Hi == nil || *got.Hi > hi {
+			t.Errorf("both %v: %s %s by %s", both, got.Class, figures.Seconds(got.Lo, got.Hi), got.End)
+		}
+	}
+}

@@ -19,7 +19,8 @@ func joined(ds []*facts.Distribution, measure, class string) *facts.Distribution
 		if d.Measure == measure && (class == "" || d.Class == class) {
 			all.Values = append(all.Values, d.Values...)
 			all.Ns = append(all.Ns, d.Ns...)
-			all.Cut, all.Least = all.Cut+d.Cut, max(all.Least, d.Least)
+			all.Unended = append(all.Unended, d.Unended...)
+			all.Cut += d.Cut
 		}
 	}
 	return all
@@ -79,10 +80,8 @@ func least(values []facts.Value) *facts.Value {
 // spread is how long the jobs of a class held the lock, or waited for it: each hold, or wait, is a trial.
 func spread(j *judging, l *experiments.Limit) figure {
 	d := joined(j.at[l.Lock].spread, l.Measure, l.Class)
-	f := figure{Value: quantile(d.Values, 0), each: d.Values, least: least(d.Values), n: len(d.Values), evidence: d.Evidence()}
-	if d.Least > f.Lo { // the longest took that at least, although nobody saw both of its ends
-		f.Lo, f.Hi = d.Least, max(d.Least, f.Hi)
-	}
+	all := d.Longest()
+	f := figure{Value: quantile(all, 0), each: all, least: least(d.Values), n: len(d.Values), evidence: d.Evidence()}
 	if f.n == 0 {
 		whose := "lock " + l.Lock
 		if l.Class != "" {
@@ -99,10 +98,15 @@ func facingSpread(j *judging, l *experiments.Limit, f *figure) {
 		f.next = "Change the work under the lock, or the limit."
 		return
 	}
+	d := joined(j.at[l.Lock].spread, l.Measure, l.Class)
 	if f.n > 0 {
-		f.saw = fmt.Sprintf("%s of %s took more than %s; the longest took %s", figures.Count(over(f.each, l.At).Hi), figures.Plural(f.n, f.of), figures.Exact(l.At), figures.Ceil(f.Hi))
+		longest := "the longest took " + figures.Ceil(f.Hi)
+		if f.Hi == facts.Open {
+			longest = fmt.Sprintf("another, of which an end was not seen, took at least %s", figures.Floor(f.Lo))
+		}
+		f.saw = fmt.Sprintf("%s of %s took more than %s; %s", figures.Count(over(d.Values, l.At).Hi), figures.Plural(f.n, f.of), figures.Exact(l.At), longest)
 	}
-	if cut := joined(j.at[l.Lock].spread, l.Measure, l.Class).Cut; cut > 0 {
-		f.saw = strings.TrimPrefix(fmt.Sprintf("%s; %s not counted, because the holder died or an end was not seen", f.saw, figures.Plural(cut, f.of)), "; ")
+	if d.Cut > 0 {
+		f.saw = strings.TrimPrefix(fmt.Sprintf("%s; %s not counted, because the holder died or an end was not seen", f.saw, figures.Plural(d.Cut, f.of)), "; ")
 	}
 }

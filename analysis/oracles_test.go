@@ -258,20 +258,20 @@ func TestTheLedgerOfOracles(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(&b, ledgerHead, len(mutants.All()), len(cases), len(patches), len(bad))
-	b.WriteString("\n## Measures\n\nA row of the table is turned red by a lock that is wrong on purpose, or by a recorded case.\n\n| measure | wrong locks | recorded cases | noticed by |\n|---|---|---|---|\n")
+	b.WriteString("\n## Measures\n\nA row of the table is turned red by a lock that is wrong on purpose, or by a recorded case.\n\n|measure|wrong locks|recorded cases|noticed by|\n|---|---|---|---|\n")
 	open := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		o := rows.of(name)
 		o.tests = noticed["measure "+name]
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, listed(o.mutants), listed(o.cases), listed(o.tests))
+		fmt.Fprintf(&b, "|`%s`|%s|%s|%s|\n", name, listed(o.mutants), listed(o.cases), listed(o.tests))
 		open["measure "+name] = o.none()
 	}
 	for _, k := range answerKinds(t) {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| code | wrong locks | recorded cases | noticed by |\n|---|---|---|---|\n", k.title, k.about)
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n|code|wrong locks|recorded cases|noticed by|\n|---|---|---|---|\n", k.title, k.about)
 		for _, code := range slices.Compact(slices.Sorted(maps.Values(k.codes))) {
 			o := of[k.key].of(code)
 			o.tests = noticed[k.key+" "+code]
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", code, listed(o.mutants), listed(o.cases), listed(o.tests))
+			fmt.Fprintf(&b, "|`%s`|%s|%s|%s|\n", code, listed(o.mutants), listed(o.cases), listed(o.tests))
 			open[k.key+" "+code] = o.none()
 		}
 	}
@@ -289,9 +289,9 @@ func TestTheLedgerOfOracles(t *testing.T) {
 	golden.Compare(t, filepath.Join("..", "docs", "oracles.md"), b.String(), *update)
 }
 
-// listed names what proves an answer: the first three, and how many more.
+// listed names what proves an answer: the first, and how many more.
 func listed(names []string) string {
-	const shown = 3
+	const shown = 1
 	if len(names) == 0 {
 		return ""
 	}
@@ -300,7 +300,7 @@ func listed(names []string) string {
 		parts = append(parts, "`"+n+"`")
 	}
 	if more := len(names) - shown; more > 0 {
-		parts = append(parts, fmt.Sprintf("%d more", more))
+		parts = append(parts, fmt.Sprintf("+%d", more))
 	}
 	return strings.Join(parts, ", ")
 }

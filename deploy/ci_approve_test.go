@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // fakePlanner prints a plan, ends as the file planned says, and notes what else is called.
@@ -26,7 +27,7 @@ echo "$@" >> "$FAKE/calls"
 var asked = map[string]func(t *testing.T, j *job, text []byte) int{
 	"github": func(t *testing.T, j *job, text []byte) int {
 		output := filepath.Join(j.fake, "github-output")
-		write(t, output, nil)
+		testkit.Write(t, output, nil)
 		fresh := slices.Clone(j.env) // the second job has a runner of its own
 		j.env = append(j.env, "GITHUB_OUTPUT="+output)
 		plan := bytes.ReplaceAll(text, []byte("\n  lockdrill:\n"), []byte("\n  second:\n"))
@@ -56,7 +57,7 @@ var asked = map[string]func(t *testing.T, j *job, text []byte) int{
 		if status := j.script(t, "set -eo pipefail\n"+strings.Join(append(first.BeforeScript, first.Script...), "\n"), "bash"); status != 0 {
 			return status
 		}
-		j.env = append(j.env, strings.TrimSpace(string(read(t, filepath.Join(j.dir, first.Artifacts.Reports.Dotenv)))))
+		j.env = append(j.env, strings.TrimSpace(string(testkit.Read(t, filepath.Join(j.dir, first.Artifacts.Reports.Dotenv)))))
 		return onGitLab(t, j, text)
 	},
 	"jenkins": onJenkins,
@@ -85,8 +86,8 @@ func TestCIRunsTheHashThatWasApproved(t *testing.T) {
 				}
 				j := newJob(t)
 				executable(t, filepath.Join(j.fake, "lockdrill"), fakePlanner)
-				write(t, filepath.Join(j.fake, "printed"), []byte(c.printed))
-				write(t, filepath.Join(j.fake, "planned"), []byte(c.planned))
+				testkit.Write(t, filepath.Join(j.fake, "printed"), []byte(c.printed))
+				testkit.Write(t, filepath.Join(j.fake, "planned"), []byte(c.planned))
 				if got := act(t, j, text); got != c.want {
 					t.Errorf("the jobs end with %d, want %d", got, c.want)
 				}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 const busybox = "busybox"
@@ -65,8 +66,8 @@ func TestTheStepGetsLockdrill(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	folder := t.TempDir()
-	write(t, filepath.Join(folder, "lockdrill.tar.gz"), archive)
-	write(t, filepath.Join(folder, "program"), []byte(program))
+	testkit.Write(t, filepath.Join(folder, "lockdrill.tar.gz"), archive)
+	testkit.Write(t, filepath.Join(folder, "program"), []byte(program))
 	sum := fmt.Sprintf("%x", sha256.Sum256(archive))
 	text, err := deploy.CI("gitlab", deploy.CIOptions{Experiment: "first-drill", Redis: experiments.RedisEmbedded})
 	if err != nil {

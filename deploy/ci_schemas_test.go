@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // What the systems themselves publish about their files, in versions that stay the same. Nothing of it is kept here.
@@ -77,7 +78,7 @@ func resource(t *testing.T, path, version string) *jsonschema.Schema {
 			}
 		}
 	}
-	unmarshal(t, read(t, path), &crd)
+	unmarshal(t, testkit.Read(t, path), &crd)
 	for _, v := range crd.Spec.Versions {
 		if v.Name == version {
 			closed(v.Schema.OpenAPI)
@@ -141,7 +142,7 @@ func TestCIFilesAreValid(t *testing.T) {
 	must(t, tools, "", "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", githubParser)
 	// it imports JSON as no released Node.js lets it without a bundler
 	must(t, tools, "", "sh", "-c", `grep -rlE 'from "[^"]*\.json"' node_modules/@actions/*/dist | xargs sed -i -E 's/(from "[^"]*\.json");/\1 with {type: "json"};/'`)
-	write(t, filepath.Join(tools, "parse.mjs"), []byte(parseGitHub))
+	testkit.Write(t, filepath.Join(tools, "parse.mjs"), []byte(parseGitHub))
 	must(t, tools, "", "npm", "pack", "--silent", gitlabSchema)
 	must(t, tools, "", "sh", "-c", "tar -xzf gitlab-ci-local-*.tgz")
 	schema := must(t, tools, `import {schema} from "./package/src/schema/schema.js"; console.log(JSON.stringify(schema))`, "node", "--input-type=module", "-")

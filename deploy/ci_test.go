@@ -17,6 +17,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // The shell parts of the CI steps run for real, as each system runs them, with a lockdrill that ends as it is told.
@@ -62,9 +63,9 @@ type job struct {
 func newJob(t *testing.T, plan ...string) *job {
 	t.Helper()
 	j := &job{dir: t.TempDir(), fake: t.TempDir(), bin: t.TempDir()}
-	write(t, filepath.Join(j.fake, "plan"), []byte(strings.Join(plan, "\n")+"\n"))
+	testkit.Write(t, filepath.Join(j.fake, "plan"), []byte(strings.Join(plan, "\n")+"\n"))
 	given := filepath.Join(j.fake, "lockdrill") // by its path
-	write(t, given, []byte(fakeLockdrill))
+	testkit.Write(t, given, []byte(fakeLockdrill))
 	for _, tool := range []string{"apt-get", "redis-server"} { // no test installs anything
 		executable(t, filepath.Join(j.bin, tool), "#!/bin/sh\nexit 0\n")
 	}
@@ -137,7 +138,7 @@ func onGitHub(t *testing.T, j *job, text []byte) int {
 	unmarshal(t, text, &doc)
 	job := doc.Jobs["lockdrill"]
 	path := filepath.Join(j.fake, "github-path")
-	write(t, path, nil)
+	testkit.Write(t, path, nil)
 	j.env = append(j.env, "RUNNER_TEMP="+t.TempDir(), "GITHUB_PATH="+path)
 	for k, v := range job.Env {
 		if v != "${{ vars."+k+" }}" { // else it is the repository's variable, which the job has by that name
@@ -246,7 +247,7 @@ func onTekton(t *testing.T, j *job, text []byte) int {
 			j.env = append(j.env, e.Name+"="+fill.Replace(e.Value))
 		}
 		status := j.script(t, fill.Replace(s.Script))
-		write(t, exitCode, []byte(fmt.Sprint(status)))
+		testkit.Write(t, exitCode, []byte(fmt.Sprint(status)))
 		if err := os.Chmod(exitCode, 0o644); err != nil { // for the image's user
 			t.Fatal(err)
 		}
@@ -358,7 +359,7 @@ func TestCIStepsGateOnTheStatus(t *testing.T) {
 				if deeper, _ := filepath.Glob(filepath.Join(j.dir, j.kept, "*", "*", "report.md")); err != nil || len(reports)+len(deeper) != c.calls {
 					t.Errorf("kept are %q and %q, %v", reports, deeper, err)
 				}
-				if j.junit != "" && !bytes.Contains(read(t, filepath.Join(j.dir, j.junit)), []byte("testsuites")) {
+				if j.junit != "" && !bytes.Contains(testkit.Read(t, filepath.Join(j.dir, j.junit)), []byte("testsuites")) {
 					t.Errorf("no JUnit at %s", j.junit)
 				}
 			})

@@ -13,6 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // scheduled are the files of a base and of a chart of the same drill.
@@ -200,7 +201,7 @@ func TestHelmTakesTheChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range chart {
-		write(t, filepath.Join(dir, name), text)
+		testkit.Write(t, filepath.Join(dir, name), text)
 	}
 	must(t, dir, "", helm, "lint", "--strict", dir)
 	got := objects(t, []byte(strings.TrimPrefix(must(t, dir, "", helm, "template", "release", dir, "--namespace", "pre"), "---\n")))

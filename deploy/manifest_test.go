@@ -24,12 +24,13 @@ import (
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/golden"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // gameDay is an experiment whose replicas are pods, changed as old, new, old, new ... say.
 func gameDay(t *testing.T, changes ...string) *experiments.Experiment {
 	t.Helper()
-	text := string(read(t, "testdata/game-day.yaml"))
+	text := string(testkit.Read(t, "testdata/game-day.yaml"))
 	for i := 0; i < len(changes); i += 2 {
 		if !strings.Contains(text, changes[i]) {
 			t.Fatalf("nothing to change: %q", changes[i])

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/client"
 	"github.com/lockdrill/lockdrill/lockcore/metrics"
@@ -141,7 +142,7 @@ func exposed(t *testing.T) map[string]map[string][]string {
 
 // Every series about drills is one that a run's metrics.prom has, with the labels that the rules keep.
 func TestMappingsMeetWhatARunLeaves(t *testing.T) {
-	data := string(read(t, "../reports/testdata/formats/prom.txt"))
+	data := string(testkit.Read(t, "../reports/testdata/formats/prom.txt"))
 	labels := map[string][]string{
 		"drill_last_pass": {"experiment"}, "drill_verdict": {"experiment", "verdict"}, "drill_slo_met": {"experiment", "lock", "slo"},
 		"drill_slo_violated": {"experiment", "lock", "slo"}, "drill_takeover": {"experiment", "lock", "stat", "bound"},

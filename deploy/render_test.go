@@ -17,6 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/golden"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files; read the diff")
@@ -231,7 +232,7 @@ func parsed(t *testing.T, exprs []string) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "exprs.yaml")
-	write(t, path, text)
+	testkit.Write(t, path, text)
 	check(t, "check", "rules", path)
 }
 
@@ -274,14 +275,14 @@ func TestFaultWindowsAreWhereTheFaultsWere(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "tests.yaml")
-	write(t, path, doc2)
+	testkit.Write(t, path, doc2)
 	check(t, "test", "rules", path)
 }
 
 // docs/alerts.md shows the alerts, signals and thresholds that are exported: one source.
 func TestDocsShowWhatIsExported(t *testing.T) {
 	const path = "../docs/alerts.md"
-	page := string(read(t, path))
+	page := string(testkit.Read(t, path))
 	for name, table := range map[string]string{"alerts": deploy.Table(), "signals": deploy.SignalTable()} {
 		open, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
 		before, rest, ok := strings.Cut(page, open)
@@ -311,7 +312,7 @@ func TestDocsShowWhatIsExported(t *testing.T) {
 
 // The mapping of docs/alerts.md is one.
 func TestDocsMapping(t *testing.T) {
-	_, rest, _ := strings.Cut(string(read(t, "../docs/alerts.md")), "```yaml ignore\n")
+	_, rest, _ := strings.Cut(string(testkit.Read(t, "../docs/alerts.md")), "```yaml ignore\n")
 	text, _, ok := strings.Cut(rest, "```")
 	if m := parse(t, "docs/alerts.md", text); !ok || m.LockLabel == "" || m.Signals["stale_writes_applied"] != nil {
 		t.Errorf("%+v", m)

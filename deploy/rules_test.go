@@ -1,7 +1,6 @@
 package deploy_test
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
@@ -343,24 +343,17 @@ func evaluate(t *testing.T, rules []byte, healthy series, scenarios []scenario) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "rules.yaml"), rules)
-	write(t, filepath.Join(dir, "tests.yaml"), tests)
+	testkit.Write(t, filepath.Join(dir, "rules.yaml"), rules)
+	testkit.Write(t, filepath.Join(dir, "tests.yaml"), tests)
 	check(t, "check", "rules", filepath.Join(dir, "rules.yaml"))
 	check(t, "test", "rules", filepath.Join(dir, "tests.yaml"))
-}
-
-func write(t *testing.T, path string, data []byte) {
-	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // alertNames are the alerts of the table in docs/alerts.md, which are all that there are.
 func alertNames(t *testing.T) []string {
 	t.Helper()
 	var names []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` ").FindAllStringSubmatch(deploy.Table(), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\|\\[`(\\w+)`\\]").FindAllStringSubmatch(deploy.Table(), -1) {
 		names = append(names, m[1])
 	}
 	if len(names) < 10 {
@@ -376,18 +369,9 @@ func TestAnnotationsReadWell(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "rules.yaml"), text)
-	write(t, filepath.Join(dir, "tests.yaml"), read(t, "testdata/annotations.yaml"))
+	testkit.Write(t, filepath.Join(dir, "rules.yaml"), text)
+	testkit.Write(t, filepath.Join(dir, "tests.yaml"), testkit.Read(t, "testdata/annotations.yaml"))
 	check(t, "test", "rules", filepath.Join(dir, "tests.yaml"))
-}
-
-func read(t *testing.T, path string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 }
 
 // Each alert names a page that is there, and a drill that is shipped.
@@ -445,6 +429,6 @@ func TestScaledRules(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "rules.yaml")
-	write(t, path, text)
+	testkit.Write(t, path, text)
 	check(t, "check", "rules", path)
 }

@@ -11,7 +11,7 @@ import (
 // Table is the alerts as rows of a Markdown table: what docs/alerts.md shows.
 func Table() string {
 	var b strings.Builder
-	b.WriteString("| alert | severity | fires | needs | and then | drill |\n|---|---|---|---|---|---|\n")
+	b.WriteString("|alert|severity|fires|needs|drill|\n|---|---|---|---|---|\n")
 	c := catalogue()
 	f := &filler{m: &Mapping{}, c: c, scale: 1}
 	for _, a := range c.Alerts {
@@ -23,8 +23,8 @@ func Table() string {
 		if strings.Contains(drill, "/") {
 			drill = "[`" + path.Base(a.Drill) + "`](../" + a.Drill + ")"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s ([more](%s)) | %s |\n", a.Alert, a.Severity, a.Fires,
-			strings.Join(needs, "`, `"), a.Next, strings.TrimPrefix(a.Runbook, "docs/"), drill)
+		fmt.Fprintf(&b, "|[`%s`](%s)|%s|%s|`%s`|%s|\n", a.Alert, strings.TrimPrefix(a.Runbook, "docs/"), a.Severity, a.Fires,
+			strings.Join(needs, "`, `"), drill)
 	}
 	return b.String()
 }
@@ -33,13 +33,13 @@ func Table() string {
 func SignalTable() string {
 	var b strings.Builder
 	c := catalogue()
-	b.WriteString("| signal | a | what it tells |\n|---|---|---|\n")
+	b.WriteString("|signal|a|what it tells|\n|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(c.Signals)) {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, c.Signals[name].Unit, c.Signals[name].Means)
+		fmt.Fprintf(&b, "|`%s`|%s|%s|\n", name, c.Signals[name].Unit, c.Signals[name].Means)
 	}
-	b.WriteString("\n| threshold | default | what it bounds |\n|---|---|---|\n")
+	b.WriteString("\n|threshold|default|what it bounds|\n|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(c.Thresholds)) {
-		fmt.Fprintf(&b, "| `%s` | %v | %s |\n", name, c.Thresholds[name].Value, c.Thresholds[name].Means)
+		fmt.Fprintf(&b, "|`%s`|%v|%s|\n", name, c.Thresholds[name].Value, c.Thresholds[name].Means)
 	}
 	return b.String()
 }

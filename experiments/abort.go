@@ -13,16 +13,16 @@ import (
 // AbortCondition ends a run early; it is no SLO.
 type AbortCondition struct {
 	_                            struct{}      `rule:"any=duplicate_terminal_states_above|abandonments_above|metric|promql|alert|log"`
-	DuplicateTerminalStatesAbove *int          `rule:"for=@embedded"`                 // end the run at more second terminal states than this
-	AbandonmentsAbove            *int          `rule:"for=@embedded"`                 // end the run at more abandoned locks than this
-	Name                         string        `rule:"ident,for=@observed"`           // observed: what it is called where it ends a run
-	Metric                       string        `rule:"for=@observed,ref=metric"`      // observed: name of a metric under probes, which ends the run where a value of it is above or below a limit
-	PromQL                       *BlockQuery   `file:"promql" rule:"for=@observed"`   // observed: ends the run where a query has a result that is not 0; it is asked every second
-	Alert                        string        `rule:"for=@observed"`                 // observed: name of an alert of probes.alerts, which ends the run where it fires
-	Log                          string        `rule:"for=@observed,ref=pattern"`     // observed: name of a pattern under probes.logs, which ends the run where lines match
-	Above                        *float64      `rule:"for=@observed"`                 // of a metric: the highest value that does not end the run; of a log: as many lines as do not, 0 if left out
-	Below                        *float64      `rule:"for=@observed"`                 // of a metric: the lowest value that does not end the run
-	For                          time.Duration `rule:"omit,for=@observed" scale:"no"` // it must hold for so long without a break; of a log: so many lines within this time; left out: at once, and of a log in the whole run
+	DuplicateTerminalStatesAbove *int          `rule:"for=@embedded"`                 // more second terminal states than this end the run
+	AbandonmentsAbove            *int          `rule:"for=@embedded"`                 // more abandoned locks than this end the run
+	Name                         string        `rule:"ident,for=@observed"`           // its name in the report
+	Metric                       string        `rule:"for=@observed,ref=metric"`      // a metric of probes.metrics, where it passes above or below
+	PromQL                       *BlockQuery   `file:"promql" rule:"for=@observed"`   // a query, where it has a result that is not 0; asked every second
+	Alert                        string        `rule:"for=@observed"`                 // an alert of probes.alerts, where it fires
+	Log                          string        `rule:"for=@observed,ref=pattern"`     // a pattern of probes.logs, where lines match
+	Above                        *float64      `rule:"for=@observed"`                 // the highest value of a metric, or number of log lines (default 0), that does not end the run
+	Below                        *float64      `rule:"for=@observed"`                 // the lowest value of a metric that does not end the run
+	For                          time.Duration `rule:"omit,for=@observed" scale:"no"` // it must hold for so long; of a log: lines within this time (default: the whole run)
 }
 
 const (

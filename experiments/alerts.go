@@ -10,8 +10,8 @@ import (
 // Alerts says who is asked which alerts fire.
 type Alerts struct {
 	PromServer
-	API   string        `rule:"words=prometheus|alertmanager,default=prometheus" file:"api"` // prometheus: its rules; alertmanager: what was sent to it, silenced and inhibited alerts too, which does not tell whether rules are evaluated; name one Alertmanager, not what balances between several
-	Every time.Duration `rule:"positive,default=1s,least=50ms" scale:"no"`                   // at most so long between two looks, a quarter of the interval of the rules where that is less; not scaled
+	API   string        `rule:"words=prometheus|alertmanager,default=prometheus" file:"api"` // prometheus: its rules; alertmanager: what was sent to it, silenced and inhibited alerts too
+	Every time.Duration `rule:"positive,default=1s,least=50ms" scale:"no"`                   // longest time between two looks; a quarter of the rules' interval if that is less; not scaled
 }
 
 // Words of Alerts.API.
@@ -22,10 +22,10 @@ const (
 
 // AlertLimit is what stands beside SLO.Alert. Times are those of the server's rules, and are not scaled.
 type AlertLimit struct {
-	Labels         map[string]string `rule:"for=alert"`                 // of alerts: only those with these labels
-	Within         time.Duration     `rule:"omit,for=alert" scale:"no"` // of alerts: it fires at most so long after the fault took effect; of silent: so long after the last fault it is watched
-	ResolvesWithin time.Duration     `rule:"omit,for=alert" scale:"no"` // of alerts: it goes away at most so long after the fault was over; default: within
-	Silent         bool              `rule:"omit,for=alert"`            // of alerts: none of that name fires in the whole run
+	Labels         map[string]string `rule:"for=alert"`                 // only alerts with these labels
+	Within         time.Duration     `rule:"omit,for=alert" scale:"no"` // it fires at most so long after the fault took effect; of silent: so long after the last fault it is watched
+	ResolvesWithin time.Duration     `rule:"omit,for=alert" scale:"no"` // it goes away at most so long after the fault was over; default: within
+	Silent         bool              `rule:"omit,for=alert"`            // none of that name fires in the whole run
 }
 
 // Fires reports whether an alert with these labels is one of the row.

@@ -10,30 +10,30 @@ import (
 // Belief is what tells whether a replica of an observed system believes that it holds a lock. Exactly one source is set.
 type Belief struct {
 	_       struct{}       `rule:"one=metric|log|http|command"`
-	Metric  *HolderMetric  // a gauge of each replica that is above 0 while it leads
+	Metric  *HolderMetric  // a gauge of each replica, above 0 while it leads
 	Log     *BeliefLog     // lines of a replica's log
 	HTTP    *BeliefHTTP    `file:"http"` // an endpoint of each replica
-	Command *BeliefCommand // a command of the user's
-	Every   time.Duration  `rule:"positive,default=200ms,least=10ms" scale:"no"` // how often the replicas are asked, or their logs read
-	MaxGap  time.Duration  `rule:"positive,default=2s,least=10ms" scale:"no"`    // longest tolerated stretch in which a replica that lives could not be asked
+	Command *BeliefCommand // a command of yours
+	Every   time.Duration  `rule:"positive,default=200ms,least=10ms" scale:"no"` // how often replicas are asked, or their logs read
+	MaxGap  time.Duration  `rule:"positive,default=2s,least=10ms" scale:"no"`    // longest time in which a live replica could not be asked
 }
 
 // BeliefLog reads from a replica's log when it believes to hold the lock. The log tells of every change.
 type BeliefLog struct {
-	Gain string `rule:"required,pattern"` // RE2 of the line by which it begins to believe; of locks taken per job with a group key, which is the lock's key
+	Gain string `rule:"required,pattern"` // RE2 of the line by which belief begins; of job locks with a group key
 	Lose string `rule:"required,pattern"` // RE2 of the line by which it ends, likewise
 }
 
 // BeliefHTTP asks each replica.
 type BeliefHTTP struct {
-	URL   string `file:"url" rule:"required,format=exposition"` // address that each replica is asked at, as a template: http://127.0.0.1:{port}/leader
-	Leads string `rule:"pattern"`                               // RE2 that the body of its answer matches where it leads; left out: it leads where it answers 200. With 404, 409 and 503 it answers too
+	URL   string `file:"url" rule:"required,format=exposition"` // template of each replica's address: http://127.0.0.1:{port}/leader
+	Leads string `rule:"pattern"`                               // RE2 that its answer matches where it leads; left out: it leads where it answers 200
 }
 
 // BeliefCommand runs a command that prints the names, pids or pods of all replicas that believe, and nothing where none does.
 type BeliefCommand struct {
 	Run    []string      `rule:"required"`                               // program and arguments
-	Within time.Duration `rule:"positive,default=2s,most=4s" scale:"no"` // it is ended after so long
+	Within time.Duration `rule:"positive,default=2s,most=4s" scale:"no"` // its limit
 }
 
 // Word is the source's.

@@ -16,7 +16,7 @@ func (c *checker) inPods() bool { return c.Node("kubernetes") != nil }
 func (c *checker) pods() {
 	e, k := c.e, c.e.Kubernetes
 	c.leases()
-	if !c.inPods() && e.StoreKind() != StoreLease && len(e.Limits.Namespaces) > 0 {
+	if !c.inPods() && !e.InObjects() && len(e.Limits.Namespaces) > 0 {
 		c.Check("limits.namespaces", "is a cap on a cluster, and the run works in none: there is no kubernetes section")
 	}
 	if k == nil {

@@ -11,22 +11,22 @@ import (
 type Effects struct {
 	_       struct{}     `rule:"for=@observed,one=stream|list|hash|sql|http|file|command|log"`
 	Name    string       `rule:"required,ident,unique"` // of the probe
-	Lock    string       `rule:"ref=lock,unique"`       // under which they come about; left out: under none, and rows about them give the name of the effects as their lock
+	Lock    string       `rule:"ref=lock,unique"`       // the lock under which they come about; left out: none
 	Stream  string       // key of a Redis stream
-	List    string       // key of a Redis list that is appended to
-	Hash    string       // key of a Redis hash: field by field the last state
-	Redis   LedgerStore  // of stream, list and hash; left out: that of the locks
+	List    string       // key of a Redis list, appended to on the right
+	Hash    string       // key of a Redis hash: the last state of each field
+	Redis   LedgerStore  // of stream, list and hash; default: that of the locks
 	SQL     *SQLEffects  // rows of a database
-	HTTP    *HTTPEffects // elements of a JSON array behind an address
-	File    string       `rule:"path,format=glob"` // pattern of paths, as filepath.Glob has them
-	Command []string     // prints all lines that there are, and ends
-	Log     string       `rule:"words=replicas"`        // the logs of the replicas
-	Pattern string       `rule:"pattern,format=regexp"` // of lines: RE2 whose named groups are the columns; left out: each line is a JSON object
-	// Overwrites: the source keeps the last state of a job alone, so what was written twice is seen once.
+	HTTP    *HTTPEffects // elements of a JSON array
+	File    string       `rule:"path,format=glob"` // pattern of paths
+	Command []string     // prints all lines, and ends
+	Log     string       `rule:"words=replicas"`        // the replicas' logs
+	Pattern string       `rule:"pattern,format=regexp"` // RE2 of lines, its named groups are the columns; left out: JSON objects
+	// the source keeps only the last state of a job
 	Overwrites bool      `rule:"omit"`
-	Map        EffectMap // which column of an entry means what
+	Map        EffectMap // which column means what
 	ProbeSettings
-	StrandedAfter time.Duration `rule:"omit,positive" scale:"no"` // without a lock: a job that was there before the last fault was over is stranded where it is open so long after that and after it is due
+	StrandedAfter time.Duration `rule:"omit,positive" scale:"no"` // without a lock: a job that is still open so long after it is due, and after the last fault, is stranded
 }
 
 // Under is what rows call the lock that they come about under: without one, their own name.
@@ -44,35 +44,35 @@ func (e *Experiment) keyless(name string) *Effects {
 
 // SQLEffects are the rows of a query.
 type SQLEffects struct {
-	Driver string `rule:"required,words=postgres|mysql"` // whose database it is
-	DSNEnv string `rule:"required,format=env"`           // environment variable with the data source name
+	Driver string `rule:"required,words=postgres|mysql"` // kind of database
+	DSNEnv string `rule:"required,format=env"`           // variable with the data source name
 	Query  string `rule:"required"`                      // with one parameter, the cursor, and in its order
-	Cursor string `rule:"required"`                      // column that the rows are ordered by
-	Start  string // query of one value: where the cursor begins; left out: the greatest there is, of a cursor that is a whole number
+	Cursor string `rule:"required"`                      // column by which rows are ordered
+	Start  string // query of the first cursor; default: the greatest
 }
 
 // HTTPEffects are the elements of a JSON array, or of the array "items" of an object.
 type HTTPEffects struct {
 	URL      string `rule:"required,format=address"` // address of the list
-	Param    string // of the URL's query: takes the cursor; left out: each answer has all there is
-	Cursor   string // field of an element whose last value is the cursor
-	TokenEnv string `rule:"format=env"` // environment variable with a bearer token
+	Param    string // query parameter that takes the cursor; left out: each answer has everything
+	Cursor   string // field whose last value is the cursor
+	TokenEnv string `rule:"format=env"` // variable with a bearer token
 }
 
 // EffectMap says which column of an entry means what. In a column that holds a JSON object, a.b is its field b.
 type EffectMap struct {
-	Job      string   // jobs: id
-	State    string   // jobs: state
-	Terminal []string // the states that end a job
-	Begin    []string // the states that show a holder at work; none = all that end none
-	Op       string   // operation id: what comes again under it is a replay
-	Fence    string   // number that the lock gave with the grant
-	Replica  string   // who wrote it, as the locks name their holders
-	Token    string   // the value of the lock under which it was written
-	Key      string   // the lock's key; left out: the job with its key_prefix and key_suffix
+	Job      string   // id of the job
+	State    string   // state of the job
+	Terminal []string // states that end a job
+	Begin    []string // states that show a holder at work; default: all that end nothing
+	Op       string   // operation id: the same id again is a replay
+	Fence    string   // fence of the grant
+	Replica  string   // writer, as the locks name their holders
+	Token    string   // the lock's value under which it was written
+	Key      string   // the lock's key; default: the job with key_prefix and key_suffix
 
-	Due       string // instant from which on the job is owed: RFC 3339 with a zone, or Unix time in s, ms, us or ns
-	NotBefore string // instant before which nobody may take it, such as that of a next try; where both are there, the later counts
+	Due       string // when the job is owed: RFC 3339 with a zone, or Unix time in s, ms, us or ns
+	NotBefore string // when it may be taken, such as a next try; the later of both counts
 }
 
 func (x *Effects) SetDefaults() {

@@ -23,26 +23,26 @@ import (
 type Experiment struct {
 	Name         string           `rule:"required,ident"` // names the run's folder
 	Description  string           // for people
-	Environment  string           `rule:"ident,default=local"` // what the target must call itself; local is what the run started itself
+	Environment  string           `rule:"ident,default=local"` // what the target must call itself
 	Redis        Redis            // where the locks live
-	Store        *Store           // where the locks live instead, in a store of another kind: etcd, PostgreSQL, Lease objects
-	Ledger       LedgerStore      `rule:"for=@embedded"` // where the ledger lives; left out: a store of the run's own
-	Proxy        Proxy            // the Toxiproxy between replicas and store, where a fault needs one
+	Store        *Store           // a store of another kind, in place of redis
+	Ledger       LedgerStore      `rule:"for=@embedded"` // where the ledger lives; default: a store of the run's own
+	Proxy        Proxy            // the Toxiproxy between replicas and store
 	Kubernetes   *Kubernetes      // replicas are pods; left out: processes of this host
-	System       System           `rule:"required"`                 // what is drilled: replicas, locks, work
-	TimeScale    float64          `rule:"positive,max=1,default=1"` // multiplies the timings of locks, work, faults and SLOs; 1 is real time
+	System       System           `rule:"required"`                 // replicas, locks, work
+	TimeScale    float64          `rule:"positive,max=1,default=1"` // multiplies the timings of locks, work, faults and SLOs
 	SteadyState  SteadyState      // what must hold before the first fault
-	Faults       Faults           // the timeline: what is broken, and when; or what it is made from; left out: nothing is broken, and the promises are watched
-	AllowOverlap [][2]string      // pairs of ids: faults that may be in effect together
+	Faults       Faults           // what is broken, and when; left out: promises are watched
+	AllowOverlap [][2]string      // pairs of faults that may be in effect together
 	Probes       Probes           // how evidence is gathered
-	AbortWhen    []AbortCondition // conditions that end a run early; they are no promises
-	Limits       RunLimits        // caps that hold whatever the faults ask for
-	Windows      []Window         // a run may be in progress only within one of them; none: always
-	Blackouts    []Window         // a run may be in progress within none of them
+	AbortWhen    []AbortCondition // what ends a run early; no promises
+	Limits       RunLimits        // caps, whatever the faults ask for
+	Windows      []Window         // a run is in progress only within one of them; default: always
+	Blackouts    []Window         // a run is in progress within none of them
 	BlockedBy    []Block          // each must be quiet before a run starts
 	SLOs         []SLO            `file:"slos" rule:"required,unless=system.policy_sheet"` // the promises
-	Expect       []SLO            `rule:"single"`                                          // what the faults must provoke for the drill to mean anything
-	Seed         int64            `rule:"min=1"`                                           // of every random choice; left out: chosen by the run
+	Expect       []SLO            `rule:"single"`                                          // what the faults must provoke
+	Seed         int64            `rule:"min=1"`                                           // of all random choices; default: the run's choice
 
 	Scaled float64 `file:"-"` // what Scale has multiplied by; 0 = not scaled
 }
@@ -50,25 +50,25 @@ type Experiment struct {
 // Redis says where the locks live. All but Mode is for mode external.
 type Redis struct {
 	Mode        RedisMode `rule:"words=auto|embedded|spawn|external,default=auto"`                           // auto: a redis-server on the PATH, else embedded; embedded: inside the runner; spawn: started by the run; external: yours
-	URL         string    `file:"url" rule:"for=mode:external,need=mode:external,not=sentinel,format=redis"` // external: redis:// or rediss:// (TLS), without a password; or unix: and the path of a socket
-	UsernameEnv string    `rule:"for=mode:external,format=env"`                                              // name of the environment variable that holds the user name
-	PasswordEnv string    `rule:"for=mode:external,format=env"`                                              // name of the environment variable that holds the password: it never stands in a file
-	CA          string    `file:"ca" rule:"for=mode:external,path,format=pem"`                               // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
-	Cert        string    `rule:"for=mode:external,path,format=pem:own"`                                     // PEM file of the certificate that the server asks for
-	Key         string    `rule:"for=cert,need=cert,path,format=pem:own"`                                    // PEM file of the key of that certificate
-	Allow       []string  `rule:"words=@faults,for=mode:external"`                                           // what may be done to it: faults of the store itself (pause, flush, fill, delete_key), and monitor
-	Cluster     bool      `rule:"omit,for=mode:external,for=@observed"`                                      // observed: url is a server of a Redis Cluster, and keys are on all of its masters
-	Sentinel    *Sentinel `rule:"for=mode:external,for=@observed,not=cluster"`                               // observed: Sentinels that say which server is the primary, in place of url
-	Replica     string    `rule:"omit,for=mode:external,for=@observed,not=cluster,format=redis"`             // observed: URL of a read-only replica that is looked at in place of the primary
+	URL         string    `file:"url" rule:"for=mode:external,need=mode:external,not=sentinel,format=redis"` // redis:// or rediss:// (TLS), or unix: and a socket's path
+	UsernameEnv string    `rule:"for=mode:external,format=env"`                                              // variable with the user name
+	PasswordEnv string    `rule:"for=mode:external,format=env"`                                              // variable with the password
+	CA          string    `file:"ca" rule:"for=mode:external,path,format=pem"`                               // PEM file of the server's authority; default: the system's
+	Cert        string    `rule:"for=mode:external,path,format=pem:own"`                                     // PEM file of the client certificate
+	Key         string    `rule:"for=cert,need=cert,path,format=pem:own"`                                    // PEM file of its key
+	Allow       []string  `rule:"words=@faults,for=mode:external"`                                           // what may be done to it
+	Cluster     bool      `rule:"omit,for=mode:external,for=@observed"`                                      // url is a server of a Redis Cluster
+	Sentinel    *Sentinel `rule:"for=mode:external,for=@observed,not=cluster"`                               // who is the primary, in place of url
+	Replica     string    `rule:"omit,for=mode:external,for=@observed,not=cluster,format=redis"`             // URL of a replica that is looked at in place of the primary
 }
 
 // Sentinel says which Sentinels know the primary of the locks. The authority is that of the Redis section; its user and password are for
 // the servers alone.
 type Sentinel struct {
-	Master      string   `rule:"required"`                                  // name of the primary, as the Sentinels are configured
-	URLs        []string `file:"urls" rule:"required,format=redis:network"` // redis:// or rediss:// (TLS), one of each Sentinel
-	UsernameEnv string   `rule:"format=env"`                                // name of the environment variable that holds the user name at the Sentinels themselves
-	PasswordEnv string   `rule:"format=env"`                                // name of the environment variable that holds the password of the Sentinels themselves: it never stands in a file
+	Master      string   `rule:"required"`                                  // the primary's name
+	URLs        []string `file:"urls" rule:"required,format=redis:network"` // redis:// or rediss:// (TLS) of each Sentinel
+	UsernameEnv string   `rule:"format=env"`                                // variable with the user name at the Sentinels
+	PasswordEnv string   `rule:"format=env"`                                // variable with the Sentinels' password
 }
 
 // Target names the Redis for a person.
@@ -82,12 +82,12 @@ func (r *Redis) Target() string {
 // LedgerStore says where the ledger lives. By default it is a store of the run's own, on loopback; replicas in pods need one that they
 // can reach, which no fault may reach: another server than that of the locks.
 type LedgerStore struct {
-	URL         string `file:"url" rule:"format=redis"`                // redis:// or rediss:// (TLS), without a password; another server than that of the locks
-	UsernameEnv string `rule:"format=env"`                             // name of the environment variable that holds the user name
-	PasswordEnv string `rule:"format=env"`                             // name of the environment variable that holds the password: it never stands in a file
-	CA          string `file:"ca" rule:"path,format=pem"`              // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
-	Cert        string `rule:"path,format=pem:own"`                    // PEM file of the certificate that the server asks for
-	Key         string `rule:"for=cert,need=cert,path,format=pem:own"` // PEM file of the key of that certificate
+	URL         string `file:"url" rule:"format=redis"`                // redis:// or rediss:// (TLS), of another server than the locks'
+	UsernameEnv string `rule:"format=env"`                             // variable with the user name
+	PasswordEnv string `rule:"format=env"`                             // variable with the password
+	CA          string `file:"ca" rule:"path,format=pem"`              // PEM file of the server's authority; default: the system's
+	Cert        string `rule:"path,format=pem:own"`                    // PEM file of the client certificate
+	Key         string `rule:"for=cert,need=cert,path,format=pem:own"` // PEM file of its key
 }
 
 // AsRedis is the ledger's store as a Redis that the run does not start; the zero Redis where the run starts one of its own.
@@ -101,10 +101,10 @@ func (l *LedgerStore) AsRedis() Redis {
 // Proxy says which Toxiproxy stands between the replicas and the locks' store where a fault needs one: embedded in the runner, or
 // a server that exists, by its API.
 type Proxy struct {
-	Mode  ProxyMode `rule:"words=embedded|external,default=embedded"`                         // embedded: inside the runner; external: a Toxiproxy that exists
-	URL   string    `file:"url" rule:"for=mode:external,need=mode:external,format=toxiproxy"` // external: its API, http://host:8474
-	Route string    `rule:"for=mode:external,for=@observed,format=template:processes"`        // observed: name of the proxy there that the replicas' traffic passes; with {name}, one for each replica
-	API   string    `file:"api" rule:"for=@observed,format=proxy"`                            // observed: API of the lockdrill proxy that the replicas' traffic passes, http://127.0.0.1:6381 or unix:PATH
+	Mode  ProxyMode `rule:"words=embedded|external,default=embedded"`                         // embedded: inside the runner; external: a Toxiproxy of yours
+	URL   string    `file:"url" rule:"for=mode:external,need=mode:external,format=toxiproxy"` // its API, http://host:8474
+	Route string    `rule:"for=mode:external,for=@observed,format=template:processes"`        // name of the proxy that the replicas pass; with {name}, one for each
+	API   string    `file:"api" rule:"for=@observed,format=proxy"`                            // API of a lockdrill proxy on the replicas' route, http://127.0.0.1:6381 or unix:PATH
 }
 
 // Shared reports one proxy of somebody's own on the way of all replicas.
@@ -130,17 +130,17 @@ const (
 
 // System is what is drilled.
 type System struct {
-	Mode        string         `rule:"required,words=embedded|observe"` // embedded: lockdrill starts the replicas; observe: they are somebody's own, only watched and struck
-	Replicas    int            `rule:"required,min=1,max=1000"`         // how many processes or pods; observed: so many are there in the steady state
-	Worker      []string       // command of a worker that speaks the worker protocol, where lockdrill stands for this program; left out: lockdrill's own
-	CheckWorker bool           `rule:"omit,for=@embedded"`                                 // what a worker says is held against the worker protocol, and a line that breaks it fails the run
-	Restart     time.Duration  `rule:"default=500ms,least=1ms" scale:"no"`                 // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
-	PolicySheet PolicySheet    `rule:"shorthand=File"`                                     // a leader_election section, or the file beside the experiment's that has it: its loops become locks, with SLOs
-	Processes   *Processes     `rule:"for=@observed"`                                      // observed replicas that are processes of this host
-	Holder      []HolderSource `rule:"for=@observed"`                                      // observed: how to find out who holds a key of the Redis; tried in this order
+	Mode        string         `rule:"required,words=embedded|observe"` // embedded: lockdrill starts the replicas; observe: they are yours, watched and struck
+	Replicas    int            `rule:"required,min=1,max=1000"`         // how many there are in the steady state
+	Worker      []string       // command of a worker of yours; default: lockdrill's own
+	CheckWorker bool           `rule:"omit,for=@embedded"`                                 // a line that breaks the worker protocol fails the run
+	Restart     time.Duration  `rule:"default=500ms,least=1ms" scale:"no"`                 // when a killed replica is replaced; not scaled, not of pods
+	PolicySheet PolicySheet    `rule:"shorthand=File"`                                     // a leader_election section, or its file: its loops become locks, with SLOs
+	Processes   *Processes     `rule:"for=@observed"`                                      // replicas that are processes of this host
+	Holder      []HolderSource `rule:"for=@observed"`                                      // how to find who holds a key, in this order
 	Locks       []Lock         `rule:"required,unless=system.policy_sheet|system.effects"` // the locks that are drilled
 	Work        []Work         `rule:"for=@embedded"`                                      // streams of jobs under the job locks
-	Effects     []Effects      // of an observed system: where its jobs, and their ends, are read
+	Effects     []Effects      // where its jobs, and their ends, are read
 }
 
 // Words of System.Mode.
@@ -262,8 +262,8 @@ type Lock struct {
 // Signal is a count that others keep: exactly one of Metric and Log is set.
 type Signal struct {
 	_      struct{} `rule:"one=metric|log"`
-	Metric string   `rule:"ref=metric"`  // a counter, by its name under probes
-	Log    string   `rule:"ref=pattern"` // a pattern, by its name under probes.logs
+	Metric string   `rule:"ref=metric"`  // a counter under probes
+	Log    string   `rule:"ref=pattern"` // a pattern of probes.logs
 }
 
 // Place is where something stands in a file. Line and Column count from 1; 0 = nowhere.
@@ -288,20 +288,20 @@ func (l *Lock) Describe() []string {
 type Work struct {
 	Lock      string        `rule:"required,ref=lock,unique"`      // the job lock; one stream a lock
 	Jobs      int           `rule:"required,min=1,max=1000000"`    // how many are offered
-	Rate      float64       `rule:"required,rate" scale:"inverse"` // jobs a second offered, such as 20/s; time_scale divides it
-	Hold      Hold          `rule:"required"`                      // length of the work, by two percentiles, {p50: 4s, p99: 18s}: log-normal; with p50 alone every job takes as long
-	Redeliver time.Duration `rule:"required" scale:"yes"`          // every job that is not finished is offered again so often; 0s: never, and then nobody takes over a job
+	Rate      float64       `rule:"required,rate" scale:"inverse"` // jobs offered a second; divided by time_scale
+	Hold      Hold          `rule:"required"`                      // length of the work: log-normal, or always p50
+	Redeliver time.Duration `rule:"required" scale:"yes"`          // an unfinished job is offered again so often; 0s: never
 	Fenced    bool          `rule:"default=true"`                  // the ledger compares fences
 	Strict    bool          // the ledger refuses a second terminal state
 	Look      bool          `rule:"default=true"`         // a worker skips jobs that are already terminal
-	Classes   []JobClass    `rule:"ident,shorthand=Name"` // classes of jobs: names, dealt in turn, or sections with shares and work of their own; held and wait promise per class
+	Classes   []JobClass    `rule:"ident,shorthand=Name"` // names, dealt in turn, or sections with a share and hold; held and wait promise per class
 }
 
 // JobClass is one class of a stream's jobs. Classes without shares are dealt in turn.
 type JobClass struct {
 	Name  string  `rule:"required,ident"` // of the class, and the label class of its metrics
-	Share float64 `rule:"positive,max=1"` // of the jobs; the shares of a stream are 1 together
-	Hold  *Hold   // length of its jobs' work; left out: the stream's
+	Share float64 `rule:"positive,max=1"` // of the jobs; all shares are 1
+	Hold  *Hold   // length of its jobs; default: the stream's
 }
 
 // Kinds are the classes of the jobs, each with its share and its work; one without a name where the stream has none.
@@ -346,51 +346,51 @@ type Hold struct {
 // SteadyState must hold before the first fault: a holder for each loop, renewals, jobs finishing, for For; else the run ends
 // after Timeout as inconclusive.
 type SteadyState struct {
-	For     time.Duration `rule:"default=2s" scale:"no"`           // it must hold for so long; real time, not scaled
-	Timeout time.Duration `rule:"positive,default=30s" scale:"no"` // not reached within this: the run is inconclusive; not scaled
+	For     time.Duration `rule:"default=2s" scale:"no"`           // it must hold for so long; not scaled
+	Timeout time.Duration `rule:"positive,default=30s" scale:"no"` // not reached by then: inconclusive; not scaled
 }
 
 // Probes says how evidence is gathered.
 type Probes struct {
-	LockKeys ProbeSettings // looks at the keys of the locks
+	LockKeys ProbeSettings // looks at the lock keys
 	Ledger   ProbeSettings // looks at the ledger
-	Leases   ProbeSettings // looks at observed locks that are Lease objects
-	Metrics  []Metric      // numbers that are read before, during and after the faults
-	PromQL   []Query       `file:"promql"` // numbers that a Prometheus server has scraped, sample by sample
-	Alerts   *Alerts       // who is asked which alerts fire
-	Logs     *Logs         // what is looked for in logs: of pods, of observed processes, and in files
+	Leases   ProbeSettings // looks at observed Lease objects
+	Metrics  []Metric      // numbers, read before, during and after the faults
+	PromQL   []Query       `file:"promql"` // samples of a Prometheus server
+	Alerts   *Alerts       // which alerts fire
+	Logs     *Logs         // lines of logs
 }
 
 // ProbeSettings is a probe's period and the longest tolerated stretch without a look. Neither is scaled.
 type ProbeSettings struct {
 	Every  time.Duration `rule:"positive,least=1ms" scale:"no"` // between two looks; not scaled
-	MaxGap time.Duration `rule:"positive" scale:"no"`           // longest tolerated stretch without a good look; not scaled
+	MaxGap time.Duration `rule:"positive" scale:"no"`           // longest time without a good look; not scaled
 }
 
 // RunLimits are caps that hold whatever the faults ask for. Neither is scaled.
 type RunLimits struct {
-	MaxKills    int           `rule:"min=1"`                           // kills in all; default: twice what the faults declare
-	MaxTargets  int           `rule:"min=1"`                           // replicas that faults other than kills may strike in all, each life counted; left out: no cap
-	LastReplica bool          `rule:"omit,for=@observed"`              // observed replicas: the last one that lives may be struck
-	MaxRun      time.Duration `rule:"positive,default=10m" scale:"no"` // then the run is aborted
-	Namespaces  []string      `rule:"format=namespace"`                // the only ones whose pods may be struck; left out: the one that the run is told
-	KillSwitch  string        `rule:"path"`                            // a file: where it exists nothing starts, and a run that goes on is aborted within a second
+	MaxKills    int           `rule:"min=1"`                           // kills in all; default: twice the declared ones
+	MaxTargets  int           `rule:"min=1"`                           // lives that other faults may strike in all; default: no cap
+	LastReplica bool          `rule:"omit,for=@observed"`              // the last live replica may be struck
+	MaxRun      time.Duration `rule:"positive,default=10m" scale:"no"` // the run is aborted after this
+	Namespaces  []string      `rule:"format=namespace"`                // where pods may be struck; default: the run's
+	KillSwitch  string        `rule:"path"`                            // where this file exists nothing starts, and a run is aborted within a second
 }
 
 // Window is a stretch of the week in a time zone.
 type Window struct {
-	Days []string `rule:"words=mon|tue|wed|thu|fri|sat|sun"` // left out: every day
-	From string   `rule:"format=clock"`                      // "09:00"; left out with to: the whole day
-	To   string   `rule:"format=clock"`                      // "17:30"; one that is not after from is on the next day
-	Zone string   `rule:"required,format=zone"`              // as in the tz database, such as Europe/Berlin
+	Days []string `rule:"words=mon|tue|wed|thu|fri|sat|sun"` // default: every day
+	From string   `rule:"format=clock"`                      // "09:00"; default: the whole day
+	To   string   `rule:"format=clock"`                      // "17:30"; not after from: on the next day
+	Zone string   `rule:"required,format=zone"`              // such as Europe/Berlin
 }
 
 // Block keeps a run from starting while it is not quiet. One that cannot be asked is not quiet.
 type Block struct {
 	_      struct{}    `rule:"one=file|url|promql"`
-	Name   string      `rule:"ident"`                   // what it is called where it keeps a run from starting
-	File   string      `rule:"path"`                    // a file, beside the experiment's: quiet while it is not there
-	URL    string      `file:"url" rule:"format=quiet"` // quiet while it answers with a status from 200 to 299
+	Name   string      `rule:"ident"`                   // its name where it keeps a run from starting
+	File   string      `rule:"path"`                    // quiet while this file is not there
+	URL    string      `file:"url" rule:"format=quiet"` // quiet while it answers 200 to 299
 	PromQL *BlockQuery `file:"promql"`                  // quiet while a query has no result, or 0
 }
 

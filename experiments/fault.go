@@ -11,11 +11,11 @@ import (
 type Fault struct {
 	ID       string        `rule:"required,ident,unique"` // names the fault
 	At       time.Duration `scale:"yes"`                  // so long after the steady state
-	After    string        // id of another fault: this one begins when all shots of that have settled, in place of at
-	Delay    time.Duration `rule:"positive,for=after" scale:"yes"` // with after: so much later
-	Together []string      // ids of other faults: this one begins when they do, in place of at, and may be in effect with each of them
-	For      time.Duration `rule:"positive" scale:"yes"` // how long it lasts; an instant has none, and a fault that would go on by itself needs one
-	Repeat   Repeat        // how many shots the fault has, and when the next one is
+	After    string        // id of the fault after whose shots this one begins, in place of at
+	Delay    time.Duration `rule:"positive,for=after" scale:"yes"` // so much later
+	Together []string      // ids of faults with which it begins, in place of at, and may overlap
+	For      time.Duration `rule:"positive" scale:"yes"` // how long it lasts
+	Repeat   Repeat        // how many shots, and when
 	Spec     fault.Spec    // of an experiment that Load returned: never nil
 }
 

@@ -35,8 +35,8 @@ func (r *Repeat) SetDefaults() { *r = Repeat{Count: 1, Settled: true} }
 // The types whose spelling in a file is not their fields, one by one.
 
 type holdForm struct {
-	P50 time.Duration `rule:"required,positive"` // half of all jobs take at most this
-	P99 time.Duration `rule:"positive"`          // 99 of 100 jobs take at most this; left out: every job takes p50
+	P50 time.Duration `rule:"required,positive"` // half of all jobs take less
+	P99 time.Duration `rule:"positive"`          // 99 of 100 jobs take less; left out: all take p50
 }
 
 func (h *Hold) Spelling() any { return (*holdForm)(h) }
@@ -52,8 +52,8 @@ func (h *Hold) SetSpelling(_ *vocab.File, _ string, spelling any) {
 type repeatForm struct {
 	Count  int     `rule:"min=1,max=10000"` // shots
 	Every  cadence // settled: when the last shot has settled; else a period
-	Until  string  `rule:"words=answered"`  // answered: kills go on until every percentile that is promised of the lock's takeover and tick gap is answered
-	AtMost int     `rule:"min=1,max=10000"` // until answered: shots, at most
+	Until  string  `rule:"words=answered"`  // answered: kills go on until every promised percentile of takeover and tick gap is answered
+	AtMost int     `rule:"min=1,max=10000"` // until answered: most shots
 }
 
 func (r *Repeat) Spelling() any {
@@ -85,13 +85,13 @@ func (r *Repeat) SetSpelling(f *vocab.File, path string, spelling any) {
 }
 
 type overlapForm struct {
-	Level   string   `rule:"required,words=belief|work|lease|effect"` // of whom two may overlap: belief, work and lease are a time, effect is a count
+	Level   string   `rule:"required,words=belief|work|lease|effect"` // belief, work and lease are a time, effect is a count
 	Max     *amount  // at most this
 	Min     *amount  // at least this
 	Exactly *amount  // just this
-	AtMost  *float64 // at most this share of what lock of has
-	AtLeast *float64 // at least this share of what lock of has
-	Of      string   // the lock that at_most and at_least compare with
+	AtMost  *float64 // at most this share of the other lock's
+	AtLeast *float64 // at least this share of the other lock's
+	Of      string   // the other lock
 }
 
 func (o *OverlapLimit) Spelling() any {
@@ -149,8 +149,8 @@ func (o *OverlapLimit) SetSpelling(f *vocab.File, path string, spelling any) {
 // busyForm takes max_count and max_time for the maxima of count and time.
 type busyForm struct {
 	Count    *Bound[int]           `rule:"shorthand"` // refusals
-	Time     *Bound[time.Duration] `rule:"shorthand"` // how long there were refusals, in all
-	Each     *Bound[time.Duration] `rule:"shorthand"` // how long every refused acquire waited
+	Time     *Bound[time.Duration] `rule:"shorthand"` // refusals in all, as time
+	Each     *Bound[time.Duration] `rule:"shorthand"` // how long each refused acquire waited
 	MaxCount *int                  // the max of count
 	MaxTime  *time.Duration        // the max of time
 }
@@ -180,33 +180,33 @@ func (b *BusyLimit) SetSpelling(f *vocab.File, path string, spelling any) {
 // lockForm is a lock in a file: with a profile and perhaps overrides of it, or with a policy of its own, which is complete:
 // then profile only says where it came from.
 type lockForm struct {
-	Name       string `rule:"required,ident"` // how faults and SLOs name it
-	Profile    string // a shipped policy, such as cordum/scheduler-job; beside policy only a label
-	Key        string // the one key of a leader loop; default: the profile's, or the lock's name
-	KeyPrefix  string // what stands before a job's id; default: the profile's, or the lock's name and a colon
-	KeySuffix  string // what stands behind a job's id
-	KeyPattern string `rule:"not=key_prefix,not=key_suffix"` // both in one, with a star for the job: bull:mail:*:lock
-	Lease      string // observed loops: the lock is the Lease object of this name; it has no key
+	Name       string `rule:"required,ident"` // for faults and SLOs
+	Profile    string // a shipped policy; beside policy only a label
+	Key        string // of a leader loop; default: the profile's, or the lock's name
+	KeyPrefix  string // before a job's id; default: the profile's, or the lock's name and a colon
+	KeySuffix  string // behind a job's id
+	KeyPattern string `rule:"not=key_prefix,not=key_suffix"` // prefix and suffix in one: bull:mail:*:lock
+	Lease      string // name of the Lease object, in place of a key
 	overrides
-	Fenced      *bool            `rule:"for=@embedded"` // the ledger compares fences of what is written under the lock; left out: it does, or as the profile says. false here or under work: it does not
-	Policy      *lockcore.Policy // a complete policy of your own, instead of a profile's
-	AbandonedBy *Signal          `rule:"for=@observed"` // observed: what tells how often the lock was given up, which nobody claims
-	ToldBy      *Told            `rule:"for=@observed"` // observed: what tells how often the lock was busy, how long it was waited for, and how its calls were answered
-	Belief      *Belief          `rule:"for=@observed"` // observed: what tells whether a replica believes that it holds the lock
+	Fenced      *bool            `rule:"for=@embedded"` // the ledger compares fences; default: the profile's, else yes
+	Policy      *lockcore.Policy // a complete policy, in place of a profile's
+	AbandonedBy *Signal          `rule:"for=@observed"` // what counts how often the lock was given up
+	ToldBy      *Told            `rule:"for=@observed"` // what counts refusals, waiting, and answers to calls
+	Belief      *Belief          `rule:"for=@observed"` // what tells whether a replica believes that it holds the lock
 }
 
 // overrides change single values of a profile's policy, or are all that a lock says of its own.
 type overrides struct {
-	TTL         *time.Duration  `rule:"positive"` // instead of the profile's ttl
-	RenewEvery  *time.Duration  // instead of the profile's renew_every
-	RenewJitter *float64        `rule:"max=1"`                                                       // instead of the profile's renew_jitter
-	Class       *lockcore.Class `rule:"words=standard|legacy_count|critical|continuity|legacy_warn"` // instead of the profile's class
-	MaxFailures *int            // instead of the profile's max_failures
-	OpTimeout   *time.Duration  `rule:"positive"` // instead of the profile's op_timeout
-	Drift       *time.Duration  // instead of the profile's drift
-	StopBudget  *time.Duration  // instead of the profile's stop_budget
-	Poll        *time.Duration  `rule:"positive"` // instead of the poll of the profile's loop
-	Tick        *time.Duration  // instead of the tick of the profile's loop
+	TTL         *time.Duration  `rule:"positive"` // in place of the profile's
+	RenewEvery  *time.Duration  // in place of the profile's
+	RenewJitter *float64        `rule:"max=1"`                                                       // in place of the profile's
+	Class       *lockcore.Class `rule:"words=standard|legacy_count|critical|continuity|legacy_warn"` // in place of the profile's
+	MaxFailures *int            // in place of the profile's
+	OpTimeout   *time.Duration  `rule:"positive"` // in place of the profile's
+	Drift       *time.Duration  // in place of the profile's
+	StopBudget  *time.Duration  // in place of the profile's
+	Poll        *time.Duration  `rule:"positive"` // in place of the profile's
+	Tick        *time.Duration  // in place of the profile's
 }
 
 func (l *Lock) Spelling() any {

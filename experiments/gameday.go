@@ -33,10 +33,10 @@ type StopWhen struct {
 // GameDayStep is one step. Exactly one of Drill and Manual is set.
 type GameDayStep struct {
 	_        struct{} `rule:"any=drill|manual"`
-	Name     string   `rule:"ident,unique"` // of the step in log and report; left out: step-1 and so on
-	Drill    string   // an experiment file, beside the sheet, or the name of a shipped scenario
-	Manual   string   `rule:"not=drill"`  // what people do: they press enter when it is done
-	Optional bool     `rule:"for=manual"` // of a manual step: skipped, and noted, where there is no terminal
+	Name     string   `rule:"ident,unique"` // in log and report; default: step-1 and so on
+	Drill    string   // an experiment file beside the sheet, or a shipped scenario
+	Manual   string   `rule:"not=drill"`  // what people do, before they press enter
+	Optional bool     `rule:"for=manual"` // skipped, and noted, where there is no terminal
 }
 
 // ParseGameDay reads and checks the sheet of a game day. The error is always of type Problems.

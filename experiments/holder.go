@@ -12,30 +12,30 @@ type HolderSource struct {
 	_       struct{}       `rule:"one=value|client|proxy|log|metric|command"`
 	Value   *HolderValue   // what stands in the key
 	Client  *HolderClient  // the connection that renews the key
-	Proxy   *HolderProxy   // a lockdrill proxy that the replicas' route goes through
+	Proxy   *HolderProxy   // a lockdrill proxy on the replicas' route
 	Log     *HolderLog     // a line of a replica's log
-	Metric  *HolderMetric  // a gauge that is 1 of the holder
-	Command *HolderCommand // a command of the user's
+	Metric  *HolderMetric  // a gauge, 1 of the holder
+	Command *HolderCommand // a command of yours
 }
 
 // HolderValue finds a replica's name in the value of the key: the whole value, or a part of it.
 type HolderValue struct {
-	Field   string // of a value that is a JSON object; a.b is field b of its field a
+	Field   string // of a JSON value; a.b is field b of a
 	Pattern string `rule:"pattern,format=regexp:holder"` // RE2 whose group holder is the name
-	Is      string `rule:"format=name"`                  // template of the name, with * for anything; left out: the name begins with what the replica is called
+	Is      string `rule:"format=name"`                  // template of the name, with *; default: it begins with the replica's name
 }
 
 // HolderClient finds the connection that renews a key in windows of MONITOR, and the process, or the pod, at its other end.
 type HolderClient struct {
-	Window   time.Duration `rule:"positive,default=2s,most=10s" scale:"no"` // the longest one
-	Commands int           `rule:"min=1000,max=10000000,default=50000"`     // that the server may tell in one window
-	Is       string        `rule:"format=name"`                             // template of the connection's name in CLIENT LIST, for connections from elsewhere
+	Window   time.Duration `rule:"positive,default=2s,most=10s" scale:"no"` // the longest window
+	Commands int           `rule:"min=1000,max=10000000,default=50000"`     // most commands that the server tells in a window
+	Is       string        `rule:"format=name"`                             // template of the name in CLIENT LIST, for connections from elsewhere
 }
 
 // HolderProxy asks a lockdrill proxy, by its API, which connection carried the token.
 type HolderProxy struct {
-	API string `file:"api" rule:"required,format=proxy"` // http://127.0.0.1:PORT, or unix:PATH
-	Is  string `rule:"format=name"`                      // template of the name that it listens under for that replica; left out: the process or pod that has the connection
+	API string `file:"api" rule:"required,format=proxy"` // http://127.0.0.1:PORT or unix:PATH
+	Is  string `rule:"format=name"`                      // template of its listener for that replica; default: the process or pod with the connection
 }
 
 // HolderLog finds a line in a replica's log that says that it acquired the key with its present token.
@@ -45,15 +45,15 @@ type HolderLog struct {
 
 // HolderMetric finds the replica of which a gauge is above 0.
 type HolderMetric struct {
-	URL    string            `file:"url" rule:"format=exposition"` // address of the exposition, a template; left out: that of system.processes.metrics
+	URL    string            `file:"url" rule:"format=exposition"` // template of the exposition; default: system.processes.metrics
 	Series string            `rule:"required,format=series"`       // name of the series
-	Labels map[string]string // only series that carry these; templates, of the replica and of {key} and {lock}
+	Labels map[string]string // only series with these; templates of the replica, {key}, {lock}
 }
 
 // HolderCommand runs a command that prints the holder's name or pid.
 type HolderCommand struct {
-	Run    []string      `rule:"required,format=template:about"`         // program and arguments; templates of {key}, {lock} and {epoch}
-	Within time.Duration `rule:"positive,default=2s,most=4s" scale:"no"` // it is ended after so long
+	Run    []string      `rule:"required,format=template:about"`         // program and arguments; templates with {key}, {lock}, {epoch}
+	Within time.Duration `rule:"positive,default=2s,most=4s" scale:"no"` // its limit
 }
 
 // Words of sources, as looks and reports have them.

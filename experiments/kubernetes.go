@@ -14,21 +14,21 @@ import (
 type Kubernetes struct {
 	Context    string            // of the kubeconfig; default: its current one
 	Namespace  string            `rule:"format=namespace"`                                              // of the pods; default: that of the context
-	Namespaces []string          `rule:"for=@observed,format=namespace"`                                // observed systems: further namespaces with pods of the same system; a pod or lease there is called NAMESPACE/NAME
-	Pods       PodsMode          `rule:"words=apply|use,default=use"`                                   // apply: the run makes the workers, and removes them; use: they are there
-	Workers    WorkersKind       `rule:"words=deployment|statefulset,default=deployment,for=@embedded"` // what makes lockdrill's own workers: with statefulset a killed one comes back under its name, and r1 is the pod that ends in -0
-	Selector   map[string]string // labels of the pods; default: those of lockdrill's workers
-	Controller string            `rule:"format=controller"` // of the pods, such as deployment/NAME or statefulset/NAME: pods of others with these labels are left alone; default: the one controller that there is
-	Container  string            `rule:"format=label"`      // of the pod, which takes the locks; default: its first
-	Pod        PodPatch          // laid over each pod that lockdrill makes or exports: annotations, imagePullSecrets, nodeSelector, tolerations, affinity, priorityClassName, resources ...
-	Events     bool              `rule:"omit"`                                          // Kubernetes Events on each pod that is struck, and on the namespace when the drill begins and ends: which run, and how to stop it
-	Image      string            `rule:"for=@embedded"`                                 // of the workers that the run applies, and of exported manifests
+	Namespaces []string          `rule:"for=@observed,format=namespace"`                                // further ones with pods of the system, called NAMESPACE/NAME
+	Pods       PodsMode          `rule:"words=apply|use,default=use"`                                   // apply: the run makes and removes the workers; use: they are there
+	Workers    WorkersKind       `rule:"words=deployment|statefulset,default=deployment,for=@embedded"` // with statefulset a killed pod keeps its name, and r1 is pod -0
+	Selector   map[string]string // labels of the pods; default: lockdrill's workers
+	Controller string            `rule:"format=controller"` // of the pods, such as deployment/NAME or statefulset/NAME; default: the only one
+	Container  string            `rule:"format=label"`      // which takes the locks; default: the first
+	Pod        PodPatch          // laid over each pod that lockdrill makes: annotations, nodeSelector, tolerations, resources ...
+	Events     bool              `rule:"omit"`                                          // write Kubernetes Events on struck pods and the namespace
+	Image      string            `rule:"for=@embedded"`                                 // of applied workers and exported manifests
 	Grace      time.Duration     `rule:"positive,default=30s,for=@embedded" scale:"no"` // terminationGracePeriodSeconds of the workers; whole seconds
-	Holder     *HolderNames      `rule:"for=@observed"`                                 // observed systems: how the name that a lock gives its holder leads to a pod; left out: it begins with the pod's name
-	Redis      string            `rule:"for=@embedded,format=hostport"`                 // host:port of the locks' store as pods reach it; default: as in redis.url
-	Secret     string            `rule:"format=object"`                                 // holds the names and passwords of the stores, each under its variable's name; default: lockdrill
-	Ledger     string            `rule:"for=@embedded,format=hostport"`                 // host:port of the ledger's store as pods reach it; default: as in ledger.url
-	APIProxy   string            `file:"api_proxy" rule:"for=@observed,format=proxy"`   // observed: API of the lockdrill proxy that the electors reach their API server through, http://127.0.0.1:6381 or unix:PATH
+	Holder     *HolderNames      `rule:"for=@observed"`                                 // how a lock's holder leads to a pod; default: it begins with the pod's name
+	Redis      string            `rule:"for=@embedded,format=hostport"`                 // host:port of the locks' store for pods; default: that of redis.url
+	Secret     string            `rule:"format=object"`                                 // names and passwords of the stores, by variable; default: lockdrill
+	Ledger     string            `rule:"for=@embedded,format=hostport"`                 // host:port of the ledger for pods; default: that of ledger.url
+	APIProxy   string            `file:"api_proxy" rule:"for=@observed,format=proxy"`   // API of the lockdrill proxy before the API server, http://127.0.0.1:6381 or unix:PATH
 }
 
 // PodsMode says who brings the pods.
@@ -50,9 +50,9 @@ const (
 // HolderNames says how the name of a holder leads to its pod. Exactly one field is set.
 type HolderNames struct {
 	_          struct{} `rule:"one=name|label|annotation"`
-	Name       string   // pattern of the whole name, with {pod} for the pod's name and * for anything: "{pod}_*"
-	Label      string   `rule:"format=labelkey"` // key of a label of the pod whose value is the name
-	Annotation string   `rule:"format=labelkey"` // key of an annotation of the pod whose value is the name
+	Name       string   // pattern with {pod} and *, such as "{pod}_*"
+	Label      string   `rule:"format=labelkey"` // label of the pod with the name
+	Annotation string   `rule:"format=labelkey"` // annotation of the pod with the name
 }
 
 const podInName = "{pod}"

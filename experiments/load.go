@@ -121,7 +121,7 @@ func fill(e *Experiment) {
 	if !slices.ContainsFunc(e.System.Locks, func(l Lock) bool { return l.Lease != "" }) {
 		e.Probes.Leases = ProbeSettings{}
 	}
-	if looks := &e.Probes.LockKeys; e.StoreKind() == StoreLease && *looks == keyLooks {
+	if looks := &e.Probes.LockKeys; e.InObjects() && *looks == keyLooks {
 		*looks = leaseLooks
 	}
 	for i := range e.Expect {

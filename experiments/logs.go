@@ -12,10 +12,10 @@ import (
 
 // Logs says what is looked for in the logs of observed replicas, and in files.
 type Logs struct {
-	Preset   string            `rule:"words=cordum|lockdrill"`                   // cordum: the eight lines that the articles on locks in Redis name; lockdrill is the older word for it
-	Patterns map[string]string `rule:"pattern"`                                  // regular expressions (RE2) by names of your own, matched against single lines
-	Files    []string          `rule:"path,format=glob"`                         // more files that are read, as patterns of paths
-	MaxGap   time.Duration     `rule:"positive,default=2s,least=1ms" scale:"no"` // longest tolerated stretch in which a log was not followed
+	Preset   string            `rule:"words=cordum|lockdrill"`                   // cordum (formerly lockdrill): the eight lines that the articles name
+	Patterns map[string]string `rule:"pattern"`                                  // regular expressions (RE2) for single lines, by name
+	Files    []string          `rule:"path,format=glob"`                         // patterns of more files to read
+	MaxGap   time.Duration     `rule:"positive,default=2s,least=1ms" scale:"no"` // longest time in which a log was not followed
 }
 
 // LogLimit bounds how many lines match, over all logs.

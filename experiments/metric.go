@@ -13,12 +13,12 @@ import (
 // Metric is a number that is read before, during and after the faults: a Prometheus series, or what a key of the locks' store tells.
 type Metric struct {
 	Name   string            `rule:"ident"`         // how SLOs name it
-	Preset string            `rule:"words=cordum"`  // cordum: all metrics that the articles on locks in Redis name; beside it stand only scrape and every
-	Scrape string            `rule:"required"`      // replicas: their own metrics; locks: a key of the locks' store; or the URL of a Prometheus exposition
-	Series string            `rule:"format=series"` // of an exposition: name of the series; of a histogram its _sum, _count or _bucket
-	Labels map[string]string // only series that carry these
-	Key    string            // of locks: the key that is looked at
-	Ask    string            `rule:"words=idle|length|exists"`                   // of locks: idle (seconds since the key was used), length (how much it holds) or exists (1 or 0)
+	Preset string            `rule:"words=cordum"`  // cordum: all metrics that the articles name; with scrape and every alone
+	Scrape string            `rule:"required"`      // replicas, locks (a key of their store), or the URL of an exposition
+	Series string            `rule:"format=series"` // its name; of a histogram _sum, _count or _bucket
+	Labels map[string]string // only series with these
+	Key    string            // of locks: the key to look at
+	Ask    string            `rule:"words=idle|length|exists"`                   // of locks: idle (seconds since its use), length or exists (1 or 0)
 	Every  time.Duration     `rule:"positive,default=1s,least=100ms" scale:"no"` // between scrapes; not scaled
 	Asker
 }
@@ -88,11 +88,11 @@ const (
 
 // MetricLimit bounds a metric: exactly one of Delta, Rate and Max is set.
 type MetricLimit struct {
-	Name        string          `rule:"required,ref=metric"`       // of a metric under probes.metrics
-	Delta       *Bound[float64] `rule:"shorthand"`                 // increase of a counter from the first fault to the end, over all targets
-	Rate        *Bound[float64] `rule:"shorthand" scale:"inverse"` // increase a second; time_scale divides it
-	Max         *Bound[float64] `rule:"shorthand"`                 // highest value that a scrape of one target showed
-	AbsentMeans string          `rule:"words=zero"`                // zero: a series that does not exist is 0; left out: nothing is known of it
+	Name        string          `rule:"required,ref=metric"`       // of probes.metrics or probes.promql
+	Delta       *Bound[float64] `rule:"shorthand"`                 // increase from the first fault to the end, over all targets
+	Rate        *Bound[float64] `rule:"shorthand" scale:"inverse"` // increase a second; divided by time_scale
+	Max         *Bound[float64] `rule:"shorthand"`                 // highest value of a target
+	AbsentMeans string          `rule:"words=zero"`                // zero: a series that does not exist is 0; default: unknown
 }
 
 // Limit is the one that is set, and the word for it: delta, rate or max.
@@ -256,27 +256,27 @@ const maxMetric = 9e9
 // Query is what a Prometheus server has scraped of some series, sample by sample.
 type Query struct {
 	Name  string        `rule:"required,ident"`                                   // how SLOs name it
-	Query string        `rule:"required,format=selector"`                         // a selector: a name, matchers in braces, or both; no function, no range and no offset, because the SLO says delta, rate or max
-	Step  time.Duration `rule:"positive,default=15s,least=1s,most=5m" scale:"no"` // how often the server scrapes the series: part of the error of each sample; a run whose server scrapes more seldom is refused
+	Query string        `rule:"required,format=selector"`                         // a selector, without function, range or offset
+	Step  time.Duration `rule:"positive,default=15s,least=1s,most=5m" scale:"no"` // how often the server scrapes the series; a run whose server does so more seldom is refused
 	PromServer
 }
 
 // PromServer is a server of somebody's own that speaks HTTP, and who asks it.
 type PromServer struct {
-	URL string `file:"url" rule:"required,format=server"` // address of the server, without user and password
+	URL string `file:"url" rule:"required,format=server"` // address, without user and password
 	Asker
 }
 
 // Asker is who asks a server of somebody's own that speaks HTTP, and how he knows that it is the right one.
 type Asker struct {
-	UsernameEnv string            `rule:"format=env"`                                   // name of the environment variable that holds the user name
-	PasswordEnv string            `rule:"format=env"`                                   // name of the environment variable that holds the password
-	BearerEnv   string            `rule:"format=env,not=username_env,not=password_env"` // name of the environment variable that holds a bearer token
-	Headers     map[string]string // headers of each question, such as X-Scope-OrgID; what is secret stands in headers_env
-	HeadersEnv  map[string]string // headers of each question, and the names of the environment variables that hold their values
-	CA          string            `file:"ca" rule:"path,format=pem"`              // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
-	Cert        string            `rule:"path,format=pem:own"`                    // PEM file of the certificate that the server asks for
-	CertKey     string            `rule:"for=cert,need=cert,path,format=pem:own"` // PEM file of the key of that certificate
+	UsernameEnv string            `rule:"format=env"`                                   // variable with the user name
+	PasswordEnv string            `rule:"format=env"`                                   // variable with the password
+	BearerEnv   string            `rule:"format=env,not=username_env,not=password_env"` // variable with a bearer token
+	Headers     map[string]string // headers of each question, such as X-Scope-OrgID
+	HeadersEnv  map[string]string // headers whose values are in environment variables
+	CA          string            `file:"ca" rule:"path,format=pem"`              // PEM file of the server's authority; default: the system's
+	Cert        string            `rule:"path,format=pem:own"`                    // PEM file of the client certificate
+	CertKey     string            `rule:"for=cert,need=cert,path,format=pem:own"` // PEM file of its key
 }
 
 // Variables are the names of the environment variables that the asker needs.

@@ -15,14 +15,14 @@ import (
 // Command is set. What its pattern names in braces, or as a group, is known of each replica: {name} is what its owner calls it.
 type Processes struct {
 	_        struct{}      `rule:"one=match|pid_files|unit|cgroup|command"`
-	Match    string        `rule:"pattern,format=regexp"`                 // regular expression that the command line matches, its arguments joined by one space
-	PIDFiles string        `file:"pid_files" rule:"path,format=template"` // path of the files that hold the pids: /run/sched/{name}.pid
-	Unit     string        `rule:"format=template"`                       // name of the systemd unit: scheduler@{name}.service
-	Cgroup   string        `rule:"format=template"`                       // path of the cgroup, as it ends: sched/{name}
-	Command  []string      // that prints a line "pid name" for each replica
-	Log      string        `rule:"path,format=template:processes"`  // path of a replica's log file, as a template: /var/log/sched/{name}.log
-	Metrics  string        `rule:"format=exposition"`               // address of a replica's exposition, as a template: http://127.0.0.1:{port}/metrics
-	Grace    time.Duration `rule:"positive,default=10s" scale:"no"` // from SIGTERM to SIGKILL, as the supervisor grants it
+	Match    string        `rule:"pattern,format=regexp"`                 // RE2 of the command line, arguments joined by one space
+	PIDFiles string        `file:"pid_files" rule:"path,format=template"` // path of the pid files: /run/sched/{name}.pid
+	Unit     string        `rule:"format=template"`                       // systemd unit: scheduler@{name}.service
+	Cgroup   string        `rule:"format=template"`                       // end of the cgroup's path: sched/{name}
+	Command  []string      // prints a line "pid name" for each replica
+	Log      string        `rule:"path,format=template:processes"`  // template of a replica's log file: /var/log/sched/{name}.log
+	Metrics  string        `rule:"format=exposition"`               // template of a replica's exposition: http://127.0.0.1:{port}/metrics
+	Grace    time.Duration `rule:"positive,default=10s" scale:"no"` // from SIGTERM to SIGKILL
 }
 
 // Words of Processes.Known that are known of every process.

@@ -28,7 +28,7 @@ type sheetLoop struct {
 	PollInterval time.Duration `rule:"required,positive"` // between two tries to lead
 	LockKey      string        `rule:"required"`          // the loop's key
 	LockTTL      time.Duration `rule:"required,positive"` // its lease
-	RenewEvery   time.Duration // 0s, or left out: never
+	RenewEvery   time.Duration // 0s, the default: never
 	ReleaseMode  string        `rule:"required,words=ttl_hold|explicit"` // ttl_hold: left to its TTL after a tick; explicit: released
 }
 
@@ -211,8 +211,8 @@ func (*Faults) Section() any { return &madeFaults{} }
 
 // madeFaults is a timeline that is made from the policy sheet.
 type madeFaults struct {
-	From string `rule:"required,words=policy_sheet"` // policy_sheet: the holder of each of its loops is killed
-	Each string `rule:"required,words=once"`         // once: one kill for each loop, one after another
+	From string `rule:"required,words=policy_sheet"` // the holder of each of its loops is killed
+	Each string `rule:"required,words=once"`         // one kill for each loop
 }
 
 // killEach makes the faults of a file that wants them made from its sheet: each loop loses its holder while that leads, right after a

@@ -14,18 +14,18 @@ import (
 
 // Store says that the locks live in a store of another kind than a Redis, which has a section of its own. A file has one of both.
 type Store struct {
-	Kind            StoreKind `rule:"required,words=redis|etcd|postgres|lease"`                                                       // redis: as the redis section says, or its defaults
+	Kind            StoreKind `rule:"required,words=redis|etcd|postgres|lease"`                                                       // redis: as the redis section says
 	Mode            StoreMode `rule:"words=spawn|external,default=spawn,for=kind:etcd|postgres|lease"`                                // spawn: started by the run, on loopback; external: yours
-	Members         int       `rule:"min=1,max=5,for=kind:etcd,for=mode:spawn"`                                                       // etcd, spawn: servers of the cluster, 1, 3 or 5; default 1
-	Context         string    `rule:"for=kind:lease"`                                                                                 // lease: of the kubeconfig; default: its current one. The flags --kubeconfig, --context and --namespace win over the file
-	Namespace       string    `rule:"for=kind:lease"`                                                                                 // lease: of the Lease objects; default: that of the context
-	ReplicasContext string    `rule:"for=kind:lease"`                                                                                 // lease: of the kubeconfig, by which replicas reach the API server; {replica} is a replica's name; default: that of the run
-	URL             string    `file:"url" rule:"for=kind:etcd|postgres,for=mode:external,need=mode:external,need=kind:etcd|postgres"` // etcd and postgres, external: where it is, without a password: https://a:2379,https://b:2379, or postgres://host:5432/database
-	UsernameEnv     string    `rule:"for=kind:etcd|postgres,for=mode:external,format=env"`                                            // external: name of the environment variable that holds the user name
-	PasswordEnv     string    `rule:"for=kind:etcd|postgres,for=mode:external,format=env"`                                            // external: name of the environment variable that holds the password: it never stands in a file
-	CA              string    `file:"ca" rule:"for=kind:etcd|postgres,for=mode:external,path,format=pem"`                             // external: PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
-	Cert            string    `rule:"for=kind:etcd|postgres,for=mode:external,path,format=pem:own"`                                   // external: PEM file of the certificate that the server asks for
-	Key             string    `rule:"for=cert,need=cert,path,format=pem:own"`                                                         // external: PEM file of the key of that certificate
+	Members         int       `rule:"min=1,max=5,for=kind:etcd,for=mode:spawn"`                                                       // servers: 1, 3 or 5; default 1
+	Context         string    `rule:"for=kind:lease"`                                                                                 // of the kubeconfig; default: its current one. Flags win over the file
+	Namespace       string    `rule:"for=kind:lease"`                                                                                 // of the Lease objects; default: the context's
+	ReplicasContext string    `rule:"for=kind:lease"`                                                                                 // kubeconfig context of the replicas, with {replica}; default: the run's
+	URL             string    `file:"url" rule:"for=kind:etcd|postgres,for=mode:external,need=mode:external,need=kind:etcd|postgres"` // https://a:2379,https://b:2379 or postgres://host:5432/database
+	UsernameEnv     string    `rule:"for=kind:etcd|postgres,for=mode:external,format=env"`                                            // variable with the user name
+	PasswordEnv     string    `rule:"for=kind:etcd|postgres,for=mode:external,format=env"`                                            // variable with the password
+	CA              string    `file:"ca" rule:"for=kind:etcd|postgres,for=mode:external,path,format=pem"`                             // PEM file of the server's authority; default: the system's
+	Cert            string    `rule:"for=kind:etcd|postgres,for=mode:external,path,format=pem:own"`                                   // PEM file of the client certificate
+	Key             string    `rule:"for=cert,need=cert,path,format=pem:own"`                                                         // PEM file of its key
 }
 
 // StoreKind is a kind of store that locks live in, as the worker protocol calls it.
@@ -46,18 +46,25 @@ const (
 	StoreExternal StoreMode = "external"
 )
 
-// storeRules is what may be said of a kind of store other than a Redis.
-type storeRules struct {
-	name  string        // for a person
-	modes []StoreMode   // that a run can use
-	unit  time.Duration // a lease is a whole number of it; 0 = of any length
+// storeKind is what is particular to a kind of store, for what a file may say of it.
+type storeKind struct {
+	name    string        // for a person
+	modes   []StoreMode   // that a run can use
+	unit    time.Duration // a lease is a whole number of it; 0 = of any length
+	several time.Duration // the shortest lease that several servers of the run's own grant: of etcd 1.5 times an election, in whole seconds; 0 = the unit
+	schemes []string      // of the addresses of one that is somebody's
+	objects bool          // locks are Lease objects of a Kubernetes cluster, whose end each contender counts from its own look at the last renewal
+	session bool          // a lock is its session's: it has no lease, which ends although nobody ends it
+	anew    bool          // fences begin anew where the data is lost
 }
 
-var storeKinds = map[StoreKind]storeRules{
-	StoreEtcd:     {name: "etcd", modes: []StoreMode{StoreSpawn, StoreExternal}, unit: time.Second},
-	StorePostgres: {name: "PostgreSQL", modes: []StoreMode{StoreSpawn, StoreExternal}},
-	StoreLease:    {name: "Lease objects", modes: []StoreMode{StoreExternal}, unit: time.Second},
+var storeKinds = map[StoreKind]storeKind{
+	StoreEtcd:     {name: "etcd", modes: []StoreMode{StoreSpawn, StoreExternal}, unit: time.Second, several: 2 * time.Second, schemes: []string{"http", "https"}, anew: true},
+	StorePostgres: {name: "PostgreSQL", modes: []StoreMode{StoreSpawn, StoreExternal}, schemes: []string{"postgres", "postgresql"}, session: true},
+	StoreLease:    {name: "Lease objects", modes: []StoreMode{StoreExternal}, unit: time.Second, objects: true},
 }
+
+func (e *Experiment) storeKind() storeKind { return storeKinds[e.StoreKind()] }
 
 // StoreKind is the kind of store that the locks live in.
 func (e *Experiment) StoreKind() StoreKind {
@@ -73,27 +80,25 @@ func (e *Experiment) InRedis() bool { return e.StoreKind() == StoreRedis }
 // Target names a store that is somebody's, for a person: kind and url, which holds no secret.
 func (s *Store) Target() string { return string(s.Kind) + " " + s.URL }
 
-// OnLease reports that a lock is a Lease object, whose end each contender counts from its own look at the last renewal.
-func (e *Experiment) OnLease(l *Lock) bool { return l.Lease != "" || e.StoreKind() == StoreLease }
+// InObjects reports that the locks of the run itself are Lease objects.
+func (e *Experiment) InObjects() bool { return e.storeKind().objects }
+
+// OnLease reports that a lock is a Lease object.
+func (e *Experiment) OnLease(l *Lock) bool { return l.Lease != "" || e.InObjects() }
 
 // InCluster is where in a Kubernetes cluster a run works: where its replicas are pods, or its locks Lease objects; nil = in none.
 func (e *Experiment) InCluster() *Kubernetes {
-	if e.Kubernetes == nil && e.StoreKind() == StoreLease {
+	if e.Kubernetes == nil && e.InObjects() {
 		return &Kubernetes{Context: e.Store.Context, Namespace: e.Store.Namespace}
 	}
 	return e.Kubernetes
 }
 
 // Leases reports that locks have leases, which end although nobody ends them. An advisory lock of PostgreSQL has none: it is its session's.
-func (e *Experiment) Leases() bool { return e.StoreKind() != StorePostgres }
+func (e *Experiment) Leases() bool { return !e.storeKind().session }
 
-// leastLease is the shortest that the run's own servers grant: etcd's is 1.5 times the time of an election, in whole seconds.
-func (s *Store) leastLease() time.Duration {
-	if s.Kind == StoreEtcd && s.Servers() > 1 {
-		return 2 * time.Second
-	}
-	return time.Second
-}
+// FencesBeginAnew reports that they do where the store loses its data.
+func (e *Experiment) FencesBeginAnew() bool { return e.storeKind().anew }
 
 // ContextOf is the context by which a replica reaches Lease objects.
 func (s *Store) ContextOf(replica string) string {
@@ -123,19 +128,16 @@ func (c *checker) store() {
 		{At: "store", Says: "is for replicas that are processes of this host: leave the kubernetes section out", Broken: c.inPods()},
 		{At: "store.mode", Says: fmt.Sprintf("%s is not possible for %s: choose %s", s.Mode, rules.name, wordsOf(rules.modes)), Broken: !slices.Contains(rules.modes, s.Mode)},
 		{At: "store.kind", Says: "lockdrill's own lock core takes no advisory locks: name a worker that does, system: {worker: [./worker]}",
-			Broken: s.Kind == StorePostgres && len(c.e.System.Worker) == 0 && !c.Invalid("system.worker")},
+			Broken: rules.session && len(c.e.System.Worker) == 0 && !c.Invalid("system.worker")},
 	}...)
-	if s.Mode == StoreExternal && s.Kind != StoreLease && s.URL != "" {
-		c.guestStore(s)
+	if s.Mode == StoreExternal && !rules.objects && s.URL != "" {
+		c.guestStore(s, rules)
 	}
 	c.wholeLeases(rules)
 }
 
-// schemes are those of the addresses of stores that are somebody's.
-var schemes = map[StoreKind][]string{StoreEtcd: {"http", "https"}, StorePostgres: {"postgres", "postgresql"}}
-
 // guestStore checks how a store is reached that is somebody's.
-func (c *checker) guestStore(s *Store) {
+func (c *checker) guestStore(s *Store, kind storeKind) {
 	for _, one := range strings.Split(s.URL, ",") {
 		u, err := url.Parse(one)
 		if strings.Contains(one, "$") {
@@ -143,8 +145,8 @@ func (c *checker) guestStore(s *Store) {
 			continue
 		}
 		switch { // the words of a parser are not repeated: they quote the URL, and with it the password
-		case err != nil || u.Hostname() == "" || !slices.Contains(schemes[s.Kind], u.Scheme) || u.RawQuery != "":
-			c.Check("store.url", "not where your %s is: write it like https://a:2379,https://b:2379, or postgres://host:5432/database", storeKinds[s.Kind].name)
+		case err != nil || u.Hostname() == "" || !slices.Contains(kind.schemes, u.Scheme) || u.RawQuery != "":
+			c.Check("store.url", "not where your %s is: write it like https://a:2379,https://b:2379, or postgres://host:5432/database", kind.name)
 		case u.User != nil:
 			c.Check("store.url", noUser)
 		case s.CA != "" && u.Scheme == "http":
@@ -156,14 +158,18 @@ func (c *checker) guestStore(s *Store) {
 }
 
 // wholeLeases refuses leases that the store cannot grant, as the time scale makes them.
-func (c *checker) wholeLeases(rules storeRules) {
+func (c *checker) wholeLeases(rules storeKind) {
 	if rules.unit == 0 || c.Invalid("time_scale") {
 		return
+	}
+	least := rules.unit
+	if c.e.Store.Servers() > 1 && rules.several > 0 {
+		least = rules.several
 	}
 	for i := range c.e.System.Locks {
 		l := &c.e.System.Locks[i]
 		ttl := time.Duration(float64(l.Policy.TTL) * c.e.TimeScale).Round(time.Microsecond)
-		if least := c.e.Store.leastLease(); ttl%rules.unit == 0 && ttl > 0 && ttl < least {
+		if ttl%rules.unit == 0 && ttl > 0 && ttl < least {
 			c.Check(vocab.At("system.locks", i), "several servers of %s grant no lease under %s, and ttl %s at time_scale %v is %s: choose another ttl or time_scale, or one server",
 				rules.name, least, l.Policy.TTL, c.e.TimeScale, ttl)
 			continue
@@ -183,28 +189,28 @@ func (c *checker) outsideRedis(f *Fault) string {
 	if c.e.InRedis() {
 		return ""
 	}
-	kind := c.e.StoreKind()
+	kind := c.e.storeKind()
 	switch t := f.Traits(); {
-	case c.e.Store.Mode == StoreExternal && kind != StoreLease && (t.AtStore || t.AtKey):
+	case c.e.Store.Mode == StoreExternal && !kind.objects && (t.AtStore || t.AtKey):
 		return "is done to a store of the run's own only, and this one is yours: say store: {mode: spawn}, or kill or pause the holder"
-	case f.Net() && kind == StoreLease:
+	case f.Net() && kind.objects:
 		return "faults of the network are for locks in a Redis, an etcd or a PostgreSQL, and these are Lease objects: pause the holder"
 	case f.Net() && strings.HasPrefix(c.e.Store.URL, "https:") && strings.Contains(c.e.Store.URL, ","):
 		return "leads the replicas through proxies of one name, and the certificates of several servers name several: name one server in store.url"
-	case t.Via == fault.ViaProxy && kind == StoreLease:
+	case t.Via == fault.ViaProxy && kind.objects:
 		return "via: proxy reads the protocols of Redis, etcd and PostgreSQL, and these are Lease objects: say via: worker"
 	case t.Via == fault.ViaProxy && strings.HasPrefix(c.e.Store.URL, "https:"):
 		return "via: proxy reads what clients say to an etcd, and this one is reached by TLS: say via: worker, or store: {mode: spawn}"
-	case t.Via == fault.ViaProxy && kind == StorePostgres && c.e.Store.Mode == StoreExternal:
+	case t.Via == fault.ViaProxy && kind.session && c.e.Store.Mode == StoreExternal:
 		return "via: proxy reads what clients say to a PostgreSQL of the run's own, without TLS: say via: worker, or store: {mode: spawn}"
-	case t.Via == fault.ViaProxy && kind == StorePostgres && t.Fails == lockcore.OpRenew:
+	case t.Via == fault.ViaProxy && kind.session && t.Fails == lockcore.OpRenew:
 		return "an advisory lock has no renewals: its session keeps it"
-	case t.Via == fault.ViaProxy && kind == StorePostgres && f.Form() == string(fault.ModeError):
+	case t.Via == fault.ViaProxy && kind.session && f.Form() == string(fault.ModeError):
 		return "on the way to a PostgreSQL calls can be lost or late, and not refused: say mode: lost_reply, timeout or delay, or via: worker"
-	case t.AtKey && !t.Session && kind == StorePostgres:
+	case t.AtKey && !t.Session && kind.session:
 		return "takes a key of a Redis from its holder, and the locks are in postgres: end the holder's session by the fault terminate"
 	case t.Plants:
-		return fmt.Sprintf("gives a key of a Redis to a stranger, and the locks are in %s: leave to out, and the key vanishes", storeKinds[kind].name)
+		return fmt.Sprintf("gives a key of a Redis to a stranger, and the locks are in %s: leave to out, and the key vanishes", kind.name)
 	}
 	return ""
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
-// marks enclose what the declarations give of a document: <!-- fields: system.work[] --> is the table of that section, and
-// <!-- faults --> the one of all kinds of faults, <!-- sources --> that of what tells the measures of an observed system.
-var marks = regexp.MustCompile(`(?s)(<!-- (fields|group|faults|sources)(?:: (\S+))? -->\n)(.*?)(<!-- end -->)`)
+// marks enclose what the declarations give of a document: <!-- fields: system.work[] --> is the table of that section, of several where
+// more are named, and <!-- faults --> the one of all kinds of faults, <!-- sources --> that of what tells the measures of an observed system.
+var marks = regexp.MustCompile(`(?s)(<!-- (fields|group|faults|sources)(?:: ([^>]+?))? -->\n)(.*?)(<!-- end -->)`)
 
 // groups are fields that many sections have alike, as the section that is named has them: other tables say them in one row, with a link to
 // <!-- group: NAME -->, where they stand with their meaning.
@@ -22,10 +22,23 @@ var groups = map[string]struct {
 	of, link string
 	fields   []string
 }{
-	"limits": {"slos[].takeover", "[limits](#limits-of-a-figure)", []string{"max", "min", "exactly", "at_most", "at_least", "of"}},
-	"whom":   {"faults[].pause", "[whom](#whom-a-fault-strikes)", []string{"holder_of", "replica", "all"}},
-	"asking": {"probes.promql[]", "[how a server is asked](#asking)", []string{"username_env", "password_env", "bearer_env", "headers", "headers_env", "ca"}},
+	"limits":    {"slos[].takeover", "[limits](#limits-of-a-figure)", []string{"max", "min", "exactly", "at_most", "at_least", "of"}},
+	"whom":      {"faults[].pause", "[whom](#whom-a-fault-strikes)", []string{"holder_of", "replica", "all"}},
+	"asking":    {"probes.promql[]", "[how a server is asked](#asking)", []string{"username_env", "password_env", "bearer_env", "headers", "headers_env", "ca", "cert", "cert_key"}},
+	"connected": {"ledger", "[how a store is reached](#connected)", []string{"username_env", "password_env", "ca", "cert", "key"}},
 }
+
+// where is what the rules of a field add to its meaning.
+var where = regexp.MustCompile(` \((only with|not beside)[^)]*\)$`)
+
+// briefly are those rules as documents have them.
+var briefly = strings.NewReplacer("only with system.mode observe", "observe", "only with system.mode embedded", "embedded", "only with ", "with ")
+
+// values are what a field takes, as documents have it.
+var values = strings.NewReplacer("true or false", "boolean", "names and texts", "map", "section, or one value", "section or value")
+
+// reach is what a number may be.
+var reach = regexp.MustCompile(` from (\S+) up to (\S+)`)
 
 // rows are the rows of a table below its head, cell by cell: field, value and its default, meaning.
 func rows(table string) (cells [][]string) {
@@ -43,48 +56,72 @@ func rows(table string) (cells [][]string) {
 func group(tables map[string]string, name string) (table string, want [][]string) {
 	all := rows(tables[groups[name].of])
 	var b strings.Builder
-	b.WriteString("| field | meaning |\n|---|---|\n")
+	b.WriteString("|field|meaning|\n|---|---|\n")
 	for _, r := range all {
 		if slices.Contains(groups[name].fields, strings.Trim(r[0], "`")) {
 			want = append(want, r)
-			fmt.Fprintf(&b, "| %s | %s |\n", r[0], r[2])
+			fmt.Fprintf(&b, "|%s|%s|\n", r[0], briefly.Replace(r[2]))
 		}
 	}
 	return b.String(), want
 }
 
-// shorter is a table in which a group has one row, and so have the kinds of faults, and neighbours that differ in their names alone.
-func shorter(tables map[string]string, table string) string {
+// shorter are the rows of a table in which a group has one row, and so have the kinds of faults, and neighbours that differ in their names
+// alone.
+func shorter(tables map[string]string, table string) (short [][]string) {
 	all := rows(table)
+	of := slices.ContainsFunc(all, func(r []string) bool { return r[0] == "`kill`" }) // a fault
 	for _, r := range all {
-		if slices.Contains(fault.Kinds(), strings.Trim(r[0], "`")) && r[1] == "section" {
+		if of && slices.Contains(fault.Kinds(), strings.Trim(r[0], "`")) {
 			r[2] = "exactly one of these: [what each does](faults.md)"
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		_, want := group(tables, name)
 		for at := range len(all) - len(want) + 1 {
-			if slices.EqualFunc(all[at:at+len(want)], want, func(a, b []string) bool { return a[0] == b[0] && a[2] == b[2] }) {
+			if slices.EqualFunc(all[at:at+len(want)], want, func(a, b []string) bool {
+				return a[0] == b[0] && where.ReplaceAllString(a[2], "") == where.ReplaceAllString(b[2], "")
+			}) {
 				var names []string
 				for _, r := range want {
 					names = append(names, r[0])
 				}
 				one := slices.Clone(all[at])
-				one[0], one[2] = strings.Join(names, ", "), groups[name].link
+				one[0], one[2] = strings.Join(names, ", "), groups[name].link+where.FindString(one[2])
 				all = slices.Replace(all, at, at+len(want), one)
 				break
 			}
 		}
 	}
-	var b strings.Builder
-	b.WriteString("| field | value | meaning |\n|---|---|---|\n")
-	for i := 0; i < len(all); {
-		names, end := all[i][0], i+1
-		for ; end < len(all) && slices.Equal(all[end][1:], all[i][1:]); end++ {
-			names += ", " + all[end][0]
+	for _, r := range all {
+		r = []string{r[0], reach.ReplaceAllString(values.Replace(r[1]), " $1–$2"), briefly.Replace(r[2])}
+		if last := len(short) - 1; last >= 0 && slices.Equal(short[last][1:], r[1:]) {
+			short[last][0] += ", " + r[0]
+			continue
 		}
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(append([]string{names}, all[i][1:]...), " | "))
-		i = end
+		short = append(short, r)
+	}
+	return short
+}
+
+// tableOf is the table of some sections, each with its name where there are several.
+func tableOf(tables map[string]string, paths []string) string {
+	var b strings.Builder
+	if len(paths) == 1 {
+		b.WriteString("|field|value|meaning|\n|---|---|---|\n")
+		for _, r := range shorter(tables, tables[paths[0]]) {
+			fmt.Fprintf(&b, "|%s|\n", strings.Join(r, "|"))
+		}
+		return b.String()
+	}
+	b.WriteString("|section|field|value|meaning|\n|---|---|---|---|\n")
+	above := paths[0][:strings.LastIndex(paths[0], ".")+1]
+	for _, path := range paths {
+		name := "`" + strings.TrimPrefix(path, above) + "`"
+		for _, r := range shorter(tables, tables[path]) {
+			fmt.Fprintf(&b, "|%s|%s|\n", name, strings.Join(r, "|"))
+			name = ""
+		}
 	}
 	return b.String()
 }
@@ -122,12 +159,14 @@ func TestTablesOfTheDocuments(t *testing.T) {
 				table, _ := group(tables, m[3])
 				return m[1] + table + m[5]
 			}
-			table, is := tables[m[3]]
-			if !is || shown[m[3]] {
-				t.Errorf("%s: there is no section %s, or its table is there twice", name, m[3])
+			paths := strings.Split(m[3], ", ")
+			for _, path := range paths {
+				if _, is := tables[path]; !is || shown[path] {
+					t.Errorf("%s: there is no section %s, or its table is there twice", name, path)
+				}
+				shown[path] = true
 			}
-			shown[m[3]] = true
-			return m[1] + shorter(tables, table) + m[5]
+			return m[1] + tableOf(tables, paths) + m[5]
 		})
 		if *update {
 			if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
@@ -155,7 +194,7 @@ func TestTablesOfTheDocuments(t *testing.T) {
 // sourcesTable is the table of the measures of an observed system.
 func sourcesTable() string {
 	var b strings.Builder
-	b.WriteString("| promise | loops | jobs | told by |\n|---|---|---|---|\n")
+	b.WriteString("|promise|loops|jobs|told by|\n|---|---|---|---|\n")
 	for _, t := range tellers() {
 		word := map[bool]string{true: "yes"}
 		name := "`" + t.measure + "`"
@@ -165,7 +204,7 @@ func sourcesTable() string {
 		if t.measure == "rolling" {
 			t.loops = true
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, word[t.loops], word[t.jobs], t.from)
+		fmt.Fprintf(&b, "|%s|%s|%s|%s|\n", name, word[t.loops], word[t.jobs], t.from)
 	}
 	return b.String()
 }
@@ -173,7 +212,7 @@ func sourcesTable() string {
 // kindsTable is the table of all kinds of faults.
 func kindsTable() string {
 	var b strings.Builder
-	b.WriteString("| kind | what it does | made by | `for` | rehearsed |\n|---|---|---|---|---|\n")
+	b.WriteString("|kind|what it does|made by|`for`|rehearsed|\n|---|---|---|---|---|\n")
 	for _, kind := range fault.Kinds() {
 		f := fault.Of(fault.New(kind))
 		lasts, played := "no", "yes"
@@ -183,7 +222,7 @@ func kindsTable() string {
 		if f.Unplayed() != "" {
 			played = "no"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", kind, fault.Meaning(kind), f.By(), lasts, played)
+		fmt.Fprintf(&b, "|`%s`|%s|%s|%s|%s|\n", kind, fault.Meaning(kind), f.By(), lasts, played)
 	}
 	return b.String()
 }

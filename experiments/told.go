@@ -4,19 +4,19 @@ import "github.com/lockdrill/lockdrill/internal/vocab"
 
 // Told says which signals tell what the replicas of an observed lock do not: how often they were refused and answered, and how long they waited.
 type Told struct {
-	Busy            *ToldBy // acquires that were refused, or gave up waiting
-	NotOwnedRenew   *ToldBy // renewals that were answered: not yours
-	NotOwnedRelease *ToldBy // releases that were answered: not yours
+	Busy            *ToldBy // acquires refused, or given up
+	NotOwnedRenew   *ToldBy // renewals answered: not yours
+	NotOwnedRelease *ToldBy // releases answered: not yours
 	FailedReleases  *ToldBy // release calls that failed
-	Wait            *ToldBy // seconds for which the lock was waited for, in all; of: how many waited
+	Wait            *ToldBy // seconds waited in all; of: how many waited
 }
 
 // ToldBy is a count that others keep, and what it is a share of. Without that, one is more than none of them and at most all.
 type ToldBy struct {
 	_      struct{} `rule:"one=metric|log"`
-	Metric string   `rule:"ref=metric"`  // a counter, by its name under probes
-	Log    string   `rule:"ref=pattern"` // a pattern, by its name under probes.logs
-	Of     *Signal  // how many there were in all
+	Metric string   `rule:"ref=metric"`  // a counter under probes
+	Log    string   `rule:"ref=pattern"` // a pattern of probes.logs
+	Of     *Signal  // how many calls there were
 }
 
 // Teller is the signal that tells a figure of an observed lock, by its name as tellers have it; nil = none does.

@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 // What is left of a lock whose key was taken: its fence, and a stranger that goes by itself. The next holder is never touched, whoever
@@ -85,7 +86,7 @@ func TestAKeyThatIsStillTheHoldersIsVoid(t *testing.T) {
 }
 
 // elsewhereKept is a store that is no Redis.
-type elsewhereKept struct{ Outside }
+type elsewhereKept struct{ stores.Outside }
 
 func (elsewhereKept) Close() error { return nil }
 
@@ -102,7 +103,7 @@ func (named) Lives(context.Context, string, string) (bool, error) { return false
 func TestTheKeyOfAnotherStore(t *testing.T) {
 	for _, to := range []string{"", FormStranger} {
 		f, shot := &fault.DeleteKey{To: to}, history.Event{Op: "d#1", Key: "job", Epoch: "e", Fault: &history.Fault{ID: "d", Shot: 1, Kind: "delete_key"}}
-		reach := &Reach{Store: idle{}, Open: func(undo.Store) (Outside, error) { return elsewhereKept{}, nil }, Clock: monotime.Now}
+		reach := &Reach{Store: idle{}, Open: func(undo.Store) (stores.Outside, error) { return elsewhereKept{}, nil }, Clock: monotime.Now}
 		if _, err := reach.Prepare(t.Context(), f, shot); err == nil || !strings.Contains(err.Error(), "a Redis only") {
 			t.Errorf("to %q: %v", to, err)
 		}

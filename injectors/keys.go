@@ -16,8 +16,8 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/poll"
-	"github.com/lockdrill/lockdrill/internal/postgres"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 // The key of a held lock is taken from its holder: it vanishes, or carries a stranger's token for a while. The lock's fence is left as it is:
@@ -30,8 +30,7 @@ var (
 	vanish   = Row{Needs: locks, Find: heldKey, Do: takeKey, See: keyTaken, End: strangerOut}
 	stranger = Row{Needs: locks, Find: inTurn(heldKey, strangersKey), Do: takeKey, See: keyTaken, End: strangerOut}
 	// A key that its holder's name goes with, and the session that a lock belongs to, are not put back.
-	heldEnds    = Row{Needs: func(h *Hit) bool { _, named := h.Store.(held); return named }, Find: keyHolder, Do: endHolder, See: holderGone, End: strangerOut}
-	sessionEnds = Row{Needs: func(h *Hit) bool { _, has := h.Store.(withSessions); return has }, Find: sessionHolder, Do: endHolder, See: holderGone, End: strangerOut}
+	heldEnds = Row{Needs: can[stores.Holders], Find: holder, Do: endHolder, See: holderGone, End: strangerOut}
 )
 
 // heldKey looks whether the key still carries the victim's token.
@@ -153,33 +152,15 @@ func refused(ctx context.Context, addr string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// held is a store's holders: name is that of a key or a session as the store knows it, epoch which one of that name it is.
-type held interface {
-	// Holder is who has the lock of a key; name "" = nobody. token is what the key carries, where that names the epoch as well.
-	Holder(ctx context.Context, key string) (name, epoch, token string, err error)
-	End(ctx context.Context, name, epoch string) (none bool, err error) // none: it was gone already
-	Lives(ctx context.Context, name, epoch string) (bool, error)
-}
-
 const (
 	holderEnds  = 5 * time.Second // until a holder is gone that was told to end
 	holderEvery = 5 * time.Millisecond
 )
 
-func keyHolder(ctx context.Context, h *Hit) error {
-	h.held = h.Store.(held)
-	return h.holder(ctx, h.Keys+h.Rec.Shot.Key)
-}
-
-func sessionHolder(ctx context.Context, h *Hit) error {
-	h.held = sessions{h.Store.(withSessions).Sessions()}
-	return h.holder(ctx, h.Rec.Shot.Key)
-}
-
 // holder finds the one of this moment: it must be the one that the shot is aimed at.
-func (h *Hit) holder(ctx context.Context, key string) error {
+func holder(ctx context.Context, h *Hit) error {
 	aimed := h.Rec.Shot.Epoch
-	name, epoch, token, err := h.held.Holder(ctx, key)
+	name, epoch, token, err := h.Store.(stores.Holders).Holder(ctx, h.Keys+h.Rec.Shot.Key)
 	switch {
 	case err != nil:
 		return void(history.NoTarget, "who holds the lock cannot be told: %v", err)
@@ -206,7 +187,7 @@ func (h *Hit) named(epoch, named string) bool {
 }
 
 func endHolder(ctx context.Context, h *Hit) error {
-	none, err := h.held.End(ctx, h.Rec.Key.Name, h.Rec.Key.Epoch)
+	none, err := h.Store.(stores.Holders).End(ctx, h.Rec.Key.Name, h.Rec.Key.Epoch)
 	h.Applied.To = h.now()
 	if err != nil {
 		return fmt.Errorf("take the lock from %s: %w", h.Rec.Key.Epoch, err)
@@ -223,7 +204,7 @@ func holderGone(ctx context.Context, h *Hit) error {
 	defer cancel()
 	why := ""
 	for range poll.Every(ctx, holderEvery) {
-		alive, err := h.held.Lives(ctx, h.Rec.Key.Name, h.Rec.Key.Epoch)
+		alive, err := h.Store.(stores.Holders).Lives(ctx, h.Rec.Key.Name, h.Rec.Key.Epoch)
 		h.Window.To = h.now()
 		if err == nil && !alive {
 			h.Saw.Hits = 1
@@ -234,56 +215,4 @@ func holderGone(ctx context.Context, h *Hit) error {
 		}
 	}
 	return void(history.Unconfirmed, "the lock was taken from %s, which was not seen to be gone: %s", h.Rec.Key.Epoch, why)
-}
-
-// sessions are the holders of a PostgreSQL: the name of a session is its epoch.
-type sessions struct{ *postgres.Client }
-
-type withSessions interface{ Sessions() *postgres.Client }
-
-func (s sessions) Holder(ctx context.Context, key string) (name, epoch, token string, err error) {
-	session, is, err := s.HolderOf(ctx, key)
-	if err != nil || !is {
-		return "", "", "", err
-	}
-	return session.ID(), session.ID(), "", nil
-}
-
-func (s sessions) End(ctx context.Context, name, _ string) (none bool, err error) {
-	b, ok := postgres.ParseBackend(name)
-	if !ok {
-		return false, fmt.Errorf("%q is no session", name)
-	}
-	return s.Client.Terminate(ctx, b)
-}
-
-func (s sessions) Lives(ctx context.Context, name, _ string) (bool, error) {
-	b, _ := postgres.ParseBackend(name)
-	return s.Client.Lives(ctx, b)
-}
-
-// postgresOutside is a PostgreSQL from outside. A witness is a lock of its own session: a server that was killed has none of it.
-type postgresOutside struct{ *postgres.Client }
-
-func (c postgresOutside) Who(ctx context.Context) (string, error) {
-	life, err := c.Life(ctx)
-	return life.Run, err
-}
-
-func (c postgresOutside) Put(ctx context.Context, key string, _ time.Duration) error {
-	return c.Take(ctx, key)
-}
-
-func (c postgresOutside) There(ctx context.Context, key string) (bool, error) {
-	return c.Taken(ctx, key)
-}
-
-func (c postgresOutside) Drop(ctx context.Context, _ ...string) error { return c.Free(ctx) }
-
-// PostgresFromOutside is an Outsider of servers that open dials.
-func PostgresFromOutside(open func(undo.Store) (*postgres.Client, error)) Outsider {
-	return func(w undo.Store) (Outside, error) {
-		c, err := open(w)
-		return postgresOutside{c}, err
-	}
 }

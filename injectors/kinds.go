@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 // Reach is how what is struck is reached: what a drill has for it. What it has not is nil, and faults that need it are not made. A process
@@ -30,10 +31,10 @@ type Reach struct {
 	Send   func(incarnation string, c protocol.Command) error                 // to replicas that take commands
 	Sample func(context.Context) error                                        // looks at the locks once more; nil = nobody does
 
-	Store  Server   // the locks'
-	Open   Outsider // of whatever kind
-	Prefix string   // of every key of the run
-	Keys   string   // of every lock's key: those of an observed system have none of the run's
+	Store  interface{ Where() undo.Store }          // the locks'; what can be done to it its type says
+	Open   func(undo.Store) (stores.Outside, error) // of whatever kind
+	Prefix string                                   // of every key of the run
+	Keys   string                                   // of every lock's key: those of an observed system have none of the run's
 
 	Routes   func(replica string) []undo.ProxyRoute // of replicas to the locks, through a Toxiproxy: one for each server that it reaches
 	Question endpoint.Question                      // of the locks' store; without any, as a Redis is asked that wants no password
@@ -78,9 +79,9 @@ func ways() map[string]kind {
 		"rolling_restart": {any: []Row{deleted, askedTo}, forms: map[string][]Row{fault.RolledOut: {rolledOut}}, ends: "a restart is not undone"},
 		"pause":           {any: []Row{pause}},
 		"starve":          {any: []Row{starve}},
-		"store":           {forms: stores},
+		"store":           {forms: ofStores},
 		"delete_key":      {any: []Row{heldEnds, vanish}, forms: map[string][]Row{FormStranger: {heldEnds, stranger}}},
-		"terminate":       {any: []Row{sessionEnds}, ends: "a session that was ended is not put back"},
+		"terminate":       {any: []Row{heldEnds}, ends: "a session that was ended is not put back"},
 		"clock":           {any: []Row{clocks}, ends: "a replica sets its clock right by itself"},
 		"network_policy":  {any: []Row{policies}},
 		"api_server":      {any: []Row{apiServer}},

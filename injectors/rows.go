@@ -46,7 +46,6 @@ type Hit struct {
 	ground   *ground        // of the network
 	pids     map[string]int // of replicas that run, after the first so many events
 	read     int
-	held     held          // who the locks name
 	said     string        // by a command
 	podGrace time.Duration // of the victim
 	doubt    error         // why a call may not have been done; nil = it was

@@ -27,6 +27,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+	redisstores "github.com/lockdrill/lockdrill/stores/redis"
 )
 
 // world is what rows are tried on: real processes, real servers, and a history of them.
@@ -106,28 +107,28 @@ func (w *world) process(script string) undo.Process {
 }
 
 // store is a redis-server as a drill starts one, which can suffer f.
-func (w *world) store(f fault.Spec) testbed.LockStore {
+func (w *world) store(f fault.Spec) *redisstores.Store {
 	w.Helper()
 	redistest.Need(w)
-	stores, err := testbed.OpenStores(w.Context(), testbed.Options{
+	opened, err := redisstores.OpenStores(w.Context(), redisstores.Options{
 		Redis: experiments.Redis{Mode: experiments.RedisSpawn}, NoLedger: true, Run: "test", Dir: w.TempDir(), Faults: []experiments.Fault{{Spec: f}},
 	})
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() {
-		if err := stores.Close(context.WithoutCancel(w.Context())); err != nil {
+		if err := opened.Close(context.WithoutCancel(w.Context())); err != nil {
 			w.Error(err)
 		}
 	})
-	w.Store, w.Open = stores.Held, RedisFromOutside(testbed.Dial)
-	return stores.Held
+	w.Store, w.Open = opened.Locks, redisstores.Kind.Outside
+	return opened.Locks
 }
 
 // client is the test's own connection to a store.
 func (w *world) client(where undo.Store) *redis.Client {
 	w.Helper()
-	c, err := testbed.Dial(where)
+	c, err := redisstores.Dial(where)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func refuses(c *redis.Client) func() bool {
 }
 
 // leading is a store of which one server leads.
-type leading struct{ testbed.LockStore }
+type leading struct{ *redisstores.Store }
 
 func (l leading) Leader(context.Context) (*undo.Process, error)        { return l.Process(), nil }
 func (l leading) KillServer(ctx context.Context, _ undo.Process) error { return l.Kill(ctx) }
@@ -190,7 +191,7 @@ func rowsTried() []tried {
 		w.look = w.halts
 		return p
 	}
-	store := func(does fault.Store, look func(w *world, s testbed.LockStore)) tried {
+	store := func(does fault.Store, look func(w *world, s *redisstores.Store)) tried {
 		name := "store " + string(does.Do)
 		if does.Keep {
 			name += " keep"
@@ -203,9 +204,9 @@ func rowsTried() []tried {
 			}
 		}}
 	}
-	isLeading := func(w *world, s testbed.LockStore) { w.Store = leading{s} }
-	over := func(w *world, _ testbed.LockStore) { w.look = nil }
-	inStep := func(w *world, s testbed.LockStore) {
+	isLeading := func(w *world, s *redisstores.Store) { w.Store = leading{s} }
+	over := func(w *world, _ *redisstores.Store) { w.look = nil }
+	inStep := func(w *world, s *redisstores.Store) {
 		w.look = nil
 		if n, err := w.client(s.Where()).Wait(w.Context(), 1, 20*time.Second).Result(); n < 1 {
 			w.Fatal(err)
@@ -403,6 +404,6 @@ func (s *struck) elsewhere() error {
 	if err := errors.Join(err, json.Unmarshal(line, &read)); err != nil {
 		return err
 	}
-	reach := &Reach{Open: RedisFromOutside(testbed.Dial)}
+	reach := &Reach{Open: redisstores.Kind.Outside}
 	return reach.Reverters(true)[read.Kind](ctx, read)
 }

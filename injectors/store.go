@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"syscall"
 	"time"
 
@@ -15,66 +14,8 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/poll"
+	"github.com/lockdrill/lockdrill/stores"
 )
-
-// Server is the locks' store as something that suffers. Each call waits until it is done.
-type Server interface {
-	Where() undo.Store
-	Process() *undo.Process // nil = the run started none
-	Kill(ctx context.Context) error
-	Start(ctx context.Context, keep bool) error // one that runs goes on
-	Flush(ctx context.Context) error
-	Cut(ctx context.Context) error      // the standby follows no longer
-	FailOver(ctx context.Context) error // kills the server; the standby takes its address
-}
-
-// Leading is a Server of several servers, one of which leads the others. Which that is, it is asked anew each time.
-type Leading interface {
-	Server
-	Leader(ctx context.Context) (*undo.Process, error)
-	KillServer(ctx context.Context, p undo.Process) error // Start starts it again
-}
-
-// Outside is the locks' store over a connection of its own, as whoever looks at it from outside sees it.
-type Outside interface {
-	// Who is the server's id, which a restart changes; "" = it answers and does not tell. Of several servers, their ids together.
-	Who(ctx context.Context) (string, error)
-	Put(ctx context.Context, key string, ttl time.Duration) error // 0 = for good
-	There(ctx context.Context, key string) (bool, error)
-	Drop(ctx context.Context, keys ...string) error
-	Close() error
-}
-
-// Outsider opens one.
-type Outsider func(undo.Store) (Outside, error)
-
-// redisOutside is a Redis from outside.
-type redisOutside struct{ *redis.Client }
-
-func (c redisOutside) Who(ctx context.Context) (string, error) {
-	return told(ctx, c.Client, "server", "run_id")
-}
-
-func (c redisOutside) Put(ctx context.Context, key string, ttl time.Duration) error {
-	return c.Set(ctx, key, "1", ttl).Err()
-}
-
-func (c redisOutside) There(ctx context.Context, key string) (bool, error) {
-	n, err := c.Exists(ctx, key).Result()
-	return n == 1, err
-}
-
-func (c redisOutside) Drop(ctx context.Context, keys ...string) error {
-	return c.Del(ctx, keys...).Err()
-}
-
-// RedisFromOutside is an Outsider of stores that open dials.
-func RedisFromOutside(open func(undo.Store) (*redis.Client, error)) Outsider {
-	return func(w undo.Store) (Outside, error) {
-		c, err := open(w)
-		return redisOutside{c}, err
-	}
-}
 
 const (
 	askWithin  = 500 * time.Millisecond // for one question to the store
@@ -83,23 +24,29 @@ const (
 	downEvery  = 20 * time.Millisecond  // how often a stopped server is looked for
 )
 
-// stores are the faults of the locks' store itself, by what is done. Whatever is done to it is seen over connections of its own, from outside.
-var stores = map[string][]Row{
+// ofStores are the faults of the locks' store itself, by what is done. Whatever is done to it is seen over connections of its own, from outside.
+var ofStores = map[string][]Row{
 	string(fault.StorePause):        {{Needs: locks, Find: storeNow, Do: tell(pauseWrites), See: writeWaits, End: stillThere(unpause)}},
 	string(fault.StoreFill):         {{Needs: locks, Find: memoryNow, Do: tell(fill), See: lasting(writeRefused), End: stillThere(emptied)}},
-	string(fault.StoreFreeze):       {{Needs: locks, Find: inTurn(storeNow, server), Do: toServer(freeze), See: still, End: goOn}},
-	string(fault.StoreFreezeLeader): {{Needs: locks, Find: inTurn(storeNow, leader), Do: toServer(freeze), See: still, End: goOn}},
-	string(fault.StoreStop):         {{Needs: locks, Find: storeNow, Do: toServer(kill), See: lasting(silent), End: startServer(upWithin)}},
-	string(fault.StoreStopLeader):   {{Needs: locks, Find: inTurn(storeNow, leader), Do: toServer(killLeader), See: lasting(leaderGone), End: startServer(upWithin)}},
-	string(fault.StoreRestart):      {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(restart)), See: newLife, End: startServer(upWithin)}},
-	string(fault.StoreFlush):        {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(flush)), See: lost, End: startServer(backWithin)}},
-	string(fault.StoreFailover):     {{Needs: locks, Find: storeNow, Do: inTurn(witness, toServer(failOver)), See: newPrimary, End: startServer(upWithin)}},
+	string(fault.StoreFreeze):       {{Needs: can[stores.Server], Find: inTurn(storeNow, server), Do: toServer(freeze), See: still, End: goOn}},
+	string(fault.StoreFreezeLeader): {{Needs: can[stores.Server], Find: inTurn(storeNow, leader), Do: toServer(freeze), See: still, End: goOn}},
+	string(fault.StoreStop):         {{Needs: can[stores.Server], Find: storeNow, Do: toServer(kill), See: lasting(silent), End: startServer(upWithin)}},
+	string(fault.StoreStopLeader):   {{Needs: can[stores.Server], Find: inTurn(storeNow, leader), Do: toServer(killLeader), See: lasting(leaderGone), End: startServer(upWithin)}},
+	string(fault.StoreRestart):      {{Needs: can[stores.Server], Find: storeNow, Do: inTurn(witness, toServer(restart)), See: newLife, End: startServer(upWithin)}},
+	string(fault.StoreFlush):        {{Needs: can[stores.Flushing], Find: storeNow, Do: inTurn(witness, toServer(flush)), See: lost, End: startServer(backWithin)}},
+	string(fault.StoreFailover):     {{Needs: can[stores.Standby], Find: storeNow, Do: inTurn(witness, toServer(failOver)), See: newPrimary, End: startServer(upWithin)}},
 }
 
 func locks(h *Hit) bool { return h.Store != nil }
 
+// can reports that something can be done with the locks' store.
+func can[C any](h *Hit) bool {
+	_, ok := h.Store.(C)
+	return ok
+}
+
 // over does something over a connection of its own to the store of the record.
-func (h *Hit) over(do func(Outside) error) error {
+func (h *Hit) over(do func(stores.Outside) error) error {
 	c, err := h.Open(*h.Rec.Store)
 	if err != nil {
 		return err
@@ -112,7 +59,7 @@ func (h *Hit) over(do func(Outside) error) error {
 func storeNow(ctx context.Context, h *Hit) error {
 	where := h.Store.Where()
 	h.Rec.Store = &where
-	return h.over(func(c Outside) (err error) {
+	return h.over(func(c stores.Outside) (err error) {
 		if where.RunID, err = whoAnswers(ctx, c); err != nil {
 			return void(history.NoTarget, "the store does not answer: %v", err)
 		}
@@ -133,14 +80,14 @@ func memoryNow(ctx context.Context, h *Hit) error {
 }
 
 func server(_ context.Context, h *Hit) error {
-	if h.Rec.Process = h.Store.Process(); h.Rec.Process == nil {
+	if h.Rec.Process = h.Store.(stores.Server).Process(); h.Rec.Process == nil {
 		return void(history.NoTarget, "the store is no process of this run")
 	}
 	return nil
 }
 
 func leader(ctx context.Context, h *Hit) (err error) {
-	leading, ok := h.Store.(Leading)
+	leading, ok := h.Store.(stores.Leading)
 	if !ok {
 		return void(history.NoTarget, "no server of the store leads others")
 	}
@@ -174,26 +121,32 @@ func tell(do func(context.Context, *Hit, *redis.Client) error) step {
 	}
 }
 
+// aRedis is a store from outside that is a Redis.
+type aRedis interface {
+	Redis() *redis.Client
+	Told(ctx context.Context, section, field string) (string, error)
+}
+
 // overRedis does something over a connection of its own, where the store is a Redis.
 func (h *Hit) overRedis(do func(*redis.Client) error) error {
-	return h.over(func(o Outside) error {
-		c, is := o.(redisOutside)
+	return h.over(func(o stores.Outside) error {
+		c, is := o.(aRedis)
 		if !is {
 			return errors.New("this is done to a Redis only, and the locks are in another store")
 		}
-		return do(c.Client)
+		return do(c.Redis())
 	})
 }
 
 func freeze(_ context.Context, h *Hit) error  { return signal(*h.Rec.Process, syscall.SIGSTOP) }
-func kill(ctx context.Context, h *Hit) error  { return h.Store.Kill(ctx) }
-func flush(ctx context.Context, h *Hit) error { return h.Store.Flush(ctx) }
+func kill(ctx context.Context, h *Hit) error  { return h.Store.(stores.Server).Kill(ctx) }
+func flush(ctx context.Context, h *Hit) error { return h.Store.(stores.Flushing).Flush(ctx) }
 func restart(ctx context.Context, h *Hit) error {
-	return errors.Join(h.Store.Kill(ctx), h.Store.Start(ctx, keeps(h)))
+	return errors.Join(kill(ctx, h), h.Store.(stores.Server).Start(ctx, keeps(h)))
 }
 func keeps(h *Hit) bool { return h.Spec.(*fault.Store).Keep }
 func killLeader(ctx context.Context, h *Hit) error {
-	return h.Store.(Leading).KillServer(ctx, *h.Rec.Process)
+	return h.Store.(stores.Leading).KillServer(ctx, *h.Rec.Process)
 }
 
 // pauseWrites pauses those alone: CLIENT UNPAUSE itself would wait for the end of a pause of everything.
@@ -207,7 +160,7 @@ func failOver(ctx context.Context, h *Hit) error {
 		if n, err := c.Wait(ctx, 1, askWithin).Result(); err != nil || n < 1 {
 			return fmt.Errorf("the standby is not in step: %w", errors.Join(err, ctx.Err()))
 		}
-		if err := h.Store.Cut(ctx); err != nil {
+		if err := h.Store.(stores.Standby).Cut(ctx); err != nil {
 			return err
 		}
 		if err := c.Set(ctx, h.witness("lost"), "1", 0).Err(); err != nil {
@@ -217,7 +170,7 @@ func failOver(ctx context.Context, h *Hit) error {
 			return ctx.Err()
 		}
 		h.Applied = history.At(h.now())
-		return h.Store.FailOver(ctx)
+		return h.Store.(stores.Standby).FailOver(ctx)
 	})
 }
 
@@ -225,7 +178,7 @@ func failOver(ctx context.Context, h *Hit) error {
 func (h *Hit) witness(what string) string { return h.Prefix + "witness:" + h.Rec.Shot.Op + ":" + what }
 
 func witness(ctx context.Context, h *Hit) error {
-	err := h.over(func(c Outside) error { return c.Put(ctx, h.witness("before"), 0) })
+	err := h.over(func(c stores.Outside) error { return c.Put(ctx, h.witness("before"), 0) })
 	if err != nil {
 		err = fmt.Errorf("write witness: %w", err)
 	}
@@ -266,10 +219,10 @@ func writeWaits(ctx context.Context, h *Hit) error {
 }
 
 // for_ looks until the fault's time is up; an error is what was seen instead of it.
-func lasting(look func(ctx context.Context, h *Hit, c Outside, within time.Duration) error) step {
+func lasting(look func(ctx context.Context, h *Hit, c stores.Outside, within time.Duration) error) step {
 	return func(ctx context.Context, h *Hit) error {
 		lasts := h.fault().Declared
-		return h.over(func(c Outside) error {
+		return h.over(func(c stores.Outside) error {
 			h.Window, h.Saw.Expected = history.At(h.Applied.To), lasts
 			for range poll.Every(ctx, downEvery) {
 				looked := h.now()
@@ -293,7 +246,7 @@ func lasting(look func(ctx context.Context, h *Hit, c Outside, within time.Durat
 }
 
 // silent: nobody answers at the store's address.
-func silent(ctx context.Context, h *Hit, c Outside, within time.Duration) error {
+func silent(ctx context.Context, h *Hit, c stores.Outside, within time.Duration) error {
 	if _, err := whoAnswers(ctx, c); err == nil {
 		return fmt.Errorf("the stopped store answered after %s of %s", within, h.lasts())
 	}
@@ -301,7 +254,7 @@ func silent(ctx context.Context, h *Hit, c Outside, within time.Duration) error 
 }
 
 // leaderGone: the process is gone, and nobody has started it again.
-func leaderGone(_ context.Context, h *Hit, _ Outside, within time.Duration) error {
+func leaderGone(_ context.Context, h *Hit, _ stores.Outside, within time.Duration) error {
 	if err := signal(*h.Rec.Process, 0); !errors.Is(err, errGone) {
 		return fmt.Errorf("the store's leader was there after %s of %s: %v", within, h.lasts(), err)
 	}
@@ -309,7 +262,7 @@ func leaderGone(_ context.Context, h *Hit, _ Outside, within time.Duration) erro
 }
 
 // writeRefused: for want of memory.
-func writeRefused(ctx context.Context, h *Hit, c Outside, within time.Duration) error {
+func writeRefused(ctx context.Context, h *Hit, c stores.Outside, within time.Duration) error {
 	if err := c.Put(ctx, h.witness("fill"), h.lasts()); !redis.IsOOMError(err) && ctx.Err() == nil {
 		return fmt.Errorf("a write to the full store was not refused after %s of %s: %v", within, h.lasts(), err)
 	}
@@ -332,7 +285,7 @@ func lost(ctx context.Context, h *Hit) error {
 
 // life reads the run id, which a new process changes, and the witnesses, which lived or died.
 func (h *Hit) life(ctx context.Context, changed bool, lives map[string]bool) error {
-	return h.over(func(c Outside) error {
+	return h.over(func(c stores.Outside) error {
 		now, err := whoAnswers(ctx, c)
 		if err != nil {
 			return void(history.Unconfirmed, "the store does not answer after the fault: %v", err)
@@ -349,8 +302,8 @@ func (h *Hit) life(ctx context.Context, changed bool, lives map[string]bool) err
 				return void(history.Unconfirmed, "the witness %q that was written before the fault %s", what, map[bool]string{true: "is still there", false: "is gone"}[there])
 			}
 		}
-		if c, ok := c.(redisOutside); ok {
-			if role, err := told(ctx, c.Client, "replication", "role"); err != nil || role != "" && role != "master" {
+		if c, is := c.(aRedis); is {
+			if role, err := c.Told(ctx, "replication", "role"); err != nil || role != "" && role != "master" {
 				return void(history.Unconfirmed, "the store's role is %q: %v", role, err)
 			}
 		}
@@ -365,7 +318,7 @@ func startServer(within time.Duration) step {
 		if h.Store == nil {
 			return nil
 		}
-		if err := h.Store.Start(ctx, keeps(h)); err != nil {
+		if err := h.Store.(stores.Server).Start(ctx, keeps(h)); err != nil {
 			return fmt.Errorf("start store: %w", err)
 		}
 		return h.takesWrites(ctx, within)
@@ -394,7 +347,7 @@ func unpause(ctx context.Context, c *redis.Client, _ *undo.Store) error {
 
 // takesWrites reports why the store takes no writes, within such a time.
 func (h *Hit) takesWrites(ctx context.Context, within time.Duration) error {
-	return h.over(func(c Outside) (err error) {
+	return h.over(func(c stores.Outside) (err error) {
 		within, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
 		for range poll.Every(within, watchEvery) {
@@ -408,25 +361,8 @@ func (h *Hit) takesWrites(ctx context.Context, within time.Duration) error {
 }
 
 // whoAnswers is the server's run id within askWithin.
-func whoAnswers(ctx context.Context, c Outside) (string, error) {
+func whoAnswers(ctx context.Context, c stores.Outside) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	return c.Who(ctx)
-}
-
-// told is a field of a section of INFO; "" = the server answers and does not tell it, as the embedded one.
-func told(ctx context.Context, c *redis.Client, section, field string) (string, error) {
-	if err := c.Ping(ctx).Err(); err != nil {
-		return "", err
-	}
-	text, err := c.Info(ctx, section).Result()
-	if err != nil && strings.Contains(err.Error(), "not supported") {
-		return "", nil
-	}
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(line, field+":"); ok {
-			return strings.TrimSpace(value), nil
-		}
-	}
-	return "", err
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/stores"
+	redisstores "github.com/lockdrill/lockdrill/stores/redis"
 )
 
 // idle is a server to which nothing is done, whatever is asked: every fault of it is silently ineffective.
@@ -25,6 +26,7 @@ type idle struct{ where undo.Store }
 
 func (s idle) Where() undo.Store                 { return s.where }
 func (s idle) Process() *undo.Process            { return nil }
+func (s idle) Processes() ([]int, bool)          { return nil, false }
 func (s idle) Kill(context.Context) error        { return nil }
 func (s idle) Start(context.Context, bool) error { return nil }
 func (s idle) Flush(context.Context) error       { return nil }
@@ -34,8 +36,27 @@ func (s idle) FailOver(context.Context) error    { return nil }
 // somebodys is a redis-server that is somebody's own: done to it is only what is told it.
 func (w *world) somebodys() *redis.Client {
 	w.Helper()
-	w.Store, w.Open = idle{undo.Store{Addr: redistest.Start(w)}}, RedisFromOutside(testbed.Dial)
+	w.Store, w.Open = idle{undo.Store{Addr: redistest.Start(w)}}, redisstores.Kind.Outside
 	return w.client(w.Store.Where())
+}
+
+// somewhere is a store with which nothing can be done.
+type somewhere struct{}
+
+func (somewhere) Where() undo.Store { return undo.Store{} }
+
+// What a fault does to a store is asked of the store's type: one that cannot do it makes no such fault.
+func TestAFaultNeedsWhatTheStoreCanDo(t *testing.T) {
+	needs := map[fault.Do]bool{
+		fault.StorePause: false, fault.StoreFill: false, fault.StoreFreeze: true, fault.StoreFreezeLeader: true, fault.StoreStop: true,
+		fault.StoreStopLeader: true, fault.StoreRestart: true, fault.StoreFlush: true, fault.StoreFailover: true,
+	}
+	for do := range ofStores {
+		needed, known := needs[fault.Do(do)]
+		if can, cannot := (&Reach{Store: idle{}}), (&Reach{Store: somewhere{}}); !known || !can.Makes(&fault.Store{Do: fault.Do(do)}) || cannot.Makes(&fault.Store{Do: fault.Do(do)}) == needed {
+			t.Errorf("%s: known %v, made of a store that can, and of one that cannot: %v", do, known, !needed)
+		}
+	}
 }
 
 func TestAStoreFaultThatDidNotHappenIsVoid(t *testing.T) {
@@ -111,7 +132,7 @@ func TestAFilledStoreHasItsMemoryBack(t *testing.T) {
 
 // restarting is a store that takes no writes at first.
 type restarting struct {
-	Outside
+	stores.Outside
 	refuses int
 }
 
@@ -156,7 +177,7 @@ func TestAStoreThatRestartsMeanwhileIsAskedAgain(t *testing.T) {
 	for refuses, ends := range map[int]bool{3: true, 1 << 30: false} {
 		w.Open = open
 		s := w.prepare(&fault.Store{Do: fault.StoreFlush})
-		w.Open = func(where undo.Store) (Outside, error) {
+		w.Open = func(where undo.Store) (stores.Outside, error) {
 			c, err := open(where)
 			return &restarting{c, refuses}, err
 		}

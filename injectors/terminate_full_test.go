@@ -13,17 +13,15 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
-	"github.com/lockdrill/lockdrill/internal/postgres"
 	"github.com/lockdrill/lockdrill/internal/sqltest"
+	"github.com/lockdrill/lockdrill/stores/postgres"
 )
 
 // sessioned is a store whose locks belong to sessions.
 type sessioned struct {
 	idle
-	server *postgres.Client
+	*postgres.Client
 }
-
-func (s sessioned) Sessions() *postgres.Client { return s.server }
 
 // The session that holds the lock is ended, and no other.
 func TestTheSessionOfAHolderIsEnded(t *testing.T) {
@@ -52,7 +50,7 @@ func TestTheSessionOfAHolderIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	granted := history.Event{Kind: history.AcquireReturn, Epoch: "r1.1/1", Call: &history.Call{Result: history.ResultGranted, ID: id}}
-	reach := &Reach{Store: sessioned{server: server}, Past: recorded{granted}.past, Clock: monotime.Now}
+	reach := &Reach{Store: sessioned{Client: server}, Past: recorded{granted}.past, Clock: monotime.Now}
 	shot := func(key, epoch string) history.Event {
 		return history.Event{Op: "t#1", Key: key, Epoch: epoch, Fault: &history.Fault{ID: "t", Shot: 1, Kind: "terminate"}}
 	}

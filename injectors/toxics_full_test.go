@@ -7,8 +7,8 @@ import (
 
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/etcdtest"
-	"github.com/lockdrill/lockdrill/internal/postgres"
 	"github.com/lockdrill/lockdrill/internal/sqltest"
+	"github.com/lockdrill/lockdrill/stores/postgres"
 )
 
 // Each fault of the network is felt and ends on the ways to other stores as well, by questions in their protocols.

@@ -6,15 +6,15 @@ import "time"
 // (the time scale has been applied). In the tags, as in package experiments, `rule` says what a value must be like, and `scale` whether a
 // time scale multiplies it.
 type Policy struct {
-	TTL         time.Duration `json:"ttl" rule:"required,positive" scale:"yes"`                                 // lease asked for at acquire and at each renewal
+	TTL         time.Duration `json:"ttl" rule:"required,positive" scale:"yes"`                                 // lease of an acquire and of each renewal
 	RenewEvery  time.Duration `json:"renew_every" scale:"yes"`                                                  // time between renewals, below the TTL; 0s: never renewed
 	RenewJitter float64       `json:"renew_jitter" rule:"max=1"`                                                // share of renew_every by which each interval varies
-	Class       Class         `json:"class" rule:"words=standard|legacy_count|critical|continuity|legacy_warn"` // what makes the holder give up; left out: standard
-	MaxFailures int           `json:"max_failures" rule:"min=1"`                                                // so many failures in a row, after which legacy_count and critical give up
-	OpTimeout   time.Duration `json:"op_timeout" rule:"positive" scale:"yes"`                                   // of one renewal call; left out: a fifth of the ttl, at most 2s
-	Drift       time.Duration `json:"drift" scale:"yes"`                                                        // taken off every validity: clock drift, and how exactly the store expires keys
-	StopBudget  time.Duration `json:"stop_budget" scale:"yes"`                                                  // what the work needs to stop: the fence comes so much before the end of the validity
-	Release     Release       `json:"release"`                                                                  // how a lock is given back; left out: tried twice, or left to its TTL where a loop does that
+	Class       Class         `json:"class" rule:"words=standard|legacy_count|critical|continuity|legacy_warn"` // what makes the holder give up; default: standard
+	MaxFailures int           `json:"max_failures" rule:"min=1"`                                                // failures in a row after which legacy_count and critical give up
+	OpTimeout   time.Duration `json:"op_timeout" rule:"positive" scale:"yes"`                                   // of one renewal; default: a fifth of the ttl, at most 2s
+	Drift       time.Duration `json:"drift" scale:"yes"`                                                        // taken off every validity
+	StopBudget  time.Duration `json:"stop_budget" scale:"yes"`                                                  // what the work needs to stop, taken off the validity
+	Release     Release       `json:"release"`                                                                  // how it is given back; default: tried twice, or as a loop does
 	Acquire     Acquire       `json:"acquire"`                                                                  // how a lock is sought; left out: one try
 	Loop        *Loop         `json:"loop"`                                                                     // makes the lock a leader loop; left out: it is taken per job
 }
@@ -33,9 +33,9 @@ const (
 // Release says how a lock is given back.
 type Release struct {
 	Mode         ReleaseMode   `json:"mode" rule:"required,words=none|bounded_retry|single"` // none: left to its TTL; single: tried once; bounded_retry: tried again
-	Attempts     int           `json:"attempts" rule:"min=1"`                                // bounded_retry: tries in all, each on a fresh context
+	Attempts     int           `json:"attempts" rule:"min=1"`                                // bounded_retry: tries in all
 	Timeout      time.Duration `json:"timeout" rule:"positive" scale:"yes"`                  // of one try
-	Retry        ReleaseRetry  `json:"retry" rule:"words=at_once|paused"`                    // bounded_retry: the next try comes after a tenth of the timeout (paused, the default) or at once
+	Retry        ReleaseRetry  `json:"retry" rule:"words=at_once|paused"`                    // bounded_retry: after a tenth of the timeout (paused, the default), or at once
 	AfterAbandon AfterAbandon  `json:"after_abandon" rule:"words=skip|if_work_stopped"`      // whether an abandoned lock is released
 }
 
@@ -70,9 +70,9 @@ type Acquire struct {
 	Timeout time.Duration `json:"timeout" rule:"required,positive" scale:"yes"` // of one try
 	Budget  time.Duration `json:"budget" rule:"positive" scale:"yes"`           // wait: give up after so long
 	Backoff Backoff       `json:"backoff"`                                      // wait: the pause between tries
-	Undo    UndoMode      `json:"undo" rule:"words=tried|none"`                 // whether an acquire without an answer is given back (tried, the default), or its key left to the TTL (none)
-	OnError OnError       `json:"on_error" rule:"words=again|fail"`             // wait: whether a try that fails is followed by the next one (again, the default), or is the answer (fail)
-	LastTry LastTry       `json:"last_try" rule:"words=cut|whole"`              // wait: whether a try ends with the budget (cut, the default), or has its whole timeout (whole)
+	Undo    UndoMode      `json:"undo" rule:"words=tried|none"`                 // tried: an acquire without an answer is given back, the default; none: its key is left to the TTL
+	OnError OnError       `json:"on_error" rule:"words=again|fail"`             // wait: again: a try that fails is followed by the next, the default; fail: it is the answer
+	LastTry LastTry       `json:"last_try" rule:"words=cut|whole"`              // wait: cut: the last try ends with the budget, the default; whole: it has its timeout
 }
 
 // UndoMode says what becomes of an acquire that may have taken effect unseen: tried (it is given back, with a few calls), or none (the
@@ -111,7 +111,7 @@ const (
 
 // Backoff is the pause between the tries of a bounded wait. A try is never later than the PTTL that the store named.
 type Backoff struct {
-	Mode  BackoffMode   `json:"mode" rule:"required,words=fixed|decorrelated|wake"` // fixed: always every; decorrelated: random, from every to cap; wake: the store tells whose turn it is
+	Mode  BackoffMode   `json:"mode" rule:"required,words=fixed|decorrelated|wake"` // fixed: always every; decorrelated: random up to cap; wake: in turn
 	Every time.Duration `json:"every" rule:"required,positive" scale:"yes"`         // fixed: the pause; decorrelated, wake: the smallest
 	Cap   time.Duration `json:"cap" rule:"positive" scale:"yes"`                    // decorrelated, wake: the largest
 }
@@ -133,7 +133,7 @@ type Loop struct {
 	Jitter float64       `json:"jitter" rule:"max=1"`                                  // share of poll by which it varies
 	Mode   LoopMode      `json:"mode" rule:"required,words=ttl_hold|renewed|explicit"` // after a tick: ttl_hold leaves the lock to its TTL, renewed keeps it, explicit releases it
 	Tick   time.Duration `json:"tick" scale:"yes"`                                     // length of one tick's work
-	Effect LoopEffect    `json:"effect" rule:"words=before|after"`                     // whether a tick's effect is written before its work (the default) or after it
+	Effect LoopEffect    `json:"effect" rule:"words=before|after"`                     // whether a tick writes before its work (the default) or after
 }
 
 // LoopEffect says when a tick writes its effect: before its work, where the lock was just taken or looked at, or after it.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 // AlertsProbe is what the probe is called in coverage events.
@@ -134,7 +135,7 @@ func (p *Alerts) evaluated(ctx context.Context) ([]AlertRule, error) {
 			}
 			one.Every = min(one.Every, every)
 			if r.Health != "ok" {
-				one.why = fmt.Sprintf("rule %s is not evaluated: %s %s", r.Name, r.Health, cut(r.LastError))
+				one.why = fmt.Sprintf("rule %s is not evaluated: %s %s", r.Name, r.Health, witness.Cut(r.LastError))
 			} else if why := p.overdue(fmt.Sprintf("%s %s %d", g.File, g.Name, i), r.LastEvaluation, every); why != "" {
 				one.why = "rule " + r.Name + why
 			}
@@ -219,7 +220,7 @@ func (p *Alerts) sent(ctx context.Context) ([]AlertRule, error) {
 	}
 	for key := range p.fed.expires {
 		if !here[key] {
-			return nil, fmt.Errorf("it has no alert %s any more, and nobody told it that this is over: its sender is away, or it began anew", cut(key))
+			return nil, fmt.Errorf("it has no alert %s any more, and nobody told it that this is over: its sender is away, or it began anew", witness.Cut(key))
 		}
 	}
 	return sortedRules(by), nil
@@ -235,7 +236,7 @@ func (p *Alerts) ask(ctx context.Context, path string, query url.Values, answer 
 		return nil, fmt.Errorf("it answers %s", res.Status)
 	}
 	if err := json.Unmarshal(body, answer); err != nil {
-		return nil, fmt.Errorf("its answer is none of an Alertmanager: %s", cut(string(body)))
+		return nil, fmt.Errorf("its answer is none of an Alertmanager: %s", witness.Cut(string(body)))
 	}
 	return res, nil
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 // AskHistograms is ReadHistograms of what a Prometheus has seen in a window up to now: the increase of each bucket, over all series of a
@@ -39,11 +41,11 @@ func AskHistograms(ctx context.Context, o PromServer, name string, labels map[st
 	for _, r := range data.Result {
 		most, err := strconv.ParseFloat(r.Metric["le"], 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s_bucket has le=%q, which is no number", name, cut(r.Metric["le"]))
+			return nil, fmt.Errorf("%s_bucket has le=%q, which is no number", name, witness.Cut(r.Metric["le"]))
 		}
 		count, err := strconv.ParseFloat(strings.Trim(string(r.Value[1]), `"`), 64)
 		if err != nil || !(count >= 0) || count > math.MaxInt64 {
-			return nil, fmt.Errorf("%s_bucket grew by %s, which is no count", name, cut(string(r.Value[1])))
+			return nil, fmt.Errorf("%s_bucket grew by %s, which is no count", name, witness.Cut(string(r.Value[1])))
 		}
 		class := r.Metric["class"]
 		by[class] = append(by[class], Bucket{most, uint64(math.Round(count))})

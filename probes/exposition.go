@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/common/model"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 // acceptExposition asks for protobuf first: no other form has native histograms.
@@ -29,7 +31,7 @@ func parseExposition(data []byte, series string) (map[string]*dto.MetricFamily, 
 	text, openMetrics := bytes.CutSuffix(bytes.TrimSpace(data), []byte("# EOF"))
 	page := exposed(text, series)
 	if bad := page.bad; bad.n > 0 && len(page.lines) == 0 { // it says nothing of the series, and not because there is none
-		return nil, fmt.Errorf("line %d, %q, is no sample", bad.n, cut(string(bad.text)))
+		return nil, fmt.Errorf("line %d, %q, is no sample", bad.n, witness.Cut(string(bad.text)))
 	}
 	kept := page.text()
 	if openMetrics {
@@ -40,7 +42,7 @@ func parseExposition(data []byte, series string) (map[string]*dto.MetricFamily, 
 	var where expfmt.ParseError
 	if errors.As(err, &where) && !openMetrics && where.Line <= len(page.lines) {
 		x := page.lines[max(0, where.Line-1)]
-		return nil, fmt.Errorf("line %d, %q: %s", x.n, cut(string(x.text)), where.Msg)
+		return nil, fmt.Errorf("line %d, %q: %s", x.n, witness.Cut(string(x.text)), where.Msg)
 	}
 	return families, err
 }

@@ -2,10 +2,15 @@ package probes
 
 import (
 	"testing"
+	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 func TestAKeyAnswersWhatItIsAsked(t *testing.T) {
@@ -22,7 +27,7 @@ func TestAKeyAnswersWhatItIsAsked(t *testing.T) {
 		}
 		read := func(key string, ask Question) history.Sample {
 			t.Helper()
-			p := NewKeyMetric("backlog", newClient(&redis.Options{Addr: c.Options().Addr}), key, ask)
+			p := NewKeyMetric("backlog", endpoint.Client(&redis.Options{Addr: c.Options().Addr}, 2*time.Second), key, ask)
 			t.Cleanup(func() { _ = p.Close() })
 			events := look(t, p, at(1), true)
 			if len(events) != 1 || events[0].Kind != history.SampleKind {
@@ -50,7 +55,7 @@ func TestAKeyAnswersWhatItIsAsked(t *testing.T) {
 }
 
 func TestAStoreThatIsAwayIsNoAnswer(t *testing.T) {
-	p := NewKeyMetric("backlog", newClient(&redis.Options{Addr: "127.0.0.1:1"}), "k", Length)
+	p := NewKeyMetric("backlog", endpoint.Client(&redis.Options{Addr: "127.0.0.1:1"}, 2*time.Second), "k", Length)
 	t.Cleanup(func() { _ = p.Close() })
 	if e := look(t, p, at(1), false); len(e) != 1 || e[0].Sample.Gone != history.GoneRefused {
 		t.Errorf("%+v", e)
@@ -65,9 +70,34 @@ func TestAnIdleTimeThatIsNotKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := NewKeyMetric("age", newClient(&redis.Options{Addr: c.Options().Addr}), "k", Idle)
+	p := NewKeyMetric("age", endpoint.Client(&redis.Options{Addr: c.Options().Addr}, 2*time.Second), "k", Idle)
 	t.Cleanup(func() { _ = p.Close() })
 	if e := look(t, p, at(1), false); len(e) != 1 || e[0].Sample.Gone != history.GoneUnreadable || len(e[0].Sample.Values) != 0 {
 		t.Errorf("%+v", e)
 	}
 }
+
+// onStores runs f on the embedded store and on a real redis-server of the test's own.
+func onStores(t *testing.T, f func(t *testing.T, c *redis.Client)) {
+	t.Run("embedded", func(t *testing.T) {
+		m := miniredis.RunT(t)
+		m.ClockTTL(true)
+		f(t, client(t, m.Addr()))
+	})
+	t.Run("redis-server", func(t *testing.T) { f(t, startRedis(t)) })
+}
+
+func client(t *testing.T, addr string) *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true, MaxRetries: -1})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func startRedis(t *testing.T) *redis.Client {
+	t.Helper()
+	return client(t, redistest.Start(t))
+}
+
+const ms = testkit.MS
+
+var look, at = testkit.Look, testkit.At

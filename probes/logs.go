@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/follow"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 const (
@@ -100,7 +101,7 @@ func (p *Logs) line(source func() string, file string, l follow.Line) {
 			unsure = unsure || l.Cut // what nobody read of it may match
 			continue
 		}
-		p.add(history.Event{Kind: history.LogMatch, Span: l.At, Source: source(), Match: &history.Match{Pattern: p.names[i], Text: cut(p.redact(string(text))), File: file}})
+		p.add(history.Event{Kind: history.LogMatch, Span: l.At, Source: source(), Match: &history.Match{Pattern: p.names[i], Text: witness.Cut(p.redact(string(text))), File: file}})
 	}
 	if unsure {
 		p.add(history.Event{Kind: history.UnreadKind, Span: l.At, Source: sourceLogs,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/follow"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 func TestLogsMatchLines(t *testing.T) {
@@ -34,7 +35,7 @@ func TestLogsMatchLines(t *testing.T) {
 	if e := events[2]; e.Kind != history.GapKind || e.Coverage.Probe != LogsName || e.Coverage.Largest != 5*ms || !strings.Contains(e.Coverage.Why, "r2.1") {
 		t.Errorf("a cut: %+v", e.Coverage)
 	}
-	if text := []rune(events[3].Match.Text); len(text) != maxText {
+	if text := []rune(events[3].Match.Text); len(text) != witness.MaxText {
 		t.Errorf("%d characters of a long line", len(text))
 	}
 	if events := look(t, p, at(11), true); len(events) != 0 {

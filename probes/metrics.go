@@ -1,3 +1,8 @@
+// Package probes looks at what the replicas of a drill and others count and write: metrics, series of a Prometheus, alerts, logs. What they
+// report is evidence, as against the claims of replicas. Watches of locks and of the ledger are with their kinds of stores.
+//
+// A probe makes one look at a time and knows neither schedule nor clock: its caller stamps the bracket of the look and gets the events for
+// it. Its one invariant: what was not shown is never reported, and what was is reported with a bracket that surely contains its beginning.
 package probes
 
 import (
@@ -17,6 +22,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 const (
@@ -149,7 +155,7 @@ func Unread(err error) (gone, why string) {
 	)
 	switch {
 	case errors.As(err, &said):
-		return history.GoneUnreadable, cut(said.what)
+		return history.GoneUnreadable, witness.Cut(said.what)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return history.GoneTimeout, "no answer within " + scrapeWithin.String()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -159,7 +165,7 @@ func Unread(err error) (gone, why string) {
 	case errors.As(err, &away):
 		err = away.Err
 	}
-	return history.GoneRefused, cut(err.Error())
+	return history.GoneRefused, witness.Cut(err.Error())
 }
 
 // answered is the error of a target that answers, but not with what was asked for.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 // PromServer is how a Prometheus server is reached.
@@ -110,18 +111,18 @@ func (s *promServer) get(ctx context.Context, path string, query url.Values, dat
 	}
 	switch err := json.Unmarshal(body, &answer); {
 	case res.StatusCode == http.StatusBadRequest && err == nil && answer.ErrorType == "bad_data":
-		return fmt.Errorf("%w: %s", ErrQuery, cut(answer.Error))
+		return fmt.Errorf("%w: %s", ErrQuery, witness.Cut(answer.Error))
 	case res.StatusCode != http.StatusOK:
 		return fmt.Errorf("it answers %s", res.Status)
 	case err != nil || answer.Status != "success":
-		return fmt.Errorf("its answer is none of Prometheus: %s", cut(strings.TrimSpace(string(body))))
+		return fmt.Errorf("its answer is none of Prometheus: %s", witness.Cut(strings.TrimSpace(string(body))))
 	}
 	if err := json.Unmarshal(answer.Data, data); err != nil {
 		return err
 	}
 	switch {
 	case len(answer.Warnings) > 0:
-		return &partial{cut(strings.Join(answer.Warnings, "; "))}
+		return &partial{witness.Cut(strings.Join(answer.Warnings, "; "))}
 	case answer.IsPartial:
 		return &partial{"isPartial"}
 	}
@@ -201,7 +202,7 @@ func (s *promServer) samples(ctx context.Context, selector string, back time.Dur
 			}
 			v, ok := valueOf(pair[1])
 			if !ok {
-				return nil, fmt.Errorf("a value is no number: %s", cut(string(pair[1])))
+				return nil, fmt.Errorf("a value is no number: %s", witness.Cut(string(pair[1])))
 			}
 			one.samples = append(one.samples, rawSample{stamp, v})
 		}
@@ -266,7 +267,7 @@ func valueOf(raw json.RawMessage) (float64, bool) {
 func stampOf(raw json.RawMessage) (int64, error) {
 	seconds, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil {
-		return 0, fmt.Errorf("a stamp is no number: %s", cut(string(raw)))
+		return 0, fmt.Errorf("a stamp is no number: %s", witness.Cut(string(raw)))
 	}
 	return int64(math.Round(seconds*1e3)) * 1e6, nil
 }

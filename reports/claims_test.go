@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // forms are all that tell people what a run counted and how it was watched, whole and on as few lines as they can.
@@ -28,7 +29,7 @@ func forms(t *testing.T, r Run) map[string]string {
 // recordedCase is a history of scenarios/testdata, changed.
 func recordedCase(t *testing.T, name string, change func(*history.Event)) Run {
 	t.Helper()
-	e, h := filesIn(t, filepath.Join("..", "scenarios", "testdata", name))
+	e, h := testkit.Run(t, filepath.Join("..", "scenarios", "testdata", name))
 	for i := range h.Events {
 		change(&h.Events[i])
 	}
@@ -127,7 +128,7 @@ func TestGapsAreCalledHarmlessOnlyWhereNoRowOwesThemAnything(t *testing.T) {
 // no events.
 func TestWhatCouldNotBeLookedAtIsNotCalledAbsent(t *testing.T) {
 	const refusal = "NOPERM this user has no permissions"
-	e, h := filesIn(t, filepath.Join("..", "scenarios", "testdata", "pods-observed-lease"))
+	e, h := testkit.Run(t, filepath.Join("..", "scenarios", "testdata", "pods-observed-lease"))
 	kept := h.Events[:0]
 	told := false
 	for _, ev := range h.Events {
@@ -199,7 +200,7 @@ func TestAllFormsCountShotsInOneSentence(t *testing.T) {
 
 // A fault that never came to its first shot is declared all the same: without it, what was declared would add up to less than the file says.
 func TestAFaultThatWasNeverFiredIsCounted(t *testing.T) {
-	e, h := filesIn(t, filepath.Join("testdata", "recorded", "aborted"))
+	e, h := testkit.Run(t, filepath.Join("testdata", "recorded", "aborted"))
 	late := e.Faults[0]
 	late.ID, late.Repeat.Count = "later", 5
 	e.Faults = append(e.Faults, late)

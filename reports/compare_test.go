@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/golden"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
@@ -19,7 +20,7 @@ import (
 func comparedSide(t *testing.T, names ...string) (side []*compare.Observed) {
 	t.Helper()
 	for _, name := range names {
-		e, h := filesIn(t, filepath.Join("testdata", "compared", name))
+		e, h := testkit.Run(t, filepath.Join("testdata", "compared", name))
 		side = append(side, compare.Observe(analysis.FactsOf(e, h), "runs/"+name))
 	}
 	return side

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // podRun is a recorded drill of pods.
@@ -53,7 +54,7 @@ func TestAStorySaysHowAPodWasKilled(t *testing.T) {
 		"pods-graceful":             "deleted the pod of r1.1 (pod worker-1) holding drill:leader, with its own grace",
 		"pods-crash":                "crashed r1.1 (pod worker-1) holding drill:leader",
 	} {
-		e, h := filesIn(t, filepath.Join("..", "scenarios", "testdata", name))
+		e, h := testkit.Run(t, filepath.Join("..", "scenarios", "testdata", name))
 		s, said := NewStory(e), ""
 		for _, e := range h.Events {
 			if line := s.Line(e); e.Kind == history.FaultApplied {
@@ -67,7 +68,7 @@ func TestAStorySaysHowAPodWasKilled(t *testing.T) {
 }
 
 func TestAStorySaysWhatAnObservedDrillStandsOn(t *testing.T) {
-	e, h := filesIn(t, filepath.Join("..", "scenarios", "testdata", "pods-observed-lease"))
+	e, h := testkit.Run(t, filepath.Join("..", "scenarios", "testdata", "pods-observed-lease"))
 	line := NewStory(e).Line(h.Events[0])
 	if !strings.HasSuffix(line, "  2 pods of somebody's own, only watched in Kubernetes v1.36.3; linux/amd64, 2 CPUs") || strings.Contains(line, "redis") {
 		t.Errorf("%q", line)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 func htmlOf(t testing.TB, r Run) string {
@@ -185,7 +186,7 @@ func TestHTMLEmbedsTheVerdict(t *testing.T) {
 
 // sabotaged is a recorded run into which somebody wrote markup, secrets, marks of direction and endless names wherever he could.
 func sabotaged(t testing.TB) Run {
-	e, h := filesIn(t, filepath.Join("testdata", "recorded", "fail"))
+	e, h := testkit.Run(t, filepath.Join("testdata", "recorded", "fail"))
 	r := runOf(e, h)
 	j := r.Judgement
 	evil := `</script></style></title><script>document.title="evil"</script><img src=x onerror=alert(1)>` + "\u202e\u2066\x1b[31m\x00\xff" +

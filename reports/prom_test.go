@@ -14,6 +14,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // The metrics are what Prometheus' own rules ask for, are consistent, and name no run.
@@ -114,7 +116,7 @@ func TestARehearsalIsNoLastPass(t *testing.T) {
 
 // A fault whose end was not verified may be at work.
 func TestAFaultThatWasNotVerifiedIsActive(t *testing.T) {
-	e, h := filesIn(t, filepath.Join("testdata", "recorded", "fail"))
+	e, h := testkit.Run(t, filepath.Join("testdata", "recorded", "fail"))
 	r := runOf(e, h)
 	value := func() float64 {
 		return find(MetricsOf(r), "lockdrill_fault_active", "injector", "pause").GetGauge().GetValue()

@@ -2,7 +2,6 @@ package reports
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
@@ -29,7 +29,7 @@ func recorded(t testing.TB, name string) Run {
 // runIn is the run whose experiment and history lie in dir.
 func runIn(t testing.TB, dir string) Run {
 	t.Helper()
-	e, h := filesIn(t, dir)
+	e, h := testkit.Run(t, dir)
 	return runOf(e, h)
 }
 
@@ -37,24 +37,6 @@ func runOf(e *experiments.Experiment, h *history.History) Run {
 	facts := analysis.FactsOf(e, h)
 	j := facts.Judge()
 	return Run{Experiment: e, Record: RecordOf(e, h), Judgement: j, Lanes: timeline.Read(facts.Facts, j)}
-}
-
-func filesIn(t testing.TB, dir string) (*experiments.Experiment, *history.History) {
-	t.Helper()
-	e, err := experiments.Load(filepath.Join(dir, "experiment.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(filepath.Join(dir, "history.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	h, err := history.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e, h
 }
 
 // sixtyKills is a drill of sixty kills of a leader, rehearsed: too long a run to be recorded. No golden file is made of it, as it changes
@@ -82,7 +64,7 @@ func TestRecordedRunsAreJudgedAsTheirFoldersSay(t *testing.T) {
 
 // The owner's names of replicas, by which its logs are found, stand in the lanes, beside the shots and in report.md; none is endless.
 func TestReportsShowTheOwnersNamesOfReplicas(t *testing.T) {
-	e, h := filesIn(t, filepath.Join("testdata", "recorded", "pass-1"))
+	e, h := testkit.Run(t, filepath.Join("testdata", "recorded", "pass-1"))
 	for i := range h.Events {
 		if r := h.Events[i].Replica; r != nil {
 			r.Called = map[string]string{"r1": "sched-a", "r2": strings.Repeat("endless", 100)}[r.Name]

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 func (o *Observed) row(t *testing.T, lock, measure string) verdict.Sample {
@@ -24,21 +24,7 @@ func (o *Observed) row(t *testing.T, lock, measure string) verdict.Sample {
 // recorded reads a case as `lockdrill judge` would.
 func recorded(t *testing.T, name string) (*experiments.Experiment, *history.History) {
 	t.Helper()
-	dir := filepath.Join("..", "..", "scenarios", "testdata", name)
-	e, err := experiments.Load(filepath.Join(dir, "experiment.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(filepath.Join(dir, "history.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	h, err := history.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e, h
+	return testkit.Run(t, filepath.Join("..", "..", "scenarios", "testdata", name))
 }
 
 func observedCase(t *testing.T, name string) *Observed {

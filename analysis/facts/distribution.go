@@ -3,6 +3,8 @@ package facts
 import (
 	"cmp"
 	"slices"
+
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // Measures of distributions.
@@ -17,7 +19,7 @@ type Distribution struct {
 	Values         []Value
 	Ns             []int64 // held: the event of each value's grant
 	Cut            int     // holds that ended with their holder's death, or were not seen whole: how long they would have been is not known
-	Least          int64   // observed: the longest of those that were not seen whole took at least so long
+	Unended        []Value // of those that were not seen whole, how long each took at least
 }
 
 // DistributionsOf gives the holds and, for locks of jobs, the waits of the lock, by class in the order of their appearance.
@@ -63,8 +65,12 @@ func (d *Distribution) hold(ix *Facts, e *Epoch) {
 	if e.Belief == nil {
 		return
 	}
-	if dead && e.Belief.End == death.Span || e.Belief.End.To == Open || ix.takenDown(e.Belief.End.From) {
+	if dead && e.Belief.End == death.Span {
 		d.Cut++
+		return
+	}
+	if e.Belief.End.To == Open || ix.takenDown(e.Belief.End.From) {
+		d.cut(ix, e.Belief.Start, e.Belief.End)
 		return
 	}
 	d.Values = append(d.Values, Value{Dur: between(e.Belief.Start, e.Belief.End)})
@@ -82,12 +88,35 @@ func (d *Distribution) keep(ix *Facts, e *Epoch, died bool) {
 	}
 	held, whole := ix.kept(e)
 	if !whole {
-		d.Cut++
-		d.Least = max(d.Least, min(held.Lo, ix.Last-e.Granted.To)) // the lease may end after the run
+		d.cut(ix, e.Granted, e.Lease.Freed)
 		return
 	}
 	d.Values = append(d.Values, Value{Dur: held})
 	d.Ns = append(d.Ns, e.N)
+}
+
+// cut counts a hold that was not seen whole. It may end after the run.
+func (d *Distribution) cut(ix *Facts, from, to history.Span) {
+	d.Cut++
+	if lo := min(between(from, to).Lo, ix.Last-from.To); lo > 0 {
+		d.Unended = append(d.Unended, Value{Dur: Dur{Lo: lo, Hi: Open}})
+	}
+}
+
+// Longest are the values, and with them each hold of which no end was seen that took longer by then than any of them surely did: how long
+// the longest took is not known then.
+func (d *Distribution) Longest() []Value {
+	var surely int64
+	for _, v := range d.Values {
+		surely = max(surely, v.Lo)
+	}
+	all := slices.Clip(d.Values)
+	for _, v := range d.Unended {
+		if v.Lo > surely {
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
 // Evidence cites the longest holds.

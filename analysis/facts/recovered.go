@@ -55,18 +55,31 @@ func (ix *Facts) recovered(k *Key, t *Trial) bool {
 	if k.Loop {
 		return false
 	}
+	var end *effect // the first sign that it goes on
 	for _, j := range k.Jobs {
 		if j.finished(t.Shot, t.E) { // another job under the same hold
 			continue
 		}
-		for _, f := range j.Terminals {
-			if f.Epoch == t.E && (t.Next == nil || f.Span.To <= t.Next.Granted.From) {
-				settle(endEffect, f.Span, f.N)
-				return true
-			}
+		i := slices.IndexFunc(j.Terminals, func(f *effect) bool {
+			return f.Epoch == t.E && (t.Next == nil || f.Span.To <= t.Next.Granted.From)
+		})
+		switch {
+		case i < 0 && t.Next != nil && t.E.hadBegun(j, since): // somebody else has to end it
+			return false
+		case i >= 0 && (end == nil || j.Terminals[i].Span.To < end.Span.To):
+			end = j.Terminals[i]
 		}
 	}
-	return false
+	if end == nil {
+		return false
+	}
+	settle(endEffect, end.Span, end.N)
+	return true
+}
+
+// hadBegun reports that an effect of e shows j at work before an instant.
+func (e *Epoch) hadBegun(j *job, before int64) bool {
+	return slices.ContainsFunc(e.Effects, func(f *effect) bool { return f.Fresh() && !f.Loop && f.Subject == j.ID && f.Span.From < before })
 }
 
 // renewedLast reports that the holder of e, for whom nobody claims, may have extended its lease between the last look that showed it and the

@@ -3,23 +3,24 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
-	"github.com/lockdrill/lockdrill/internal/postgres"
+	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/claims"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
-	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+	"github.com/lockdrill/lockdrill/lockcore/worker"
+	"github.com/lockdrill/lockdrill/stores/postgres"
 )
 
 // advisoryFaults does to a holder, its session and its server what can be done to them.
@@ -85,159 +86,120 @@ func TestAdvisoryLocksAreDrilled(t *testing.T) {
 	}
 }
 
-// advisoryWorker is another worker than the scripted one.
-var advisoryWorker = runAdvisory
-
-// advisory is a replica with one leader loop under an advisory lock of PostgreSQL, by pgx as its documents show it: a connection takes the
-// lock and keeps it, and a statement on that connection now and then says whether it is still there. There is no fence and no lease.
-type advisory struct {
-	scripted
-	conn *pgx.Conn
-	n    int
+// advisoryWorker is another worker than the scripted one: locks are advisory locks of PostgreSQL, by pgx as its documents show it.
+var advisoryWorker = func() error {
+	return worker.Run(context.Background(), os.Stdin, os.Stdout, func(ctx context.Context, c protocol.Configure, tell *worker.Teller) (worker.Locker, error) {
+		if c.Store.Kind != protocol.KindPostgres {
+			return nil, fmt.Errorf("a store of kind %q", c.Store.Kind)
+		}
+		a := &advisory{tell: tell, incarnation: c.Incarnation, dsn: fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable&application_name=%s", c.Store.User, c.Store.Addr, c.Store.Database, c.Incarnation)}
+		return a, worker.Answers(ctx, "locks", func(ctx context.Context) error {
+			conn, err := pgx.Connect(ctx, a.dsn)
+			if err == nil {
+				err = conn.Close(ctx)
+			}
+			return err
+		})
+	}, worker.Options{})
 }
 
-func runAdvisory() error {
-	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, 1<<20)
-	var c protocol.Command
-	if !lines.Scan() {
-		return lines.Err()
-	}
-	if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-		return err
-	}
-	a := &advisory{scripted: scripted{cfg: *c.Configure, lock: c.Configure.Locks[0]}}
-	at := a.cfg.Store
-	if at.Kind != protocol.KindPostgres {
-		return fmt.Errorf("a store of kind %q", at.Kind)
-	}
-	a.ledger = redis.NewClient(&redis.Options{Addr: a.cfg.Ledger.Addr, MaxRetries: -1})
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { // stop, or the runner's end
-		for lines.Scan() {
-			if json.Unmarshal(lines.Bytes(), &c) == nil && c.Cmd == protocol.CmdStop {
-				break
-			}
-		}
-		cancel()
-	}()
-	dsn := fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable&application_name=%s", at.User, at.Addr, at.Database, a.cfg.Incarnation)
-	ready := false
-	for ctx.Err() == nil {
-		dial, done := context.WithTimeout(ctx, a.lock.Policy.OpTimeout)
-		a.conn, _ = pgx.Connect(dial, dsn)
-		done()
-		if a.conn == nil {
-			_ = pause(ctx, a.lock.Policy.Loop.Poll)
-			continue
-		}
-		if !ready {
-			a.say(history.Event{Kind: history.ReplicaReady, Replica: &history.Replica{Name: a.cfg.Name, Incarnation: a.cfg.Incarnation, PID: os.Getpid()}})
-			ready = true
-		}
-		a.ask(ctx)
-		_ = a.conn.Close(context.Background())
-	}
-	return nil
+type advisory struct {
+	tell             *worker.Teller
+	incarnation, dsn string
+	n                atomic.Int64
+}
+
+// session is a connection that has a lock, and keeps it: a statement on it now and then says whether it is still there. There is no fence and
+// no lease.
+type session struct {
+	*advisory
+	policy lockcore.Policy
+	conn   *pgx.Conn
+	who    claims.Holder
+	lost   context.Context
+	giveUp context.CancelFunc
+	ended  chan struct{} // the work has
+	asks   sync.WaitGroup
 }
 
 // bounded is a call of at most the policy's op_timeout.
-func (a *advisory) bounded(ctx context.Context, statement string, into any, args ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, a.lock.Policy.OpTimeout)
+func (s *session) bounded(ctx context.Context, statement string, into any, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, s.policy.OpTimeout)
 	defer cancel()
-	return a.conn.QueryRow(ctx, statement, args...).Scan(into)
+	return s.conn.QueryRow(ctx, statement, args...).Scan(into)
 }
 
-// ask asks for the lock until it has it, and leads until it has it no more; or until the connection fails.
-func (a *advisory) ask(ctx context.Context) {
+func (a *advisory) Acquire(ctx context.Context, w worker.Want) (worker.Held, error) {
+	s := &session{advisory: a, policy: w.Lock.Policy, ended: make(chan struct{})}
+	s.who = claims.Holder{Lock: w.Lock.Name, Key: w.Key, Epoch: fmt.Sprintf("%s/%d", a.incarnation, a.n.Add(1))}
+	dial, done := context.WithTimeout(ctx, s.policy.OpTimeout)
+	defer done()
 	var id string
-	if a.bounded(ctx, postgres.BackendID, &id) != nil {
-		return
+	var err error
+	if s.conn, err = pgx.Connect(dial, a.dsn); err != nil {
+		return nil, err
 	}
-	for ctx.Err() == nil {
-		a.n++
-		e := a.event(fmt.Sprintf("%s/%d", a.cfg.Incarnation, a.n))
-		ret := a.call(e, history.AcquireInvoke, &history.Call{Demand: true, Attempt: 1})
-		var got bool
-		err := a.bounded(ctx, "SELECT pg_try_advisory_lock(hashtext($1))", &got, a.lock.Key)
-		ret.Kind, ret.To = history.AcquireReturn, monotime.Now()
-		switch {
-		case err != nil:
-			ret.Outcome, ret.Call = history.Unknown, &history.Call{Result: history.ResultError, Err: err.Error()}
-		case !got:
-			ret.Outcome, ret.Call = history.Fail, &history.Call{Result: history.ResultHeld}
-		default:
-			ret.Outcome, ret.Call = history.OK, &history.Call{Result: history.ResultGranted, ID: id}
+	if err = s.bounded(ctx, postgres.BackendID, &id); err == nil {
+		call, name, from, got := lockcore.Call{Op: lockcore.OpAcquire, Attempt: 1}, a.tell.Op("acquire"), monotime.Now(), false
+		a.tell.Say(s.who.Invoke(&call, name, from))
+		if err = s.bounded(ctx, "SELECT pg_try_advisory_lock(hashtext($1))", &got, w.Key); err == nil && !got {
+			err = &lockcore.HeldError{}
 		}
-		a.write(ret)
-		if got && err == nil {
-			a.lead(ctx, e)
+		answer := claims.AnswerOf(err, "store")
+		e := s.who.Return(&call, name, history.Span{From: from, To: monotime.Now()}, &answer)
+		if err == nil {
+			e.Call.ID = id
 		}
-		if got || err != nil {
-			return
-		}
-		_ = pause(ctx, a.lock.Policy.Loop.Poll)
+		a.tell.Say(e)
 	}
+	if err != nil {
+		_ = s.conn.Close(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	s.lost, s.giveUp = context.WithCancel(context.WithoutCancel(ctx))
+	s.asks.Go(s.ask)
+	return s, nil
 }
 
-// lead ticks. The connection is asked every renew_every; when it is gone, so is the lock.
-func (a *advisory) lead(ctx context.Context, e history.Event) {
-	asked := time.Now()
-	for n := 1; ; n++ {
-		if err := a.effect(e, n); err != nil {
+// ask asks the connection every renew_every; when it is gone, so is the lock.
+func (s *session) ask() {
+	tick := time.NewTicker(s.policy.RenewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ended:
 			return
+		case <-tick.C:
 		}
-		if pause(ctx, a.lock.Policy.Loop.Poll) != nil {
-			ret := a.call(e, history.ReleaseInvoke, &history.Call{Attempt: 1})
-			err := a.conn.Close(context.Background())
-			ret.Kind, ret.To, ret.Outcome, ret.Call = history.ReleaseReturn, monotime.Now(), history.OK, &history.Call{Result: history.ResultReleased}
-			if err != nil {
-				ret.Outcome, ret.Call = history.Unknown, &history.Call{Result: history.ResultError}
-			}
-			a.write(ret)
-			return
-		}
-		if time.Since(asked) < a.lock.Policy.RenewEvery {
-			continue
-		}
-		asked = time.Now()
-		var one int
-		ret := a.call(e, history.RenewInvoke, &history.Call{Attempt: 1})
-		err := a.bounded(ctx, "SELECT 1", &one)
-		ret.Kind, ret.To, ret.Outcome, ret.Call = history.RenewReturn, monotime.Now(), history.OK, &history.Call{Result: history.ResultRenewed}
-		if err != nil {
-			ret.Outcome, ret.Call = history.Unknown, &history.Call{Result: history.ResultError, Err: err.Error()}
-		}
-		a.write(ret)
-		if err != nil && ctx.Err() == nil {
-			lost := e
-			lost.Kind, lost.Span, lost.Abandon = history.FenceObserved, history.At(monotime.Now()), &history.Abandon{Reason: "not_owned"}
-			a.write(lost)
+		if _, err := s.tell.Call(s.who, lockcore.OpRenew, 0, func() (int64, error) { var one int64; return 0, s.bounded(s.lost, "SELECT 1", &one) }); err != nil {
+			s.giveUp()
+			s.tell.Act(s.who, lockcore.Action{Kind: lockcore.ActFence, Reason: lockcore.ReasonNotOwned, Working: true})
+			_ = s.conn.Close(context.Background())
 			return
 		}
 	}
 }
 
-// effect is one tick of work.
-func (a *advisory) effect(e history.Event, n int) error {
-	work := a.next(e)
-	work.Kind, work.Span, work.Work = history.WorkEnter, history.At(monotime.Now()), &history.Work{Subject: a.lock.Name}
-	a.write(work)
-	for _, state := range []string{history.StateBegin, history.StateTick}[min(n-1, 1):] {
-		w := e
-		w.Kind, w.Op, w.Write = history.WriteInvoke, fmt.Sprintf("%s:%d:%s", e.Epoch, n, state), &history.Write{Subject: a.lock.Name, State: state}
-		w.Span = history.At(monotime.Now())
-		a.write(w)
-		reply, err := a.ledger.Eval(context.Background(), a.cfg.Script, redisstore.KeysOf(a.cfg.Ledger.Prefix).List(),
-			e.Key, a.lock.Name, 1, state, 0, e.Epoch, 0, w.Op, a.cfg.Incarnation, 1, 0).Slice()
-		if err != nil {
-			return err
-		}
-		w.Kind, w.To, w.Outcome = history.WriteReturn, monotime.Now(), history.OK
-		w.Write = &history.Write{Subject: a.lock.Name, State: state, Accepted: len(reply) > 1 && reply[1] == int64(1)}
-		a.write(w)
+func (s *session) stop() {
+	close(s.ended)
+	s.asks.Wait()
+}
+
+func (s *session) Context() context.Context { return s.lost }
+func (s *session) Check() error             { return s.lost.Err() }
+func (s *session) Epoch() string            { return s.who.Epoch }
+func (s *session) Fence() int64             { return 0 }
+func (s *session) Leave()                   { s.stop(); _ = s.conn.Close(context.Background()) }
+
+func (s *session) Release(ctx context.Context) error {
+	s.stop()
+	if s.lost.Err() != nil {
+		return nil // with its session
 	}
-	work.Kind, work.Span, work.Work = history.WorkExit, history.At(monotime.Now()), &history.Work{Subject: a.lock.Name, Why: "done"}
-	a.write(work)
-	return nil
+	defer s.conn.Close(context.WithoutCancel(ctx))
+	_, err := s.tell.Call(s.who, lockcore.OpRelease, 0, func() (int64, error) { // an end of the connection would be seen there later
+		var given bool
+		return 0, s.bounded(ctx, "SELECT pg_advisory_unlock(hashtext($1))", &given, s.who.Key)
+	})
+	return err
 }

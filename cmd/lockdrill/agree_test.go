@@ -2,11 +2,9 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -86,8 +84,7 @@ func TestALiveDrillAgreesWithItsRehearsals(t *testing.T) {
 	t.Logf("calibrated: round trip p50 %s p99 %s, timers up to %s late, expiry up to %s late", time.Duration(c.RTT50), time.Duration(c.RTT99),
 		time.Duration(c.Timer99), time.Duration(c.Expiry))
 	live, rehearsed := takeoversOf(&o.j), rehearsedTakeovers(t, agreeDrill, *c, 1, agreeSeeds)
-	table(t, live, rehearsed)
-	if n := len(live["takeover"]); n < 60 {
+	if n := len(live); n < 60 {
 		t.Errorf("%d live takeovers, want 60", n)
 	}
 	for _, p := range o.j.Predicted {
@@ -100,7 +97,11 @@ func TestALiveDrillAgreesWithItsRehearsals(t *testing.T) {
 	if len(o.j.Predicted) == 0 {
 		t.Error("the run predicted nothing")
 	}
-	p := rankTest(live["takeover"], rehearsed["takeover"])
+	p := rankTest(live, rehearsed)
+	for _, sample := range [][]float64{live, rehearsed} {
+		sorted := slices.Sorted(slices.Values(sample))
+		t.Logf("%5d takeovers: min %.3fs, p50 %.3fs, max %.3fs", len(sorted), sorted[0], sorted[len(sorted)/2], sorted[len(sorted)-1])
+	}
 	t.Logf("rank test (Mann-Whitney, two-sided): p = %.3f", p)
 	if p < agreeLevel {
 		t.Errorf("p = %.4f: the live sample differs from the rehearsed", p)
@@ -108,68 +109,31 @@ func TestALiveDrillAgreesWithItsRehearsals(t *testing.T) {
 }
 
 // rehearsedTakeovers are those of n seeds, in a network as it was calibrated.
-func rehearsedTakeovers(t *testing.T, yaml string, c history.Calibration, first, n int64) map[string][]float64 {
+func rehearsedTakeovers(t *testing.T, yaml string, c history.Calibration, first, n int64) (all []float64) {
 	t.Helper()
 	e, err := experiments.Parse("agree", []byte(yaml))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string][]float64{}
 	r, judger := rehearsal.New(e, drill.Network(c)), analysis.NewJudger(e)
 	for seed := first; seed < first+n; seed++ {
 		d, err := r.Run(t.Context(), seed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for part, values := range takeoversOf(judger.Judge(d.History)) {
-			all[part] = append(all[part], values...)
-		}
+		all = append(all, takeoversOf(judger.Judge(d.History))...)
 	}
 	return all
 }
 
-// takeoversOf are the middles of what was measured of each kill, in seconds, in all and in parts.
-func takeoversOf(j *verdict.Judgement) map[string][]float64 {
-	all := map[string][]float64{}
-	put := func(part string, r *verdict.Range) {
-		if r != nil && r.Hi != nil {
-			all[part] = append(all[part], (r.Lo+*r.Hi)/2)
-		}
-	}
-	for i := range j.Takeovers {
-		if k := &j.Takeovers[i]; k.Class == verdict.ClassCrash {
-			put("takeover", &verdict.Range{Lo: k.Lo, Hi: k.Hi})
-			put("residual", k.Residual)
-			put("pickup", k.Pickup)
-			put("warm-up", k.Warmup)
+// takeoversOf are the middles of what was measured of each kill, in seconds.
+func takeoversOf(j *verdict.Judgement) (all []float64) {
+	for _, k := range j.Takeovers {
+		if k.Class == verdict.ClassCrash && k.Hi != nil {
+			all = append(all, (k.Lo+*k.Hi)/2)
 		}
 	}
 	return all
-}
-
-// table shows both distributions.
-func table(t *testing.T, live, rehearsed map[string][]float64) {
-	shares := []float64{0, 0.05, 0.25, 0.5, 0.75, 0.95, 1}
-	t.Logf("%-10s %-9s %5s %7s %7s %7s %7s %7s %7s %7s   p", "seconds", "", "n", "min", "p5", "p25", "p50", "p75", "p95", "max")
-	for _, part := range []string{"takeover", "residual", "pickup", "warm-up"} {
-		for _, s := range []struct {
-			name   string
-			values []float64
-		}{{"live", live[part]}, {"rehearsed", rehearsed[part]}} {
-			sorted := slices.Sorted(slices.Values(s.values))
-			var row strings.Builder
-			for _, q := range shares {
-				if len(sorted) > 0 {
-					fmt.Fprintf(&row, " %7.3f", sorted[int(math.Round(q*float64(len(sorted)-1)))])
-				}
-			}
-			p := ""
-			if s.name == "live" {
-				p = fmt.Sprintf("   %.3f", rankTest(live[part], rehearsed[part]))
-			}
-			t.Logf("%-10s %-9s %5d%s%s", part, s.name, len(sorted), row.String(), p)
-		}
-	}
 }
 
 // rankTest is the two-sided P of the Mann-Whitney test, by its normal approximation: the samples are large, and hardly any two values
@@ -203,12 +167,12 @@ func rankTest(a, b []float64) float64 {
 func TestTheAgreementCanFail(t *testing.T) {
 	t.Parallel()
 	c := history.Calibration{RTT50: 10_000, RTT99: 1_200_000, Timer99: 3_000_000}
-	all := rehearsedTakeovers(t, agreeDrill, c, 1, 20)["takeover"]
-	if p := rankTest(rehearsedTakeovers(t, agreeDrill, c, 1000, 1)["takeover"], all); p < agreeLevel {
+	all := rehearsedTakeovers(t, agreeDrill, c, 1, 20)
+	if p := rankTest(rehearsedTakeovers(t, agreeDrill, c, 1000, 1), all); p < agreeLevel {
 		t.Errorf("the same lock: p = %g", p)
 	}
 	longer := edit(t, agreeDrill, "ttl: 60s", "ttl: 68s")
-	if p := rankTest(rehearsedTakeovers(t, longer, c, 1000, 1)["takeover"], all); p >= agreeLevel {
+	if p := rankTest(rehearsedTakeovers(t, longer, c, 1000, 1), all); p >= agreeLevel {
 		t.Errorf("a lease of 68s instead of 60s: p = %g", p)
 	}
 }

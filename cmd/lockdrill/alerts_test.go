@@ -206,17 +206,6 @@ func (b *bench) verdictOf(t *testing.T) (rows []verdict.SLOResult) {
 	return rows
 }
 
-// mild is a drill of which nobody is to be woken up: leaders and holders die, and others take over.
-func mild(t *testing.T) *experiments.Experiment {
-	e := shipped(t, "first-drill")
-	for i := range e.Faults {
-		e.Faults[i].Repeat.Count = 1
-	}
-	e.System.Work[0].Jobs, e.System.Work[0].Hold = 60, experiments.Hold{P50: time.Second, P99: time.Second} // a busy machine is late for a few, and there must be others to strike
-	e.SLOs = e.SLOs[:1]
-	return e
-}
-
 // rough is a drill of which somebody is: a burst of failing renewals that outlasts the lease.
 func rough(t *testing.T) *experiments.Experiment {
 	e := shipped(t, "first-drill")
@@ -232,16 +221,6 @@ func rough(t *testing.T) *experiments.Experiment {
 }
 
 const benchScale = 0.05 // a rate over 5 minutes looks back 15 s: a busy machine may miss half of the scrapes
-
-func TestLiveARealPrometheusSaysThatAlertsStaySilent(t *testing.T) {
-	t.Parallel()
-	b, all, e := newBench(t, benchScale), "Lock.*", mild(t)
-	e.SLOs = append(e.SLOs, experiments.SLO{Alert: &all, AlertLimit: experiments.AlertLimit{Silent: true}})
-	got := b.drill(t, e, time.Minute)
-	if rows := b.verdictOf(t); len(rows) != 1 || rows[0].Verdict != verdict.Pass || rows[0].N < 15 {
-		t.Errorf("kills that others take over: %+v\n%s%s", rows, got.stdout, got.stderr)
-	}
-}
 
 func TestLiveARealPrometheusSaysThatAnAlertFires(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/sweep"
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // comparedIn puts the recorded runs of testdata/compared into runs/ of a new folder: base/1 to 3, and head/1 to 3, which poll more slowly.
@@ -111,39 +115,6 @@ func TestCompareRefusesWhatIsNoComparison(t *testing.T) {
 	}
 }
 
-// Rehearsals of one file with other seeds are no regression; with a longer TTL they are; beside a live run they are refused.
-func TestLiveCompareRehearsals(t *testing.T) {
-	t.Parallel()
-	dir := comparedIn(t)
-	rehearse := func(file, side string, from, to int) {
-		for seed := from; seed <= to; seed++ {
-			out := filepath.Join(dir, side, fmt.Sprint(seed))
-			if got := tryIn(t, dir, "rehearse", file, "--replay", fmt.Sprint(seed), "--out", out); got.code != verdict.ExitPass {
-				t.Fatalf("rehearse: %+v", got)
-			}
-		}
-	}
-	rehearse("first-drill", "a", 1, 4)
-	rehearse("first-drill", "b", 11, 14)
-	longer := strings.ReplaceAll(string(read(t, filepath.Join(dir, "a", "1", experimentFile))), "ttl: 1s", "ttl: 1500ms")
-	write(t, filepath.Join(dir, "longer.yaml"), []byte(longer))
-	rehearse("longer.yaml", "c", 1, 4)
-	for _, c := range []struct {
-		args string
-		code int
-		want string
-	}{
-		{"a b", verdict.ExitPass, "REHEARSAL  NO REGRESSION"},
-		{"a c", verdict.ExitRefused, "system.locks.job.policy.ttl: 1s -> 1.5s"},
-		{"a c --allow-different system.locks", verdict.ExitSLOFailed, "REHEARSAL  REGRESSED"},
-		{"base a --allow-different all", verdict.ExitRefused, "mode: live -> rehearsal (never compared, whatever is allowed)"},
-	} {
-		if got := tryIn(t, dir, append([]string{"compare"}, strings.Fields(c.args)...)...); got.code != c.code || !strings.Contains(got.stdout, c.want) {
-			t.Errorf("compare %s: status %d, want %d and %q\n%s%s", c.args, got.code, c.code, c.want, got.stdout, got.stderr)
-		}
-	}
-}
-
 // The page of a run shows it beside its baseline; a refused comparison does not keep the page from being written.
 func TestReportBesideABaseline(t *testing.T) {
 	t.Parallel()
@@ -165,6 +136,191 @@ func TestReportBesideABaseline(t *testing.T) {
 	} {
 		if got := tryIn(t, dir, append([]string{"judge"}, strings.Fields(args)...)...); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {
 			t.Errorf("judge %s: %+v, want %q", args, got, want)
+		}
+	}
+}
+
+// weeksIn makes runs/ with a run a night in a new folder. They are rehearsals whose first line says that they were live, on which night, and
+// of which release.
+func weeksIn(t *testing.T, nights int) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	drill := read(t, filepath.Join("..", "..", "scenarios", "first-drill.yaml"))
+	drill = bytes.Replace(drill, []byte("takeover: {min: 400ms, max: 4s}"), []byte("takeover: {p50: 2s, max: 4s}"), 1)
+	write(t, filepath.Join(dir, "nightly.yaml"), drill)
+	for i := range nights {
+		run := filepath.Join(dir, runsFolder, fmt.Sprintf("night-%02d", i+1))
+		if got := tryIn(t, dir, "rehearse", "nightly.yaml", "--replay", fmt.Sprint(i+1), "--out", run); got.code > verdict.ExitInconclusive {
+			t.Fatalf("status %d: %s", got.code, got.stderr)
+		}
+		path := filepath.Join(run, historyFile)
+		events := read(t, path)
+		head, rest, _ := bytes.Cut(events, []byte("\n"))
+		var h history.Header
+		if err := json.Unmarshal(head, &h); err != nil {
+			t.Fatal(err)
+		}
+		h.Mode, h.Started, h.Run = history.Live, fmt.Sprintf("2026-03-%02dT02:00:00Z", i+1), filepath.Base(run)
+		h.Labels = history.Labels{"release": map[bool]string{true: "1.3", false: "1.4"}[i < 2]}
+		first, err := json.Marshal(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, append(append(first, '\n'), rest...))
+		if got := tryIn(t, dir, "judge", run); got.code > verdict.ExitInconclusive {
+			t.Fatalf("status %d: %s", got.code, got.stderr)
+		}
+	}
+	return dir
+}
+
+func TestLiveRunsOfWeeksAreListedAndJudgedTogether(t *testing.T) {
+	t.Parallel()
+	dir := weeksIn(t, 5)
+	write(t, filepath.Join(dir, runsFolder, "pools.jsonl"), []byte(`{"name":"march","from":"2026-03-02T00:00:00Z"}`+"\n"))
+	for _, c := range []struct {
+		args string
+		code int
+		want []string
+	}{
+		{"history", verdict.ExitPass, []string{"first-drill: 5 runs", "2026-03-01 02:00", "labels: release=1.3 -> release=1.4", "release=1.3 -> release=1.4"}},
+		{"history runs --label release=1.3 -f json", verdict.ExitPass, []string{`"id": "night-02"`, `"release": "1.3"`}},
+		{"history runs -f html -o weeks.html", verdict.ExitPass, nil},
+		{"history --label release=1.4 --pool", verdict.ExitPass, []string{"PASS  first-drill  3 runs together"}},
+		{"history --pool runs --label release=1.4", verdict.ExitPass, []string{"PASS  first-drill  3 runs together", "every run with label release=1.4", "enough for a p50"}},
+		{"history --pool runs --label release=1.4 -f json", verdict.ExitPass, []string{`"start": "label release=1.4"`, `"measure": "takeover.p50"`}},
+		{"history --pool runs", verdict.ExitInconclusive, []string{"INCONCLUSIVE", "chosen by hand"}},
+		{"history --pool runs/night-03 runs/night-04 runs/night-05 --label release=1.4", verdict.ExitInconclusive, []string{"chosen by hand"}},
+		{"history --pool runs --on-inconclusive fail", verdict.ExitSLOFailed, []string{"INCONCLUSIVE"}},
+		{"history --pool runs --label release=2.0", verdict.ExitUsage, []string{"no run in runs is meant"}},
+		{"history --pool runs --since spring", verdict.ExitUsage, []string{`no pool "spring"`}},
+		{"history --start spring", verdict.ExitPass, []string{"pool spring begins now"}},
+		{"history --start spring", verdict.ExitUsage, nil},
+		{"history --pool runs --since march", verdict.ExitPass, []string{"4 runs together"}},
+		{"history --since spring", verdict.ExitUsage, []string{"go with --pool"}},
+		{"history --label release", verdict.ExitUsage, []string{"KEY=VALUE"}},
+		{"history nowhere", verdict.ExitUsage, []string{"nowhere"}},
+		{"history -f csv", verdict.ExitUsage, []string{"text, json, html"}},
+	} {
+		got := tryIn(t, dir, strings.Fields(c.args)...)
+		if got.code != c.code {
+			t.Errorf("%s: status %d, want %d\n%s%s", c.args, got.code, c.code, got.stdout, got.stderr)
+		}
+		for _, w := range c.want {
+			if !strings.Contains(got.stdout+got.stderr, w) {
+				t.Errorf("%s: no %q in\n%s%s", c.args, w, got.stdout, got.stderr)
+			}
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "weeks.html"))
+	if err != nil || !bytes.Contains(page, []byte(`href="runs/night-05/report.html"`)) || !bytes.Contains(page, []byte("takeover p50 of lock job")) {
+		t.Errorf("the page: %v, %d bytes", err, len(page))
+	}
+}
+
+func TestALabelStandsInTheHistory(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ label, want string }{
+		{"release", "KEY=VALUE"}, {"=x", "KEY=VALUE"}, {"a b=x", "KEY=VALUE"}, {"a=", "printable"}, {"a=x,y", "without a comma"}, {"a=\x1b[2J", "printable"},
+	} {
+		if got := tryIn(t, t.TempDir(), "run", "first-drill", "--label", c.label); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, c.want) {
+			t.Errorf("%q: status %d, %s", c.label, got.code, got.stderr)
+		}
+	}
+}
+
+// sweptFile is the example of docs/rehearsal.md, as a reader would copy it.
+func sweptFile(t *testing.T) string {
+	t.Helper()
+	doc := read(t, "../../docs/rehearsal.md")
+	_, rest, found := strings.Cut(string(doc), "```yaml\n")
+	text, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("docs/rehearsal.md has no example")
+	}
+	path := filepath.Join(t.TempDir(), "outlived.yaml")
+	write(t, path, []byte(text))
+	return path
+}
+
+// Nothing renews the lease of 2s, so the sum says where the work must end: 2s less drift (20ms) and stop budget (100ms), which the p99
+// (1.5 times the median) reaches at a median of 1.25s, and the longest of 40 jobs in 20 seeds before.
+func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
+	t.Parallel()
+	file := sweptFile(t)
+	page := filepath.Join(t.TempDir(), "sweep.html")
+	got := try(t, "rehearse", file, "--sweep", "hold=500ms..20s", "--seeds", "20", "-f", "json")
+	var s sweep.Document
+	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {
+		t.Fatalf("%v in %+v", err, got)
+	}
+	if got.code != verdict.ExitPass || s.Live || s.Seeds != 20 || s.By != sweep.Broken || s.Holds == nil || s.Breaks == nil {
+		t.Fatalf("%d, %+v", got.code, s)
+	}
+	if *s.Holds < 0.7 || *s.Breaks > 1.5 || *s.Holds >= *s.Breaks {
+		t.Errorf("the ceiling lies in [%v, %v] s", *s.Holds, *s.Breaks)
+	}
+	if got := try(t, "rehearse", file, "--sweep", "hold=500ms..20s", "--seeds", "20", "-f", "html", "-o", page); got.code != verdict.ExitPass || got.stdout != "" {
+		t.Errorf("%+v", got)
+	}
+	drawn := read(t, page)
+	for _, want := range []string{"REHEARSAL", "abandonments of lock job by hold", "</svg>"} {
+		if !strings.Contains(string(drawn), want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	said := try(t, "rehearse", file, "--sweep", "hold=500ms..20s", "--seeds", "20")
+	if !strings.Contains(said.stdout, "All promises held at") || !strings.Contains(said.stdout, "BROKEN") {
+		t.Errorf("%+v", said)
+	}
+}
+
+func TestSweepMisuse(t *testing.T) {
+	t.Parallel()
+	misused(t, t.TempDir(), "rehearse "+sweptFile(t)+" --sweep", map[string]string{
+		"steps=3":                    "name one dial",
+		"rate=1/s..2/s,hold=1s..2s":  "name one dial",
+		"rate=2/s..1/s":              "the second value must be above the first",
+		"rate=1/s..2/s,lock=leader":  "name one that has a stream of jobs: job",
+		"hold=1s..2s,steps=1":        "steps=1: want 2 to 100",
+		"speed=1..2":                 "there are rate, replicas and hold",
+		"hold=1s..2s --fail-above 2": "--fail-above 2",
+		"hold=1s..2s --replay 2":     "give one of the two",
+		"= --sweep=":                 "--sweep ''",
+	})
+}
+
+// Each step is a run with a folder, and says which.
+func TestLiveSweep(t *testing.T) {
+	t.Parallel()
+	work := t.TempDir()
+	file := filepath.Join(work, "short.yaml")
+	text := `apiVersion: lockdrill/v1
+kind: Experiment
+name: short
+redis: {mode: embedded}
+system:
+  mode: embedded
+  replicas: 2
+  locks: [{name: leader, key: "short:leader", profile: cordum/workflow-reconciler}]
+time_scale: 0.1
+faults: [{id: kill, at: 0s, kill: {holder_of: leader, phase: after_grant}}]
+probes: {lock_keys: {max_gap: 5s}, ledger: {max_gap: 5s}}
+limits: {max_run: 1m}
+slos: [{lock: leader, fence_regressions: {max: 0}}]
+`
+	write(t, file, []byte(text))
+	got := tryIn(t, work, "run", file, "--sweep", "replicas=2..3,steps=2,finer=0", "-f", "json")
+	var s sweep.Document
+	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {
+		t.Fatalf("%v in %+v", err, got)
+	}
+	if got.code != verdict.ExitPass || !s.Live || s.Seeds != 0 || len(s.Steps) != 2 || s.Holds == nil || *s.Holds != 3 || s.Breaks != nil {
+		t.Fatalf("%d, %+v", got.code, s)
+	}
+	for _, step := range s.Steps {
+		if step.Run == "" || !isDir(filepath.Join(work, step.Run)) || step.Outcome != sweep.Held {
+			t.Errorf("%+v", step)
 		}
 	}
 }

@@ -13,12 +13,11 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
-	"github.com/lockdrill/lockdrill/experiments/drill"
+	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
 // podDrillYAML is the experiment of the manifests' golden files.
@@ -99,48 +98,13 @@ func TestExportManifests(t *testing.T) {
 	}
 }
 
-// The exported experiment is one that can be run as it is: resolved, with the flags of the export, and the files that it names.
+// The exported experiment is one that can be run as it is: resolved, with the flags of the export, and the files that it names. Whoever the
+// run asks from its pod, it asks as the file says: with what the Secret holds, and by the authority that came along.
 func TestExportedExperimentStandsAlone(t *testing.T) {
 	t.Parallel()
 	dir := podDir(t)
-	text := edit(t, podDrillYAML(t), `ledger: {url: "redis://ledger.staging.svc:6380"}`, `ledger: {url: "rediss://ledger.staging.svc:6380", ca: certs/ca.pem}`)
-	text = edit(t, text, "namespace: staging, ", "context: mine, namespace: staging, ")
-	write(t, filepath.Join(dir, "drill.yaml"), []byte(text))
-	if err := os.Mkdir(filepath.Join(dir, "certs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	der, _ := ownCertificate(t)
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("hunter2")})
-	write(t, filepath.Join(dir, "certs", "ca.pem"), slices.Concat([]byte("our authority, hunter2\n"), key, certificate))
-	other := t.TempDir() // the file is found beside the experiment, wherever export is called
-	docs := exported(t, other, "job", filepath.Join(dir, "drill.yaml"), "-n", "pre", "--image", "registry.example/l:2", "--secret", "stores")
-	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(docs["ConfigMap"], nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data := o.(*corev1.ConfigMap).Data
-	write(t, filepath.Join(other, "experiment.yaml"), []byte(data["experiment.yaml"]))
-	if e, _, err := loadExperiment(filepath.Join(other, "experiment.yaml")); err != nil || e.Ledger.CA != deploy.FilesDir+"/ledger-ca.pem" || strings.TrimSpace(data["ledger-ca.pem"]) != strings.TrimSpace(string(certificate)) {
-		t.Errorf("%v, %q", err, data)
-	}
-	for _, want := range []string{"namespace: pre", "registry.example/l:2", "secret: stores", "ledger-ca.pem: |", "-----BEGIN CERTIFICATE-----"} {
-		if !bytes.Contains(docs["ConfigMap"], []byte(want)) {
-			t.Errorf("no %q in\n%s", want, docs["ConfigMap"])
-		}
-	}
-	for _, never := range []string{"context:", dir} {
-		if bytes.Contains(docs["ConfigMap"], []byte(never)) {
-			t.Errorf("%q in\n%s", never, docs["ConfigMap"])
-		}
-	}
-}
-
-// Whoever the run asks from its pod, it asks as the file says: with what the Secret holds, and by the authority that came along.
-func TestAnExportedJobKnowsWhoAsks(t *testing.T) {
-	t.Parallel()
-	dir := podDir(t)
-	text := podDrillYAML(t) + `probes:
+	text := edit(t, podDrillYAML(t), `ledger: {url: "redis://ledger.staging.svc:6380"}`, `ledger: {url: "rediss://ledger.staging.svc:6380", ca: certs/ledger.pem}`,
+		"namespace: staging, ", "context: mine, namespace: staging, ") + `probes:
   metrics: [{name: m, scrape: "https://m.staging/metrics", series: m_total, bearer_env: METRICS_TOKEN, ca: certs/a.pem}]
   promql: [{name: q, url: "https://prometheus:9090", query: q_total, username_env: PROM_USER, password_env: PROM_PASSWORD, ca: certs/b.pem}]
   alerts: {url: "http://prometheus:9090", headers_env: {X-Scope-OrgID: ALERTS_TENANT}}
@@ -150,14 +114,15 @@ blocked_by: [{promql: {url: "https://other:9090", query: up, bearer_env: BLOCKS_
 	if err := os.Mkdir(filepath.Join(dir, "certs"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	var certificates []string
-	for _, name := range []string{"a.pem", "b.pem"} {
-		der, _ := ownCertificate(t)
-		pem := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-		write(t, filepath.Join(dir, "certs", name), pem)
-		certificates = append(certificates, strings.TrimSpace(string(pem)))
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("hunter2")})
+	certificates := map[string]string{}
+	for _, name := range []string{"ledger", "a", "b"} {
+		certificate := read(t, redistest.Authority(t))
+		certificates[name] = strings.TrimSpace(string(certificate))
+		write(t, filepath.Join(dir, "certs", name+".pem"), slices.Concat([]byte("our authority, hunter2\n"), key, certificate))
 	}
-	docs := exported(t, dir, "job", "drill.yaml")
+	other := t.TempDir() // the files are found beside the experiment, wherever export is called
+	docs := exported(t, other, "job", filepath.Join(dir, "drill.yaml"), "-n", "pre", "--image", "registry.example/l:2", "--secret", "stores")
 	var names []string
 	for _, v := range decoded[batchv1.Job](t, docs["Job"]).Spec.Template.Spec.Containers[0].Env {
 		if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil && v.ValueFrom.SecretKeyRef.Key == v.Name {
@@ -168,15 +133,21 @@ blocked_by: [{promql: {url: "https://other:9090", query: up, bearer_env: BLOCKS_
 		t.Errorf("variables %q, want %q", names, want)
 	}
 	data := decoded[corev1.ConfigMap](t, docs["ConfigMap"]).Data
-	write(t, filepath.Join(dir, "theirs.yaml"), []byte(data["experiment.yaml"]))
-	e, _, err := loadExperiment(filepath.Join(dir, "theirs.yaml"))
+	write(t, filepath.Join(other, "experiment.yaml"), []byte(data["experiment.yaml"]))
+	e, _, err := loadExperiment(filepath.Join(other, "experiment.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, want := range map[string]string{e.Probes.Metrics[0].CA: certificates[0], e.Probes.PromQL[0].CA: certificates[1], e.BlockedBy[0].PromQL.CA: certificates[1]} {
-		if name, ok := strings.CutPrefix(at, deploy.FilesDir+"/"); !ok || strings.TrimSpace(data[name]) != want {
-			t.Errorf("%s: %q, want %q", at, data[name], want)
+	if e.Kubernetes.Namespace != "pre" || e.Kubernetes.Image != "registry.example/l:2" || e.Kubernetes.Secret != "stores" || e.Kubernetes.Context != "" || e.Ledger.CA != deploy.FilesDir+"/ledger-ca.pem" {
+		t.Errorf("%+v, %q", e.Kubernetes, e.Ledger.CA)
+	}
+	for at, of := range map[string]string{e.Ledger.CA: "ledger", e.Probes.Metrics[0].CA: "a", e.Probes.PromQL[0].CA: "b", e.BlockedBy[0].PromQL.CA: "b"} {
+		if name, ok := strings.CutPrefix(at, deploy.FilesDir+"/"); !ok || strings.TrimSpace(data[name]) != certificates[of] {
+			t.Errorf("%s: %q, want the certificate %s alone", at, data[name], of)
 		}
+	}
+	if bytes.Contains(docs["ConfigMap"], []byte(dir)) {
+		t.Errorf("a folder of this machine in\n%s", docs["ConfigMap"])
 	}
 	workers := exported(t, dir, "deployment", "drill.yaml") // they ask nobody but the stores
 	if !bytes.Contains(workers["Deployment"], []byte("REDIS_PASSWORD")) || bytes.Contains(workers["Deployment"], []byte("_TOKEN")) {
@@ -250,78 +221,9 @@ func TestExportManifestsMisuse(t *testing.T) {
 	}
 }
 
-// The Role holds the rules of the preflight and the summary, and not one verb more.
-func TestExportedRoleIsThePreflights(t *testing.T) {
-	t.Parallel()
-	dir := podDir(t)
-	for name, change := range map[string]string{"apply.yaml": "pods: apply", "use.yaml": "pods: use"} {
-		write(t, filepath.Join(dir, name), []byte(edit(t, podDrillYAML(t), "pods: apply", change)))
-		e, _, err := loadExperiment(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(exported(t, dir, "rbac", name)["Role"], nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		permissions := func(groups, resources, names, verbs []string) []string {
-			var all []string
-			for _, g := range groups {
-				for _, r := range resources {
-					for _, v := range verbs {
-						all = append(all, g+"/"+r+" "+strings.Join(names, ",")+" "+v)
-					}
-				}
-			}
-			return all
-		}
-		var got, want []string
-		for _, r := range o.(*rbacv1.Role).Rules {
-			got = append(got, permissions(r.APIGroups, r.Resources, r.ResourceNames, r.Verbs)...)
-		}
-		rules := drill.Rules(e, "")
-		for _, r := range rules {
-			resource := strings.TrimSuffix(r.Resource+"/"+r.Subresource, "/")
-			want = append(want, permissions([]string{r.APIGroup}, []string{resource}, r.Names, r.Verbs)...)
-		}
-		last := deploy.SummaryName(e.Name)
-		want = append(want, "/configmaps  create", "/configmaps "+last+" get", "/configmaps "+last+" patch")
-		slices.Sort(got)
-		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: the Role has\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-	}
-}
-
-// The metrics of a run in a cluster go where the flags say, and its NetworkPolicy lets them.
-func TestExportedRunsLeaveTheirMetrics(t *testing.T) {
-	t.Parallel()
-	dir := podDir(t)
-	for _, kind := range []string{"job drill.yaml", "cronjob drill.yaml --schedule @daily"} {
-		docs := exported(t, dir, append(strings.Fields(kind), "--pushgateway", "http://push.monitoring:9091", "--metrics-file", "drills.prom")...)
-		doc := docs["Job"]
-		if doc == nil {
-			doc = docs["CronJob"]
-		}
-		args := strings.Join(templateOf(t, doc).Spec.Containers[0].Args, " ")
-		if !strings.HasSuffix(args, "--pushgateway http://push.monitoring:9091 --metrics-file drills.prom") {
-			t.Errorf("%s: %s", kind, args)
-		}
-	}
-	got := tryIn(t, dir, "export", "kustomize", "drill.yaml", "--schedule", "@daily", "--dir", "base", "--pushgateway", "http://push.monitoring:9091")
-	if text := string(read(t, filepath.Join(dir, "base", "network.yaml"))); got.code != verdict.ExitPass || !strings.Contains(text, "port: 9091") {
-		t.Errorf("%+v\n%s", got, text)
-	}
-	for _, bad := range []string{"http://me:secret@push:9091", "push:9091", "nowhere"} {
-		if got := tryIn(t, dir, "export", "job", "drill.yaml", "--pushgateway", bad); got.code != verdict.ExitUsage || strings.Contains(got.stderr, "secret") {
-			t.Errorf("%s: %+v", bad, got)
-		}
-	}
-}
-
-// What is exported is what the commands take: the server's arguments, the Job's, and the way from one to the other.
-func TestExportedRunsAreBroughtToTheServer(t *testing.T) {
+// The metrics of a run in a cluster go where the flags say, the run itself to a server, and its NetworkPolicy lets them. What is exported is
+// what the commands take: the server's arguments, the Job's, and the way from one to the other.
+func TestExportedRunsAreBroughtOut(t *testing.T) {
 	t.Parallel()
 	dir := podDir(t)
 	docs := exported(t, dir, "server", "--image", "registry.example/lockdrill:1", "--namespace", "staging")
@@ -335,14 +237,27 @@ func TestExportedRunsAreBroughtToTheServer(t *testing.T) {
 	}
 	service := decoded[corev1.Service](t, docs["Service"])
 	url := fmt.Sprintf("http://%s.%s:%d", service.Name, service.Namespace, service.Spec.Ports[0].Port)
-	args := templateOf(t, exported(t, dir, "job", "drill.yaml", "--upload", url)["Job"]).Spec.Containers[0].Args
-	run := newRunCmd(streams{Out: &sink{}})
-	if err := run.ParseFlags(args[1:]); err != nil || run.Flags().Lookup("upload").Value.String() != url {
-		t.Errorf("%q: %v", args, err)
+	ways := []string{"--upload", url, "--pushgateway", "http://push.monitoring:9091", "--metrics-file", "drills.prom"}
+	for kind, arg := range map[string]string{"Job": "job drill.yaml", "CronJob": "cronjob drill.yaml --schedule @daily"} {
+		args := templateOf(t, exported(t, dir, append(strings.Fields(arg), ways...)...)[kind]).Spec.Containers[0].Args
+		run := newRunCmd(streams{Out: &sink{}})
+		if err := run.ParseFlags(args[1:]); err != nil {
+			t.Fatalf("%s: %q: %v", kind, args, err)
+		}
+		for i := 0; i < len(ways); i += 2 {
+			if got := run.Flags().Lookup(strings.TrimPrefix(ways[i], "--")).Value.String(); got != ways[i+1] {
+				t.Errorf("%s: %s is %q, want %q", kind, ways[i], got, ways[i+1])
+			}
+		}
 	}
-	got := tryIn(t, dir, "export", "kustomize", "drill.yaml", "--schedule", "@daily", "--dir", "base", "--upload", url)
-	if text := string(read(t, filepath.Join(dir, "base", "network.yaml"))); got.code != verdict.ExitPass || !strings.Contains(text, "port: 8420") {
+	got := tryIn(t, dir, append([]string{"export", "kustomize", "drill.yaml", "--schedule", "@daily", "--dir", "base"}, ways...)...)
+	if text := string(read(t, filepath.Join(dir, "base", "network.yaml"))); got.code != verdict.ExitPass || !strings.Contains(text, "port: 9091") || !strings.Contains(text, "port: 8420") {
 		t.Errorf("%+v\n%s", got, text)
+	}
+	for _, bad := range []string{"http://me:secret@push:9091", "push:9091", "nowhere"} {
+		if got := tryIn(t, dir, "export", "job", "drill.yaml", "--pushgateway", bad); got.code != verdict.ExitUsage || strings.Contains(got.stderr, "secret") {
+			t.Errorf("%s: %+v", bad, got)
+		}
 	}
 }
 

@@ -1,13 +1,22 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
 // exportDir holds the files that the examples of the documents name.
@@ -102,5 +111,159 @@ func TestExportCISpeaksOfConsent(t *testing.T) {
 	got := tryIn(t, dir, "export", "ci", "gitlab", "external.yaml")
 	if got.code != verdict.ExitPass || !strings.Contains(got.stderr, "--confirm ") {
 		t.Errorf("%+v", got)
+	}
+}
+
+const kustomizeFolder = "../../deploy/kustomize"
+
+// The shipped base is what export makes of the experiment beside it, byte for byte. To renew it, empty deploy/kustomize/base and run the
+// command in the experiment's first line.
+func TestKustomizeBaseIsExported(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "experiment.yaml"), read(t, filepath.Join(kustomizeFolder, "experiment.yaml")))
+	got := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "0 3 * * 1-5", "--dir", "base")
+	if got.code != verdict.ExitPass {
+		t.Fatalf("%+v", got)
+	}
+	made, shipped := filesOf(t, filepath.Join(dir, "base")), filesOf(t, filepath.Join(kustomizeFolder, "base"))
+	if !slices.Equal(made, shipped) {
+		t.Errorf("export makes %q, and shipped are %q", made, shipped)
+	}
+	for _, name := range made {
+		if want := read(t, filepath.Join(dir, "base", name)); !bytes.Equal(want, read(t, filepath.Join(kustomizeFolder, "base", name))) {
+			t.Errorf("deploy/kustomize/base/%s is not what export makes now:\n%s", name, want)
+		}
+	}
+	if again := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily", "--dir", "base"); again.code != verdict.ExitUsage {
+		t.Errorf("over what is there: %+v", again)
+	}
+	if where := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily"); where.code != verdict.ExitUsage {
+		t.Errorf("nowhere: %+v", where)
+	}
+}
+
+func filesOf(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// The namespace of the overlay says what the experiment is for. What kustomize makes of base and overlay is TestKubeKustomizeBuildsTheOverlay.
+func TestTheOverlayIsForItsNamespace(t *testing.T) {
+	t.Parallel()
+	var overlay struct{ Namespace string }
+	if err := yaml.Unmarshal(read(t, filepath.Join(kustomizeFolder, "overlays/staging/kustomization.yaml")), &overlay); err != nil {
+		t.Fatal(err)
+	}
+	e, _, err := loadExperiment(filepath.Join(kustomizeFolder, "experiment.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ns := decoded[corev1.Namespace](t, read(t, filepath.Join(kustomizeFolder, "namespace.yaml"))); ns.Name != overlay.Namespace || ns.Annotations[kube.EnvironmentAnnotation] != e.Environment {
+		t.Errorf("namespace %s says %v; the overlay is for %s, the experiment for %s", ns.Name, ns.Annotations, overlay.Namespace, e.Environment)
+	}
+}
+
+// kustomized are the objects that kubectl's kustomize, which make test-kube builds, makes of an overlay.
+func kustomized(t *testing.T, dir string) []unstructured.Unstructured {
+	t.Helper()
+	kubectl, err := exec.LookPath("kubectl")
+	if err != nil && os.Getenv("LOCKDRILL_KUBE") == "1" {
+		t.Fatal(err)
+	} else if err != nil {
+		t.Skip("SKIPPED, NOT TESTED: no kubectl on the PATH; make test-kube builds one")
+	}
+	cmd := exec.CommandContext(t.Context(), kubectl, "kustomize", dir)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	var objects []unstructured.Unstructured
+	for _, doc := range bytes.Split(out, []byte("\n---\n")) {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal(doc, &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, o)
+	}
+	return objects
+}
+
+// The patch of docs/kubernetes.md adds a port to the rule of the API server, and to none else.
+func TestKubeKustomizeTakesTheDocumentedPatch(t *testing.T) {
+	_, patch, found := strings.Cut(string(read(t, "../../docs/kubernetes.md")), "```yaml ignore\npatches:\n")
+	patch, _, closed := strings.Cut(patch, "```")
+	if !found || !closed {
+		t.Fatal("docs/kubernetes.md has no patch")
+	}
+	base, err := filepath.Abs(filepath.Join(kustomizeFolder, "base"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	up, err := filepath.Rel(dir, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "kustomization.yaml"), []byte("resources: ["+up+"]\npatches:\n"+patch))
+	for _, o := range kustomized(t, dir) {
+		if o.GetKind() != "NetworkPolicy" {
+			continue
+		}
+		rules, _, _ := unstructured.NestedSlice(o.Object, "spec", "egress")
+		if got := fmt.Sprint(portsOf(rules)); got != "[[53 53] [443 6443 8443] [6379]]" {
+			t.Errorf("the policy lets out to %s", got)
+		}
+		return
+	}
+	t.Error("there is no NetworkPolicy")
+}
+
+// portsOf are the ports of each rule of a NetworkPolicy.
+func portsOf(rules []any) (all [][]any) {
+	for _, r := range rules {
+		var of []any
+		for _, p := range r.(map[string]any)["ports"].([]any) {
+			of = append(of, p.(map[string]any)["port"])
+		}
+		all = append(all, of)
+	}
+	return all
+}
+
+// With kubectl's kustomize: every object is in the namespace, the RoleBinding's account as well, and the patch took effect.
+func TestKubeKustomizeBuildsTheOverlay(t *testing.T) {
+	objects := kustomized(t, filepath.Join(kustomizeFolder, "overlays/staging"))
+	for _, o := range objects {
+		if o.GetKind() == "Namespace" {
+			t.Error("the overlay owns the namespace: a delete of it would take away what other teams have there")
+		}
+		if o.GetNamespace() != "staging" {
+			t.Errorf("%s %s is in namespace %q", o.GetKind(), o.GetName(), o.GetNamespace())
+		}
+		switch o.GetKind() {
+		case "RoleBinding":
+			subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+			if s := subjects[0].(map[string]any); s["namespace"] != "staging" {
+				t.Errorf("the account is %v", s)
+			}
+		case "CronJob":
+			if s, _, _ := unstructured.NestedString(o.Object, "spec", "schedule"); s != "30 9 * * 2" {
+				t.Errorf("schedule %q: the patch had no effect", s)
+			}
+		}
+	}
+	if len(objects) != 7 {
+		t.Errorf("%d objects", len(objects))
 	}
 }

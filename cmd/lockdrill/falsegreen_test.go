@@ -11,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
@@ -158,32 +157,19 @@ func TestTheGoodDrillPasses(t *testing.T) {
 	}
 }
 
-// What a peer would call green: each must say that it shows nothing, and why.
+// What a peer would call green: it must say that it shows nothing, and why. What the judge makes of each such history is TestFalseGreens of
+// package analysis.
 func TestFalseGreens(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	for _, c := range []struct {
 		name string
 		yaml string
-		why  string // must be said; several between |
+		why  string // must be said
 	}{
-		{"no victim", edit(t, goodDrill, "at: 0s", "at: 4s", "holder_of: loop, phase: after_renew", "holder_of: job, phase: random",
-			"jobs: 40", "jobs: 4", goodSLO, "- {lock: job, takeover: {max: 2s}}"), "nobody held"},
-		{"the kill comes when the victim no longer holds", edit(t, goodDrill, "  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q, late]\n", os.Args[0]),
-			"        renew_every: 100ms\n", "", "mode: renewed", "mode: explicit", "release: {mode: none}", "release: {mode: single, timeout: 50ms}",
-			jobLock, "", jobWork, "", "phase: after_renew", "on: acquired"), "moved"},
 		{"the key probe is blind", edit(t, goodDrill, "lock_keys: {every: 20ms, max_gap: 2s}", "lock_keys: {every: 30ms, max_gap: 30001us}",
 			goodSLO, "- {lock: loop, overlap: {level: belief, max: 10m}}"), "was delayed"}, // however quiet the machine: the looks themselves take more than a microsecond; however busy, no overlap is so long
-		{"no job ever finishes", edit(t, goodDrill, "p50: 50ms, p99: 80ms", "p50: 1h, p99: 1h",
-			goodSLO, "- {lock: job, duplicate_terminal_states: {max: 0}}"), "no job"},
 		{"replicas that cannot start", edit(t, goodDrill, "  replicas: 2\n", "  replicas: 2\n  worker: [/bin/false]\n"), "cannot start"},
-		{"nobody else ever wants the lock", edit(t, goodDrill, "replicas: 2", "replicas: 1", "restart: 100ms", "restart: 1h", "count: 2, every: settled", "count: 1",
-			"        ttl: 400ms\n        renew_every: 100ms\n        class: standard\n        op_timeout: 50ms", "        ttl: 4s\n        renew_every: 100ms\n        class: standard\n        op_timeout: 1s"), "no other replica wanted"}, // who gives up, on a busy machine, dies without a lock
-		{"a limit inside the possible band, and a quantile with too few kills", edit(t, goodDrill, "phase: after_renew", "phase: random", "try, timeout: 50ms", "try, timeout: 2s",
-			"takeover: {max: 2s}", "takeover: {p95: 2s, max: 2100ms}"), "luck|59"}, // no takeover comes near to it: the band has a try that hangs
-		{"a lock without events", edit(t, goodDrill, "  work:", "    - {name: ghost, profile: cordum/snapshot-writer}\n  work:",
-			"  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q]\n", os.Args[0]),
-			goodSLO, "- {lock: ghost, overlap: {level: effect, max: 0}}"), "ghost"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -191,101 +177,31 @@ func TestFalseGreens(t *testing.T) {
 			if o.code != verdict.ExitInconclusive || o.j.Verdict != "inconclusive" {
 				t.Errorf("exit %d, verdict %q, want inconclusive\n%s", o.code, o.j.Verdict, o.text)
 			}
-			for why := range strings.SplitSeq(c.why, "|") {
-				if !strings.Contains(o.text, why) {
-					t.Errorf("%q is not said:\n%s", why, o.text)
-				}
+			if !strings.Contains(o.text, c.why) {
+				t.Errorf("%q is not said:\n%s", c.why, o.text)
 			}
 		})
 	}
 }
 
-func TestLiveRedisThatDiesHalfwayIsNoPass(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 200, every: settled", "max_kills: 4", "max_kills: 400")
-	o := runDrill(t, yaml, func(pid int) {
-		server := waitForChild(t, pid, "redis-server")
-		waitForWorker(t, pid)
-		if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
-			t.Error(err)
-		}
-	})
-	if o.code == verdict.ExitPass || o.code == verdict.ExitError {
-		t.Errorf("exit %d\n%s", o.code, o.text)
-	}
-}
-
-func TestAnExternalRedisIsRefused(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string]int{
-		"redis://:hush@127.0.0.1:1/0":         verdict.ExitUsage, // a password in a file
-		"redis://127.0.0.1:1/0?password=hush": verdict.ExitUsage,
-		"redis://127.0.0.1:1/0":               verdict.ExitRefused, // nobody has confirmed it
-	} {
-		o := runDrill(t, edit(t, goodDrill, "redis: {mode: spawn}", "redis: {mode: external, url: \""+url+"\"}"), nil)
-		if o.code != want {
-			t.Errorf("%s: exit %d, want %d\n%s", url, o.code, want, o.text)
-		}
-		if strings.Contains(o.text, "hush") {
-			t.Errorf("the password is shown:\n%s", o.text)
-		}
-		if _, err := os.Stat(o.dir); err == nil {
-			t.Error("a refused run made a folder")
-		}
-	}
-}
-
-// An interrupt stops the drill in order: exit 12, a verdict, and nothing left.
+// An interrupt of a run that has not begun to drill stops it in order: exit 12, a verdict, and nothing left.
 func TestInterruptCleansUp(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
-	for name, when := range map[string]func(t *testing.T, pid int){
-		"while it starts":  func(t *testing.T, pid int) { waitForChild(t, pid, "redis-server") },
-		"during the drill": func(t *testing.T, pid int) { waitForWorker(t, pid) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 200, every: settled", "max_kills: 4", "max_kills: 400")
-			var children []int
-			o := runDrill(t, yaml, func(pid int) {
-				when(t, pid)
-				children = childrenOf(pid)
-				if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-					t.Error(err)
-				}
-			})
-			if o.code != verdict.ExitAborted {
-				t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
-			}
-			allGone(t, children)
-			if _, err := os.Stat(filepath.Join(o.dir, "stores")); err == nil {
-				t.Error("the stores' folder is left behind")
-			}
-		})
-	}
-}
-
-// A runner that is killed with -9 takes its children with it, and leaves a history that can be judged.
-func TestKilledRunnerLeavesNoChild(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 200, every: settled", "max_kills: 4", "max_kills: 400")
 	var children []int
-	o := runDrill(t, yaml, func(pid int) {
-		waitForWorker(t, pid)
+	o := runDrill(t, goodDrill, func(pid int) {
+		waitForChild(t, pid, "redis-server")
 		children = childrenOf(pid)
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
 			t.Error(err)
 		}
 	})
-	if len(children) < 4 {
-		t.Errorf("children %v, want two stores and two replicas", children)
+	if o.code != verdict.ExitAborted {
+		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
 	}
 	allGone(t, children)
-	cmd := lockdrill("judge", o.dir)
-	text, _ := cmd.CombinedOutput()
-	if code := cmd.ProcessState.ExitCode(); code != verdict.ExitInconclusive {
-		t.Errorf("judge of a killed run: exit %d, want %d\n%s", code, verdict.ExitInconclusive, text)
+	if _, err := os.Stat(filepath.Join(o.dir, "stores")); err == nil {
+		t.Error("the stores' folder is left behind")
 	}
 }
 
@@ -363,21 +279,5 @@ func inFile(path func() string, text string) func() bool {
 	return func() bool {
 		data, _ := os.ReadFile(path())
 		return strings.Contains(string(data), text)
-	}
-}
-
-// until polls with a deadline.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	const within = time.Minute
-	deadline := time.After(within)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%s: not within %s", what, within)
-		}
 	}
 }

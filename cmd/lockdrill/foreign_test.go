@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
 )
@@ -208,50 +210,6 @@ func TestLiveSomebodysProcessesAreDrilled(t *testing.T) {
 	}
 }
 
-// What cannot be found, or must not be struck, is said before anything is touched.
-func TestProcessesThatCannotBeDrilledAreRefused(t *testing.T) {
-	t.Parallel()
-	service := startElectors(t)
-	yaml := fmt.Sprintf(foreignDrill, service.port)
-	shell := exec.Command("sh", "-c", "sleep 3600."+service.port+" & wait")
-	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := shell.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL)
-		_ = shell.Wait()
-	})
-	until(t, "the shell's child", func() bool { return len(processes("sleep", "3600."+service.port)) == 2 })
-	for _, c := range []struct {
-		what, yaml string
-		flags      []string
-		says       string
-	}{
-		{"without foreignConsent", yaml, []string{"--environment", "local"}, "add --confirm foreign"},
-		{"of another environment", yaml, []string{"--environment", "staging", "--confirm", "foreign"}, `the file is for "local"`},
-		{"none matches", edit(t, yaml, "elector", "elektor"), foreignConsent, "0 processes (command line matches elektor"},
-		{"too few", edit(t, yaml, "replicas: 3", "replicas: 4"), foreignConsent, "system.replicas is 4"},
-		{"a shell and what it has started", edit(t, yaml, "elector\\.py --redis "+service.port+" --name (?P<name>\\S+)", `sleep (?P<name>3600)\.`+service.port, "replicas: 3", "replicas: 2"), foreignConsent, "only one of them is the replica"},
-		{"the runner's own parent", edit(t, yaml, "elector\\.py --redis "+service.port+" --name (?P<name>\\S+)", "(?P<name>lockdrill).test"), foreignConsent, "it has started lockdrill"},
-	} {
-		dir := t.TempDir()
-		write(t, filepath.Join(dir, "foreign.yaml"), []byte(c.yaml))
-		for _, command := range []string{"plan", "run"} {
-			want := verdict.ExitRefused
-			if command == "plan" && strings.Contains(c.says, "add --confirm") { // nobody has to have said yet that it may run
-				want = verdict.ExitPass
-			}
-			got := tryIn(t, dir, append([]string{command, "foreign.yaml"}, c.flags...)...)
-			if got.code != want || !strings.Contains(strings.Join(strings.Fields(got.stdout+got.stderr), " "), c.says) {
-				t.Errorf("%s: %s: %+v, want status %d and %q", c.what, command, got, want, c.says)
-			}
-		}
-		onlyFile(t, dir, "foreign.yaml")
-	}
-	service.goOn(t)
-}
-
 // atSomebodysProcess is a drill that strikes one of somebody's processes. Afterwards all of them go on.
 func atSomebodysProcess(fault string) func(t *testing.T, lasts string) killable {
 	return func(t *testing.T, lasts string) killable {
@@ -262,4 +220,146 @@ func atSomebodysProcess(fault string) func(t *testing.T, lasts string) killable 
 			check: func(t *testing.T, _ string) { service.goOn(t) },
 		}
 	}
+}
+
+// Each fault that can be done to somebody's processes on this host is done, seen and undone: asked to end, its key taken away as its Redis
+// allows by name, and by commands of its owner's.
+func TestLiveSomebodysProcessesAreStruckInEachWay(t *testing.T) {
+	t.Parallel()
+	service := startElectors(t)
+	dir, hook := hookFolder(t)
+	yaml := edit(t, fmt.Sprintf(foreignDrill, service.port), "  - {id: crash, at: 0s, kill: {holder_of: leader}, repeat: {count: 3, every: settled}}\n",
+		"  - {id: asked, at: 0s, kill: {holder_of: leader, form: graceful}}\n  - {id: taken, at: 3s, delete_key: {holder_of: leader}}\n"+
+			"  - {id: hooked, at: 6s, for: 2s, "+strings.Replace(hook, "holder_of: loop", "holder_of: leader", 1)+"}\nallow_overlap: [[asked, taken], [asked, hooked], [taken, hooked]]\n",
+		fmt.Sprintf("127.0.0.1:%s\"}", service.port), fmt.Sprintf("127.0.0.1:%s\", allow: [delete_key]}", service.port))
+	s := readStruck(t, runDrill(t, yaml, nil, foreignConsent...))
+	confirmed := map[string]*history.Fault{}
+	for _, e := range s.events {
+		if e.Kind == history.FaultConfirmed {
+			confirmed[e.Fault.ID] = e.Fault
+		}
+	}
+	for _, id := range []string{"asked", "taken", "hooked"} {
+		if confirmed[id] == nil {
+			t.Fatalf("%s was not confirmed\n%s", id, s.text)
+		}
+	}
+	if d := confirmed["asked"].Death; d == nil || d.End == nil || d.Means != "signal" || d.By != history.ByKernel {
+		t.Errorf("death %+v", d)
+	}
+	if service.died() != 1 {
+		t.Errorf("%d of somebody's processes have died, want the one that was asked to end", service.died())
+	}
+	if steps := stepsOf(t, dir); !strings.Contains(steps, "do hooked#1 sched-") || !strings.Contains(steps, "undo hooked#1 sched-") {
+		t.Errorf("steps of the hook:\n%s", steps)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "on")); err == nil {
+		t.Error("the hook was not undone")
+	}
+}
+
+// The locks of a queue's jobs are those keys that fit its pattern, hash tag and all. What stands beside them, a record without expiry and a
+// key with one, is no lock: nobody is struck for it, and no event is about it.
+func TestLiveJobsOfAQueueAreDrilledByThePatternOfTheirKeys(t *testing.T) {
+	t.Parallel()
+	service := electorsBy(t, redistest.Start(t), nil, "--queue", "bull:{mail}")
+	dir := t.TempDir()
+	yaml := edit(t, fmt.Sprintf(foreignDrill, service.port),
+		"name: leader\n      key: sched:leader", "name: job\n      key_pattern: 'bull:{mail}:*:lock'",
+		"        release: {mode: none}\n", "        release: {mode: single, timeout: 200ms}\n",
+		"        loop: {poll: 100ms, mode: renewed}\n", "  effects:\n    - {name: jobs, lock: job, stream: 'bull:{mail}:log', map: {job: job, state: state, terminal: [done], token: token}}\n",
+		"holder_of: leader", "holder_of: job", "lock: leader, takeover: {max: 5s}}\n", "lock: job, takeover: {max: 20s}}\n  - {lock: job, duplicate_terminal_states: {max: 0}}\n")
+	write(t, filepath.Join(dir, "foreign.yaml"), []byte(yaml))
+	if got := tryIn(t, dir, append([]string{"plan", "foreign.yaml"}, foreignConsent...)...); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "bull:{mail}:") {
+		t.Errorf("plan: %+v", got)
+	}
+	if got := tryIn(t, dir, append([]string{"run", "foreign.yaml", "--out", "run"}, foreignConsent...)...); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "3 kills") {
+		t.Fatalf("%+v", got)
+	}
+	h, err := readHistory(filepath.Join(dir, "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks := 0
+	for _, e := range h.Events {
+		if e.Kind != history.LookKind {
+			continue
+		}
+		looks++
+		if !strings.HasPrefix(e.Key, "bull:{mail}:") || !strings.HasSuffix(e.Key, ":lock") || e.Lock != "job" {
+			t.Errorf("it is no lock: %+v", e)
+		}
+	}
+	if looks < 10 {
+		t.Errorf("%d looks at locks", looks)
+	}
+	if got := tryIn(t, dir, "judge", "run"); got.code != verdict.ExitPass {
+		t.Errorf("judge: %+v", got)
+	}
+	if got := tryIn(t, dir, "rehearse", "foreign.yaml"); got.code != verdict.ExitUsage {
+		t.Errorf("rehearse: %+v", got)
+	}
+	if got := tryIn(t, dir, "watch", "--redis", "redis://127.0.0.1:"+service.port, "--keys", "bull:{mail}:*:lock", "--for", "3s", "--draft", "draft.yaml"); got.code != verdict.ExitPass {
+		t.Errorf("watch: %+v", got)
+	}
+	draft, err := os.ReadFile(filepath.Join(dir, "draft.yaml"))
+	if err != nil || !strings.Contains(string(draft), `key_suffix: ":lock"`) {
+		t.Errorf("%v\n%s", err, draft)
+	}
+}
+
+// The same drill, whatever the Redis is that the locks are in, and wherever it is looked at. The report says what looking has cost.
+func TestLiveSomebodysRedisIsWatched(t *testing.T) {
+	for name, start := range map[string]func(t *testing.T) (primary, section string){
+		"events": func(t *testing.T) (string, string) {
+			addr := redistest.Start(t, "--notify-keyspace-events", "KA")
+			return addr, fmt.Sprintf(`url: "redis://%s"`, addr)
+		},
+		"cluster by TLS": func(t *testing.T) (string, string) {
+			addrs, ca, plain := redistest.StartTLSCluster(t)
+			return owner(t, plain, "sched:leader"), fmt.Sprintf(`url: "rediss://%s", cluster: true, ca: %s`, addrs[0], ca)
+		},
+		"sentinel": func(t *testing.T) (string, string) {
+			sentinel, primary, replica := redistest.StartSentinel(t, "--notify-keyspace-events", "KA")
+			return primary, fmt.Sprintf(`sentinel: {master: %s, urls: ["redis://%s"]}, replica: "redis://%s"`, redistest.SentinelMaster, sentinel, replica)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			primary, section := start(t)
+			service := electorsAt(t, primary)
+			yaml := fmt.Sprintf(foreignDrill, service.port)
+			yaml = edit(t, yaml, `url: "redis://127.0.0.1:`+service.port+`"`, section, "count: 3, every: settled", "count: 1")
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "foreign.yaml"), []byte(yaml))
+			got := tryIn(t, dir, append([]string{"run", "foreign.yaml", "--out", "run"}, foreignConsent...)...)
+			if got.code != verdict.ExitPass {
+				t.Errorf("%+v", got)
+			}
+			if history, err := os.ReadFile(filepath.Join(dir, "run", "history.jsonl")); err != nil || !strings.Contains(string(history), `"observer":{"way":"`) {
+				t.Errorf("the history does not say what watching has cost (%v)", err)
+			}
+			c := redis.NewClient(&redis.Options{Addr: primary})
+			defer c.Close()
+			if left, err := c.Keys(t.Context(), "*lockdrill:*").Result(); err != nil || len(left) > 0 {
+				t.Errorf("keys of the run are left: %v (%v)", left, err)
+			}
+		})
+	}
+}
+
+// owner is the server of a cluster that has a key.
+func owner(t *testing.T, addrs []string, key string) string {
+	t.Helper()
+	for _, addr := range addrs {
+		c := redis.NewClient(&redis.Options{Addr: addr})
+		err := c.Exists(t.Context(), key).Err()
+		_ = c.Close()
+		if err == nil {
+			_, port, _ := net.SplitHostPort(addr)
+			return net.JoinHostPort("127.0.0.1", port)
+		}
+	}
+	t.Fatal("no server of the cluster has the key")
+	return ""
 }

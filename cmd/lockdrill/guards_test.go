@@ -1,20 +1,14 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
-	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
 // guardedDrill is a drill without end, with sections of one's own.
@@ -56,39 +50,6 @@ func guarded(t *testing.T, sections string) (dir string) {
 	return dir
 }
 
-// refused checks that a run was refused by the guard, said so, and left nothing; and that a plan of it says the same, and ends the same.
-func refused(t *testing.T, dir string, want []string, flags ...string) {
-	t.Helper()
-	refusedAndPlanned(t, verdict.ExitRefused, dir, want, flags...)
-}
-
-// notYet is refused by what an operator has not said yet, or by the hour: a plan shows it, asks what is left, and ends well.
-func notYet(t *testing.T, dir string, want []string, flags ...string) {
-	t.Helper()
-	refusedAndPlanned(t, verdict.ExitPass, dir, want, flags...)
-}
-
-func refusedAndPlanned(t *testing.T, plan int, dir string, want []string, flags ...string) {
-	t.Helper()
-	got := tryIn(t, dir, append([]string{"run", "guarded.yaml"}, flags...)...)
-	if got.code != verdict.ExitRefused || got.stdout != "" {
-		t.Errorf("run: %+v, want status %d", got, verdict.ExitRefused)
-	}
-	planned := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, flags...)...)
-	if planned.code != plan {
-		t.Errorf("plan: status %d, want %d\n%s", planned.code, plan, planned.stdout)
-	}
-	for _, w := range append(want, "guarded: refused: ") {
-		if !strings.Contains(got.stderr, w) {
-			t.Errorf("run says %q, want %q in it", got.stderr, w)
-		}
-	}
-	if !strings.Contains(planned.stdout, "REFUSES") {
-		t.Errorf("plan does not say that a guard refuses:\n%s", planned.stdout)
-	}
-	onlyFile(t, dir, "guarded.yaml", "kubeconfig")
-}
-
 func onlyFile(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -100,17 +61,6 @@ func onlyFile(t *testing.T, dir string, names ...string) {
 			t.Errorf("%s was made", e.Name())
 		}
 	}
-}
-
-func TestTheKillSwitchKeepsARunFromStarting(t *testing.T) {
-	t.Parallel()
-	stop := filepath.Join(t.TempDir(), "stop")
-	dir := guarded(t, embeddedRedis+"limits: {max_run: 2h, kill_switch: "+stop+"}\n")
-	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != verdict.ExitPass {
-		t.Errorf("without the switch: %+v", got)
-	}
-	write(t, stop, nil)
-	refused(t, dir, []string{"kill switch", stop})
 }
 
 func TestTheKillSwitchAbortsARun(t *testing.T) {
@@ -135,94 +85,33 @@ func TestTheKillSwitchAbortsARun(t *testing.T) {
 	}
 }
 
-func TestTheCalendarKeepsARunFromStarting(t *testing.T) {
+// A refused run says why, and how to consent, and leaves nothing. Its plan shows the same, and is refused by what no word of the operator's
+// can mend. Which guard refuses what is the tests' of package drill.
+func TestARefusedRunTouchesNothing(t *testing.T) {
 	t.Parallel()
-	day := strings.ToLower(time.Now().UTC().AddDate(0, 0, 3).Weekday().String()[:3])
-	notYet(t, guarded(t, embeddedRedis+"windows: [{days: ["+day+"], zone: UTC}]\n"), []string{"calendar", "outside of the windows " + day, "it opens"})
-	notYet(t, guarded(t, embeddedRedis+"blackouts: [{from: \"00:00\", to: \"00:00\", zone: Europe/Berlin}]\n"),
-		[]string{"calendar", "within the blackout", "does not open within"})
-}
-
-func TestWhatARunStartsItselfIsLocal(t *testing.T) {
-	t.Parallel()
-	refused(t, guarded(t, embeddedRedis+"environment: staging\n"), []string{"environment", `"staging"`, `"local"`})
-}
-
-func TestATargetThatIsNotOursNeedsAName(t *testing.T) {
-	t.Parallel()
-	addr := redistest.Start(t)
-	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
-	notYet(t, dir, []string{"confirm", "redis://" + addr, "--confirm guarded"}, "--environment", "staging")
-	notYet(t, dir, []string{"confirm", "--confirm guarded", "not staging"}, "--environment", "staging", "--confirm", "staging")
-}
-
-func TestATargetMustBeWhatTheFileIsFor(t *testing.T) {
-	t.Parallel()
-	addr := redistest.Start(t)
-	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
-	notYet(t, dir, []string{"does not say what it is", testbed.EnvironmentKey, "--environment staging"}, "--confirm", "guarded")
-	refused(t, dir, []string{`for "staging"`, `"production"`}, "--confirm", "guarded", "--environment", "production")
-
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	if err := client.Set(context.Background(), testbed.EnvironmentKey, "production", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	refused(t, dir, []string{`for "staging"`, `"production"`, testbed.EnvironmentKey}, "--confirm", "guarded")
-	refused(t, dir, []string{`says it is "production"`, `--environment says "staging"`}, "--confirm", "guarded", "--environment", "staging")
-
-	if err := client.Set(context.Background(), testbed.EnvironmentKey, "staging", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded"); got.code != verdict.ExitPass {
-		t.Errorf("a target that is right and confirmed: %+v", got)
-	}
-}
-
-func TestAServerSaysWhatItIsForAllItsDatabases(t *testing.T) {
-	t.Parallel()
-	addr := redistest.Start(t)
-	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"/2\"}\n")
-	set := func(db int, environment string) {
-		client := redis.NewClient(&redis.Options{Addr: addr, DB: db})
-		defer client.Close()
-		if err := client.Set(context.Background(), testbed.EnvironmentKey, environment, 0).Err(); err != nil {
-			t.Fatal(err)
+	external := "environment: staging\nredis: {mode: external, url: \"redis://127.0.0.1:1\", password_env: " + passwordEnv + "}\n"
+	for _, c := range []struct {
+		sections, says string
+		plan           int
+	}{
+		{embeddedRedis + "environment: staging\n", `the file is for "staging", and what a run starts itself is "local"`, verdict.ExitRefused},
+		{embeddedRedis + "environment: staging\nproxy: {mode: external, url: \"http://127.0.0.1:8474\"}\n",
+			"\nTo consent to what the drill would touch: lockdrill run guarded.yaml --confirm=guarded --environment=staging\n", verdict.ExitPass},
+		{external, "guarded: refused: nothing was touched", verdict.ExitRefused},
+		{strings.Replace(external, passwordEnv, "NOT_SET_HERE", 1), "NOT_SET_HERE", verdict.ExitUsage},
+	} {
+		dir, code := guarded(t, c.sections), verdict.ExitRefused
+		if c.plan == verdict.ExitUsage {
+			code = c.plan
 		}
-	}
-	set(0, "production") // as docs/guards.md has it: redis-cli SET, without -n
-	refused(t, dir, []string{`for "staging"`, `"production"`}, "--confirm", "guarded")
-	refused(t, dir, []string{`says it is "production"`, `--environment says "staging"`}, "--confirm", "guarded", "--environment", "staging")
-	set(2, "staging")
-	refused(t, dir, []string{"environment", `"staging"`, `"production"`, "database 0"}, "--confirm", "guarded")
-	set(0, "staging")
-	if got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded"); got.code != verdict.ExitPass {
-		t.Errorf("a server that is right and confirmed: %+v", got)
-	}
-}
-
-func TestATargetThatCannotBeAskedIsRefused(t *testing.T) {
-	t.Parallel()
-	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://127.0.0.1:1\"}\n")
-	refused(t, dir, []string{"environment", "could not be asked"}, "--confirm", "guarded")
-	refused(t, dir, []string{"confirm"}) // a plan asks on
-
-	dir = guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://127.0.0.1:1\", password_env: NOT_SET_HERE}\n")
-	for _, command := range []string{"run", "plan"} {
-		got := tryIn(t, dir, command, "guarded.yaml", "--confirm", "guarded")
-		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "NOT_SET_HERE") || got.stdout != "" {
-			t.Errorf("%s without the variable: %+v", command, got)
+		if got := tryIn(t, dir, "run", "guarded.yaml"); got.code != code || got.stdout != "" || !strings.Contains(got.stderr, c.says) || strings.Contains(got.stderr, somebodysPassword) {
+			t.Errorf("run: %+v, want status %d with %q", got, code, c.says)
 		}
+		if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != c.plan || strings.Contains(got.stdout, "REFUSES") == (c.plan == verdict.ExitUsage) {
+			t.Errorf("plan of %q: %+v, want status %d", c.says, got, c.plan)
+		}
+		onlyFile(t, dir, "guarded.yaml")
 	}
-	onlyFile(t, dir, "guarded.yaml")
-}
-
-func TestAToxiproxyThatIsNotOursIsGuardedToo(t *testing.T) {
-	t.Parallel()
-	dir := guarded(t, embeddedRedis+"environment: staging\nproxy: {mode: external, url: \"http://127.0.0.1:8474\"}\n")
-	notYet(t, dir, []string{"2 guards are not met\n  confirm: ", "toxiproxy http://127.0.0.1:8474", "--confirm guarded", "\n  environment: ",
-		"\nTo consent to what the drill would touch: lockdrill run guarded.yaml --confirm=guarded --environment=staging\n"})
-	notYet(t, dir, []string{"Toxiproxy does not say what it is for", "--environment staging"}, "--confirm", "guarded")
 }
 
 // pausedDrill stops the leader for longer than the test may take.

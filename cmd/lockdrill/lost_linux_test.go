@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -10,12 +12,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // paused runs the good drill with a pause instead of its kills, and calls during as soon as the victim stands still.
@@ -37,18 +40,14 @@ func paused(t *testing.T, lasts string, edits []string, during func(dir string, 
 	})
 }
 
-// A journal that is gone in the middle of a fault ends the run: what is in effect is undone from memory, and that is no verdict.
+// A journal that is gone in the middle of a fault ends the run: what is in effect is undone from memory, and that is no verdict. Other ways to
+// lose it are undo's TestAJournalThatIsCutIsLost and drill's TestTheWatchdogUndoesAJournalWithoutAName.
 func TestLiveARunWithoutItsJournalEnds(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
 	for name, lose := range map[string]func(dir string) error{
 		"journal removed": func(dir string) error { return os.Remove(filepath.Join(dir, undo.File)) },
 		"folder removed":  os.RemoveAll,
-		"journal emptied": func(dir string) error { return os.Truncate(filepath.Join(dir, undo.File), 0) },
-		"journal replaced": func(dir string) error {
-			file := filepath.Join(dir, undo.File)
-			return os.Rename(writeFile(t, file+".new", "{}\n"), file)
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var victim undo.Process
@@ -64,7 +63,7 @@ func TestLiveARunWithoutItsJournalEnds(t *testing.T) {
 			if none, err := victim.Signal(0); err != nil || !none {
 				t.Errorf("the victim lives (%v)", err)
 			}
-			if _, err := os.Stat(o.dir); err == nil && (name == "journal removed" || name == "journal emptied") {
+			if _, err := os.Stat(o.dir); err == nil {
 				if got := try(t, "recover", o.dir); got.code != verdict.ExitDirty {
 					t.Errorf("recover: %+v", got)
 				}
@@ -97,96 +96,12 @@ func TestLiveSignalsThatEndARun(t *testing.T) {
 	}
 }
 
-// What a replica has started is ended with it, also where the replica is dead already when its watchdog comes. In a cgroup of the
-// replica's own that goes also for what has left its session and cleared its environment.
-func TestLiveWhatAReplicaHasStartedIsEnded(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
-	j, err := undo.Create(filepath.Join(t.TempDir(), undo.File), undo.Header{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	children, hidden := 4, ""
-	if j.CgroupOf("r") == "" {
-		t.Log("NOT TESTED: what clears its environment: no cgroup v2 is delegated to this process")
-	} else {
-		children, hidden = 6, "env -i "
-	}
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
-		base := t.TempDir()
-		started := filepath.Join(base, "started")
-		own := fmt.Sprintf("setsid sh -c 'echo $$ >>%s; exec sleep 600' &\n", started)
-		text := fmt.Sprintf("#!/bin/sh\nsleep 600 & echo $! >>%s\n%s", started, own)
-		if hidden != "" {
-			text += hidden + own
-		}
-		script := writeFile(t, filepath.Join(base, "worker"), text+"exec "+built+" worker\n")
-		if err := os.Chmod(script, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		var pids []string
-		o := paused(t, "40s", []string{"  replicas: 2\n", "  replicas: 2\n  worker: [" + script + "]\n"}, func(_ string, pid int, _ undo.Process) {
-			until(t, "what the replicas start", func() bool {
-				data, _ := os.ReadFile(started)
-				pids = strings.Fields(string(data))
-				return len(pids) == children
-			})
-			if err := syscall.Kill(pid, sig); err != nil {
-				t.Error(err)
-			}
-		})
-		allGone(t, processes("watchdog", o.dir))
-		for _, pid := range pids {
-			if status, err := os.ReadFile("/proc/" + pid + "/status"); err == nil && !strings.Contains(string(status), "State:\tZ") {
-				t.Errorf("%s: process %s lives\n%s", sig, pid, status)
-			}
-		}
-		c, err := undo.Read(filepath.Join(o.dir, undo.File))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range c.Entries {
-			name := e.Record.Cgroup
-			if hidden != "" && name == "" && e.Record.Kind == undo.StandReplica {
-				t.Errorf("%s: %s has no cgroup", sig, e.Record)
-			}
-			for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} { // where distributions mount it
-				if _, err := os.Stat(filepath.Join(mount, filepath.Dir(name))); name != "" && err == nil {
-					t.Errorf("%s: the cgroup of the run is left: %s", sig, name)
-				}
-			}
-		}
-		nothingIsLeft(t, o.dir)
-	}
-}
-
-// A runner that is stopped for longer than its fault lasts does not keep the fault alive: it is over within twice its time.
-func TestAStoppedRunnersFaultEndsInItsTime(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	const lasts = 3 * time.Second
-	paused(t, lasts.String(), nil, func(_ string, pid int, victim undo.Process) {
-		began := time.Now()
-		defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		until(t, "the end of the pause", func() bool {
-			data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", victim.PID))
-			return !strings.Contains(string(data), "State:\tT")
-		})
-		if took := time.Since(began); took > 2*lasts {
-			t.Errorf("the pause of %s lasted %s", lasts, took)
-		}
-	})
-}
-
 // A folder that others may write to is refused before anything is touched; recover does nothing by the word of a journal in one.
 func TestAFolderThatOthersMayWriteTo(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "run")
-	_, self := sleeper(t)
-	_ = leftBy(t, dir, undo.Header{Run: "r", Runner: dead(t)}, undo.Record{Kind: undo.StandReplica, Process: &self}).Close() // it is not undone
+	_, self := testkit.Sleeper(t)
+	_ = testkit.LeftBy(t, dir, undo.Header{Run: "r", Runner: testkit.Dead(t)}, undo.Record{Kind: undo.StandReplica, Process: &self}).Close() // it is not undone
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +136,7 @@ func TestARefusedRecordIsNotRecommended(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(letters, "a"), "dear")
-	_ = leftBy(t, dir, undo.Header{Run: "r", Runner: dead(t)}, undo.Record{Kind: undo.StandServer, Folder: letters}).Close()
+	_ = testkit.LeftBy(t, dir, undo.Header{Run: "r", Runner: testkit.Dead(t)}, undo.Record{Kind: undo.StandServer, Folder: letters}).Close()
 	for range 2 {
 		got := try(t, "recover", dir)
 		if got.code != verdict.ExitDirty || !strings.Contains(got.stdout, "does not have the run's nonce") || strings.Contains(got.stdout, "by hand") {
@@ -278,4 +193,224 @@ func writeFile(t *testing.T, path, text string) string {
 	t.Helper()
 	write(t, path, []byte(text))
 	return path
+}
+
+// ownTerminal opens a terminal of its own: what holds it, and what runs in it.
+func ownTerminal(t *testing.T) (holder, inside *os.File) {
+	t.Helper()
+	holder, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("NOT TESTED: no terminal can be made here: ", err)
+	}
+	number := 0
+	if err = unix.IoctlSetPointerInt(int(holder.Fd()), unix.TIOCSPTLCK, 0); err == nil {
+		number, err = unix.IoctlGetInt(int(holder.Fd()), unix.TIOCGPTN)
+	}
+	if err != nil {
+		t.Skip("NOT TESTED: no terminal can be made here: ", err)
+	}
+	inside, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("NOT TESTED: no terminal can be made here: ", err)
+	}
+	t.Cleanup(func() { _ = inside.Close() })
+	return holder, inside
+}
+
+// Whoever closes the terminal of a run has interrupted it, and that is its status: that nobody reads its last words is no failure of its
+// own.
+func TestLiveAClosedTerminalInterruptsTheRun(t *testing.T) {
+	needDrill(t)
+	t.Parallel()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // else a run that these tests start under nohup has it ignored, and goes on
+	t.Cleanup(func() { signal.Stop(hangups) })
+	holder, inside := ownTerminal(t)
+	base := t.TempDir()
+	dir, file := filepath.Join(base, "run"), writeFile(t, filepath.Join(base, "drill.yaml"), unrehearsed(withFault(t, goodDrill, "30s", "pause: {holder_of: loop}")))
+	cmd := lockdrill("run", file, "--out", dir)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = inside, inside, inside
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	for piece := make([]byte, 4096); !strings.Contains(said.String(), "SIGSTOP"); {
+		n, err := holder.Read(piece)
+		if said.Write(piece[:n]); err != nil {
+			t.Fatalf("%v\n%s", err, said.String())
+		}
+	}
+	if err := holder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != verdict.ExitAborted {
+		t.Errorf("exit %d, want %d", code, verdict.ExitAborted)
+	}
+	nothingIsLeft(t, dir)
+}
+
+// firstProcess is lockdrill as the first process of a container: in a PID namespace of its own, which ends with it, with its own /proc.
+func firstProcess(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	enter := func(script string, args ...string) *exec.Cmd {
+		cmd := exec.Command("sh", append([]string{"-c", "mount -t proc proc /proc && " + script, built}, args...)...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+		if os.Geteuid() != 0 {
+			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+			cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+		}
+		return cmd
+	}
+	if out, err := enter("true").CombinedOutput(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("this machine makes no PID namespace: %v\n%s", err, out)
+		}
+		t.Skipf("SKIPPED, NOT TESTED: this machine makes no PID namespace: %v\n%s", err, out)
+	}
+	return enter(`exec "$0" "$@"`, args...)
+}
+
+// The first process of a container takes the watchdog along when it ends: so it stays until everything is undone, however the run ended
+// that left it, and whoever asks it to end meanwhile.
+func TestLiveTheFirstProcessWaitsForTheWatchdog(t *testing.T) {
+	t.Parallel()
+	needDrill(t)
+	for name, end := range map[string]func(t *testing.T, first int, said *saying){
+		"the runner is killed": func(t *testing.T, first int, _ *saying) {
+			children := childrenOf(first)
+			if len(children) != 1 {
+				t.Fatalf("children of the first process: %v", children)
+			}
+			if err := syscall.Kill(children[0], syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the run is left at once": func(t *testing.T, first int, said *saying) {
+			for _, answer := range []string{"interrupted: stopping", "left at once"} {
+				if err := syscall.Kill(first, syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+				until(t, answer, func() bool { return strings.Contains(said.String(), answer) })
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hook, fault := hookFolder(t)
+			writeFile(t, filepath.Join(hook, "wait.sh"), "until [ -e go ]; do sleep 0.05; done\nexec ./hook.sh mend\n")
+			fault = edit(t, fault, "undo: [./hook.sh, mend]", "undo: [sh, ./wait.sh]")
+			base := t.TempDir()
+			dir := filepath.Join(base, "run")
+			file := writeFile(t, filepath.Join(base, "drill.yaml"), unrehearsed(withFault(t, goodDrill, "40s", fault)))
+			cmd := firstProcess(t, append([]string{"run", file, "--out", dir}, consent...)...)
+			var said saying
+			cmd.Stdout, cmd.Stderr = &said, &said
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = cmd.Process.Kill() })
+			go func() {
+				_ = cmd.Wait()
+				said.end()
+			}()
+			awaitMark(t, dir, "hook", "injected", &said)
+			end(t, cmd.Process.Pid, &said)
+			until(t, "its word", func() bool {
+				return said.Over() || strings.Contains(said.String(), "waiting up to 3m0s for the watchdog")
+			})
+			if err := syscall.Kill(cmd.Process.Pid, syscall.SIGTERM); err != nil {
+				t.Fatalf("%v\n%s", err, said.String())
+			}
+			until(t, "the answer", func() bool { return said.Over() || strings.Contains(said.String(), "still waiting for the watchdog") })
+			writeFile(t, filepath.Join(hook, "go"), "")
+			until(t, "the end", said.Over)
+			if code := cmd.ProcessState.ExitCode(); code != verdict.ExitDirty {
+				t.Errorf("exit %d, want %d\n%s", code, verdict.ExitDirty, said.String())
+			}
+			if _, err := os.Stat(filepath.Join(hook, "on")); err == nil {
+				t.Errorf("the hook was not undone\n%s", said.String())
+			}
+			nothingIsLeft(t, dir)
+		})
+	}
+}
+
+// A kubeconfig that only a journal names, and that would run a program or send a file, is neither used nor recommended: kubectl would do by
+// hand what was refused. So it is with every record that names one, whatever else keeps it from being undone.
+func TestAnUnprovenKubeconfigIsNotRecommended(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	ran := filepath.Join(base, "ran")
+	users := map[string]string{
+		"an exec plugin": "exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, args: [" + ran + "], interactiveMode: Never}",
+		"":               "token: t",
+	}
+	kubeconfig := func(name, user string) string {
+		return writeFile(t, filepath.Join(base, name), "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: k, cluster: {server: 'https://127.0.0.1:1'}}]\n"+
+			"contexts: [{name: c, context: {cluster: k, user: u}}]\nusers: [{name: u, user: {"+user+"}}]\n")
+	}
+	own := kubeconfig("own", "token: t")
+	n := 0
+	for what, user := range users {
+		n++
+		config := kubeconfig(fmt.Sprint("config", n), user)
+		cluster := &undo.Cluster{Kubeconfig: config, Server: "https://127.0.0.1:2", Namespace: "n", Run: "r", Objects: []undo.Object{{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}}}
+		records := []undo.Record{
+			{Kind: undo.StandPods, Cluster: cluster},
+			{Kind: undo.StandPods, Cluster: &undo.Cluster{Kubeconfig: config, Server: cluster.Server, Namespace: "n", Run: "r", Leases: "lockdrill.r."}},
+			{Kind: "network_policy", Cluster: cluster, Cut: &undo.Cut{Policy: "p", Pod: "p", UID: "u"}},
+			{Kind: "node", Cluster: cluster, Node: &undo.Node{Name: "n", UID: "u"}},
+			{Kind: "from the future", Cluster: cluster},
+		}
+		dir := filepath.Join(base, fmt.Sprint("run", n))
+		_ = testkit.LeftBy(t, dir, undo.Header{Run: "r", Runner: testkit.Dead(t)}, records...).Close() // it is not undone
+		elsewhere := filepath.Join(base, fmt.Sprint("elsewhere", n))
+		_ = testkit.LeftBy(t, elsewhere, undo.Header{Run: "r", Runner: testkit.Dead(t), Hostname: "another"}, undo.Record{Kind: undo.StandPods, Cluster: cluster, Process: &undo.Process{PID: 1}}).Close()
+
+		told := func(by, said string, count int) {
+			t.Helper()
+			refused, byHand := strings.Count(said, "refused: kubeconfig settings: "+config+" has "+what+", and only a journal names it"), strings.Count(said, "kubectl --kubeconfig "+config)
+			if what != "" && (refused != count || byHand > 0) || what == "" && (refused > 0 || byHand < count) {
+				t.Errorf("%q, %s: %d refused, %d recommended, of %d\n%s", what, by, refused, byHand, count, said)
+			}
+		}
+		got := try(t, "recover", dir)
+		told("recover", got.stdout, len(records))
+		if got.code != verdict.ExitDirty {
+			t.Errorf("%q: %+v", what, got)
+		}
+		told("recover elsewhere", try(t, "recover", elsewhere).stdout, 1)
+		if what == "an exec plugin" {
+			told("the watchdog", watchdogOf(t, elsewhere), 3) // as often as it tries
+		}
+		if said := try(t, "recover", dir, "--kubeconfig", own).stdout; strings.Contains(said, config) || strings.Count(said, "kubectl --kubeconfig "+own) < len(records) {
+			t.Errorf("%q, with a kubeconfig of the caller's:\n%s", what, said)
+		}
+	}
+	if _, err := os.Stat(ran); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the plugin was run (%v)", err)
+	}
+}
+
+// watchdogOf is what the watchdog of a run says whose runner is dead.
+func watchdogOf(t *testing.T, dir string) string {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := lockdrill("watchdog", dir)
+	cmd.ExtraFiles = []*os.File{read}
+	got := finish(t, t.TempDir(), cmd)
+	if got.code != verdict.ExitDirty {
+		t.Errorf("%s: %+v", drill.WatchdogLog, got)
+	}
+	return got.stderr
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 // A plan makes nothing: no folder, no process, no key; and it never says how a run would come out.
@@ -22,7 +22,7 @@ func TestAPlanTouchesNothing(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
 	ctx := context.Background()
-	if err := client.Set(ctx, testbed.EnvironmentKey, "staging", 0).Err(); err != nil {
+	if err := client.Set(ctx, stores.EnvironmentKey, "staging", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.Set(ctx, "the-loop", "hunter2-token", time.Hour).Err(); err != nil {
@@ -69,33 +69,6 @@ func TestAPlanTouchesNothing(t *testing.T) {
 	}
 }
 
-// A key of the target may be a lock of Redisson's: the name of its field says who holds it.
-func TestAPlanKnowsALockThatIsAHash(t *testing.T) {
-	t.Parallel()
-	addr := redistest.Start(t)
-	asked(t, addr, "SET "+testbed.EnvironmentKey+" staging")
-	asked(t, addr, "HSET the-loop 5b1f:41 1")
-	asked(t, addr, "EXPIRE the-loop 3600")
-	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
-	got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded")
-	if want := lockcore.Fingerprint("5b1f:41") + " for another"; got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
-		t.Errorf("status %d, want %q\n%s", got.code, want, got.stdout)
-	}
-}
-
-// A target that another run has, or has not given back, refuses a run; so the plan says.
-func TestPlanOfATargetThatIsTaken(t *testing.T) {
-	t.Parallel()
-	addr := redistest.Start(t)
-	asked(t, addr, "SET "+testbed.EnvironmentKey+" staging")
-	asked(t, addr, `SET lockdrill:open '{"run":"r0","host":"h","folder":"/runs/r0"}'`)
-	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
-	got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded")
-	if text := strings.Join(strings.Fields(got.stdout), " "); got.code != verdict.ExitRefused || !strings.Contains(text, "lockdrill recover /runs/r0") {
-		t.Errorf("status %d\n%s", got.code, got.stdout)
-	}
-}
-
 // commands are those that INFO commandstats counts.
 func commands(stats string) []string {
 	var all []string
@@ -126,12 +99,5 @@ func TestPlanAsJSON(t *testing.T) {
 	if got.code != verdict.ExitPass || doc.SchemaVersion != 1 || doc.Experiment != "first-drill" || len(doc.Timeline) != 2 || doc.Timeline[0].Undone == "" ||
 		len(doc.Guards) < 5 || doc.Duration.Expected <= 0 || doc.Duration.Expected > doc.Duration.MaxRun {
 		t.Errorf("status %d: %+v", got.code, doc)
-	}
-}
-
-func TestPlanOfABadFile(t *testing.T) {
-	t.Parallel()
-	if got := try(t, "plan", "frist-drill"); got.code != verdict.ExitUsage || got.stdout != "" {
-		t.Errorf("%+v", got)
 	}
 }

@@ -3,16 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -131,7 +123,7 @@ func TestTheProxyByItself(t *testing.T) {
 // The proxy speaks TLS to the Redis, and plain text to its clients.
 func TestTheProxySpeaksTLSToTheRedis(t *testing.T) {
 	t.Parallel()
-	addr, authority := tlsInFrontOf(t, redistest.Start(t))
+	addr, authority, _ := redistest.StartTLS(t)
 	clients, _ := startProxy(t, "--upstream", "rediss://"+addr, "--ca", authority)
 	if err := clientOf(t, clients).Set(t.Context(), "k", "v", 0).Err(); err != nil {
 		t.Error(err)
@@ -139,50 +131,6 @@ func TestTheProxySpeaksTLSToTheRedis(t *testing.T) {
 	if r := try(t, "proxy", "--listen", "127.0.0.1:0", "--api", "127.0.0.1:0", "--upstream", "rediss://"+addr); r.code != verdict.ExitError || !strings.Contains(r.stderr, "certificate") {
 		t.Errorf("an authority that nobody knows: exit %d, %s", r.code, r.stderr)
 	}
-}
-
-// ownCertificate is one of this host that has signed itself, and its key.
-func ownCertificate(t *testing.T) (der []byte, key *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
-	der, err = x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return der, key
-}
-
-// tlsInFrontOf ends TLS in front of a Redis, and returns its address and the file of the authority that signed for it.
-func tlsInFrontOf(t *testing.T, redisAddr string) (addr, authority string) {
-	t.Helper()
-	der, key := ownCertificate(t)
-	authority = filepath.Join(t.TempDir(), "ca.pem")
-	write(t, authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			front, err := l.Accept()
-			if err != nil {
-				return
-			}
-			back, err := net.Dial("tcp", redisAddr)
-			if err != nil {
-				_ = front.Close()
-				continue
-			}
-			go func() { _, _ = io.Copy(back, front); _ = back.Close() }()
-			go func() { _, _ = io.Copy(front, back); _ = front.Close() }()
-		}
-	}()
-	return l.Addr().String(), authority
 }
 
 func TestTheProxyRefusesBadInput(t *testing.T) {

@@ -2,11 +2,8 @@ package main
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,75 +12,28 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/undo"
-	"github.com/lockdrill/lockdrill/internal/toxitest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
-
-// leftBy makes the folder of a run whose journal has the records; the journal is the runner's until it is closed.
-func leftBy(t *testing.T, dir string, h undo.Header, records ...undo.Record) *undo.Journal {
-	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	h.Nonce = testNonce
-	j, err := undo.Create(filepath.Join(dir, undo.File), h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range records {
-		if _, err := j.Intend(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return j
-}
-
-// dead is a runner that was killed.
-func dead(t *testing.T) undo.Process {
-	t.Helper()
-	child, p := sleeper(t)
-	_ = child.Process.Kill()
-	_ = child.Wait()
-	return p
-}
-
-// testNonce is that of the runs that leftBy makes.
-const testNonce = "nonce"
-
-// sleeper is a process of such a run, in a group of its own.
-func sleeper(t *testing.T) (*exec.Cmd, undo.Process) {
-	t.Helper()
-	child := exec.Command("sleep", "600")
-	mark := testNonce + "/" + rand.Text()
-	child.Env = append(os.Environ(), undo.MarkEnv+"="+mark)
-	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
-	p := undo.Find(child.Process.Pid)
-	p.Mark = mark // just started, it may not show its environment yet
-	return child, p
-}
 
 func TestRecoverSaysWhatItDid(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	runs := filepath.Join(base, runsFolder)
-	_, self := sleeper(t)
-	gone := dead(t)
+	_, self := testkit.Sleeper(t)
+	gone := testkit.Dead(t)
 	old := undo.Header{Run: "the-run", Runner: gone}
 	folder := filepath.Join(base, "lockdrill-redis-x")
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(folder, undo.NonceFile), []byte(testNonce))
-	_ = leftBy(t, filepath.Join(runs, "a"), old, undo.Record{Kind: undo.StandServer, Process: &self, Folder: folder}).Close() // it is not undone
-	_ = leftBy(t, filepath.Join(runs, "b"), old, undo.Record{Kind: "from the future", Route: &undo.ProxyRoute{API: "http://h:1", Proxy: "lockdrill-the-run-r1", Toxics: []string{"lockdrill-the-run-slow.1-up"}}}).Close()
+	testkit.Ours(t, folder)
+	_ = testkit.LeftBy(t, filepath.Join(runs, "a"), old, undo.Record{Kind: undo.StandServer, Process: &self, Folder: folder}).Close() // it is not undone
+	_ = testkit.LeftBy(t, filepath.Join(runs, "b"), old, undo.Record{Kind: "from the future", Route: &undo.ProxyRoute{API: "http://h:1", Proxy: "lockdrill-the-run-r1", Toxics: []string{"lockdrill-the-run-slow.1-up"}}}).Close()
 	write(t, filepath.Join(runs, "b", experimentFile), []byte("proxy: {url: 'http://h:1'}\n"))
-	if err := leftBy(t, filepath.Join(runs, "c"), old).Close(); err != nil {
+	if err := testkit.LeftBy(t, filepath.Join(runs, "c"), old).Close(); err != nil {
 		t.Fatal(err)
 	}
-	defer leftBy(t, filepath.Join(runs, "d"), undo.Header{Run: "the-run", Runner: undo.Find(os.Getpid())}).Close()
+	defer testkit.LeftBy(t, filepath.Join(runs, "d"), undo.Header{Run: "the-run", Runner: undo.Find(os.Getpid())}).Close()
 	for name, text := range map[string]string{"e/undo.jsonl": "nonsense\n", "f/history.jsonl": `{"n":1,"kind":"run.end","note":{"what":"completed","ok":true}}`, "g/anything": "", "h/history.jsonl": `{"n":1,"kind":"run.phase"}`} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(runs, name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -145,8 +95,8 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 func TestARunNamesWhatItLeaves(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	_, self := sleeper(t)
-	j := leftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: undo.StandReplica, Process: &self})
+	_, self := testkit.Sleeper(t)
+	j := testkit.LeftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: undo.StandReplica, Process: &self})
 	if err := j.Mark(1, undo.Dirty, "it does not die"); err != nil {
 		t.Fatal(err)
 	}
@@ -217,38 +167,6 @@ func TestLiveATargetThatCannotBeGivenBack(t *testing.T) {
 	}
 	nothingIsLeft(t, o.dir)
 	k.check(t, o.dir)
-}
-
-// The same through the binary: a runner that is stopped in the middle of a fault does not keep the fault alive
-// for longer than twice its time. How long it took is not asked: a busy machine is late.
-func TestLiveAStoppedRunnerKeepsNoFaultAlive(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	server := toxitest.Start(t)
-	yaml := edit(t, networkDrill, "proxy: {mode: embedded}", fmt.Sprintf("proxy: {mode: external, url: %q}", server.URL))
-	runDrill(t, yaml, func(pid int) {
-		var dirs []string
-		until(t, "the run's folder", func() bool {
-			dirs, _ = filepath.Glob(filepath.Join(filepath.Dir(t.TempDir()), "*", "run"))
-			return len(dirs) == 1
-		})
-		awaitMark(t, dirs[0], "latency", "injected", &bytes.Buffer{})
-		defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		if left := proxies(t, server.URL); !strings.Contains(left, `"latency":20`) {
-			t.Errorf("the fault is not there to begin with: %s", left)
-		}
-		until(t, "the end of a fault whose runner stands still", func() bool { return !strings.Contains(proxies(t, server.URL), `"latency":20`) })
-		if left := proxies(t, server.URL); !strings.Contains(left, "lockdrill-") {
-			t.Errorf("the way itself was taken from a runner that may go on: %s", left)
-		}
-	}, "--confirm", "network", "--environment", "local")
-	allGone(t, processes("watchdog", t.Name()))
-	if left := proxies(t, server.URL); strings.Contains(left, "lockdrill-") {
-		t.Errorf("the server has %s", left)
-	}
 }
 
 // Several errors of one change are a list on one line, and are no command to a CI.

@@ -7,12 +7,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/scenarios"
 )
 
 // A promise that no kill can keep is breached in every seed; one that may be breached as often is not the gate's business.
@@ -113,5 +116,149 @@ func TestARehearsalLeavesAnothersFolderAlone(t *testing.T) {
 		if got := string(read(t, filepath.Join(dir, name))); got != "theirs" {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+}
+
+// What a plan says of a shipped scenario is what its rehearsal says beside the simulated runs and what the judge prints beside a run, and
+// no simulated takeover by a kill speaks against it.
+func TestLivePlanRehearsalAndJudgeGiveTheSameFigures(t *testing.T) {
+	t.Parallel()
+	compared := 0
+	for _, info := range scenarios.List() {
+		data, _ := scenarios.Get(info.Name)
+		e, err := experiments.Parse(info.Name+".yaml", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rehearsed := try(t, "rehearse", info.Name, "--seeds", "2", "-f", "json")
+		if rehearsed.stdout == "" { // such as a system of somebody's own
+			continue
+		}
+		var doc forecast.Rehearsal
+		if err := json.Unmarshal([]byte(rehearsed.stdout), &doc); err != nil {
+			t.Fatalf("%s: %v", info.Name, err)
+		}
+		plan, bands := forecast.PlanOf(e), forecast.Bands(e, 0)
+		if len(plan.LockSums) != len(doc.Locks) || len(bands) != len(doc.Locks) {
+			t.Fatalf("%s: %d, %d and %d locks", info.Name, len(plan.LockSums), len(bands), len(doc.Locks))
+		}
+		for i, planned := range plan.LockSums {
+			l := doc.Locks[i]
+			seeds := l.Seeds
+			if l.Seeds = nil; !reflect.DeepEqual(planned, l) {
+				t.Errorf("%s, %s: the plan says %+v, the rehearsal %+v", info.Name, planned.Lock, planned, l)
+			}
+			if bands[i].Lo != planned.Takeover.Lo || bands[i].Hi != planned.Takeover.Hi {
+				t.Errorf("%s, %s: the plan says %+v, the judge %+v", info.Name, planned.Lock, planned.Takeover, bands[i])
+			}
+			for k, p := range planned.Promises {
+				met := seeds.Met[k].Share
+				if met != nil && seeds.Open == 0 && (!p.Luck && *met < 1 || p.Value < planned.Takeover.Lo && *met > 0) {
+					t.Errorf("%s, %s: %s %gs, %+v: %g of the simulated takeovers meet it", info.Name, planned.Lock, p.Limit, p.Value, p, *met)
+				}
+			}
+			compared++
+		}
+	}
+	if compared < 20 {
+		t.Errorf("%d locks compared", compared)
+	}
+}
+
+// A drill that cannot be answered by its own times, or whose faults cannot provoke what it expects of them, is no success before it has run,
+// whoever is asked.
+func TestADrillThatCannotBeAnsweredIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	drill, ok := scenarios.Get("first-drill")
+	if !ok {
+		t.Fatal("first-drill is not shipped")
+	}
+	short := strings.Replace(string(drill), "limits: {max_run: ", "limits: {max_run: 3s} # ", 1)
+	if short == string(drill) {
+		t.Fatal("first-drill has no max_run to shorten")
+	}
+	write(t, filepath.Join(dir, "short.yaml"), []byte(short))
+	healthy, _ := scenarios.Get("cordum-scheduler-job")
+	write(t, filepath.Join(dir, "mutant.yaml"), []byte(edit(t, string(healthy), "cordum/scheduler-job}", "cordum/scheduler-job, class: legacy_warn}")))
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"plan first-drill", verdict.ExitPass, ""},
+		{"plan nobody-home", verdict.ExitInconclusive, "L11"},
+		{"plan short.yaml", verdict.ExitInconclusive, "L10"},
+		{"validate --strict first-drill", verdict.ExitPass, ""},
+		{"validate --strict nobody-home", verdict.ExitUsage, "L11: lock job: 1 of 1 shot of fault kill-holder will come"},
+		{"validate --strict short.yaml", verdict.ExitUsage, "L10: the run: the run takes about"},
+		{"rehearse first-drill --seeds 2", verdict.ExitPass, ""},
+		{"rehearse nobody-home --seeds 2", verdict.ExitInconclusive, "no simulated run measured it, because no fault hit a lock holder"},
+		{"plan cordum-scheduler-job", verdict.ExitPass, "renewals-fail provokes abandonments >= 1: in all of them"},
+		{"plan mutant.yaml", verdict.ExitInconclusive, "in none of them. The drill did not provoke"},
+		{"rehearse cordum-scheduler-job --seeds 3", verdict.ExitPass, "abandonments >= 1: in each of 3 simulated runs"},
+		{"rehearse mutant.yaml --seeds 3", verdict.ExitInconclusive, "not in 3 of 3 simulated runs"},
+	} {
+		got := tryIn(t, dir, strings.Fields(c.args)...)
+		if got.code != c.code || !strings.Contains(strings.Join(strings.Fields(got.stdout+got.stderr), " "), c.says) {
+			t.Errorf("%s: status %d, want %d with %q\n%s%s", c.args, got.code, c.code, c.says, got.stdout, got.stderr)
+		}
+	}
+}
+
+// The hash of a plan is that of what would be run: it stays, whoever asks, and is another once the file or what it executes is.
+func TestPlanHashIsOfWhatIsRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	source, err := os.ReadFile("../../scenarios/first-drill.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, worker := filepath.Join(dir, "drill.yaml"), filepath.Join(dir, "worker")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hash := func(flags ...string) string {
+		t.Helper()
+		got := try(t, append([]string{"plan", file, "--hash"}, flags...)...)
+		_, after, ok := strings.Cut(got.stdout, "\nhash  ")
+		if !ok || got.code != verdict.ExitPass {
+			t.Fatalf("plan --hash: %+v", got)
+		}
+		return strings.TrimSpace(after)
+	}
+	text := strings.Replace(string(source), "system:\n", "system:\n  worker: [./worker]\n", 1)
+	write(file, text)
+	write(worker, "#!/bin/sh\nexit 1\n")
+	first := hash()
+	if again := hash(); again != first {
+		t.Errorf("%s, and then %s", first, again)
+	}
+	write(worker, "#!/bin/sh\nexit 2\n")
+	second := hash()
+	set := hash("--set", "system.replicas=4")
+	write(file, strings.Replace(text, "replicas: 3", "replicas: 4", 1))
+	third := hash()
+	if set != third {
+		t.Errorf("--set gives %s, and the same value in the file %s", set, third)
+	}
+	if got := try(t, "validate", file, "--set", "system.replicas=none"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "--set:1:17: system.replicas: a whole number is wanted") {
+		t.Errorf("validate --set: %+v", got)
+	}
+	if got := try(t, "rehearse", file, "--set", "system.replicas=none"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "--set:1:17: ") {
+		t.Errorf("rehearse --set: %+v", got)
+	}
+	if second == first || third == second || third == first {
+		t.Errorf("%s; another worker: %s; another file: %s", first, second, third)
+	}
+	out := filepath.Join(dir, "run")
+	if got := try(t, "run", file, "--set", "system.replicas=4", "--plan", first, "--out", out); got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "the approved plan is "+first+", and this is "+third) {
+		t.Errorf("run --plan of another: %+v", got)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("the refused run has made its folder")
 	}
 }

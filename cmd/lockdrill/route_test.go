@@ -2,11 +2,16 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
@@ -55,77 +60,6 @@ func atSomebodysProxy(fault string) func(t *testing.T, lasts string) killable {
 	}
 }
 
-// Where each replica has a proxy of its own, the holder alone can be cut off: another one takes over.
-func TestLiveTheHolderIsCutOffByItsOwnProxy(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	redis, api := redistest.Start(t), toxitest.Start(t).URL
-	_, port, _ := net.SplitHostPort(redis)
-	ports, listens := map[string]string{}, map[string]string{}
-	for _, name := range []string{"sched-a", "sched-b", "sched-c"} {
-		listens[name] = theirWay(t, api, "redis-"+name, redis)
-		_, ports[name], _ = net.SplitHostPort(listens[name])
-	}
-	electorsBy(t, redis, ports)
-	matched := "(?:" + ports["sched-a"] + "|" + ports["sched-b"] + "|" + ports["sched-c"] + ")"
-	s := readStruck(t, runDrill(t, routed(t, api, "redis-{name}", port, matched, "3s", "black_hole: {holder_of: leader}"), nil, foreignConsent...))
-	at := slices.IndexFunc(s.events, func(e history.Event) bool { return e.Kind == history.FaultConfirmed })
-	if at < 0 {
-		t.Fatalf("not confirmed\n%s", s.text)
-	}
-	victim, cut := s.events[at].Fault.Victim, s.events[at].From
-	if !slices.ContainsFunc(s.events, func(e history.Event) bool {
-		return e.Kind == history.LookKind && e.From > cut && e.Look.Present && e.Look.Holder != "" && e.Look.Holder != victim
-	}) {
-		t.Errorf("nobody took over from %s\n%s", victim, s.text)
-	}
-	for name, listen := range listens {
-		theirWayIs(t, api, "redis-"+name, listen, redis)
-	}
-}
-
-// What the file says of somebody's proxy is compared with what is there, before anything is touched.
-func TestLiveAProxyThatIsNotTheServicesIsRefused(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	redis, other, api := redistest.Start(t), redistest.Start(t), toxitest.Start(t).URL
-	listen := theirWay(t, api, "redis", redis)
-	theirWay(t, api, "other", other)
-	theirWay(t, api, "off", redis)
-	left := theirWay(t, api, "left", redis)
-	c := toxi.New(api)
-	if err := c.Enable(t.Context(), "off", false); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Add(t.Context(), "left", toxi.Toxic{Name: "lockdrill-x-net.1-upstream", Type: "latency", Stream: "upstream", Toxicity: 1, Attributes: map[string]any{"latency": 1}}); err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(redis)
-	electorsAt(t, redis)
-	for _, c := range []struct{ route, says string }{
-		{"no-such", "has no proxy no-such: it has left, off, other, redis"},
-		{"other", "is another server than redis://" + redis},
-		{"off", "proxy off is disabled"},
-		{"left", "carries lockdrill-x-net.1-upstream, a toxic of another run"},
-		{"redis", "does its traffic go round it?"}, // known only when the fault is due
-	} {
-		dir := t.TempDir()
-		write(t, filepath.Join(dir, "foreign.yaml"), []byte(routed(t, api, c.route, port, port, "1s", "latency: {add: 20ms}")))
-		got := tryIn(t, dir, append([]string{"run", "foreign.yaml"}, foreignConsent...)...)
-		want := verdict.ExitRefused
-		if c.route == "redis" {
-			want = verdict.ExitInconclusive
-		}
-		if got.code != want || !strings.Contains(strings.Join(strings.Fields(got.stdout+got.stderr), " "), c.says) {
-			t.Errorf("%s: %+v, want status %d and %q", c.route, got, want, c.says)
-		}
-	}
-	theirWayIs(t, api, "redis", listen, redis)
-	if p, err := c.Proxy(t.Context(), "left"); err != nil || p.Listen != left || len(p.Toxics) != 1 {
-		t.Errorf("another run's toxic was touched: %+v (%v)", p, err)
-	}
-}
-
 // tapped is a service whose traffic passes a lockdrill proxy, and its drill with a fault that goes by it.
 func tapped(t *testing.T, lasts, fault string) (yaml, api string) {
 	t.Helper()
@@ -170,5 +104,102 @@ func TestLiveOperationsFailAtTheServicesOwnProxy(t *testing.T) {
 	}
 	if o.code != verdict.ExitPass || confirmed == nil || confirmed.Fault.Hits != 1 || hit == nil || hit.Lock != "leader" || hit.Key != "sched:leader" || hit.Epoch == "" || hit.Epoch != confirmed.Epoch {
 		t.Errorf("exit %d, hit %+v, confirmed %+v\n%s", o.code, hit, confirmed, o.text)
+	}
+}
+
+// page is what somebody's service says of itself at one address; its answer may change.
+type page struct {
+	url    string
+	answer atomic.Pointer[string] // nil = none, the connection is closed
+	turned atomic.Int64           // when the answer was asked for the first time after a change, by the wall clock
+}
+
+func newPage(t *testing.T, answer string) *page {
+	p := &page{}
+	p.answer.Store(&answer)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		text := p.answer.Load()
+		if text == nil {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, *text)
+	}))
+	t.Cleanup(server.Close)
+	p.url = server.URL
+	return p
+}
+
+// turn changes the answer once a process stands.
+func (p *page) turn(t *testing.T, dir string, answer *string) {
+	file := filepath.Join(dir, "runs", "latest", "history.jsonl")
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); <-again.C {
+		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), `"kind":"fault.applied"`) {
+			p.answer.Store(answer)
+			p.turned.Store(time.Now().UnixNano())
+			return
+		}
+	}
+	t.Error("nothing was struck within two minutes")
+}
+
+// What somebody's own system says ends the run, and what struck it is undone: a process that stands goes on at once.
+func TestWhatAnObservedSystemSaysEndsTheRun(t *testing.T) {
+	good, bad := "errors_total 1\n", "errors_total 9\n"
+	quiet, loud := `{"status":"success","data":{"resultType":"vector","result":[]}}`, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"7"]}]}}`
+	metric := "probes: {lock_keys: {every: 5ms, max_gap: 3s}, metrics: [{name: errors, scrape: %q, series: errors_total, every: 500ms}]}\nabort_when: [{name: errors, metric: errors, above: 5"
+	query := "probes: {lock_keys: {every: 5ms, max_gap: 3s}}\nabort_when: [{name: query, promql: {url: %q, query: 'rate > 5'}"
+	for _, c := range []struct {
+		what, sections, before string
+		after                  *string
+		within                 time.Duration // of the change
+		says                   string
+	}{
+		{"a metric", metric + "}]", good, &bad, time.Second, "abort_when: errors: endpoint gives 9"},
+		{"a metric that is away", metric + ", for: 1s}]", good, nil, 12 * time.Second, "abort_when: errors could not be asked for 10s: endpoint: refused"},
+		{"a query", query + ", for: 1s}]", quiet, &loud, 3 * time.Second, "abort_when: query: the query gives 7, for 1s"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			service := startElectors(t)
+			at := newPage(t, c.before)
+			yaml := edit(t, fmt.Sprintf(foreignDrill, service.port),
+				"at: 0s, kill: {holder_of: leader}, repeat: {count: 3, every: settled}", "at: 0s, for: 50s, pause: {holder_of: leader}",
+				"probes: {lock_keys: {every: 5ms, max_gap: 3s}} # this machine may be busy", fmt.Sprintf(c.sections, at.url))
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "foreign.yaml"), []byte(yaml))
+			if plan := tryIn(t, dir, append([]string{"plan", "foreign.yaml"}, foreignConsent...)...); plan.code != verdict.ExitPass || !strings.Contains(plan.stdout, "the run ends at ") {
+				t.Errorf("plan: %+v", plan)
+			}
+			go at.turn(t, dir, c.after)
+			got := tryIn(t, dir, append([]string{"run", "foreign.yaml"}, foreignConsent...)...)
+			ended := time.Now()
+			h, err := readHistory(filepath.Join(dir, "runs", "latest"))
+			if err != nil {
+				t.Fatalf("%v\n%+v", err, got)
+			}
+			why, took, undone := "", time.Duration(0), false
+			for _, e := range h.Events {
+				switch e.Kind {
+				case history.RunAbort:
+					why = e.Note.What + ": " + e.Note.Why
+				case history.FaultVerified:
+					undone = true
+				case history.RunEnd:
+					took = ended.Sub(time.Unix(0, at.turned.Load()))
+				}
+			}
+			if got.code != verdict.ExitAborted || !strings.HasPrefix(why, "condition: "+c.says) || !undone {
+				t.Errorf("exit %d, aborted by %q, undone %v, want %q\n%s", got.code, why, undone, c.says, got.stderr)
+			}
+			if strings.Contains(c.says, "could not be asked") && !strings.Contains(got.stderr, "cannot be asked") {
+				t.Errorf("nobody was told:\n%s", got.stderr)
+			}
+			if took > c.within+10*time.Second { // stopping and judging take their time here
+				t.Errorf("it ended %s after the change, want %s", took, c.within)
+			}
+			service.goOn(t)
+		})
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -12,8 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/gameday"
+	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
@@ -40,16 +45,6 @@ func TestLiveScenariosEndAsTheySay(t *testing.T) {
 			t.Parallel()
 			drillEndsWith(t, s.Expect, 4*time.Minute, "run", s.Name)
 		})
-	}
-}
-
-// needScenarios skips a test that runs a scenario for half a minute where these are not asked for; their verdicts are rehearsed in
-// experiments/rehearsal.
-func needScenarios(t *testing.T) {
-	t.Helper()
-	needDrill(t)
-	if os.Getenv(drillsEnv) != "all" {
-		t.Skip("of make scenarios")
 	}
 }
 
@@ -185,5 +180,139 @@ func drillEndsWith(t *testing.T, code int, limit time.Duration, args ...string) 
 	}
 	if got != code {
 		t.Errorf("lockdrill %s ended with %d, want %d\n%s\n%s", strings.Join(args, " "), got, code, stdout.String(), stderr.String())
+	}
+}
+
+// One mutant of each scenario's subject, live: what the drill is about is not there, so it must not end as if it were. All of them are
+// rehearsed in experiments/rehearsal.
+func TestNoScenarioIsGreenLiveWithAMutantOfItsSubject(t *testing.T) {
+	if os.Getenv(drillsEnv) != "mutants" {
+		t.Skipf("%s=mutants runs a mutant of each scenario in real time: a quarter of an hour", drillsEnv)
+	}
+	data := read(t, "../../scenarios/testdata/mutants.yaml")
+	var all []struct {
+		Scenario string
+		Mutants  []struct {
+			Says, Replace, With string
+			Live                bool
+		}
+	}
+	if err := yaml.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	healthy := map[string]scenarios.Info{}
+	for _, s := range scenarios.List() {
+		healthy[s.Name] = s
+	}
+	ran := 0
+	for _, s := range all {
+		if !strings.Contains(s.Scenario, os.Getenv(onlyEnv)) || healthy[s.Scenario].Needs != "" {
+			continue
+		}
+		for _, m := range s.Mutants {
+			if !m.Live {
+				continue
+			}
+			ran++
+			t.Run(s.Scenario, func(t *testing.T) {
+				text, _ := scenarios.Get(s.Scenario)
+				dir := t.TempDir()
+				write(t, filepath.Join(dir, "mutant.yaml"), []byte(strings.ReplaceAll(string(text), m.Replace, m.With)))
+				got := finish(t, dir, lockdrill("run", "mutant.yaml"))
+				code, out := got.code, got.stdout+got.stderr
+				t.Logf("%s: %d", m.Says, code)
+				asToFail := healthy[s.Scenario].Expect == verdict.ExitSLOFailed && code == verdict.ExitSLOFailed && !strings.Contains(out, "did not provoke")
+				if code == verdict.ExitPass || asToFail || code != verdict.ExitSLOFailed && code != verdict.ExitInconclusive {
+					t.Errorf("%s: exit status %d\n%s", m.Says, code, out)
+				}
+			})
+		}
+	}
+	if ran == 0 {
+		t.Error("no mutant was run")
+	}
+}
+
+const shortDay = `apiVersion: lockdrill/v1
+kind: GameDay
+name: short
+hypothesis: h
+owner: Ada
+stop_criterion: never
+steps:
+  - {name: look, manual: look, optional: true}
+  - {name: drill, drill: good.yaml}
+`
+
+// A day whose leader is killed in the middle of a drill goes on: the drill is undone and run again, what was done is not.
+func TestLiveGameDayIsResumed(t *testing.T) {
+	t.Parallel()
+	redistest.Need(t)
+	dir := t.TempDir()
+	day := filepath.Join(dir, "day")
+	for name, text := range map[string]string{"good.yaml": goodDrill, "day.yaml": shortDay} {
+		write(t, filepath.Join(dir, name), []byte(text))
+	}
+	cmd := lockdrill("run", "day.yaml", "--out", "day", "--who", "ada")
+	cmd.Dir = dir
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the drill", inFile(func() string { return filepath.Join(day, "02-drill", historyFile) }, "the-loop"))
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	write(t, filepath.Join(dir, "other.yaml"), []byte(shortDay+"\n"))
+	if got := tryIn(t, dir, "run", "other.yaml", "--resume", "day"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "another sheet") {
+		t.Errorf("another sheet: %+v", got)
+	}
+	got := tryIn(t, dir, "run", "day.yaml", "--resume", "day", "--who", "ben")
+	var doc gameday.Document
+	data, err := os.ReadFile(filepath.Join(day, gameday.JSONFile))
+	if err != nil || json.Unmarshal(data, &doc) != nil || doc.SchemaVersion != 1 || len(doc.Steps) != 2 {
+		t.Fatalf("%v: %s\n%+v", err, data, got)
+	}
+	look, drill := doc.Steps[0], doc.Steps[1]
+	if got.code != doc.ExitCode || got.code != verdict.WorstExit(verdict.ExitInconclusive, *drill.ExitCode) {
+		t.Errorf("status %d, %+v", got.code, doc)
+	}
+	if look.Outcome != gameday.StepSkipped || look.Who != "ada" || drill.Outcome != gameday.StepDone || drill.Who != "ben" || len(drill.Aborted) != 1 || len(doc.Figures) == 0 {
+		t.Errorf("%s", data)
+	}
+	if _, err := os.Stat(filepath.Join(day, drill.Folder, fullReport())); err != nil || drill.Folder == drill.Aborted[0] {
+		t.Errorf("the page of the run: %v", err)
+	}
+	if left := tryIn(t, dir, "recover", filepath.Join("day", drill.Aborted[0])); left.code != verdict.ExitPass {
+		t.Errorf("left behind: %+v", left)
+	}
+	write(t, filepath.Join(day, gameday.NotesFile), []byte("the pager |\nwas <silent>\n\neve was there\n"))
+	if got := tryIn(t, dir, "judge", "day"); got.code != doc.ExitCode {
+		t.Errorf("the report made anew: %+v", got)
+	}
+	for _, name := range []string{gameday.PageFile, gameday.TextFile, gameday.JSONFile} {
+		if text := string(read(t, filepath.Join(day, name))); !strings.Contains(text, "eve") || strings.Contains(text, "<silent>") && name == gameday.PageFile {
+			t.Errorf("%s does not have the note", name)
+		}
+	}
+}
+
+func TestGameDayRefusesBeforeAnythingStarts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"people.yaml": strings.Replace(shortDay, ", optional: true", "", 1), "missing.yaml": shortDay, "bad.yaml": strings.Replace(shortDay, "owner", "onwer", 1),
+	} {
+		write(t, filepath.Join(dir, name), []byte(text))
+	}
+	for args, want := range map[string]string{
+		"people.yaml": "there is no terminal", "missing.yaml": "good.yaml: read", "bad.yaml": "bad.yaml:5:1", "absent.yaml": "no such file",
+		"first-gameday --resume .": "not the folder of a game day", "first-gameday --junit x.xml": "--junit does not go with it", "first-gameday first-drill": "run alone", "first-drill --who me": "first-drill is none",
+	} {
+		got := tryIn(t, dir, append([]string{"run"}, strings.Fields(args)...)...)
+		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, want) {
+			t.Errorf("run %s: %+v, want %q", args, got, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "gamedays")); err == nil {
+		t.Error("a refused day has a folder")
 	}
 }

@@ -45,7 +45,6 @@ type scripted struct {
 	store  *redis.Client
 	ledger *redis.Client
 	out    sync.Mutex
-	late   bool
 	ops    int
 	alive  []byte   // shared memory: the last instant at which this process was surely alive
 	truth  *os.File // a line for each takeover: epoch, exact instant of its first tick, stamp of that tick's write.invoke
@@ -67,7 +66,6 @@ func runScripted(dir string) error {
 		return err
 	}
 	s := &scripted{cfg: *c.Configure, lock: c.Configure.Locks[0], offset: wallOffset()}
-	s.late = slices.Contains(os.Args[1:], "late")
 	s.store = redis.NewClient(&redis.Options{Addr: s.cfg.Store.Addr, MaxRetries: -1})
 	s.ledger = redis.NewClient(&redis.Options{Addr: s.cfg.Ledger.Addr, MaxRetries: -1})
 	if err := s.openTruth(dir); err != nil {
@@ -79,9 +77,6 @@ func runScripted(dir string) error {
 			if strings.Contains(lines.Text(), `"cmd":"stop"`) {
 				break
 			}
-		}
-		if slices.Contains(os.Args[1:], "deaf") { // hears neither the word nor the end of its standard input
-			return
 		}
 		cancel()
 	}()
@@ -138,27 +133,9 @@ func (s *scripted) seek(ctx context.Context, token string) error {
 	}
 	fence := time.Now().UnixMicro()
 	ret.Outcome, ret.Fence, ret.Call = history.OK, fence, &history.Call{Result: history.ResultGranted}
-	if s.late {
-		return s.tellLate(ctx, ret, key)
-	}
 	s.write(ret)
 	e.Fence = fence
 	return s.lead(ctx, e, key, token)
-}
-
-// tellLate ticks, gives the lock back, and only then says that it had it: whoever trusts the claim strikes somebody who no
-// longer holds.
-func (s *scripted) tellLate(ctx context.Context, grant history.Event, key string) error {
-	e := s.event(grant.Epoch)
-	e.Fence = grant.Fence
-	if err := s.tick(ctx, e, 1); err != nil {
-		return err
-	}
-	if err := s.store.Del(ctx, key).Err(); err != nil {
-		return err
-	}
-	s.write(grant)
-	return pause(ctx, 10*scriptTick)
 }
 
 // lead ticks and extends until the process is stopped or killed.

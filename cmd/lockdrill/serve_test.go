@@ -1,11 +1,8 @@
 package main
 
 import (
-	"archive/tar"
-	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,34 +12,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/browser"
 	"github.com/lockdrill/lockdrill/internal/serve"
 )
-
-// weekOfRuns is a folder of rehearsed runs, one of which broke its promise.
-func weekOfRuns(t *testing.T) (dir string) {
-	t.Helper()
-	dir = filepath.Join(t.TempDir(), "runs")
-	for i, name := range []string{"good", "good", "bad"} {
-		file := filepath.Join(t.TempDir(), "week.yaml")
-		yaml := longDrill
-		if name == "bad" {
-			yaml = edit(t, yaml, "takeover: {max: 30s}", "takeover: {max: 1ms}")
-		}
-		write(t, file, []byte(edit(t, yaml, "jobs: 500, rate: 1/s", "jobs: 20, rate: 1/s", "min_jobs: 500", "min_jobs: 20", "count: 10", "count: 3")))
-		if got := try(t, "rehearse", file, "--replay", fmt.Sprint(i+1), "--out", filepath.Join(dir, fmt.Sprint(name, i))); got.code == verdict.ExitUsage || got.code == verdict.ExitError {
-			t.Fatalf("%+v", got)
-		}
-	}
-	return dir
-}
 
 // Every page can be read at any width, by day and by night, asks nothing of the network, and its policy forbids nothing that it needs.
 func TestLivePagesOfTheServerInABrowser(t *testing.T) {
 	t.Parallel()
 	b := browser.Start(t)
-	dir := weekOfRuns(t)
+	dir := filepath.Dir(recordedRun(t, t.TempDir(), "pass-1"))
+	recordedRun(t, filepath.Dir(dir), "fail")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +45,7 @@ func TestLivePagesOfTheServerInABrowser(t *testing.T) {
 	at := "http://" + l.Addr().String()
 	until(t, "the server to have looked over its folder", func() bool { code, _ := got(t, at+"/readyz"); return code == http.StatusOK })
 	measure := read(t, "../../reports/testdata/geometry.js")
-	for _, path := range []string{"/", "/experiments/ten-minutes", "/runs/good0", "/runs/bad2", "/live", "/nothing"} {
+	for _, path := range []string{"/", "/experiments/one-kill", "/runs/pass-1", "/runs/fail", "/live", "/nothing"} {
 		p := b.Open(t, at+path, browser.View{Width: 1280, Height: 900})
 		for _, fault := range p.Measured(t, string(measure)) {
 			if !strings.Contains(fault, "no heading of section ") { // those of a report
@@ -83,7 +62,7 @@ func TestLivePagesOfTheServerInABrowser(t *testing.T) {
 		}
 	}
 	followed(t, b, dir, at)
-	if _, page := got(t, at+"/"); !strings.Contains(page, "ten-minutes") {
+	if _, page := got(t, at+"/"); !strings.Contains(page, "one-kill") {
 		t.Errorf("the first page does not name the experiment:\n%s", page)
 	}
 }
@@ -92,12 +71,12 @@ func TestLivePagesOfTheServerInABrowser(t *testing.T) {
 // alone, and gives way to the report when the drill has ended.
 func followed(t *testing.T, b *browser.Browser, dir, at string) {
 	t.Helper()
-	lines := bytes.SplitAfter(read(t, filepath.Join(dir, "good0", historyFile)), []byte("\n"))
+	lines := bytes.SplitAfter(read(t, filepath.Join(dir, "fail", historyFile)), []byte("\n"))
 	going := filepath.Join(dir, "going")
 	if err := os.Mkdir(going, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(going, experimentFile), read(t, filepath.Join(dir, "good0", experimentFile)))
+	write(t, filepath.Join(going, experimentFile), read(t, filepath.Join(dir, "fail", experimentFile)))
 	history, err := os.Create(filepath.Join(going, historyFile))
 	if err != nil {
 		t.Fatal(err)
@@ -146,102 +125,6 @@ func got(t *testing.T, url string) (code int, body string) {
 		t.Fatal(err)
 	}
 	return answer.StatusCode, string(data)
-}
-
-// A server that is killed with -9 in the middle of an upload leaves no half run, and after its next start the runs that were there are.
-func TestAServerKilledInAnUploadShowsNoHalfRun(t *testing.T) {
-	t.Parallel()
-	dir, tokens := weekOfRuns(t), filepath.Join(t.TempDir(), "tokens")
-	secret, err := serve.AddToken(tokens, "nightly", []string{"upload"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := func() (at string, kill func()) {
-		cmd := lockdrill("serve", "--dir", dir, "--tokens", tokens, "--listen", "127.0.0.1:0")
-		said, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		kill = func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
-		t.Cleanup(kill)
-		line, err := bufio.NewReader(said).ReadString('\n')
-		_, at, ok := strings.Cut(strings.TrimSpace(line), " at ")
-		if err != nil || !ok {
-			t.Fatalf("it says %q, %v", line, err)
-		}
-		go func() { _, _ = io.Copy(io.Discard, said) }() // ends with the process
-		return at, kill
-	}
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	for _, name := range []string{experimentFile, historyFile} {
-		text := read(t, filepath.Join(dir, "good0", name))
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o644}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	put := func(at string, body io.Reader) int {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, at+"/api/v1/runs/new", body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer "+secret)
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return 0
-		}
-		_ = answer.Body.Close()
-		return answer.StatusCode
-	}
-	at, kill := start()
-	from, to := io.Pipe()
-	cut := make(chan int, 1)
-	go func() { cut <- put(at, from) }()
-	if _, err := to.Write(b.Bytes()[:b.Len()/2]); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "half of the upload", func() bool {
-		half, _ := filepath.Glob(filepath.Join(dir, ".lockdrill-arriving-*", "*"))
-		return len(half) > 0
-	})
-	kill()
-	_ = to.CloseWithError(io.ErrUnexpectedEOF)
-	if code := <-cut; code != 0 {
-		t.Errorf("the upload that was cut off got %d", code)
-	}
-	at, kill = start()
-	defer kill()
-	folders := func() (names []string) {
-		all, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range all {
-			if e.IsDir() {
-				names = append(names, e.Name())
-			}
-		}
-		return names
-	}
-	if all := folders(); len(all) != 3 {
-		t.Errorf("the folder has %q", all)
-	}
-	if code := put(at, bytes.NewReader(b.Bytes())); code != http.StatusCreated {
-		t.Errorf("the whole upload got %d", code)
-	}
-	until(t, "the run that was brought again", func() bool { code, _ := got(t, at+"/runs/new"); return code == http.StatusOK })
-	if all := folders(); len(all) != 4 {
-		t.Errorf("the folder has %q", all)
-	}
 }
 
 // until a server is told to stop it runs; what it is told wrongly it says with status 2, and touches nothing.

@@ -3,21 +3,23 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // stress is one drill of the stress test: everything about it follows from its seed.
 type stress struct {
 	seed       uint64
 	e          *experiments.Experiment
-	theirRedis bool // the locks live in a Redis that the test starts
-	theirProxy bool // the ways go by a Toxiproxy that the test starts
+	rows       []int // of stressRows
+	theirRedis bool  // the locks live in a Redis that the test starts
+	theirProxy bool  // the ways go by a Toxiproxy that the test starts
 
 	end   ending
 	after time.Duration // from the start to what ends it, at the latest
@@ -72,8 +74,41 @@ slos:
   - {lock: job, duplicate_terminal_states: {max: 0}}
 `
 
-// somewhere stands for an address until the test has started what is there.
-const somewhere = "127.0.0.1:1"
+// stressRow is a fault of a timeline. AIM is the holder of a lock, a replica or all of them, LOCK a lock, MS some time, and what stands
+// between | is one of those.
+type stressRow struct {
+	fault           string
+	instant, theirs bool // it has no duration; somebody's Redis bears it
+}
+
+var stressRows = []stressRow{
+	{"kill: {holder_of: loop, phase: after_renew|before_renew|random}", true, true},
+	{"kill: {holder_of: job, on: acquired}", true, true},
+	{"pause: {holder_of: loop|holder_of: job|replica: r1|replica: r2}", false, true},
+	{"clock: {AIM, offset: MS|-MS|7s|-7s}", false, true},
+	{"delete_key: {holder_of: LOCK}", true, true},
+	{"delete_key: {holder_of: LOCK, to: stranger}", false, true},
+	{"renew_failures: {AIM, mode: error|timeout|lost_reply, via: worker|proxy}", false, true},
+	{"renew_failures: {all: true, lock: LOCK, mode: delay, delay: MS, via: worker|proxy, count: 1|2|3}", false, true},
+	{"acquire_failures: {AIM, mode: error|timeout|lost_reply, via: worker|proxy, count: 1|2|3}", false, true},
+	{"acquire_failures: {AIM, mode: delay, delay: MS, via: worker|proxy, share: 0.5}", false, true},
+	{"release_failures: {AIM, mode: error|timeout|lost_reply, via: worker|proxy, share: 0.5}", false, true},
+	{"release_failures: {AIM, mode: delay, delay: MS, via: worker|proxy}", false, true},
+	{"latency: {AIM, add: MS, stream: upstream|downstream|both}", false, true},
+	{"latency: {AIM, add: 100ms, jitter: 50ms, stream: upstream|downstream|both}", false, true},
+	{"jitter: {AIM, by: MS, stream: upstream|downstream|both}", false, true},
+	{"bandwidth: {AIM, rate: 1|7|20, stream: upstream|downstream|both}", false, true},
+	{"slow_close: {AIM, delay: MS, stream: upstream|downstream|both}", false, true},
+	{"black_hole: {AIM}", false, true},
+	{"reset: {AIM}", false, true},
+	{"down: {AIM}", false, true},
+	{"store: {do: pause}", false, true},
+	{"store: {do: flush}", true, true},
+	{"store: {do: freeze}", false, false},
+	{"store: {do: stop, keep: true|false}", false, false},
+	{"store: {do: restart, keep: true|false}", true, false},
+	{"store: {do: failover, lag: MS}", true, false},
+}
 
 // dice make a timeline.
 type dice struct {
@@ -105,15 +140,15 @@ func timelineOf(t *testing.T, seed uint64) stress {
 		}
 	}
 	if d.theirs, d.ways = l.theirRedis, l.theirProxy; l.theirRedis {
-		e.Redis = experiments.Redis{Mode: experiments.RedisExternal, URL: "redis://" + somewhere, Allow: []string{"pause", "flush", "delete_key"}}
+		e.Redis = experiments.Redis{Mode: experiments.RedisExternal, URL: "redis://127.0.0.1:1", Allow: []string{"pause", "flush", "delete_key"}}
 	}
 	if l.theirProxy {
-		e.Proxy = experiments.Proxy{Mode: experiments.ProxyExternal, URL: "http://" + somewhere}
+		e.Proxy = experiments.Proxy{Mode: experiments.ProxyExternal, URL: "http://127.0.0.1:1"}
 	}
 	e.System.Replicas = 2 + d.IntN(2)
 	e.System.Locks[0].Policy.TTL = d.between(600*time.Millisecond, time.Second)
 	e.Seed = 1 + int64(d.IntN(1<<30))
-	e.Faults = d.faults(2+d.IntN(3), e.System.Replicas)
+	e.Faults, l.rows = d.faults(t, 2+d.IntN(3))
 	for i := range e.Faults {
 		for j := range i {
 			e.AllowOverlap = append(e.AllowOverlap, [2]string{e.Faults[j].ID, e.Faults[i].ID})
@@ -122,131 +157,43 @@ func timelineOf(t *testing.T, seed uint64) stress {
 	return l
 }
 
-// faults are so many that can be in effect together.
-func (d dice) faults(n, replicas int) []experiments.Fault {
-	var all []experiments.Fault
+// faults are so many that can be in effect together, and their rows.
+func (d dice) faults(t *testing.T, n int) (all []experiments.Fault, rows []int) {
+	t.Helper()
+	choice := regexp.MustCompile(`[^{,:]*: [^{,}]*\|[^,}]*`)
 	for len(all) < n {
-		f := d.fault(fmt.Sprintf("f%d", len(all)+1), replicas)
-		if d.ways && len(all) == 0 && !f.Net() {
+		at := d.IntN(len(stressRows))
+		row := stressRows[at]
+		if d.theirs && !row.theirs {
 			continue
 		}
-		if !slices.ContainsFunc(all, func(o experiments.Fault) bool { return fault.Collide(o.Spec, f.Spec) != "" }) {
-			all = append(all, f)
+		text := strings.ReplaceAll(row.fault, "AIM", "holder_of: loop|holder_of: job|all: true|replica: r1|replica: r2")
+		text = strings.NewReplacer("LOCK", "loop|job", "MS", d.between(50*time.Millisecond, 150*time.Millisecond).String()).Replace(text)
+		text = choice.ReplaceAllStringFunc(text, func(field string) string {
+			key, _, _ := strings.Cut(field, ": ")
+			of := strings.Split(strings.TrimPrefix(field, key+": "), "|")
+			if picked := of[d.IntN(len(of))]; !strings.Contains(picked, ": ") {
+				return key + ": " + picked
+			} else {
+				return picked
+			}
+		})
+		lasts := ""
+		if !row.instant {
+			lasts = fmt.Sprintf(", for: %s", d.between(300*time.Millisecond, d.longest))
 		}
-	}
-	return all
-}
-
-func (d dice) fault(id string, replicas int) experiments.Fault {
-	f := experiments.Fault{
-		ID: id, At: d.between(0, time.Second), For: d.between(200*time.Millisecond, d.longest),
-		Repeat: experiments.Repeat{Count: 1, Settled: true},
-	}
-	aim := one(d, fault.Aim{HolderOf: one(d, "loop", "job")}, fault.Aim{All: true},
-		fault.Aim{Replica: fmt.Sprintf("r%d", 1+d.IntN(replicas))})
-	stream := one(d, fault.StreamUp, fault.StreamDown, fault.StreamBoth)
-	switch d.IntN(12) {
-	case 0:
-		f.Spec, f.For = d.kill(), 0
-		f.Repeat.Count = 1 + d.IntN(2)
-	case 1:
-		if aim.All {
-			aim = fault.Aim{HolderOf: "loop"}
+		line := fmt.Sprintf("{id: f%d, at: %s%s, repeat: {count: 1, every: settled}, %s}", len(all)+1, d.between(0, time.Second), lasts, text)
+		e, err := experiments.Parse("stress.yaml", []byte(edit(t, stressBed, "{id: placeholder, at: 0s, kill: {holder_of: loop}}", line)))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, line)
 		}
-		f.Spec = &fault.Pause{Aim: aim}
-	case 2:
-		f.Spec = d.failures(&f, lockcore.OpRenew, aim)
-	case 3:
-		f.Spec = d.failures(&f, lockcore.OpAcquire, aim)
-	case 4:
-		f.Spec = d.failures(&f, lockcore.OpRelease, aim)
-	case 5, 6, 7:
-		d.network(&f, aim, stream)
-	case 8, 9:
-		f.Spec = d.store(&f)
-	case 10:
-		f.Spec = &fault.DeleteKey{HolderOf: one(d, "loop", "job"), To: one(d, "", "stranger")}
-		if f.Traits().Instant != "" {
-			f.For = 0
+		f := e.Faults[0]
+		if d.ways && len(all) == 0 && !f.Net() || slices.ContainsFunc(all, func(o experiments.Fault) bool { return fault.Collide(o.Spec, f.Spec) != "" }) {
+			continue
 		}
-	case 11:
-		f.Spec = &fault.Clock{Aim: aim, Offset: one(d, time.Duration(-1), 1) * d.between(100*time.Millisecond, 10*time.Second)}
+		all, rows = append(all, f), append(rows, at)
 	}
-	return f
-}
-
-func (d dice) kill() *fault.Kill {
-	k := &fault.Kill{HolderOf: "loop", How: "crash"}
-	k.Phase = one(d, fault.AfterGrant, fault.AfterRenew, fault.BeforeRenew, fault.RandomPhase)
-	if d.IntN(3) == 0 {
-		k.HolderOf, k.Phase, k.On = "job", "", fault.Acquired
-	}
-	return k
-}
-
-func (d dice) failures(f *experiments.Fault, of lockcore.Op, aim fault.Aim) *fault.Failures {
-	b := &fault.Failures{
-		Aim: aim, Of: of, Via: one(d, fault.ViaWorker, fault.ViaProxy),
-		Mode: one(d, fault.ModeError, fault.ModeTimeout, fault.ModeDelay, fault.ModeLostReply),
-	}
-	if b.Mode == fault.ModeDelay {
-		b.Delay = d.between(time.Millisecond, 150*time.Millisecond)
-	}
-	switch d.IntN(3) {
-	case 0:
-		b.Count = 1 + d.IntN(3)
-	case 1:
-		b.Share = 0.5
-	}
-	if aim.HolderOf == "" && d.IntN(2) == 0 {
-		b.Lock = one(d, "loop", "job")
-	}
-	if f.For < b.Delay*2 {
-		f.For = b.Delay * 2
-	}
-	return b
-}
-
-func (d dice) network(f *experiments.Fault, aim fault.Aim, stream fault.Stream) {
-	switch d.IntN(7) {
-	case 0:
-		late := &fault.Latency{Aim: aim, Add: d.between(10*time.Millisecond, 200*time.Millisecond), Stream: stream}
-		if d.IntN(2) == 0 {
-			late.Jitter = late.Add / 2
-		}
-		f.Spec = late
-	case 1:
-		f.Spec = &fault.Jitter{Aim: aim, By: d.between(10*time.Millisecond, 100*time.Millisecond), Stream: stream}
-	case 2:
-		f.Spec = &fault.Bandwidth{Aim: aim, Rate: 1 + d.IntN(20), Stream: stream}
-	case 3:
-		f.Spec = &fault.SlowClose{Aim: aim, Delay: d.between(50*time.Millisecond, 500*time.Millisecond), Stream: stream}
-	case 4:
-		f.Spec = &fault.Cut{Aim: aim, How: fault.Hole}
-	case 5:
-		f.Spec = &fault.Cut{Aim: aim, How: fault.Reset}
-	case 6:
-		f.Spec = &fault.Cut{Aim: aim, How: fault.Down}
-	}
-}
-
-func (d dice) store(f *experiments.Fault) *fault.Store {
-	s := &fault.Store{Do: one(d, fault.StorePause, fault.StoreFlush)}
-	if !d.theirs {
-		s.Do = one(d, fault.StorePause, fault.StoreFreeze, fault.StoreRestart, fault.StoreStop,
-			fault.StoreFlush, fault.StoreFailover)
-	}
-	switch s.Do {
-	case fault.StoreRestart:
-		s.Keep, f.For = d.IntN(2) == 0, 0
-	case fault.StoreStop:
-		s.Keep = d.IntN(2) == 0
-	case fault.StoreFlush:
-		f.For = 0
-	case fault.StoreFailover:
-		s.Lag, f.For = d.between(50*time.Millisecond, 300*time.Millisecond), 0
-	}
-	return s
+	return all, rows
 }
 
 // between is a whole number of milliseconds from lo to hi.
@@ -256,10 +203,10 @@ func (d dice) between(lo, hi time.Duration) time.Duration {
 
 func one[T any](d dice, of ...T) T { return of[d.IntN(len(of))] }
 
-// The stress test makes every fault in every form, and nothing that a file may not say.
+// The stress test makes every fault, ends in every way, and writes nothing that a file may not say.
 func TestLiveTimelinesAreLegalAndMakeEverything(t *testing.T) {
 	t.Parallel()
-	made := map[string]int{}
+	rows, ends := map[int]bool{}, map[ending]bool{}
 	for seed := range uint64(300) {
 		l := timelineOf(t, seed)
 		data, err := experiments.Marshal(l.e)
@@ -269,30 +216,12 @@ func TestLiveTimelinesAreLegalAndMakeEverything(t *testing.T) {
 		if _, err := experiments.Parse("stress.yaml", data); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, data)
 		}
-		for i := range l.e.Faults {
-			f := &l.e.Faults[i]
-			made[fmt.Sprintf("%s %s %s", f.Kind(), f.Form(), f.Traits().Via)]++
-		}
-		made[string(l.end)]++
-	}
-	want := []string{"kill crash ", "pause  ", "black_hole  ", "reset  ", "down  ", "delete_key vanish ", "delete_key stranger ", "clock  ",
-		string(endsAlone), string(endsByInterrupt), string(endsByTwo), string(endsByKill), string(endsByRace), string(endsByBoth), string(endsByUndoing)}
-	for _, kind := range []string{"latency", "jitter", "bandwidth", "slow_close"} {
-		for _, stream := range []string{"upstream", "downstream", "both"} {
-			want = append(want, kind+" "+stream+" ")
+		ends[l.end] = true
+		for _, row := range l.rows {
+			rows[row] = true
 		}
 	}
-	for _, do := range []string{"pause", "freeze", "restart", "stop", "flush", "failover"} {
-		want = append(want, "store "+do+" ")
-	}
-	for _, kind := range []string{"renew_failures", "acquire_failures", "release_failures"} {
-		for _, mode := range []string{"error", "timeout", "delay", "lost_reply"} {
-			want = append(want, kind+" "+mode+" worker", kind+" "+mode+" proxy")
-		}
-	}
-	for _, w := range want {
-		if made[w] == 0 {
-			t.Errorf("no %q in 300 timelines", w)
-		}
+	if len(rows) != len(stressRows) || len(ends) != 7 {
+		t.Errorf("300 timelines have faults of %d rows of %d, and %d ends of 7", len(rows), len(stressRows), len(ends))
 	}
 }

@@ -1,14 +1,308 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
+
+// decode reads one strict JSON document.
+func decode(t *testing.T, text string, into any) {
+	t.Helper()
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	if dec.More() {
+		t.Fatalf("more than one document: %s", text)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	var doc versionDoc
+	decode(t, try(t, "--version", "-f", "json").stdout, &doc)
+	if doc.SchemaVersion != 1 || doc.Version == "" || doc.HistorySchema != 3 || doc.VerdictSchema != 1 || doc.WorkerProtocol != 1 {
+		t.Errorf("document: %+v", doc)
+	}
+	if got := try(t, "--version"); !strings.HasPrefix(got.stdout, "lockdrill "+doc.Version+" (") {
+		t.Errorf("text: %+v", got)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	good, ok := scenarios.Get("first-drill")
+	if !ok {
+		t.Fatal("first-drill is not shipped")
+	}
+	bad := strings.Replace(string(good), "kind: Experiment", "kind: Experimnt", 1)
+	for name, data := range map[string]string{"good.yaml": string(good), "bad.yaml": bad} {
+		write(t, filepath.Join(dir, name), []byte(data))
+	}
+
+	got := tryIn(t, dir, "validate", "good.yaml", "first-drill")
+	if got.code != verdict.ExitPass || !strings.HasPrefix(got.stdout, "good.yaml: ok: first-drill: ") || strings.Count(got.stdout, "\n") != 2 {
+		t.Errorf("good files: %+v", got)
+	}
+	got = tryIn(t, dir, "validate", "bad.yaml", "good.yaml")
+	if got.code != verdict.ExitUsage || !strings.HasPrefix(got.stderr, "bad.yaml:6:") || !strings.HasPrefix(got.stdout, "good.yaml: ok") {
+		t.Errorf("a bad file before a good one: %+v", got)
+	}
+
+	var doc validateDoc
+	got = tryIn(t, dir, "validate", "-f", "json", "good.yaml", "bad.yaml", "absent.yaml")
+	decode(t, got.stdout, &doc)
+	if got.code != verdict.ExitUsage || len(doc.Files) != 3 || !doc.Files[0].OK || doc.Files[1].OK || doc.Files[1].Problems[0].Line != 6 ||
+		doc.Files[2].Problems[0].Message == "" {
+		t.Errorf("document: %+v of %+v", doc, got)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("validate touched its folder: %v, %v", entries, err)
+	}
+}
+
+// The list has every scenario once, below the heading of its group, with the time that it takes, in at most 100 columns.
+func TestListIsByGroupsAndFits(t *testing.T) {
+	t.Parallel()
+	got := try(t, "list")
+	for line := range strings.Lines(got.stdout) {
+		if len(line) > mostColumns+1 {
+			t.Errorf("%d columns: %s", len(line)-1, line)
+		}
+	}
+	for _, title := range scenarios.Groups() {
+		if strings.Count(got.stdout, "\n"+title+"\n")+strings.Count(got.stdout[:len(title)+1], title+"\n") != 1 {
+			t.Errorf("no heading %q", title)
+		}
+	}
+	var doc listDoc
+	decode(t, try(t, "list", "-f", "json").stdout, &doc)
+	if doc.SchemaVersion != 1 || len(doc.Scenarios) != len(scenarios.List()) {
+		t.Fatalf("%d scenarios", len(doc.Scenarios))
+	}
+	for _, s := range doc.Scenarios {
+		if strings.Count(got.stdout, "\n  "+s.Name+" ") != 1 || s.Seconds <= 0 || s.Group == "" || s.Title == "" || s.Summary == "" || verdict.ExitName(s.Expect) == "unknown" {
+			t.Errorf("%+v is not listed once", s)
+		}
+		if fails := strings.Contains(s.Summary, "Ends with"); s.Expect != 0 && fails {
+			t.Errorf("%s says its end twice", s.Name)
+		}
+	}
+	for _, line := range doc.lines(60) {
+		if len(line) > 60 && strings.Contains(line, ", ") && !strings.HasPrefix(line, "Run one") {
+			t.Errorf("at 60 columns: %q", line)
+		}
+	}
+}
+
+func TestSchemaIsPrintedOrWritten(t *testing.T) {
+	t.Parallel()
+	printed := try(t, "validate", "--schema")
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(printed.stdout), &doc); err != nil || printed.code != verdict.ExitPass || doc["$schema"] == nil {
+		t.Fatalf("schema: %v, status %d, %.100q", err, printed.code, printed.stdout)
+	}
+	file := filepath.Join(t.TempDir(), experiments.SchemaFile)
+	for range 2 { // over what is there
+		if got := try(t, "validate", "--schema", "-o", file); got != (result{}) {
+			t.Fatalf("validate --schema -o: %+v", got)
+		}
+	}
+	if written, err := os.ReadFile(file); err != nil || string(written) != printed.stdout {
+		t.Errorf("what was written is not what is printed (%v)", err)
+	}
+	if got := try(t, "validate", "--schema=gameday"); got.code != verdict.ExitPass || got.stdout == printed.stdout || json.Unmarshal([]byte(got.stdout), &doc) != nil {
+		t.Errorf("schema gameday: status %d, %.100q", got.code, got.stdout)
+	}
+	if got := try(t, "validate", "--schema=schedule"); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, "lockdrill export cronjob") {
+		t.Errorf("schema schedule: %+v", got)
+	}
+	if got := try(t, "validate", "--schema=scheduled"); got.code != verdict.ExitUsage || got.stdout != "" {
+		t.Errorf("schema scheduled: %+v", got)
+	}
+	if got := try(t, "validate", "--schema", "-o", ""); got.code != verdict.ExitUsage || got.stdout != "" {
+		t.Errorf("validate --schema -o '': %+v", got)
+	}
+}
+
+// The table is the same in the code, in the help and in the README.
+func TestExitCodeTables(t *testing.T) {
+	t.Parallel()
+	readme := read(t, "../../README.md")
+	help := try(t, "help", "exit-codes").stdout
+	for _, m := range verdict.Exits() {
+		if row := fmt.Sprintf("| %d | %s | %s |\n", m.Code, m.Name, m.Meaning); !strings.Contains(string(readme), row) {
+			t.Errorf("README.md has no row %q", row)
+		}
+		if row := fmt.Sprintf("  %2d  %-12s  %s\n", m.Code, m.Name, m.Meaning); !strings.Contains(help, row) {
+			t.Errorf("help exit-codes has no row %q", row)
+		}
+	}
+}
+
+// The help of every command fits a page of 100 columns and a terminal of 80, and loses no word on the way.
+func TestHelpFitsWhereItIsRead(t *testing.T) {
+	t.Parallel()
+	walkCommands(testRoot(), func(cmd *cobra.Command) {
+		for _, width := range []int{100, 80} {
+			examples := false
+			help := helpOf(cmd, width)
+			for line := range strings.Lines(help) {
+				line = strings.TrimRight(line, "\n")
+				if !strings.HasPrefix(line, " ") {
+					examples = line == "Examples:"
+				}
+				words := len(strings.Fields(line)) // a word of its own may be longer
+				if len(line) > width && words > 1 && (!examples || len(line) > 100) {
+					t.Errorf("%s --help: %d columns, want %d: %s", cmd.CommandPath(), len(line), width, line)
+				}
+			}
+			said := strings.Join(strings.Fields(help), " ")
+			if about := strings.Join(strings.Fields(cmd.Long), " "); !strings.HasPrefix(said, about) {
+				t.Errorf("%s --help at %d columns begins with other words:\n%s", cmd.CommandPath(), width, help)
+			}
+			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+				if _, usage := pflag.UnquoteUsage(f); !f.Hidden && !strings.Contains(said, strings.Join(strings.Fields(usage), " ")) {
+					t.Errorf("%s --help at %d columns lacks %q:\n%s", cmd.CommandPath(), width, usage, help)
+				}
+			})
+		}
+	})
+}
+
+// What goes on below a flag stands below its text, not below its name.
+func TestFlagTextGoesOnBelowItself(t *testing.T) {
+	t.Parallel()
+	const line = "      --allow string     one two three four five six seven"
+	if got, want := below(line, 45), "      --allow string     one two three four\n                         five six seven"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got, want := flowed("a b\nc d\n\n  as it is\ne f", 5), "a b c\nd\n\n  as\n  it\n  is\ne f"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A flag that would change nothing, and a word that names nothing, are refused before anything is done.
+func TestWhatWouldDoNothingIsRefused(t *testing.T) {
+	t.Parallel()
+	misused(t, t.TempDir(), "", map[string]string{
+		"run first-drill --job nightly":                    "--job goes with --pushgateway",
+		"run first-drill --pushgateway banana":             "--pushgateway banana: want the URL of a Pushgateway",
+		"run first-drill --pushgateway ftp://push:9091":    "--pushgateway ftp://push:9091: want",
+		"rehearse first-drill --replay 3 --seeds 5":        "--seeds and --fail-above do not go with it",
+		"rehearse first-drill --replay 3 --fail-above 0.1": "--seeds and --fail-above do not go with it",
+		"rehearse first-drill --sweep rate=5/s..1/s":       "--sweep: rate=5/s..1/s: the second value must be above the first",
+		"selftest --time-scale 0.5":                        "--time-scale goes with --live",
+		"completion":                                       "which shell? There are bash, fish, powershell, zsh",
+		"completion bsh":                                   "which shell? There are bash, fish, powershell, zsh",
+		"list first-drill":                                 `lockdrill list: takes no argument, and "first-drill" is one`,
+	})
+}
+
+// Sixteen commands in groups are shown to people; the rest is help, completion and a topic.
+func TestSixteenCommandsInGroups(t *testing.T) {
+	t.Parallel()
+	root, shown := testRoot(), 0
+	for _, cmd := range root.Commands() {
+		switch {
+		case cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" || cmd.IsAdditionalHelpTopicCommand():
+		case cmd.GroupID == "":
+			t.Errorf("%s is in no group", cmd.Name())
+		default:
+			shown++
+		}
+	}
+	help := try(t, "--help").stdout
+	if shown != 16 || strings.Contains(help, "Available Commands") || strings.Contains(help, "Additional Commands") || strings.Index(help, "\nStart:") > strings.Index(help, "\nMore:") {
+		t.Errorf("%d commands, want 16:\n%s", shown, help)
+	}
+}
+
+// -o names a file and -f a form, whatever the command.
+func TestEachCommandHasAFormAndAFile(t *testing.T) {
+	t.Parallel()
+	walkCommands(testRoot(), func(cmd *cobra.Command) {
+		o, f := cmd.Flags().ShorthandLookup("o"), cmd.Flags().ShorthandLookup("f")
+		if o != nil && o.Name != "output" || f != nil && f.Name != "format" || f != nil && o == nil {
+			t.Errorf("%s: -o %+v, -f %+v", cmd.CommandPath(), o, f)
+		}
+	})
+}
+
+// What has another name now answers with the command line to type, which parses, and touches nothing.
+func TestWhatHasGoneNamesItsSuccessor(t *testing.T) {
+	t.Parallel()
+	for was, now := range map[string]string{
+		"version":                                    "--version",
+		"version -o json":                            "--version -f json",
+		"schema --write x.json":                      "validate --schema -o x.json",
+		"schema gameday":                             "validate --schema=gameday",
+		"report latest -f csv -o x.csv":              "judge latest -f csv -o x.csv",
+		"report latest -f text":                      "judge latest -f text --verbose",
+		"report latest -f html --baseline runs-1.3":  "judge latest -f html --against runs-1.3",
+		"sweep first-drill --rate 5/s..500/s":        "rehearse --sweep rate=5/s..500/s first-drill",
+		"sweep x.yaml --live --hold=1s..2s --page p": "run --sweep hold=1s..2s x.yaml -f html -o p",
+		"gameday first-gameday --out day":            "run first-gameday --out day",
+		"gameday note day pager":                     "judge day",
+		"judge --pool runs --label release=1.4":      "history --pool runs --label release=1.4",
+		"judge latest -o json":                       "judge latest -f json",
+		"list --output=json":                         "list -f=json",
+		"compare a b -omd":                           "compare a b -f=md",
+		"export prometheus-rules --metrics cordum":   "export alerts --recording --metrics cordum",
+		"export grafana-dashboard":                   "export dashboard",
+		"export metrics-mapping":                     "export mapping",
+		"explain locks first-drill":                  "plan --verbose first-drill",
+		"explain sums --profile x --work-p99 2s":     "tune --profile x --p99 2s",
+	} {
+		got := tryIn(t, t.TempDir(), strings.Fields(was)...)
+		if got.code != verdict.ExitUsage || got.stdout != "" || !strings.HasSuffix(got.stderr, ": lockdrill "+now+"\n") {
+			t.Errorf("%s: %+v\nwant %s", was, got, now)
+		}
+		words := strings.Fields("lockdrill " + now)
+		if words[1] != "--version" {
+			cmd, rest, err := testRoot().Find(words[1:])
+			if err != nil || cmd.ParseFlags(rest) != nil {
+				t.Errorf("%s does not parse: %v", now, err)
+			}
+		}
+	}
+	for _, still := range [][]string{{"list", "-f", "json"}, {"--version", "-f", "json"}, {"explain", "takeover"}, {"export", "alerts"}} {
+		if err := moved(still); err != nil {
+			t.Errorf("%q: %v", still, err)
+		}
+	}
+}
+
+// What a shell completes: scenarios, kinds, forms and words.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"run first-": "first-drill first-gameday", "plan five": "five-loops-of-a-sheet", "export c": "ci cronjob", "export ci git": "github gitlab",
+		"export job pods": "pods-job-locks", "explain takeo": "takeover", "explain profile lockdrill/s": "lockdrill/standard", "judge -f j": "junit json", "run --log-level ": "debug info warn error",
+		"init --from nobody": "nobody-home", "history -f h": "html", "validate first": "first-drill",
+	} {
+		words := strings.Split(args, " ")
+		got := try(t, append([]string{"__complete"}, words...)...)
+		for _, word := range strings.Fields(want) {
+			if got.code != verdict.ExitPass || !strings.Contains("\n"+got.stdout, "\n"+word) {
+				t.Errorf("%s: no %q in\n%s", args, word, got.stdout)
+			}
+		}
+	}
+}
 
 // Misuse is status 2, nothing on stdout, and one line on stderr that begins with its place and ends with what to do.
 func TestMisuse(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
-// word is one entry of the vocabulary; docs/judging.md and docs/policies say the rest.
+// word is one entry of the vocabulary; docs/judging.md and docs/policies.md say the rest.
 type word struct{ name, kind, meaning string }
 
 // words is the vocabulary of verdicts, lints and policies: what each measure of an SLO, each budget lint and each value of a policy

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
 )
 
@@ -87,7 +87,7 @@ func runPage(t *testing.T, page string, prints, leaves []string) {
 func pageScript(t *testing.T, page, dir string) (script, last string) {
 	t.Helper()
 	sched := filepath.Join(dir, "sched")
-	fill := strings.NewReplacer("6390", strconv.Itoa(freePort(t)), "--port 9100", "--port "+strconv.Itoa(witnesstest.FreePorts(t, witnesstest.Replicas)), "/tmp/sched", sched,
+	fill := strings.NewReplacer("6390", strconv.Itoa(testkit.FreePort(t)), "--port 9100", "--port "+strconv.Itoa(witnesstest.FreePorts(t, witnesstest.Replicas)), "/tmp/sched", sched,
 		"go build -o bin/lockdrill ./cmd/lockdrill\n", "", "$PWD/bin:", filepath.Dir(built)+":")
 	text := fill.Replace(string(read(t, page)))
 	blocks := regexp.MustCompile("(?m)^(?:<!-- (file|exit): (\\S+) -->\n)?```(sh|yaml)\n((?s:.*?))^```$").FindAllStringSubmatch(text, -1)
@@ -146,13 +146,3 @@ func TestRecipesOfThePause(t *testing.T) {
 }
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}

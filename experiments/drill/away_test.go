@@ -16,7 +16,7 @@ func TestAFailOverIsNoLoss(t *testing.T) {
 		"cluster":    {experiments.Redis{Cluster: true}, true},
 		"Sentinels":  {experiments.Redis{Sentinel: &experiments.Sentinel{}}, true},
 	} {
-		s := stores{Drill: &Drill{e: &experiments.Experiment{Redis: c.redis}}}
+		s := pair{Drill: &Drill{e: &experiments.Experiment{Redis: c.redis}}}
 		if got := s.mayBeAway(); (got > 0) != c.waits {
 			t.Errorf("%s: may be away for %s", name, got)
 		}

@@ -233,8 +233,8 @@ func Quiet() {
 
 // ownContexts leads replicas to their Lease objects by contexts of their own, if the file says so. Each must reach the namespace that the
 // run has the turn of: what replicas did elsewhere would be neither seen nor removed.
-func (s *stores) ownContexts(ctx context.Context) error {
-	if s.e.StoreKind() != experiments.StoreLease || s.e.Store.ReplicasContext == "" {
+func (s *pair) ownContexts(ctx context.Context) error {
+	if !s.e.InObjects() || s.e.Store.ReplicasContext == "" {
 		return nil
 	}
 	turn, _, err := s.cluster.Lease(ctx, kube.RunLease)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/injectors"
@@ -27,6 +26,8 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/probes"
 	"github.com/lockdrill/lockdrill/probes/holders"
+	"github.com/lockdrill/lockdrill/stores/redis"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 // Options say what is drilled, and who is told of it.
@@ -77,8 +78,8 @@ type Drill struct {
 	files     follow.Bus                                        // on which all are who want lines of files
 	lines     []listener                                        // who wants lines of pods' logs
 	keyMetric func(experiments.Metric) (*probes.Metrics, error) // of the locks' store
-	locks     *testbed.Store                                    // nil = the drill has none for locks
-	backends  []probes.Backend                                  // that are looked at
+	locks     *redis.Store                                      // nil = the drill has none for locks
+	backends  []witness.Watch                                   // that are looked at
 	heard     atomic.Pointer[[]*holders.Log]                    // sources of holders that want them, too, once there are any
 	looks     []func() error                                    // close the connections of probes
 	stands    []func(ctx context.Context) error                 // end the stores, and what stands between them and the replicas
@@ -91,7 +92,7 @@ type part func(ctx context.Context) error
 // replicas' way there, what the replicas are, and what looks at their metrics.
 func (d *Drill) parts() []part {
 	all := d.sources()
-	s := &stores{Drill: d, seen: asHere, tapped: direct, proxied: direct}
+	s := &pair{Drill: d, seen: asHere, tapped: direct, proxied: direct}
 	if d.e.Kubernetes != nil {
 		s.seen = asPods(d.e.Kubernetes)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/probes/effects"
+	"github.com/lockdrill/lockdrill/stores/redis"
 )
 
 // openEffects reads the effects of an observed system wherever it keeps them.
@@ -115,7 +116,7 @@ func redisSource(e *experiments.Experiment, x *experiments.Effects) (effects.Rea
 	if x.Redis.URL != "" {
 		r = x.Redis.AsRedis()
 	}
-	o, err := testbed.OptionsOf(r)
+	o, err := redis.OptionsOf(r)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", effects.ErrSource, err)
 	}

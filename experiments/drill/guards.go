@@ -14,9 +14,10 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/stores"
+	"github.com/lockdrill/lockdrill/stores/redis"
 )
 
 // Consent is what an operator says on the command line about targets that are not the run's own.
@@ -102,7 +103,7 @@ func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error 
 		return err
 	}
 	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
-		if err := testbed.Settings(r); err != nil {
+		if err := redis.Settings(r); err != nil {
 			return usagef("%s: %w", e.Name, err)
 		}
 	}
@@ -235,9 +236,9 @@ func programsGuard(g Guard, e *experiments.Experiment) Guard {
 		g.Says = "somebody's own; what may be done to it: none"
 		return g
 	}
-	for _, program := range kind.needs {
+	for _, program := range kind.Needs {
 		if _, err := exec.LookPath(program); err != nil {
-			g.Refuses, g.Says = true, fmt.Sprintf("store.kind %s starts %s, and there is none on the PATH: %s", e.StoreKind(), program, kind.remedy)
+			g.Refuses, g.Says = true, fmt.Sprintf("store.kind %s starts %s, and there is none on the PATH: %s", e.StoreKind(), program, kind.Remedy)
 			return g
 		}
 	}
@@ -276,7 +277,7 @@ func environmentGuard(ctx context.Context, e *experiments.Experiment, c Consent,
 	for _, w := range witnesses(e, c, cluster) {
 		is, by, err := w.declared(ctx, c)
 		switch {
-		case errors.Is(err, testbed.ErrSettings):
+		case errors.Is(err, stores.ErrSettings):
 			return g, usagef("%s: %w", e.Name, err)
 		case err != nil:
 			g.Refuses, g.Says = true, err.Error()
@@ -303,8 +304,8 @@ func environmentGuard(ctx context.Context, e *experiments.Experiment, c Consent,
 	return g, nil
 }
 
-// witness is a target that is asked what it is.
-type witness struct {
+// voice is a target that is asked what it is.
+type voice struct {
 	who    string
 	ask    func(ctx context.Context) (name string, said bool, err error) // nil = it cannot say
 	by     string                                                        // where it says so
@@ -313,12 +314,12 @@ type witness struct {
 }
 
 // witnesses are all targets that the run does not start itself.
-func witnesses(e *experiments.Experiment, c Consent, cluster *kube.Cluster) []witness {
-	var all []witness
+func witnesses(e *experiments.Experiment, c Consent, cluster *kube.Cluster) []voice {
+	var all []voice
 	if cluster != nil {
 		for _, one := range cluster.Each() {
 			namespace := "namespace " + one.Namespace
-			all = append(all, witness{
+			all = append(all, voice{
 				who: namespace, by: "the annotation " + kube.EnvironmentAnnotation + " of " + namespace, alone: true,
 				ask: func(ctx context.Context) (string, bool, error) { return environmentOf(ctx, e, one) },
 				silent: fmt.Sprintf("%s does not say what it is: kubectl annotate namespace %s %s=%s, by whoever answers for it; --environment does not replace that",
@@ -326,39 +327,39 @@ func witnesses(e *experiments.Experiment, c Consent, cluster *kube.Cluster) []wi
 			})
 		}
 	}
-	redis := func(who string, r experiments.Redis) {
-		all = append(all, witness{
-			who: who, by: who + "'s key " + testbed.EnvironmentKey,
-			ask: func(ctx context.Context) (string, bool, error) { return testbed.Environment(ctx, r) },
-			silent: fmt.Sprintf("%s %s does not say what it is: set its key (redis-cli SET %s %s), or say --environment %s", who, r.Target(), testbed.EnvironmentKey,
+	ask := func(who string, r experiments.Redis) {
+		all = append(all, voice{
+			who: who, by: who + "'s key " + stores.EnvironmentKey,
+			ask: func(ctx context.Context) (string, bool, error) { return redis.Environment(ctx, r) },
+			silent: fmt.Sprintf("%s %s does not say what it is: set its key (redis-cli SET %s %s), or say --environment %s", who, r.Target(), stores.EnvironmentKey,
 				e.Environment, e.Environment),
 		})
 	}
 	if e.Redis.Mode == experiments.RedisExternal {
-		redis("the locks' store", e.Redis)
+		ask("the locks' store", e.Redis)
 	}
-	if kind, err := kindOf(e); err == nil && kind.environment != nil && e.Store.Mode == experiments.StoreExternal {
-		all = append(all, witness{
+	if kind, err := kindOf(e); err == nil && kind.Environment != nil && e.Store.Mode == experiments.StoreExternal {
+		all = append(all, voice{
 			who: "the locks' store", by: "the locks' store",
-			ask:    func(ctx context.Context) (string, bool, error) { return kind.environment(ctx, e.Store) },
-			silent: fmt.Sprintf("%s does not say what it is: %s, or say --environment %s", e.Store.Target(), fmt.Sprintf(kind.says, e.Environment), e.Environment),
+			ask:    func(ctx context.Context) (string, bool, error) { return kind.Environment(ctx, e.Store) },
+			silent: fmt.Sprintf("%s does not say what it is: %s, or say --environment %s", e.Store.Target(), fmt.Sprintf(kind.Says, e.Environment), e.Environment),
 		})
 	}
 	if e.Ledger.URL != "" {
-		redis("the ledger's store", e.Ledger.AsRedis())
+		ask("the ledger's store", e.Ledger.AsRedis())
 	}
 	if len(all) == 0 {
 		what := "a command of yours"
 		if e.Proxy.Mode == experiments.ProxyExternal {
 			what = "a Toxiproxy"
 		}
-		all = append(all, witness{who: "the target", silent: what + " does not say what it is for: say --environment " + e.Environment})
+		all = append(all, voice{who: "the target", silent: what + " does not say what it is for: say --environment " + e.Environment})
 	}
 	return all
 }
 
 // declared is what the target is, by its own word or else the operator's, and whose word that is; "" = nobody has said it.
-func (w *witness) declared(ctx context.Context, c Consent) (is, by string, err error) {
+func (w *voice) declared(ctx context.Context, c Consent) (is, by string, err error) {
 	if w.ask == nil {
 		return c.Environment, "--environment", nil
 	}
@@ -416,8 +417,8 @@ func rightsGuard(ctx context.Context, e *experiments.Experiment, reading bool) G
 		if !external(store.at) {
 			continue
 		}
-		switch err := testbed.Rights(ctx, store.at, store.of, reading); {
-		case errors.Is(err, testbed.ErrNotTold):
+		switch err := redis.Rights(ctx, store.at, store.of, reading); {
+		case errors.Is(err, redis.ErrNotTold):
 			return Guard{Says: "not known until the run: " + err.Error()}
 		case err != nil:
 			return Guard{Refuses: true, Says: store.who + " " + err.Error()}

@@ -14,8 +14,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/command"
 	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/lockcore"
-	"github.com/lockdrill/lockdrill/probes"
 	"github.com/lockdrill/lockdrill/probes/holders"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 // asking is what sources of system.holder are made of.
@@ -155,7 +155,7 @@ func fits(is string) holders.Fits {
 }
 
 // askHolders lets the sources of the file say who holds keys, when a look shows a new token and again just before each shot.
-func (d *Drill) askHolders(fleet observedFleet, names *probes.Names) error {
+func (d *Drill) askHolders(fleet observedFleet, names *witness.Names) error {
 	if len(d.e.System.Holder) == 0 {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (d *Drill) askHolders(fleet observedFleet, names *probes.Names) error {
 
 // again asks who holds the key of a shot, and reads the key once more after that.
 func (d *Drill) again(ctx context.Context, chain *holders.Chain, shot history.Event) error {
-	at := slices.IndexFunc(d.backends, func(b probes.Backend) bool { return !b.Kind().Named })
+	at := slices.IndexFunc(d.backends, func(b witness.Watch) bool { return !b.Kind().Named })
 	l := d.e.Lock(shot.Lock)
 	if at < 0 || l == nil || l.Lease != "" || shot.Fault.Victim == "" {
 		return nil
@@ -190,7 +190,7 @@ func (d *Drill) again(ctx context.Context, chain *holders.Chain, shot history.Ev
 }
 
 // stillHeld reads the key of a shot: its token is to be the one that was aimed at.
-func (d *Drill) stillHeld(ctx context.Context, keys probes.Backend, shot history.Event) (probes.Unclaimed, error) {
+func (d *Drill) stillHeld(ctx context.Context, keys witness.Watch, shot history.Event) (witness.Unclaimed, error) {
 	now, epoch, held, err := keys.Now(ctx, shot.Lock, shot.Key)
 	switch {
 	case err != nil:

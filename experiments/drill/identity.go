@@ -16,7 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/stores/redis"
 )
 
 // identity is what somebody approves who approves a run: what is done, by which code, to whom. It says nothing of who holds what now.
@@ -69,7 +69,7 @@ func PlanHash(ctx context.Context, e *experiments.Experiment, c Consent, tool st
 		if r.Mode != experiments.RedisExternal {
 			continue
 		}
-		run, err := testbed.RunID(ctx, r)
+		run, err := redis.RunID(ctx, r)
 		if err != nil {
 			return "", usagef("%s: %s: %w", e.Name, r.Target(), err)
 		}

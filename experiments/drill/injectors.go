@@ -13,6 +13,8 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/injectors"
+	"github.com/lockdrill/lockdrill/stores"
+	"github.com/lockdrill/lockdrill/stores/redis"
 )
 
 // makeInjectors refuses a fault that takes something that the drill has not.
@@ -46,7 +48,7 @@ func placeCommands(e *experiments.Experiment) error {
 
 // reverters undo by the record alone, in any process: faults, and what a run stands on.
 func reverters(runnerDead bool, at Cluster) map[string]undo.Reverter {
-	reach := &injectors.Reach{Open: injectors.RedisFromOutside(testbed.Dial), Cluster: func(ctx context.Context, r undo.Record) (injectors.Network, error) {
+	reach := &injectors.Reach{Open: redis.Kind.Outside, Cluster: func(ctx context.Context, r undo.Record) (injectors.Network, error) {
 		r, err := at.elsewhere(r)
 		if err != nil {
 			return nil, err
@@ -55,9 +57,9 @@ func reverters(runnerDead bool, at Cluster) map[string]undo.Reverter {
 	}}
 	all := reach.Reverters(runnerDead)
 	maps.Copy(all, map[string]undo.Reverter{
-		undo.StandReplica: testbed.EndStand,
-		undo.StandServer:  testbed.EndStand,
-		undo.StandKeys:    testbed.EndKeys,
+		undo.StandReplica: stores.EndStand,
+		undo.StandServer:  stores.EndStand,
+		undo.StandKeys:    stores.EndKeys,
 		undo.StandRoute:   testbed.EndRoute,
 		undo.StandPods: func(ctx context.Context, r undo.Record) error {
 			r, err := at.elsewhere(r)

@@ -2,16 +2,12 @@ package drill
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,63 +15,15 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
-
-// leftBy makes the folder of a run whose journal has the records; the journal is the runner's until it is closed.
-func leftBy(t *testing.T, dir string, h undo.Header, records ...undo.Record) *undo.Journal {
-	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	h.Nonce = testNonce
-	j, err := undo.Create(filepath.Join(dir, undo.File), h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range records {
-		if _, err := j.Intend(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return j
-}
-
-// dead is a runner that was killed.
-func dead(t *testing.T) undo.Process {
-	t.Helper()
-	child, p := sleeper(t)
-	_ = child.Process.Kill()
-	_ = child.Wait()
-	return p
-}
-
-// testNonce is that of the runs that leftBy makes.
-const testNonce = "nonce"
-
-// sleeper is a process of such a run, in a group of its own.
-func sleeper(t *testing.T) (*exec.Cmd, undo.Process) {
-	t.Helper()
-	child := exec.Command("sleep", "600")
-	child.Env = append(os.Environ(), undo.MarkEnv+"="+testNonce+"/"+rand.Text())
-	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
-	for { // for an instant after its start a process has no environment to be seen yet
-		if p := undo.Find(child.Process.Pid); p.Mark != "" || runtime.GOOS != "linux" {
-			return child, p
-		}
-		runtime.Gosched()
-	}
-}
 
 // A target that another run has not given back is refused; where nothing is shared, one is told of runs that were killed.
 func TestATargetIsGivenBackFirst(t *testing.T) {
 	t.Chdir(t.TempDir())
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	shared := []string{"redis://10.0.0.1:6379"}
-	gone, self := dead(t), undo.Find(os.Getpid())
+	gone, self := testkit.Dead(t), undo.Find(os.Getpid())
 	external := &experiments.Experiment{Name: "x", Redis: experiments.Redis{Mode: experiments.RedisExternal, URL: "rediss://10.0.0.1/3"}}
 	local := &experiments.Experiment{Name: "x", Redis: experiments.Redis{Mode: experiments.RedisSpawn}}
 	open := undo.Record{Kind: "pause"}
@@ -98,7 +46,7 @@ func TestATargetIsGivenBackFirst(t *testing.T) {
 	} {
 		_ = os.RemoveAll("runs")
 		_ = os.RemoveAll("out")
-		j := leftBy(t, c.dir, c.h, open)
+		j := testkit.LeftBy(t, c.dir, c.h, open)
 		if c.undoFirst {
 			if err := j.Mark(1, undo.Undone, ""); err != nil {
 				t.Fatal(err)
@@ -124,13 +72,13 @@ func TestATargetIsGivenBackFirst(t *testing.T) {
 func TestTheWatchdogDoesNotWaitForARunnerThatHangs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	child, self := sleeper(t)
+	child, self := testkit.Sleeper(t)
 	reaped := make(chan error, 1)
 	go func() { _, err := child.Process.Wait(); reaped <- err }()
-	_, other := sleeper(t)
+	_, other := testkit.Sleeper(t)
 	late := undo.Record{Kind: undo.StandReplica, Process: &self, Until: time.Now().Add(-time.Second)}
 	early := undo.Record{Kind: undo.StandReplica, Process: &other}
-	j := leftBy(t, dir, undo.Header{Run: "r", Runner: undo.Find(os.Getpid()), Deadline: time.Now().Add(time.Hour)}, early, late)
+	j := testkit.LeftBy(t, dir, undo.Header{Run: "r", Runner: undo.Find(os.Getpid()), Deadline: time.Now().Add(time.Hour)}, early, late)
 	read, write := io.Pipe()
 	var log bytes.Buffer
 	over := make(chan error, 1)
@@ -165,7 +113,7 @@ func TestTheWatchdogDoesNotWaitForARunnerThatHangs(t *testing.T) {
 func TestTheWatchdogLeavesWithItsPurpose(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	j := leftBy(t, dir, undo.Header{Run: "r", Deadline: time.Now().Add(time.Hour)})
+	j := testkit.LeftBy(t, dir, undo.Header{Run: "r", Deadline: time.Now().Add(time.Hour)})
 	w := watched(t, dir)
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
@@ -193,10 +141,10 @@ func TestTheWatchdogUndoesAJournalWithoutAName(t *testing.T) {
 		},
 	} {
 		dir := filepath.Join(t.TempDir(), "run")
-		child, self := sleeper(t)
+		child, self := testkit.Sleeper(t)
 		reaped := make(chan error, 1)
 		go func() { _, err := child.Process.Wait(); reaped <- err }()
-		j := leftBy(t, dir, undo.Header{Run: "r", Deadline: time.Now().Add(time.Hour)}, undo.Record{Kind: undo.StandReplica, Process: &self})
+		j := testkit.LeftBy(t, dir, undo.Header{Run: "r", Deadline: time.Now().Add(time.Hour)}, undo.Record{Kind: undo.StandReplica, Process: &self})
 		w := watched(t, dir)
 		if err := lose(dir); err != nil {
 			t.Fatal(err)
@@ -223,11 +171,11 @@ func TestAStalledRunnersFaultsEndInTheirTime(t *testing.T) {
 	const lasts = 2 * time.Second
 	for _, stalled := range []bool{true, false} {
 		dir := t.TempDir()
-		child, self := sleeper(t)
+		child, self := testkit.Sleeper(t)
 		reaped := make(chan error, 1)
 		go func() { _, err := child.Process.Wait(); reaped <- err }()
 		began := time.Now()
-		leftBy(t, dir, undo.Header{Run: "r", Runner: undo.Find(os.Getpid()), Deadline: began.Add(time.Hour)}, undo.Record{
+		testkit.LeftBy(t, dir, undo.Header{Run: "r", Runner: undo.Find(os.Getpid()), Deadline: began.Add(time.Hour)}, undo.Record{
 			Kind: undo.StandReplica, Process: &self, Ends: began.Add(lasts), Until: began.Add(time.Hour),
 			Shot: history.Event{Fault: &history.Fault{Declared: int64(lasts)}},
 		})
@@ -305,8 +253,8 @@ func (w *watching) left(t *testing.T) error {
 // So is what a run leaves that does not come to a drill.
 func TestARunThatGivesUpNamesWhatItLeaves(t *testing.T) {
 	dir := t.TempDir()
-	_, self := sleeper(t)
-	d := &Drill{dir: dir, e: &experiments.Experiment{Name: "e"}, journal: leftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: undo.StandReplica, Process: &self})}
+	_, self := testkit.Sleeper(t)
+	d := &Drill{dir: dir, e: &experiments.Experiment{Name: "e"}, journal: testkit.LeftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: undo.StandReplica, Process: &self})}
 	experiment := filepath.Join(dir, ExperimentFile) // what a record may name stands in it, as long as one is open
 	if err := os.WriteFile(experiment, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -329,7 +277,7 @@ func TestADrillThatBreaksOffSaysWhatIsLeft(t *testing.T) {
 	broke := errors.New("run: write history: no space left on device")
 	for left, want := range map[bool]int{false: 0, true: verdict.ExitDirty} {
 		dir := filepath.Join(t.TempDir(), "run")
-		j := leftBy(t, dir, undo.Header{Run: "r"})
+		j := testkit.LeftBy(t, dir, undo.Header{Run: "r"})
 		if left {
 			if _, err := j.Intend(undo.Record{Kind: "pause", Process: &undo.Process{PID: 7}}); err != nil {
 				t.Fatal(err)
@@ -352,7 +300,7 @@ func TestADrillThatBreaksOffSaysWhatIsLeft(t *testing.T) {
 func TestARunWhoseJournalCannotBeReadHasNoVerdict(t *testing.T) {
 	for left, want := range map[bool]int{false: 0, true: verdict.ExitDirty} {
 		dir := filepath.Join(t.TempDir(), "run")
-		j := leftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: "pause", Process: &undo.Process{PID: 7}})
+		j := testkit.LeftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: "pause", Process: &undo.Process{PID: 7}})
 		if !left {
 			if err := j.Mark(1, undo.Undone, ""); err != nil {
 				t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/probes"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 // observedFleet is what a drill asks of replicas that are somebody's own, be they pods or processes of this host.
@@ -25,7 +25,7 @@ type observedFleet interface {
 // openObserved has somebody's own pods or processes for replicas, and lets their locks say who holds them.
 func (d *Drill) openObserved(context.Context) error {
 	d.env.Fleet = history.FleetObservedPods
-	watch, names := d.watchPods, probes.Names{}
+	watch, names := d.watchPods, witness.Names{}
 	if k := d.e.Kubernetes; k != nil {
 		names.Shown = k.Holder != nil
 	} else {
@@ -33,7 +33,11 @@ func (d *Drill) openObserved(context.Context) error {
 	}
 	d.strikes.Sample = func(ctx context.Context) error {
 		for _, b := range d.backends {
-			if err := b.Sample(ctx); err != nil {
+			w, apart := b.(witness.Sampled)
+			if !apart {
+				continue
+			}
+			if err := w.Sample(ctx); err != nil {
 				return err
 			}
 		}
@@ -45,7 +49,7 @@ func (d *Drill) openObserved(context.Context) error {
 			return err
 		}
 		d.cfg.Fleet = fleet
-		names.Holder = func(u probes.Unclaimed) probes.Named { return probes.Named{Holder: fleet.HolderOf(u.Value)} }
+		names.Holder = func(u witness.Unclaimed) witness.Named { return witness.Named{Holder: fleet.HolderOf(u.Value)} }
 		if err := d.askHolders(fleet, &names); err != nil {
 			return err
 		}

@@ -10,10 +10,10 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/monotime"
-	"github.com/lockdrill/lockdrill/probes"
+	"github.com/lockdrill/lockdrill/stores"
+	"github.com/lockdrill/lockdrill/stores/redis"
 )
 
 // Plan is the plan of e with what can be known of this moment: the guards, and who holds what.
@@ -118,7 +118,7 @@ func targetGuard(ctx context.Context, e *experiments.Experiment, c Consent, plan
 		if err != nil || r.Mode != experiments.RedisExternal {
 			continue
 		}
-		if taken := testbed.Taken(ctx, r); errors.As(taken, new(*testbed.HeldError)) {
+		if taken := redis.Taken(ctx, r); errors.As(taken, new(*stores.HeldError)) {
 			err = taken // one that cannot be asked is the environment guard's matter
 		}
 	}
@@ -151,12 +151,12 @@ func lookUp(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan)
 
 // holdsNow says who holds a key that stands in a Redis.
 func holdsNow(ctx context.Context, r experiments.Redis, key string) string {
-	c, err := testbed.Reach(r)
+	c, err := redis.Reach(r)
 	if err != nil {
 		return "not known: " + err.Error()
 	}
 	defer func() { _ = c.Close() }()
-	token, left, err := probes.Peek(ctx, c, key)
+	token, left, err := redis.Peek(ctx, c, key)
 	switch {
 	case err != nil:
 		return "not known: " + err.Error()

@@ -15,8 +15,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/monotime"
-	"github.com/lockdrill/lockdrill/probes"
 	"github.com/lockdrill/lockdrill/probes/holders"
+	"github.com/lockdrill/lockdrill/stores/redis"
 )
 
 // lookUpHolders asks each source who holds each lock of an observed system now: of jobs, one of the keys that are there. It reads, and
@@ -98,7 +98,7 @@ func (n *replicasNow) lease(ctx context.Context, e *experiments.Experiment, l *e
 
 // keys is who holds keys of a Redis.
 func (n *replicasNow) keys(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan) error {
-	options := func() (*holders.RedisOptions, error) { return testbed.OptionsOf(e.Redis) }
+	options := func() (*holders.RedisOptions, error) { return redis.OptionsOf(e.Redis) }
 	o, err := options()
 	if err != nil {
 		return fmt.Errorf("look up holders: %w", err)
@@ -112,7 +112,7 @@ func (n *replicasNow) keys(ctx context.Context, e *experiments.Experiment, plan 
 		chain = holders.NewChain(monotime.Now, &holders.Value{Lives: a.lives, Is: n.isNamed(e)})
 	}
 	defer func() { _ = chain.Close() }()
-	keys := probes.NewLockKeys(o, "")
+	keys := redis.NewLockKeys(o, "")
 	defer func() { _ = keys.Close() }()
 	for i := range e.System.Locks {
 		if l := &e.System.Locks[i]; l.Lease == "" {
@@ -137,7 +137,7 @@ func (n *replicasNow) isNamed(e *experiments.Experiment) holders.Fits {
 const planWithin = 12 * time.Second
 
 // key is what the sources say of one key of a lock.
-func (n *replicasNow) key(ctx context.Context, chain *holders.Chain, logs []*holders.Log, keys *probes.LockKeys, e *experiments.Experiment, l *experiments.Lock) forecast.PlannedHolder {
+func (n *replicasNow) key(ctx context.Context, chain *holders.Chain, logs []*holders.Log, keys *redis.LockKeys, e *experiments.Experiment, l *experiments.Lock) forecast.PlannedHolder {
 	ctx, cancel := context.WithTimeout(ctx, planWithin)
 	defer cancel()
 	p := forecast.PlannedHolder{Lock: l.Name, Key: l.Key}

@@ -20,6 +20,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
+	"github.com/lockdrill/lockdrill/stores"
+	"github.com/lockdrill/lockdrill/stores/lease"
 )
 
 // namespaceWithin bounds making what the drill stands on in the cluster, and removing it.
@@ -65,10 +67,10 @@ func (d *Drill) openNamespace(ctx context.Context) error {
 
 // leasesOf is what the keys of locks begin with that are Lease objects of the run; "" = none are.
 func (d *Drill) leasesOf() string {
-	if d.e.StoreKind() != experiments.StoreLease {
+	if !d.e.InObjects() {
 		return ""
 	}
-	return testbed.LeasesOf(d.run)
+	return lease.PrefixOf(d.run)
 }
 
 // takeNamespace takes the turn of one namespace, and applies manifests in the first.
@@ -80,7 +82,7 @@ func (d *Drill) takeNamespace(ctx context.Context, one *kube.Cluster, manifests 
 	stand, err := testbed.ApplyPods(ctx, testbed.PodStandOptions{
 		Cluster: one, Run: d.run, Folder: d.dir, Manifests: manifests, Leases: d.leasesOf(), Journal: d.journal,
 	})
-	if held := new(testbed.HeldError); errors.As(err, &held) {
+	if held := new(stores.HeldError); errors.As(err, &held) {
 		return &Error{verdict.ExitRefused, err}
 	} else if err != nil {
 		return err
@@ -204,7 +206,7 @@ func podSelector(e *experiments.Experiment) map[string]string {
 }
 
 // openWorkers has workers in pods for replicas. The runner ends the watch of them when it stops the fleet.
-func (s *stores) openWorkers(context.Context) error {
+func (s *pair) openWorkers(context.Context) error {
 	redis, err := s.Ledger.Options()
 	if err != nil {
 		return fmt.Errorf("reach the ledger's store: %w", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 // byNetwork reports whether a fault is one of the network.
@@ -24,12 +25,8 @@ func byNetwork(faults []experiments.Fault) bool {
 
 // openProxies puts a Toxiproxy on the way of each replica to the locks' store. Probes and ledger never go by it. The certificate of the
 // store still names the store.
-func (s *stores) openProxies(ctx context.Context) error {
-	kind, err := kindOf(s.e)
-	if err != nil {
-		return err
-	}
-	question, err := kind.question(s)
+func (s *pair) openProxies(ctx context.Context) error {
+	question, err := s.question()
 	if err != nil {
 		return err
 	}
@@ -67,9 +64,9 @@ func (s *stores) openProxies(ctx context.Context) error {
 }
 
 // openRoutes lets faults of the network befall the proxies that observed replicas go through anyway.
-func (s *stores) openRoutes(context.Context) (err error) {
+func (s *pair) openRoutes(context.Context) (err error) {
 	p := s.e.Proxy
-	if s.strikes.Question, err = askRedis(s); err != nil {
+	if s.strikes.Question, err = s.question(); err != nil {
 		return err
 	}
 	s.strikes.Replicas = nil
@@ -119,15 +116,11 @@ func routeGuard(ctx context.Context, e *experiments.Experiment) (Guard, error) {
 	return Guard{Says: fmt.Sprintf("%s at %s: enabled, and leads to the locks' store", strings.Join(names, ", "), e.Proxy.URL)}, nil
 }
 
-// askRedis asks a Redis as a replica does.
-func askRedis(s *stores) (endpoint.Question, error) {
-	options, err := s.Locks.Options()
-	if err != nil {
-		return endpoint.Question{}, err
+// question is how the locks' store is asked by whoever measures the way there, as a replica asks.
+func (s *pair) question() (endpoint.Question, error) {
+	store, ok := s.Held.(stores.Asked)
+	if !ok {
+		return endpoint.Question{}, fmt.Errorf("no fault of the network befalls a store of kind %s", s.e.StoreKind())
 	}
-	a := endpoint.Access{User: options.Username, Password: options.Password, TLS: options.TLSConfig}
-	if !s.behind(s.e.ReplicaNames()[0]).TLS { // the proxy behind it speaks plain text
-		a.TLS = nil
-	}
-	return endpoint.AskRedis(a), nil
+	return store.Question(s.behind(s.e.ReplicaNames()[0]))
 }

@@ -13,29 +13,27 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 	"github.com/lockdrill/lockdrill/probes"
+	"github.com/lockdrill/lockdrill/stores"
+	"github.com/lockdrill/lockdrill/stores/redis"
 )
 
-// stores are the two stores of a drill, and how replicas get there.
-type stores struct {
+// pair is the two stores of a drill, and how replicas get there.
+type pair struct {
 	*Drill
-	*testbed.Stores
+	*redis.Stores
 	seen            endpoints
-	tapped, proxied hop // on the way of a replica to the locks' store, tapped next to the store
+	tapped, proxied stores.Hop // on the way of a replica to the locks' store, tapped next to the store
 }
 
 // endpoints are the stores as replicas see them from where they are.
 type endpoints struct {
 	locks, ledger func(protocol.Endpoint) protocol.Endpoint
 }
-
-// hop is a proxy on the way to a store: a replica finds it where that is said to be.
-type hop func(replica string, behind protocol.Endpoint) protocol.Endpoint
 
 // direct is a way with nothing on it.
 func direct(_ string, behind protocol.Endpoint) protocol.Endpoint { return behind }
@@ -45,19 +43,28 @@ var asHere = endpoints{locks: same, ledger: same}
 
 func same(e protocol.Endpoint) protocol.Endpoint { return e }
 
+// kindOf is the kind of an experiment's store. A usage error names the build that has it.
+func kindOf(e *experiments.Experiment) (stores.Kind, error) {
+	kind, err := stores.Of(e.StoreKind())
+	if err != nil {
+		err = usagef("%s: %w", e.Name, err)
+	}
+	return kind, err
+}
+
 // openLocks opens both stores, and what looks at the locks' own. The keys of an observed system are somebody's: no prefix of the run goes
 // before them.
-func (s *stores) openLocks(ctx context.Context) (err error) {
+func (s *pair) openLocks(ctx context.Context) (err error) {
 	kind, err := kindOf(s.e)
 	if err != nil {
 		return err
 	}
-	s.Stores, err = testbed.OpenStores(ctx, testbed.Options{
-		Redis: s.e.Redis, Store: s.e.Store, Open: kind.open, Cluster: s.cluster, Ledger: s.e.Ledger, NoLedger: s.e.Observed(), Faults: s.e.Faults, Run: s.run, Folder: s.dir, Dir: s.storesDir(), Journal: s.journal,
+	s.Stores, err = redis.OpenStores(ctx, redis.Options{
+		Redis: s.e.Redis, Store: s.e.Store, Kind: kind, Cluster: s.cluster, Ledger: s.e.Ledger, NoLedger: s.e.Observed(), Faults: s.e.Faults, Run: s.run, Folder: s.dir, Dir: s.storesDir(), Journal: s.journal,
 	})
-	if held := new(testbed.HeldError); errors.As(err, &held) {
+	if held := new(stores.HeldError); errors.As(err, &held) {
 		return &Error{verdict.ExitRefused, err}
-	} else if errors.Is(err, testbed.ErrSettings) {
+	} else if errors.Is(err, stores.ErrSettings) {
 		return &Error{verdict.ExitUsage, err}
 	} else if err != nil {
 		return fmt.Errorf("open stores: %w", err)
@@ -70,7 +77,7 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 	}
 	s.cfg.Stores = append(s.cfg.Stores, runner.Store{Name: runner.LocksStore, Life: locks.Life, Mark: locks.Mark, Away: s.mayBeAway()})
 	s.strikes.Prefix, s.strikes.Glob, s.strikes.Bare = prefix, s.glob, s.bare
-	s.strikes.Store, s.strikes.Open = locks, kind.outside
+	s.strikes.Store, s.strikes.Open = locks, kind.Outside
 	s.locks = s.Locks
 	if guest, ok := locks.(interface{ Held() error }); ok {
 		s.guards = append(s.guards, func() (word, why string) {
@@ -80,7 +87,9 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 			return "", ""
 		})
 	}
-	s.standsHere(history.WaitsStore, locks)
+	if own, ok := locks.(stores.Server); ok {
+		s.standsHere(history.WaitsStore, own)
+	}
 	if s.e.Observed() {
 		prefix = ""
 	}
@@ -95,7 +104,7 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 	if s.e.Observed() { // whose keys are looked at once it is known who the replicas are
 		return nil
 	}
-	keys, err := kind.probe(s.Drill, locks)
+	keys, err := locks.Watch(s.clock)
 	if err != nil {
 		return fmt.Errorf("open probes: %w", err)
 	}
@@ -105,7 +114,7 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 		}
 	}
 	s.cfg.Watch = keys.Watch
-	if near, ok := keys.(nearProbe); ok {
+	if near, ok := keys.(stores.Near); ok {
 		s.cfg.Watch, s.cfg.Asked = near.Expect, near.Asked
 	}
 	s.look(keys, keys, s.e.Probes.LockKeys, func(string) bool { return true })
@@ -113,12 +122,12 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 }
 
 // openLedger looks at the ledger, and tells replicas of it.
-func (s *stores) openLedger(context.Context) error {
+func (s *pair) openLedger(context.Context) error {
 	options, err := s.Ledger.Options()
 	if err != nil {
 		return fmt.Errorf("open probes: %w", err)
 	}
-	ledger := probes.NewLedger(options, redisstore.KeysOf(s.Ledger.Prefix).Entries, s.lockOf)
+	ledger := redis.NewLedger(options, redisstore.KeysOf(s.Ledger.Prefix).Entries, s.lockOf)
 	s.env.Ledger, s.looks, s.cfg.Configure = s.Ledger.Info, append(s.looks, ledger.Close), s.configure
 	s.standsHere(history.WaitsLedger, s.Ledger)
 	s.cfg.Stores = append(s.cfg.Stores, runner.Store{Name: "ledger", Life: s.Ledger.Life, Mark: s.Ledger.Mark})
@@ -131,7 +140,7 @@ func (s *stores) openLedger(context.Context) error {
 const failsOver = time.Minute
 
 // mayBeAway: a fail-over is a gap of the looks, and no loss of the store.
-func (s *stores) mayBeAway() time.Duration {
+func (s *pair) mayBeAway() time.Duration {
 	if s.e.Redis.Sentinel != nil || s.e.Redis.Cluster {
 		return failsOver
 	}
@@ -139,7 +148,7 @@ func (s *stores) mayBeAway() time.Duration {
 }
 
 // standsHere lets the machine's watcher know of a store's server, where the run has started one.
-func (s *stores) standsHere(name string, store interface{ Processes() ([]int, bool) }) {
+func (s *pair) standsHere(name string, store stores.Server) {
 	s.stand(func() (ps []runner.Process, busy bool) {
 		pids, busy := store.Processes()
 		for _, pid := range pids {
@@ -181,7 +190,7 @@ func CheckScale(e *experiments.Experiment) (never, busy error) {
 	if scaled.Scaled == 0 || scaled.Scaled == 1 {
 		return nil, nil
 	}
-	p99, p10 := testbed.TimerLateness()
+	p99, p10 := redis.TimerLateness()
 	err := experiments.CheckScale(scaled, p99)
 	if experiments.CheckScale(scaled, p10) != nil {
 		return err, nil // with the scale that does now
@@ -190,7 +199,7 @@ func CheckScale(e *experiments.Experiment) (never, busy error) {
 }
 
 // calibrate measures what does not scale, and refuses a time scale at which it would matter.
-func (s *stores) calibrate(ctx context.Context) error {
+func (s *pair) calibrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, calibrateWithin)
 	defer cancel()
 	c, err := patiently(ctx, calibrateTries, s.Calibrate)
@@ -250,7 +259,7 @@ func (d *Drill) closeProbes() error {
 }
 
 // configure is what a replica is told.
-func (s *stores) configure(name, incarnation string) protocol.Configure {
+func (s *pair) configure(name, incarnation string) protocol.Configure {
 	c := protocol.Configure{
 		Name:        name,
 		Incarnation: incarnation,
@@ -281,11 +290,11 @@ func seedOf(incarnation string) int64 {
 }
 
 // reach is where a replica finds the locks: at the first of the proxies on its way, or at the store as it is seen from there.
-func (s *stores) reach(replica string) protocol.Endpoint {
+func (s *pair) reach(replica string) protocol.Endpoint {
 	return s.proxied(replica, s.seen.locks(s.behind(replica)))
 }
 
 // behind is where a replica's Toxiproxy finds the locks.
-func (s *stores) behind(replica string) protocol.Endpoint {
+func (s *pair) behind(replica string) protocol.Endpoint {
 	return s.tapped(replica, s.Held.Endpoint())
 }

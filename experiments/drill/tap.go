@@ -3,31 +3,26 @@ package drill
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/apiproxy"
-	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/tap"
-	"github.com/lockdrill/lockdrill/lockcore/protocol"
-	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+	"github.com/lockdrill/lockdrill/stores"
+	"github.com/lockdrill/lockdrill/stores/redis"
 )
 
 // openTap puts a proxy that understands the protocol on the way of each replica, next to the store.
-func (s *stores) openTap(context.Context) error {
-	kind, err := kindOf(s.e)
-	if err != nil {
-		return err
-	}
-	if kind.tap == nil {
+func (s *pair) openTap(context.Context) error {
+	store, ok := s.Held.(stores.Tapped)
+	if !ok {
 		return fmt.Errorf("open the proxy: none reads what clients say to a store of kind %s", s.e.StoreKind())
 	}
-	t, way, err := kind.tap(s, tap.Options{Clock: s.clock, Seed: s.seed, OnHit: s.strikes.Hit})
+	t, way, err := store.Tap(tap.Options{Clock: s.clock, Seed: s.seed, OnHit: s.strikes.Hit}, s.e.ReplicaNames())
 	if t != nil {
 		s.stands = append(s.stands, func(context.Context) error { return t.Close() })
 	}
@@ -36,45 +31,6 @@ func (s *stores) openTap(context.Context) error {
 	}
 	s.strikes.Tap, s.tapped = t, way
 	return nil
-}
-
-// tapRedis opens a proxy that speaks TLS to the store, and reads plain text.
-func tapRedis(s *stores, o tap.Options) (*tap.Tap, hop, error) {
-	options, err := s.Locks.Options()
-	if err != nil {
-		return nil, nil, err
-	}
-	o.Dial = func(ctx context.Context) (net.Conn, error) {
-		return endpoint.DialPlain(ctx, options.Addr, options.TLSConfig)
-	}
-	o.Rules = tap.Rules{Keys: []string{tap.Quote(s.Locks.Prefix) + "*"}, Scripts: CoreScripts()}
-	t := tap.New(o)
-	way, err := s.oneServer(t.Listen)
-	return t, way, err
-}
-
-// tapPostgres opens a proxy before a server of the run's own, which has no TLS.
-func tapPostgres(s *stores, o tap.Options) (*tap.Tap, hop, error) {
-	o.Dial = func(ctx context.Context) (net.Conn, error) {
-		return endpoint.DialPlain(ctx, s.Held.Endpoint().Addr, nil)
-	}
-	t := tap.New(o)
-	way, err := s.oneServer(t.ListenPostgres)
-	return t, way, err
-}
-
-// oneServer lets a proxy listen for each replica.
-func (s *stores) oneServer(listen func(name, addr string) (string, error)) (_ hop, err error) {
-	listeners := map[string]string{}
-	for _, name := range s.e.ReplicaNames() {
-		if listeners[name], err = listen(name, "127.0.0.1:0"); err != nil {
-			return nil, err
-		}
-	}
-	return func(replica string, e protocol.Endpoint) protocol.Endpoint {
-		e.Addr, e.TLS, e.ServerName, e.CA, e.Cert, e.Key = listeners[replica], false, "", "", "", ""
-		return e
-	}, nil
 }
 
 const tapGuardName = "lockdrill proxy"
@@ -124,15 +80,10 @@ func apiProxyGuard(ctx context.Context, e *experiments.Experiment) Guard {
 func WrittenToLease(path string, body []byte) string { return kube.Written(path, body) }
 
 // CoreScripts are the lock core's own, by their hashes.
-func CoreScripts() (rules []tap.ScriptRule) {
-	for hash, op := range redisstore.Operations() {
-		rules = append(rules, tap.ScriptRule{SHA1: hash, Op: op})
-	}
-	return rules
-}
+func CoreScripts() []tap.ScriptRule { return redis.CoreScripts() }
 
 // glob fits the key, as the store knows it; or all keys of the lock; or those of every lock.
-func (s *stores) glob(lock, key string) string {
+func (s *pair) glob(lock, key string) string {
 	prefix := tap.Quote(s.strikes.Keys)
 	if key != "" {
 		return prefix + tap.Quote(key)
@@ -148,7 +99,7 @@ func (s *stores) glob(lock, key string) string {
 }
 
 // bare is the lock and the key that the store knows by name.
-func (s *stores) bare(name string) (lock, key string) {
+func (s *pair) bare(name string) (lock, key string) {
 	key = strings.TrimPrefix(name, s.strikes.Keys)
 	return s.lockOf(key), key
 }

@@ -11,8 +11,8 @@ import (
 // Aim says whom a fault strikes: at most one of HolderOf, Replica, All, Some and Pods is set, but pods may be some as well. The zero Aim
 // is the locks' store itself, or, of a fault of the network, every replica.
 type Aim struct {
-	HolderOf string // a lock: who holds it when the fault is fired
-	Replica  string `rule:"ident"` // one by its name, such as r2, whatever it holds
+	HolderOf string // whoever holds this lock when the fault is fired
+	Replica  string `rule:"ident"` // by its name, such as r2
 	All      bool   `rule:"omit"`  // every replica
 
 	Pods string `file:"-"` // labels of the pods of which one is struck, as Labels spells them

@@ -19,12 +19,12 @@ import (
 type Failures struct {
 	Aim
 	Of    lockcore.Op   `file:"-"`
-	Lock  string        // with replica and all: only operations on this lock
-	Mode  Mode          `rule:"words=error|timeout|delay|lost_reply"` // how an operation fails: refused, never sent on, held back, or executed without an answer
-	Count int           `rule:"min=1,max=1e6"`                        // so many operations; left out: all while it lasts
-	Share float64       `rule:"positive,max=1"`                       // of the operations, each by chance; left out: all of them
-	Delay time.Duration `rule:"positive" scale:"yes"`                 // mode delay: for so long
-	Via   string        `rule:"words=worker|proxy"`                   // worker: in the replica's own client; proxy: on the way, which works for any client
+	Lock  string        // with replica and all: only this lock's operations
+	Mode  Mode          `rule:"words=error|timeout|delay|lost_reply"` // refused, never sent on, held back, or executed without an answer
+	Count int           `rule:"min=1,max=1e6"`                        // so many operations; left out: all
+	Share float64       `rule:"positive,max=1"`                       // of the operations, by chance; left out: all
+	Delay time.Duration `rule:"positive" scale:"yes"`                 // of mode delay
+	Via   string        `rule:"words=worker|proxy"`                   // worker: in the replica's client; proxy: on the way, for any client
 }
 
 // Mode is how an operation fails.
@@ -50,13 +50,13 @@ func (b *Failures) Fill() { b.Mode, b.Via = cmp.Or(b.Mode, ModeError), cmp.Or(b.
 // Clock moves the wall clock of a replica as its lock core sees it, until its time is up.
 type Clock struct {
 	Aim
-	Offset time.Duration `rule:"required,signed" scale:"yes"` // of the wall clock; may be negative
+	Offset time.Duration `rule:"required,signed" scale:"yes"` // may be negative
 }
 
 func (*Clock) Kind() string { return "clock" }
 
 var bursts = []Kind{
-	failing(lockcore.OpRenew, "renewals go wrong, by count, share or time: error, timeout, delay or lost_reply, in the replica or on the way to the store"),
+	failing(lockcore.OpRenew, "renewals go wrong, by count, share or time"),
 	failing(lockcore.OpAcquire, "acquires go wrong, as renew_failures"),
 	failing(lockcore.OpRelease, "releases go wrong, as renew_failures"),
 	{Word: "clock", By: Burst, New: made(Clock{}), Aims: anybody, Says: "the wall clock of a replica's lock core is off",

@@ -15,7 +15,7 @@ import (
 // NetworkPolicy cuts the pod of a holder off, by a NetworkPolicy of the run's own: nothing gets in or out.
 type NetworkPolicy struct {
 	Aim
-	Reach []string // a command in the victim's container that succeeds while the pod reaches what it needs: what shows the cut, in place of its lease
+	Reach []string // command in the container that succeeds while the pod reaches what it needs; it shows the cut in place of the lease
 }
 
 func (*NetworkPolicy) Kind() string { return "network_policy" }
@@ -24,9 +24,9 @@ func (*NetworkPolicy) Kind() string { return "network_policy" }
 // that they are pointed at, for all of them or for one.
 type APIServer struct {
 	Aim
-	Do    APIServerDo   `rule:"required,words=slow|refuse_writes|lose_reply|away"` // slow: what electors send arrives late; refuse_writes: reads are answered, writes with 503; lose_reply: one write is carried out, and its answer does not come; away: connections are reset
-	Delay time.Duration `rule:"positive" scale:"no"`                               // of slow: by how much what electors send is late
-	Of    lockcore.Op   `rule:"words=acquire|renew|release"`                       // of lose_reply: the write whose answer is lost
+	Do    APIServerDo   `rule:"required,words=slow|refuse_writes|lose_reply|away"` // slow: requests arrive late; refuse_writes: writes get 503; lose_reply: one write's answer does not come; away: connections are reset
+	Delay time.Duration `rule:"positive" scale:"no"`                               // of slow: how late
+	Of    lockcore.Op   `rule:"words=acquire|renew|release"`                       // of lose_reply: which write
 }
 
 // APIServerDo is what befalls the API server.
@@ -44,8 +44,8 @@ func (*APIServer) Kind() string { return "api_server" }
 // Node takes the node on which the holder of a lock runs out of service: cordon lets no new pod onto it, drain evicts the drill's pods
 // from it as well. No other pod is touched.
 type Node struct {
-	HolderOf string `rule:"required"`                    // a lock: the node on which its holder runs when the fault is fired
-	Do       NodeDo `rule:"required,words=drain|cordon"` // drain: cordon, and evict the drill's own pods from it
+	HolderOf string `rule:"required"`                    // the node of whoever holds this lock
+	Do       NodeDo `rule:"required,words=drain|cordon"` // drain: cordon, and evict the drill's pods
 }
 
 // NodeDo is what is done to the node.
@@ -77,11 +77,11 @@ type Hook struct {
 
 // Commands are lists of words, run without a shell on the runner's host. Exit status 0 means that it is done, seen, undone.
 type Commands struct {
-	Do      []string      `rule:"required"` // the command that makes the fault
-	Undo    []string      // the command that ends it, when for is over; it may be run twice
-	Confirm []string      `rule:"required"`            // the command that sees whether it took effect
-	Within  time.Duration `rule:"positive" scale:"no"` // for each of the commands
-	Dir     string        // where they are run: a folder's whole path; by default where lockdrill was started
+	Do      []string      `rule:"required"` // command that makes the fault
+	Undo    []string      // command that ends it, safe to run twice
+	Confirm []string      `rule:"required"`            // command that sees whether it took effect
+	Within  time.Duration `rule:"positive" scale:"no"` // limit of each command
+	Dir     string        // the folder's whole path; default: where lockdrill was started
 }
 
 // Commanding is a fault that runs commands of the user's on the runner's host.
@@ -120,7 +120,7 @@ const (
 
 var cluster = []Kind{
 	{Word: "network_policy", By: Cluster, New: made(NetworkPolicy{}), Aims: one, Unplayed: "the network of a cluster is not simulated",
-		Says: "the pod of a holder is cut off by a NetworkPolicy of the run's own, which the cluster's network has to enforce",
+		Says: "a holder's pod is cut off by a NetworkPolicy, which the cluster's network has to enforce",
 		Form: Form{Traits: Traits{Class: ClassPause, Noun: "cut", Called: "cut off", GoesOn: "a pod is cut off until the policy is removed", OnTheWay: true, Cuts: true, LabelsPods: true}, Undone: uncut,
 			Does: "{cut}", Seen: "{shown}", Told: "cut off {victim}{held} by a NetworkPolicy{for}", Shows: "the cut showed after"},
 		Values: values(func(n *NetworkPolicy, t Traits) Traits { t.Command = n.Reach; return t }),
@@ -148,7 +148,7 @@ var cluster = []Kind{
 				return ""
 			})}},
 	{Word: "api_server", By: Cluster, New: made(APIServer{}), Formed: "do", Aims: anybody, Unplayed: "the API server of a cluster, and elections that go by it, are not simulated",
-		Says: "the API server of a cluster is slow, refuses writes or is away, for all electors of a Lease or for one, by a lockdrill proxy that they are pointed at",
+		Says: "a cluster's API server is slow, refuses writes or is away, by a lockdrill proxy that electors are pointed at",
 		Form: Form{Traits: Traits{Class: ClassPause, Noun: "fault", Called: "API server", GoesOn: "the API server would be like that until the fault is ended", OnTheWay: true, ByAPIProxy: true},
 			Size: "{late}", Seen: "the proxy counts what it did to connections from the victims' addresses: none makes the shot void", Undone: "the proxy ends the fault, and says so; it also ends by itself",
 			Does: byTheProxy, Told: "API server away {on}"},
@@ -188,7 +188,7 @@ var cluster = []Kind{
 				breaks("of", "the holder has acquired its Lease already: say replica, or all: true", func(s *APIServer, _ Checker) bool { return s.Of == "acquire" && s.HolderOf != "" }),
 			))},
 	{Word: "node", By: Cluster, New: made(Node{}), Formed: "do", Unplayed: "which pods share a node, and what their disruption budgets allow, is not simulated",
-		Says: "the node on which the holder of a lock runs is cordoned, or drained of the drill's pods within their disruption budgets, and uncordoned",
+		Says: "a holder's node is cordoned, or drained of the drill's pods",
 		Form: Form{Traits: Traits{Noun: "cordon", Called: "cordoned node", GoesOn: "a node stays cordoned until it is uncordoned", CordonsNode: true}, Undone: uncordoned,
 			Does: "cordons the node of the holder: no new pod comes onto it", Seen: "the node says that it takes no pods", Told: "cordoned the node of {victim}{held}{for}"},
 		Forms: []Form{{Word: "drain", Traits: Traits{Class: ClassHandOver, Noun: "drain", Called: "drained node", Kills: true, Evicts: true, WholeNode: true},
@@ -206,7 +206,7 @@ var cluster = []Kind{
 				return n.Do == "drain" && a.TimeScale != 1 && !a.Observed && a.Pods
 			})}},
 	{Word: "hook", By: Hooks, New: made(Hook{Commands: Commands{Within: 10 * time.Second}}), Aims: nobody, Unplayed: "its commands are yours: what they do to the locks shows only where they run",
-		Says: "what commands of yours do: one does it, one sees whether it took effect, one undoes it",
+		Says: "what commands of yours do",
 		Form: Form{Traits: Traits{Noun: "hook", Called: "hook", Elsewhere: true}, Does: "runs the file's command: {do}", Seen: "the file's command says so: {confirm}", Undone: "{ended}", Told: "ran a command[ {on}]{alone}"},
 		Values: values(func(h *Hook, t Traits) Traits {
 			if h.form() == "aimed" {

@@ -17,17 +17,17 @@ import (
 // Kill ends the replica that holds a key of the lock at the moment of firing: a process by SIGKILL, a pod in one of three forms. Pods can
 // also be chosen by their labels, and replicas by their number, whatever they hold.
 type Kill struct {
-	HolderOf string            // a lock: who holds it when the kill is fired
-	All      bool              `rule:"omit"`             // every replica at once; with pods: every one of them
-	Count    int               `rule:"min=1,max=1000"`   // so many replicas at once, whatever they hold; with pods: of these
-	Percent  float64           `rule:"positive,max=100"` // so many in a hundred of those that live, rounded up, as far as limits allow
-	Pods     map[string]string // labels: one pod that has them, whatever it holds; with all, count or percent as many
-	Zone     string            `file:"topology_zone" rule:"format=label"`                   // of pods: those on nodes of this zone (topology.kubernetes.io/zone), all of them unless count, percent or pick says otherwise
-	Pick     Pick              `rule:"words=random|oldest|newest"`                          // with pods: which of them
+	HolderOf string            // whoever holds this lock when the kill is fired
+	All      bool              `rule:"omit"`             // every replica, or all of pods
+	Count    int               `rule:"min=1,max=1000"`   // so many replicas, or of pods
+	Percent  float64           `rule:"positive,max=100"` // of the live replicas, rounded up, as far as limits allow
+	Pods     map[string]string // labels: one such pod, or all, count or percent of them
+	Zone     string            `file:"topology_zone" rule:"format=label"`                   // pods on nodes of this zone (topology.kubernetes.io/zone)
+	Pick     Pick              `rule:"words=random|oldest|newest"`                          // which of the pods
 	Phase    Phase             `rule:"words=after_grant|after_renew|before_renew|random"`   // moment of the lease
-	On       Phase             `rule:"words=acquired"`                                      // instead of a phase: the next grant, for locks too short to be held by chance
-	How      string            `file:"form" rule:"words=crash|graceful|force_delete|evict"` // crash: at once, without a word; graceful: asked to end, and killed when its grace is over; of pods also evict (graceful, and within disruption budgets) and force_delete (grace 0)
-	Exec     []string          // crash of an observed pod: a command in its container that ends the process
+	On       Phase             `rule:"words=acquired"`                                      // in place of a phase: the next grant
+	How      string            `file:"form" rule:"words=crash|graceful|force_delete|evict"` // crash: at once; graceful: SIGTERM, and SIGKILL after its grace; of pods also evict (within disruption budgets) and force_delete (grace 0)
+	Exec     []string          // crash of an observed pod: command in its container that ends the process
 }
 
 // Phase is the moment within the lease at which a kill is fired.
@@ -99,12 +99,12 @@ func (k *Kill) Fill() {
 // RollingRestart restarts every replica, one after the other, as a deployment does: each is asked to end, and the next one only once all
 // are ready again. Of pods it may be the rollout restart of their owner, which then decides the order.
 type RollingRestart struct {
-	Order   Order         `rule:"words=index|leader_first|leader_last"` // index: by their names; leader_first and leader_last: whoever leads lock is the first, or the last
-	Lock    string        // the leader loop whose leader is the first, or the last
-	Grace   time.Duration `rule:"positive" scale:"no"`  // from SIGTERM to SIGKILL; left out: as the supervisor grants it
-	Pause   time.Duration `rule:"positive" scale:"yes"` // from when all are ready again until the next is asked to end
-	Within  time.Duration `rule:"positive" scale:"no"`  // for a replica to be ready again; one that is not ends the restart
-	Rollout string        // of pods: deployment/NAME or statefulset/NAME, restarted as kubectl rollout restart does
+	Order   Order         `rule:"words=index|leader_first|leader_last"` // by name, or the leader first or last
+	Lock    string        // the leader loop that order goes by
+	Grace   time.Duration `rule:"positive" scale:"no"`  // from SIGTERM to SIGKILL; default: the supervisor's
+	Pause   time.Duration `rule:"positive" scale:"yes"` // between the return of one and the end of the next
+	Within  time.Duration `rule:"positive" scale:"no"`  // limit for a replica to be ready again
+	Rollout string        // deployment/NAME or statefulset/NAME, restarted as kubectl rollout restart does
 	How     string        `file:"-"` // its form, as events tell it
 }
 
@@ -148,8 +148,8 @@ func (r *RollingRestart) values() map[string]string {
 // Pause is SIGSTOP of a replica, and SIGCONT when its time is up: a long garbage collection.
 type Pause struct {
 	Aim
-	Count   int     `rule:"min=1,max=1000"`   // so many replicas at once, whatever they hold
-	Percent float64 `rule:"positive,max=100"` // so many in a hundred of those that live, rounded up, as far as limits allow
+	Count   int     `rule:"min=1,max=1000"`   // so many replicas
+	Percent float64 `rule:"positive,max=100"` // of the live replicas, rounded up, as far as limits allow
 }
 
 func (p *Pause) Target() Aim {
@@ -166,8 +166,8 @@ func (p *Pause) values() map[string]string { return p.Target().whom() }
 // that is too full.
 type Starve struct {
 	Aim
-	Share  float64       `rule:"required,positive,max=0.99"` // of each period that the replica stands still
-	Period time.Duration `rule:"positive" scale:"yes"`       // as that of a container's quota
+	Share  float64       `rule:"required,positive,max=0.99"` // of each period in which the replica stands still
+	Period time.Duration `rule:"positive" scale:"yes"`       // as of a container's quota
 }
 
 func (*Starve) Kind() string { return "starve" }
@@ -208,7 +208,7 @@ func standing(a Around, what string) string {
 
 var signals = []Kind{
 	{Word: "kill", By: Cluster, New: made(Kill{}), Formed: "form",
-		Says: "SIGKILL of the replica that holds a lock, at a chosen moment of the lease: its keys are left to their ttl; of a pod, by one of four forms",
+		Says: "SIGKILL of the replica that holds a lock, at a chosen moment of the lease; of a pod, by one of four forms",
 		Form: Form{Traits: Traits{Class: ClassCrash, Noun: "kill", Instant: "a kill", Kills: true, Apart: true}, Shows: "took",
 			Does: "SIGKILL of {whom}: every key that {they_hold} is left to its TTL", Seen: "its end is seen, by SIGKILL, and it still held the lock then",
 			Undone: ours, Told: "SIGKILL {victim}{held}"},
@@ -250,7 +250,7 @@ var signals = []Kind{
 			[]Constraint{because("", func(k *Kill, c Checker) string { c.CheckLabels("pods", k.Pods); return "" }), because("", (*Kill).whom)},
 		)},
 	{Word: "rolling_restart", By: Cluster, New: made(RollingRestart{Order: ByIndex, Within: time.Minute}),
-		Says: "every replica is restarted, one after the other, as a deployment does: SIGTERM with a grace, in order, the leader first or last; of pods also a rollout restart",
+		Says: "every replica is restarted, one after the other, as a deployment does",
 		Form: Form{Traits: Traits{Noun: "restart", Called: "rolling restart", Instant: "a rolling restart", Rolls: true}, Shows: "took", Told: "rollout restart of the pods' owner"},
 		Forms: []Form{
 			{Word: "graceful", Traits: Traits{Class: ClassHandOver, Kills: true, DeletesPods: true}, Undone: eachAgain,
@@ -285,12 +285,12 @@ var signals = []Kind{
 				a := c.Around()
 				return a.Pods && a.TimeScale != 1 && !a.Observed
 			}))},
-	{Word: "pause", By: Signal, New: made(Pause{}), Aims: group, Says: "SIGSTOP of a replica, or of several, for a while, then SIGCONT: a long garbage collection; do: pause of the store is CLIENT PAUSE",
+	{Word: "pause", By: Signal, New: made(Pause{}), Aims: group, Says: "SIGSTOP of replicas for a while, then SIGCONT, as a long garbage collection",
 		Form: Form{Traits: Traits{Class: ClassPause, Noun: "pause", GoesOn: "a pause goes on until it is ended", Apart: true, InVictim: true, Stands: 1}, Told: "SIGSTOP {victim}{held}{for}", Shows: "stood still for",
 			Does: "SIGSTOP of {whom}, as a long garbage collection", Seen: "all its threads stand still, the whole time", Undone: goesOn},
 		Unsupported: unsupported(func(_ *Pause, a Around) string { return standing(a, "the pause") })},
 	{Word: "starve", By: Signal, New: made(Starve{Period: 100 * time.Millisecond}), Aims: one,
-		Says: "a replica stands still for a share of each period: the processor is taken from it by SIGSTOP and SIGCONT",
+		Says: "a replica stands still for a share of each period, by SIGSTOP and SIGCONT",
 		Form: Form{Traits: Traits{Class: ClassPause, Noun: "starvation", GoesOn: "a replica is starved until it is ended", InVictim: true}, Size: "{share|%} of each {period}",
 			Does: "the replica stands still for {stood} of each {period} (SIGSTOP and SIGCONT), as one without its share of the processor",
 			Seen: "how long all its threads were seen to stand still, added up: at least 80% of what was asked for", Undone: goesOn,

@@ -11,7 +11,7 @@ import (
 
 // Store befalls the locks' store itself; the ledger is never touched.
 type Store struct {
-	Do   Do            `rule:"required,words=pause|freeze|restart|stop|flush|fill|failover|freeze_leader|stop_leader"` // what is done to the store; the ledger is never touched
+	Do   Do            `rule:"required,words=pause|freeze|restart|stop|flush|fill|failover|freeze_leader|stop_leader"` // what is done to the store, never to the ledger
 	Keep bool          `rule:"omit"`                                                                                   // restart and stop: the data survives
 	Lag  time.Duration `rule:"positive" scale:"yes"`                                                                   // failover: so much of the last writes is lost
 }
@@ -32,11 +32,17 @@ const (
 	StoreStopLeader   Do = "stop_leader"   // that one killed, and started again when its time is up
 )
 
-// doable are the faults that each kind of store can suffer.
-var doable = map[string][]Do{
-	"redis":    {StorePause, StoreFreeze, StoreRestart, StoreStop, StoreFlush, StoreFill, StoreFailover},
-	"postgres": {StoreFreeze, StoreRestart, StoreStop},
-	"etcd":     {StoreFreeze, StoreRestart, StoreStop, StoreFreezeLeader, StoreStopLeader},
+// kept is what is particular to a kind of store, for whoever does something to it.
+type kept struct {
+	does    []Do // what it can suffer
+	session bool // a lock is its session's
+	leased  bool // a key is bound to its holder's lease
+}
+
+var keptIn = map[string]kept{
+	"redis":    {does: []Do{StorePause, StoreFreeze, StoreRestart, StoreStop, StoreFlush, StoreFill, StoreFailover}},
+	"postgres": {does: []Do{StoreFreeze, StoreRestart, StoreStop}, session: true},
+	"etcd":     {does: []Do{StoreFreeze, StoreRestart, StoreStop, StoreFreezeLeader, StoreStopLeader}, leased: true},
 }
 
 // OfLeader reports that it befalls one server of several, the one that leads.
@@ -57,8 +63,8 @@ func wordsOf(does []Do) string {
 
 // DeleteKey removes the key of a held lock under its holder.
 type DeleteKey struct {
-	HolderOf string `rule:"required"`       // a lock: the key that is held when the fault is fired
-	To       string `rule:"words=stranger"` // stranger: for its time the key carries a token that nobody knows; left out: it vanishes
+	HolderOf string `rule:"required"`       // the held key of this lock
+	To       string `rule:"words=stranger"` // stranger: it carries an unknown token for a while; left out: it vanishes
 }
 
 // Stranger is the form in which the key is given to a stranger.
@@ -82,7 +88,7 @@ func (d *DeleteKey) seen(form, _ string) {
 
 // Terminate ends the session that holds a lock of a PostgreSQL, which the lock goes with; its owner lives on, and is not asked.
 type Terminate struct {
-	HolderOf string `rule:"required"` // a lock: the session that holds it when the fault is fired
+	HolderOf string `rule:"required"` // whoever holds this lock when the fault is fired
 }
 
 func (*Terminate) Kind() string  { return "terminate" }
@@ -179,7 +185,7 @@ var stores = []Kind{
 			switch {
 			case a.Observed && a.Redis != "external":
 				return noRedis
-			case a.Store == "etcd" && d.To == Stranger:
+			case keptIn[a.Store].leased && d.To == Stranger:
 				return "a key of an etcd is bound to its holder's lease, and carries no token of somebody else: leave out to"
 			}
 			return ""
@@ -190,22 +196,23 @@ var stores = []Kind{
 			}
 			return ""
 		}), permitted(func(*DeleteKey) string { return "delete_key" })}},
-	{Word: "terminate", By: Command, New: made(Terminate{}), Says: "the session that holds an advisory lock of a PostgreSQL is ended; the lock goes with it",
+	{Word: "terminate", By: Command, New: made(Terminate{}), Says: "the session that holds an advisory lock of a PostgreSQL is ended",
 		Unplayed: "sessions of a PostgreSQL, which locks go with, are not simulated",
 		Form: Form{Traits: Traits{Class: ClassTheft, Noun: "termination", Instant: "the end of a session", AtKey: true, Session: true, AtOnce: true},
 			Does: "pg_terminate_backend of the session that holds the lock: the lock is free, and its holder is not asked", Seen: "pg_stat_activity no longer has that session",
 			Undone: "nothing is put back: the holder's next statement fails", Told: "ended the session of {victim}, which held {key}"},
 		Constraints: []Constraint{because("", func(t *Terminate, c Checker) string { c.Lock("holder_of", t.HolderOf); return "" }),
-			breaks("", "ends the session that holds an advisory lock: it is for store: {kind: postgres}", func(_ *Terminate, c Checker) bool { return c.Around().Store != "postgres" })}},
+			breaks("", "ends the session that holds an advisory lock: it is for store: {kind: postgres}", func(_ *Terminate, c Checker) bool { return !keptIn[c.Around().Store].session })}},
 }
 
 // around says what about the store keeps the fault from being done.
 func (s *Store) around(c Checker) string {
 	a := c.Around()
-	if s.Do != "" && !slices.Contains(doable[a.Store], s.Do) {
-		return fmt.Sprintf("%s cannot be done to locks in %s: choose %s", s.Do, a.Store, wordsOf(doable[a.Store]))
+	in := keptIn[a.Store]
+	if s.Do != "" && !slices.Contains(in.does, s.Do) {
+		return fmt.Sprintf("%s cannot be done to locks in %s: choose %s", s.Do, a.Store, wordsOf(in.does))
 	}
-	if s.Keep && a.Store == "postgres" {
+	if s.Keep && in.session {
 		c.Check("keep", "an advisory lock belongs to a session, and no session survives the server: leave it out")
 	}
 	if (s.Do == "freeze_leader" || s.Do == "stop_leader") && a.Servers < 3 {

@@ -14,14 +14,14 @@ import (
 type Latency struct {
 	Aim
 	Add    time.Duration `rule:"positive" scale:"yes"`           // delay
-	Jitter time.Duration `rule:"positive" scale:"yes"`           // the delay varies by this, up and down
+	Jitter time.Duration `rule:"positive" scale:"yes"`           // give or take this
 	Stream Stream        `rule:"words=upstream|downstream|both"` // upstream: requests; downstream: replies
 }
 
 // Jitter delays by anything from nothing to twice By.
 type Jitter struct {
 	Aim
-	By     time.Duration `rule:"required,positive" scale:"yes"`  // delays from nothing to twice this
+	By     time.Duration `rule:"required,positive" scale:"yes"`  // delays up to twice this
 	Stream Stream        `rule:"words=upstream|downstream|both"` // upstream: requests; downstream: replies
 }
 
@@ -35,8 +35,8 @@ type Bandwidth struct {
 // Slices cuts what goes through into pieces of Size, each Delay after the one before.
 type Slices struct {
 	Aim
-	Size   int           `rule:"required,min=1,max=10000"`       // bytes of a piece, at most
-	Delay  time.Duration `rule:"required,positive" scale:"yes"`  // from one piece to the next
+	Size   int           `rule:"required,min=1,max=10000"`       // bytes of a piece
+	Delay  time.Duration `rule:"required,positive" scale:"yes"`  // between two pieces
 	Stream Stream        `rule:"words=upstream|downstream|both"` // upstream: requests; downstream: replies
 }
 
@@ -112,10 +112,10 @@ func proxyless(a Around) string {
 const slower = "a round trip through the proxy is measured before and during it, and the replica's own calls show it"
 
 var toxics = []Kind{
-	toxic("latency", "requests, replies or both are delayed, give or take a jitter, by a proxy between replica and store", Latency{Stream: StreamDown}, []string{"add", "jitter"},
+	toxic("latency", "requests, replies or both are delayed, give or take a jitter", Latency{Stream: StreamDown}, []string{"add", "jitter"},
 		Form{Size: "+{add|0}[ ± {jitter}] {stream}", Does: "{goes} are delayed by {add|0}[, give or take {jitter}]", Seen: slower},
 		breaks("", "delays nothing: needs add, jitter, or both", func(l *Latency, _ Checker) bool { return l.Add == 0 && l.Jitter == 0 })),
-	toxic("jitter", "requests or replies are delayed by anything from nothing to twice as much as given", Jitter{Stream: StreamDown}, []string{"by"},
+	toxic("jitter", "they are delayed by anything up to twice as much as given", Jitter{Stream: StreamDown}, []string{"by"},
 		Form{Size: "± {by} {stream}", Does: "{goes} are delayed by anything up to {twice}", Seen: slower, Shows: "the slowest round trip was"}),
 	toxic("bandwidth", "no more than so many kB a second get through", Bandwidth{Stream: StreamDown}, nil,
 		Form{Size: "{rate} kB/s {stream}", Does: "{goes} pass at no more than {rate} kB/s", Seen: "the time that some data takes through the proxy is measured before and during it, and the replica is connected through it",

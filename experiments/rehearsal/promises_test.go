@@ -10,7 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
-// promises holds what every lock did against the rules of its policy, as docs/policies and lockcore state them. A lock that breaks one is
+// promises holds what every lock did against the rules of its policy, as docs/policies.md and lockcore state them. A lock that breaks one is
 // measured as truly as any other: the ranges cannot tell.
 type promises struct {
 	e       *experiments.Experiment

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/spawn"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -162,7 +163,7 @@ func (c *child) signal(sig syscall.Signal) (history.Span, error) {
 	}
 	var s history.Span
 	s.From = c.fleet.o.Clock()
-	err := signalGroup(c.cmd, sig)
+	err := spawn.SignalGroup(c.cmd, sig)
 	s.To = c.fleet.o.Clock()
 	if errors.Is(err, syscall.ESRCH) || errors.Is(err, os.ErrProcessDone) {
 		err = ErrDead
@@ -176,7 +177,7 @@ func (c *child) signal(sig syscall.Signal) (history.Span, error) {
 // await collects the process, lets hear read what it had written, and reports the end.
 func (c *child) await() {
 	defer close(c.done)
-	reap(&c.mu, c.cmd)
+	spawn.Reap(&c.mu, c.cmd)
 	dead := c.fleet.o.Clock()
 	c.mu.Lock()
 	c.reaped = true

@@ -1,3 +1,10 @@
+// Package testbed is what a drill stands on beside its stores: the fleet of replicas, as processes or pods, and the proxies on their ways.
+//
+// It starts, measures, signals and ends them; it decides nothing about the drill and records nothing. Everything that it starts listens on
+// the loopback interface only.
+//
+// Its one invariant: what it started is gone after Close or Stop, and whatever is a process of its own is also gone when the
+// runner is killed with -9 (Linux: by the kernel; elsewhere replicas end when their standard input closes).
 package testbed
 
 import (
@@ -14,6 +21,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/spawn"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -49,7 +57,7 @@ type Exit struct {
 // Fleet runs replicas as child processes. It is safe for concurrent use.
 type Fleet struct {
 	o       FleetOptions
-	spawner *spawner
+	spawner *spawn.Spawner
 
 	deliver sync.Mutex // held from reading what a replica said until the end of OnEvents, and during OnExit; guards what follows
 	parser  *history.Parser
@@ -69,7 +77,7 @@ var (
 
 // NewFleet returns an empty fleet. Its owner calls Stop.
 func NewFleet(o FleetOptions) *Fleet {
-	return &Fleet{o: o, spawner: newSpawner(), parser: history.NewParser(), children: map[string]*child{}}
+	return &Fleet{o: o, spawner: spawn.New(), parser: history.NewParser(), children: map[string]*child{}}
 }
 
 // tell hands over the events that have come; deliver is held.
@@ -140,7 +148,7 @@ func (f *Fleet) spawn(c protocol.Configure) (*child, error) {
 	cgroup, err := ch.makeCgroup(c.Incarnation)
 	if err == nil {
 		ch.started.From = f.o.Clock()
-		err = f.spawner.start(cmd, cgroup)
+		err = f.spawner.Start(cmd, cgroup)
 		ch.started.To = f.o.Clock()
 		_ = cgroup.Close() // if there is one
 	}
@@ -154,7 +162,7 @@ func (f *Fleet) spawn(c protocol.Configure) (*child, error) {
 	self.Mark, ch.self = mark, self
 	ch.replica = history.Replica{Name: c.Name, Incarnation: c.Incarnation, PID: self.PID, Started: self.Started}
 	if err := ch.writeDown(undo.Record{Kind: undo.StandReplica, Process: &self, Cgroup: ch.cgroup}); err != nil { // what is not written down must not be there
-		err = errors.Join(err, signalGroup(cmd, syscall.SIGKILL))
+		err = errors.Join(err, spawn.SignalGroup(cmd, syscall.SIGKILL))
 		_ = cmd.Wait() // it was killed
 		ch.closePipes()
 		ch.end()
@@ -270,7 +278,7 @@ func (f *Fleet) Stop(ctx context.Context) error {
 			return fmt.Errorf("stop fleet: replica %s (process %d) does not die", ch.replica.Incarnation, ch.replica.PID)
 		}
 	}
-	f.ended.Do(f.spawner.close)
+	f.ended.Do(f.spawner.Close)
 	return nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/servertest"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -139,7 +140,7 @@ func TestFleetStartsTalksAndStops(t *testing.T) {
 		if e.State != "exit status 0" || e.Signaled || e.Lines != 11 || e.Bad != 0 {
 			t.Errorf("exit %+v, want status 0 after 11 lines", e)
 		}
-		if alive(e.PID) {
+		if servertest.Alive(e.PID) {
 			t.Errorf("process %d of %s is alive after Stop", e.PID, e.Incarnation)
 		}
 	}
@@ -273,7 +274,7 @@ func TestFleetEndsWhatAReplicaHasStarted(t *testing.T) {
 	start(t, f, "r1.1")
 	w.await(t, "grandchild", func() bool { return len(w.events) == 2 })
 	pid, _ := strconv.Atoi(w.events[1].Job.ID)
-	if !alive(pid) {
+	if !servertest.Alive(pid) {
 		t.Fatalf("grandchild %d does not live", pid)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -281,7 +282,7 @@ func TestFleetEndsWhatAReplicaHasStarted(t *testing.T) {
 	if err := f.Stop(ctx); err != nil {
 		t.Fatalf("Stop: %v", err)
 	}
-	awaitDeath(t, pid)
+	servertest.AwaitDeath(t, patience, pid)
 }
 
 // readerWaits is the stack of a goroutine that waits for what a replica says.
@@ -306,7 +307,7 @@ func TestFleetTellsOfADeathThoughThePipeStaysOpen(t *testing.T) {
 		t.Fatalf("Signal: %v", err)
 	}
 	w.await(t, "exit", func() bool { return len(w.exits) == 1 })
-	if !alive(pid) {
+	if !servertest.Alive(pid) {
 		t.Errorf("grandchild %d is dead: nothing held the pipe", pid)
 	}
 }
@@ -349,7 +350,7 @@ func TestNothingOutlivesAKilledRunner(t *testing.T) {
 	var pids []int
 	for _, word := range strings.Fields(line) {
 		pid, _ := strconv.Atoi(word)
-		if !alive(pid) {
+		if !servertest.Alive(pid) {
 			t.Errorf("process %d is dead before its runner", pid)
 		}
 		pids = append(pids, pid)
@@ -362,29 +363,6 @@ func TestNothingOutlivesAKilledRunner(t *testing.T) {
 	}
 	_ = runner.Wait()
 	for _, pid := range pids {
-		awaitDeath(t, pid)
-	}
-}
-
-// alive reports whether the process runs; one that only waits to be collected does not.
-func alive(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	rest := string(stat[strings.LastIndexByte(string(stat), ')')+1:])
-	return !strings.HasPrefix(rest, " Z") && !strings.HasPrefix(rest, " X")
-}
-
-func awaitDeath(t *testing.T, pid int) {
-	t.Helper()
-	poll := time.NewTicker(2 * time.Millisecond)
-	defer poll.Stop()
-	for limit := time.After(patience); alive(pid); {
-		select {
-		case <-poll.C:
-		case <-limit:
-			t.Fatalf("process %d is still alive after %s", pid, patience)
-		}
+		servertest.AwaitDeath(t, patience, pid)
 	}
 }

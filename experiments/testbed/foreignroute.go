@@ -2,19 +2,15 @@ package testbed
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
-	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/toxi"
+	"github.com/lockdrill/lockdrill/stores/redis"
 )
 
 // LookAtRoute says why a proxy that is somebody's own cannot carry a fault of the ways to r; nil = it can. It asks the Toxiproxy, and the
@@ -38,40 +34,6 @@ func LookAtRoute(ctx context.Context, api, name string, r experiments.Redis) err
 			return fmt.Errorf("proxy %s carries %s, a toxic of another run: wait for its end, or undo what it left with lockdrill recover", name, t.Name)
 		}
 	}
-	return leadsTo(ctx, undo.ProxyRoute{API: api, Proxy: name, Listen: p.Listen, Theirs: true}, p.Upstream, r)
-}
-
-// leadsTo refuses a proxy with another server at its other end.
-func leadsTo(ctx context.Context, way undo.ProxyRoute, upstream string, r experiments.Redis) error {
-	w, err := whereIs(r)
-	if err != nil {
-		return err
-	}
-	there := endpointOf(w)
-	if host, _, err := net.SplitHostPort(there.Addr); err == nil {
-		there.ServerName = host
-	}
-	there.Addr = way.Addr()
-	o, err := endpoint.Options(there)
-	if err != nil {
-		return err
-	}
-	direct, err := Connect(w)
-	if err != nil {
-		return err
-	}
-	behind := redis.NewClient(o)
-	defer func() { _ = errors.Join(direct.Close(), behind.Close()) }()
-	want, err := serverInfo(ctx, direct)
-	if err != nil {
-		return fmt.Errorf("reach %s: %w", target(w), err)
-	}
-	got, err := serverInfo(ctx, behind)
-	switch {
-	case err != nil:
-		return fmt.Errorf("reach the Redis through proxy %s, which listens on %s and leads to %s: %w", way.Proxy, there.Addr, upstream, err)
-	case got["run_id"] != want["run_id"]:
-		return fmt.Errorf("proxy %s leads to %s, and that is another server than %s of the file", way.Proxy, upstream, target(w))
-	}
-	return nil
+	way := undo.ProxyRoute{API: api, Proxy: name, Listen: p.Listen, Theirs: true}
+	return redis.LeadsTo(ctx, name, way.Addr(), p.Upstream, r)
 }

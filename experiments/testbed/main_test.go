@@ -17,6 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
+	redisstores "github.com/lockdrill/lockdrill/stores/redis"
 )
 
 // role makes this test binary play a replica (or a runner) when it is started again as a child.
@@ -116,7 +117,7 @@ func say(e history.Event) {
 // playRunner starts everything that a run starts, names the processes and the folder, and waits to be killed.
 func playRunner() {
 	ctx := context.Background()
-	stores, err := OpenStores(ctx, Options{Redis: experiments.Redis{Mode: experiments.RedisSpawn}, Run: "killed", Dir: os.Getenv("LOCKDRILL_BED_TEST_DIR")})
+	stores, err := redisstores.OpenStores(ctx, redisstores.Options{Redis: experiments.Redis{Mode: experiments.RedisSpawn}, Run: "killed", Dir: os.Getenv("LOCKDRILL_BED_TEST_DIR")})
 	if err != nil {
 		panic(err)
 	}

@@ -60,6 +60,7 @@ type lines interface {
 const (
 	signQuiet  = 800 * time.Millisecond // four syncs: a worker that is not heard for so long after the end of its log will not be
 	lastLines  = 2 * time.Second        // after a worker's end, for what it has said before
+	closeLimit = 5 * time.Second        // of what stands beside the replicas
 	leaveLimit = 3 * time.Second        // after it was told to stop: a worker that has said goodbye, or whose pod is gone, is not waited for longer
 )
 

@@ -23,6 +23,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 func of(kind history.Kind, incarnation string) func(history.Event) bool {
@@ -91,7 +92,7 @@ func drillPods(t *testing.T, env *kubetest.Env, c *kube.Cluster, at string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close(context.WithoutCancel(ctx)) }) // a test that fails gives the namespace up
-	held := new(HeldError)
+	held := new(stores.HeldError)
 	other := PodStandOptions{Cluster: c, Run: "run-2", Manifests: workers("fleet3")}
 	if _, err := ApplyPods(ctx, other); !errors.As(err, &held) || held.Run != "run-1" || held.Folder != "/f" {
 		t.Fatalf("a second run: %v", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/poll"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 const (
@@ -41,12 +42,12 @@ type PodStand struct {
 	o      PodStandOptions
 	record int // in the journal
 	what   undo.Cluster
-	turn   kube.Turn
-	keptTurn
+	mine   kube.Turn
+	stores.Turn
 }
 
 // ApplyPods takes the namespace's turn and applies the manifests, each labelled as this run's. It touches nothing where an object of the
-// same name is there that is not this run's (an error), or another run has the namespace (a HeldError). On an error nothing is left.
+// same name is there that is not this run's (an error), or another run has the namespace (a stores.HeldError). On an error nothing is left.
 // The caller closes it.
 func ApplyPods(ctx context.Context, o PodStandOptions) (*PodStand, error) {
 	objects, err := kube.ParseManifests(o.Manifests...)
@@ -61,7 +62,7 @@ func ApplyPods(ctx context.Context, o PodStandOptions) (*PodStand, error) {
 			return nil, fmt.Errorf("apply pods: %w", err)
 		}
 	}
-	if s.turn, err = s.mine(); err != nil {
+	if s.mine, err = s.ours(); err != nil {
 		return nil, fmt.Errorf("apply pods: %w", err)
 	}
 	if s.record, err = o.Journal.Intend(undo.Record{Kind: undo.StandPods, Cluster: &s.what}); err != nil {
@@ -72,7 +73,7 @@ func ApplyPods(ctx context.Context, o PodStandOptions) (*PodStand, error) {
 		err = s.apply(ctx, objects[i])
 	}
 	if err != nil {
-		return nil, fmt.Errorf("apply pods: %w", abandon(ctx, err, s.Close))
+		return nil, fmt.Errorf("apply pods: %w", stores.Abandon(ctx, err, s.Close))
 	}
 	return s, nil
 }
@@ -106,16 +107,16 @@ func (s *PodStand) claimName(ctx context.Context, o *kube.Object) error {
 	return kube.Mark(o, s.what.Run)
 }
 
-// mine is this run's turn.
-func (s *PodStand) mine() (kube.Turn, error) {
-	note, err := holder(s.o.Run, s.o.Folder)
-	return kube.Turn{Name: turnName, Run: s.what.Run, Note: note, TTL: leaseTTL}, err
+// ours is this run's turn.
+func (s *PodStand) ours() (kube.Turn, error) {
+	note, err := stores.HolderOf(s.o.Run, s.o.Folder)
+	return kube.Turn{Name: turnName, Run: s.what.Run, Note: note, TTL: stores.TurnTTL}, err
 }
 
 // take takes the turn, also one whose holder has died, and keeps it.
 func (s *PodStand) take(ctx context.Context) error {
 	for {
-		other, mine, err := s.o.Cluster.TakeTurn(ctx, s.turn)
+		other, mine, err := s.o.Cluster.TakeTurn(ctx, s.mine)
 		if err != nil {
 			return err
 		}
@@ -132,7 +133,7 @@ func (s *PodStand) take(ctx context.Context) error {
 			return err
 		}
 	}
-	s.keep(ctx, s.renew)
+	s.Keep(ctx, s.renew)
 	return nil
 }
 
@@ -159,8 +160,8 @@ func (s *PodStand) outlast(ctx context.Context, old kube.Turn) error {
 	}
 }
 
-func (s *PodStand) heldBy(t kube.Turn) *HeldError {
-	held := &HeldError{Target: fmt.Sprintf("namespace %s", s.what.Namespace)}
+func (s *PodStand) heldBy(t kube.Turn) *stores.HeldError {
+	held := &stores.HeldError{Target: fmt.Sprintf("namespace %s", s.what.Namespace)}
 	if json.Unmarshal([]byte(t.Note), &held.Holder) != nil {
 		held.Run = t.Run // what another version has written is still another's
 	}
@@ -169,7 +170,7 @@ func (s *PodStand) heldBy(t kube.Turn) *HeldError {
 
 // renew prolongs the turn; an error says that it is lost. A turn that is gone is taken again; another's is not.
 func (s *PodStand) renew(ctx context.Context) error {
-	if other, mine, err := s.o.Cluster.TakeTurn(ctx, s.turn); err == nil && !mine {
+	if other, mine, err := s.o.Cluster.TakeTurn(ctx, s.mine); err == nil && !mine {
 		return s.heldBy(other)
 	}
 	return nil // an API server that does not answer now is asked again
@@ -177,7 +178,7 @@ func (s *PodStand) renew(ctx context.Context) error {
 
 // Close removes what is still this run's, and verifies that it is gone, its pods too. It may be called again.
 func (s *PodStand) Close(ctx context.Context) error {
-	return s.end(func() error {
+	return s.End(func() error {
 		if err := endPods(ctx, s.o.Cluster, s.what); err != nil {
 			return err
 		}

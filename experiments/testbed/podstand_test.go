@@ -23,6 +23,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubefake"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 // turnOfAnother is the namespace's turn of a run that renewed it at that time.
@@ -64,7 +65,7 @@ func TestTurns(t *testing.T) {
 				}
 				cluster := kube.New(kubefake.Generic(client), "drill")
 				s, err := ApplyPods(t.Context(), PodStandOptions{Cluster: cluster, Run: "mine", Journal: j})
-				held := new(HeldError)
+				held := new(stores.HeldError)
 				if errors.As(err, &held) != c.held || c.held && (held.Run != "other" || held.Folder != "/theirs" || !strings.Contains(err.Error(), "namespace drill is held by run other")) {
 					t.Errorf("err %v", err)
 				}
@@ -177,22 +178,22 @@ func TestATurnThatIsLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun, _ := leases.Get(t.Context(), turnName, metav1.GetOptions{})
-		time.Sleep(2*leaseEvery + time.Second) // a bubble's time
+		time.Sleep(2*stores.TurnEvery + time.Second) // a bubble's time
 		if l, _ := leases.Get(t.Context(), turnName, metav1.GetOptions{}); s.Held() != nil || !l.Spec.RenewTime.After(begun.Spec.RenewTime.Time) {
 			t.Errorf("held %v, renewed %v", s.Held(), l.Spec.RenewTime)
 		}
 		if err := leases.Delete(t.Context(), turnName, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(leaseEvery) // likewise
+		time.Sleep(stores.TurnEvery) // likewise
 		if _, err := leases.Get(t.Context(), turnName, metav1.GetOptions{}); err != nil || s.Held() != nil {
 			t.Errorf("a turn that vanished is not taken again: %v, %v", err, s.Held())
 		}
 		if _, err := leases.Update(t.Context(), turnOfAnother(time.Now()), metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(leaseEvery) // likewise
-		if held := new(HeldError); !errors.As(s.Held(), &held) || held.Run != "other" {
+		time.Sleep(stores.TurnEvery) // likewise
+		if held := new(stores.HeldError); !errors.As(s.Held(), &held) || held.Run != "other" {
 			t.Errorf("held: %v", s.Held())
 		}
 		if err := s.Close(t.Context()); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/toxi"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 // ProxyOptions of OpenProxies.
@@ -86,7 +87,7 @@ func OpenProxies(ctx context.Context, o ProxyOptions) (_ *Proxies, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("open proxies: %w", abandon(ctx, err, p.Close))
+			err = fmt.Errorf("open proxies: %w", stores.Abandon(ctx, err, p.Close))
 		}
 	}()
 	u, err := url.Parse(api)

@@ -15,6 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/toxi"
 	"github.com/lockdrill/lockdrill/internal/toxitest"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 func waysTo(store string) ProxyOptions {
@@ -40,7 +41,7 @@ func TestEmbeddedProxies(t *testing.T) {
 		}
 	}
 	for _, addr := range []string{p.Addrs("r1")[0], p.Addrs("r2")[0], strings.TrimPrefix(w.API, "http://")} {
-		if accepts(t.Context(), addr) == nil {
+		if stores.Accepts(t.Context(), addr) == nil {
 			t.Errorf("somebody still listens on %s", addr)
 		}
 	}

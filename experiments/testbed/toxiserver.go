@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/lockdrill/lockdrill/internal/poll"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 // toxiServer is a Toxiproxy inside this process, with its API on loopback: faults reach it as they reach an external one.
@@ -80,7 +81,7 @@ func (s *toxiServer) close(ctx context.Context, addrs []string) error {
 // closed waits until nobody listens at addr.
 func closed(ctx context.Context, addr string) error {
 	for range poll.Every(ctx, 10*time.Millisecond) {
-		if addr == "" || accepts(ctx, addr) != nil && ctx.Err() == nil {
+		if addr == "" || stores.Accepts(ctx, addr) != nil && ctx.Err() == nil {
 			return nil
 		}
 	}

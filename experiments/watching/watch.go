@@ -18,7 +18,9 @@ import (
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
-	"github.com/lockdrill/lockdrill/probes"
+	"github.com/lockdrill/lockdrill/stores/lease"
+	redislocks "github.com/lockdrill/lockdrill/stores/redis"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 const (
@@ -107,7 +109,7 @@ type watch struct {
 	began int64
 	asked int64 // when the servers were asked what the looks cost
 	probe looker
-	keys  *probes.Keyspace // the probe of keys
+	keys  *redislocks.Keyspace // the probe of keys
 	mu    sync.Mutex
 	said  map[string]Seen // of the values that the present look showed, by their keys
 	took  []time.Duration // of the last looks
@@ -138,7 +140,7 @@ func (r *Watcher) Follow(ctx context.Context, see func(Seen), each func(State)) 
 			return nil
 		}
 		switch w.state.Looks++; {
-		case err == nil || errors.Is(err, probes.ErrNotYet):
+		case err == nil || errors.Is(err, redislocks.ErrNotYet):
 			seen = true
 		case !seen && w.redis != nil:
 			if inner := errors.Unwrap(err); inner != nil { // which says how many keys it was about
@@ -200,7 +202,7 @@ func (w *watch) open(ctx context.Context) (closing func(), err error) {
 	if w.redis == nil {
 		return w.openLeases(ctx)
 	}
-	o := probes.KeyspaceOptions{Client: probes.DialAll(w.redis, w.o.Redis.Cluster), DB: w.redis.DB, Canary: "lockdrill:watch", Quiet: true, Exact: map[string]string{}, Most: mostKeys, MaxGap: LookWithin, Clock: w.o.Clock}
+	o := redislocks.KeyspaceOptions{Client: endpoint.Clients(w.redis, w.o.Redis.Cluster, LookWithin), DB: w.redis.DB, Canary: "lockdrill:watch", Quiet: true, Exact: map[string]string{}, Most: mostKeys, MaxGap: LookWithin, Clock: w.o.Clock}
 	for _, p := range w.o.Patterns {
 		if strings.ContainsAny(p, "*?[") {
 			o.Globs = append(o.Globs, p)
@@ -214,13 +216,13 @@ func (w *watch) open(ctx context.Context) (closing func(), err error) {
 			return nil, errors.Join(errors.New("this server has a part of a cluster's keys: say --cluster"), alone.Close())
 		}
 	}
-	w.keys = probes.NewKeyspace(o)
+	w.keys = redislocks.NewKeyspace(o)
 	w.said = map[string]Seen{}
-	w.keys.Name(probes.Names{Holder: func(u probes.Unclaimed) probes.Named {
+	w.keys.Name(witness.Names{Holder: func(u witness.Unclaimed) witness.Named {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.said[u.Key] = Seen{Values: kindOf(u.Value), Holder: w.o.holderIn(u.Value)}
-		return probes.Named{Holder: "seen"} // once is enough
+		return witness.Named{Holder: "seen"} // once is enough
 	}})
 	w.probe = w.keys
 	return func() { _ = w.keys.Close() }, nil
@@ -241,7 +243,7 @@ func (w *watch) openLeases(ctx context.Context) (func(), error) {
 	for _, name := range names {
 		locks[name] = name
 	}
-	leases := probes.NewLeases(w.cluster, locks, func(string) string { return "" }, w.o.Clock)
+	leases := lease.NewNamed(w.cluster, locks, func(string) string { return "" }, w.o.Clock)
 	w.probe, w.state.Keys = leases, len(names)
 	return func() { _ = leases.Close() }, nil
 }

@@ -84,6 +84,7 @@ func Judged() []Rule {
 		{"lock_debt", keeping, "a key is given back when the work is over", "release at once after work.exit, and try again as policy.release says"},
 		{"loss_to_fence", keeping, "the work stops when the lock is lost, at the latest stop_budget before the lease's end", "count the lease from the sending of the last answered call, and stop the work by a timer of its own"},
 		{"unowned_work", keeping, "the work stops when the lock is lost, at the latest stop_budget before the lease's end", "renew every renew_every, stop when a renewal is answered absent or other, and ask the clock before every effect"},
+		{"abandonment", keeping, "a holder gives the lock up by itself, at the latest stop_budget before the lease's end", "count the lease from the sending of the last answered call, and write fence.observed and stop the work by a timer of its own, whether or not a renewal is answered"},
 		{"overlap", effects, "an effect is written under a lock that is held", "ask before every effect whether the lease still lasts, and write it with the fence of the grant"},
 		{"outside_call", events, "from is the time before a call, and to the time after its reply", "read CLOCK_MONOTONIC itself, just before the call and just after the reply, without an offset"},
 		{"no_begin", effects, "every epoch writes begin when it enters work", "write the effect begin before the work of a job and before the first tick of a loop"},

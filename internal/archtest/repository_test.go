@@ -69,9 +69,9 @@ func TestDependenciesHaveReasons(t *testing.T) {
 	}
 }
 
-// A link between documents leads to a file.
+// A link between documents leads to a file, and to a heading or a mark that is in it.
 func TestLinks(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+	link := regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
 	walk(t, func(path string, data []byte) {
 		if !strings.HasSuffix(path, ".md") {
 			return
@@ -80,11 +80,42 @@ func TestLinks(t *testing.T) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(root, filepath.Dir(path), m[1])); err != nil {
+			to := path
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(path), m[1])
+			}
+			page, err := os.ReadFile(filepath.Join(root, to))
+			if info, err := os.Stat(filepath.Join(root, to)); err != nil {
 				t.Errorf("%s links to %s, which is not there", path, m[1])
+			} else if info.IsDir() {
+				continue
+			}
+			if m[2] != "" && (err != nil || !anchors(string(page))[m[2]]) {
+				t.Errorf("%s links to %s#%s, which is no heading there", path, m[1], m[2])
 			}
 		}
 	})
+}
+
+var (
+	fenced  = regexp.MustCompile("(?ms)^```.*?^```$")
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	marked  = regexp.MustCompile(`<a id="([^"]+)"`)
+	linked  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	unsaid  = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// anchors are what can be linked to in a page: its headings, as a forge spells them, and its marks.
+func anchors(page string) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
+		text := unsaid.ReplaceAllString(strings.ToLower(linked.ReplaceAllString(m[1], "$1")), "")
+		all[strings.ReplaceAll(strings.TrimSpace(text), " ", "-")] = true
+	}
+	for _, m := range marked.FindAllStringSubmatch(page, -1) {
+		all[m[1]] = true
+	}
+	return all
 }
 
 // A percentage is written in one form, in documents as in all output.

@@ -14,9 +14,9 @@ var spoken = map[string]string{
 	"analysis/advicetest/advicetest.go": "tests of what advice says",
 	"analysis/reach.go":                 "abortText: whether the sentence of an abort begins with its word already",
 	"cmd/lockdrill/run.go":              "errors of cobra have no types",
-	"experiments/testbed/rights.go":     "answers of Redis and of its Sentinels",
+	"stores/redis/rights.go":            "answers of Redis and of its Sentinels",
 	"injectors/bursts.go":               "a fixed phrase of the worker protocol, with a figure",
-	"injectors/store.go":                "an answer of the store",
+	"stores/redis/kind.go":              "an answer of the store",
 	"internal/kube/exec.go":             "an answer of the API server",
 	"internal/kubetest/podrunner.go":    "an answer of the API server",
 	"internal/kube/waiting.go":          "the cluster's own codes: ErrImagePull, ImagePullBackOff, InvalidImageName",
@@ -25,8 +25,8 @@ var spoken = map[string]string{
 	"lockcore/redisstore/redisstore.go": "answers of Redis",
 	"lockcore/redisstore/renewmany.go":  "an answer of Redis",
 	"probes/effects/stream.go":          "answers of Redis",
-	"probes/keyspace_canary.go":         "answers of Redis",
-	"probes/lockkeys.go":                "answers of Redis",
+	"stores/redis/keyspace_canary.go":   "answers of Redis",
+	"stores/redis/lockkeys.go":          "answers of Redis",
 }
 
 // Whoever decides by the words of a sentence decides otherwise once somebody has improved the sentence. Reasons have codes.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
@@ -122,10 +123,31 @@ func Dialer(o *redis.Options) func(ctx context.Context, network, addr string) (n
 // until then.
 const layoutEvery = time.Second
 
+// poolSize: after so many refusals in a row go-redis dials only once a second, which would keep whoever asks blind after a store has come back.
+const poolSize = 64
+
+// Client makes connections to the server of o, which stays as it is: no retries (a late answer would widen a bracket unseen), and deadlines
+// that hold. It does not dial yet.
+func Client(o *redis.Options, readWithin time.Duration) *redis.Client {
+	own := *o
+	own.Protocol, own.DisableIdentity, own.ContextTimeoutEnabled = 2, true, true
+	own.MaxRetries, own.DialerRetries, own.DialTimeout, own.ReadTimeout = -1, 1, dialWithin, readWithin
+	own.PoolSize, own.MaintNotificationsConfig = poolSize, &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return redis.NewClient(&own)
+}
+
+// Clients is Client for a server, or, where it is one of a cluster, for all of that.
+func Clients(o *redis.Options, cluster bool, readWithin time.Duration) redis.UniversalClient {
+	if cluster {
+		return Cluster(o, readWithin)
+	}
+	return Client(o, readWithin)
+}
+
 // Cluster makes connections to the cluster that the server of o belongs to; it does not dial yet.
 func Cluster(o *redis.Options, readWithin time.Duration) *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, Dialer: Dialer(o), Protocol: 2, DisableIdentity: true,
-		ContextTimeoutEnabled: true, DialTimeout: dialWithin, ReadTimeout: readWithin, PoolSize: 64, ClusterStateReloadInterval: layoutEvery,
+		ContextTimeoutEnabled: true, DialTimeout: dialWithin, ReadTimeout: readWithin, PoolSize: poolSize, ClusterStateReloadInterval: layoutEvery,
 	})
 }

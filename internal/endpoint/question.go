@@ -12,6 +12,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/lockdrill/lockdrill/internal/resp"
 )
 
 // Question is how a fresh connection asks a store something in the store's own protocol, without a client of it that would dial and ask
@@ -69,33 +71,41 @@ func AskRedis(a Access) Question {
 	return q
 }
 
-// introduce sends AUTH. What goes wrong there is told without the command.
+// Logins are the commands by which a connection to a Redis says who asks, and which database it is about.
+func (a Access) Logins(db int) (commands [][]string) {
+	switch {
+	case a.Password != "" && a.User != "":
+		commands = append(commands, []string{"AUTH", a.User, a.Password})
+	case a.Password != "":
+		commands = append(commands, []string{"AUTH", a.Password})
+	}
+	if db != 0 {
+		commands = append(commands, []string{"SELECT", strconv.Itoa(db)})
+	}
+	return commands
+}
+
+// introduce logs in. What goes wrong there is told without the command.
 func (a Access) introduce(conn net.Conn) error {
-	if a.Password == "" {
-		return nil
+	for _, words := range a.Logins(0) {
+		if _, err := conn.Write(resp.Command(words...)); err != nil {
+			return err
+		}
+		answer, err := bufio.NewReader(conn).ReadString('\n')
+		if err == nil && !strings.HasPrefix(answer, "+") {
+			err = errors.New("the store refused the password")
+		}
+		if err != nil {
+			return err
+		}
 	}
-	words := []string{"AUTH", a.Password}
-	if a.User != "" {
-		words = []string{"AUTH", a.User, a.Password}
-	}
-	command := fmt.Sprintf("*%d\r\n", len(words))
-	for _, w := range words {
-		command += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)
-	}
-	if _, err := conn.Write([]byte(command)); err != nil {
-		return err
-	}
-	answer, err := bufio.NewReader(conn).ReadString('\n')
-	if err == nil && !strings.HasPrefix(answer, "+") {
-		return errors.New("the store refused the password")
-	}
-	return err
+	return nil
 }
 
 func askRedis(conn net.Conn, in *bufio.Reader, size int) error {
-	command := []byte("*1\r\n$4\r\nPING\r\n")
+	command := resp.Command("PING")
 	if size > 0 {
-		command = fmt.Appendf(nil, "*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", size, bytes.Repeat([]byte("x"), size))
+		command = resp.Command("ECHO", strings.Repeat("x", size))
 	}
 	if _, err := conn.Write(command); err != nil {
 		return err

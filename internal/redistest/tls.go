@@ -66,6 +66,12 @@ func Client(ca string) (cert, key string) {
 	return at + ".crt", at + ".key"
 }
 
+// Authority is the PEM file of an authority that nobody knows.
+func Authority(t testing.TB) (ca string) {
+	t.Helper()
+	return newAuthority(t, t.TempDir()).ca
+}
+
 // authority signs certificates of servers.
 type authority struct {
 	t    testing.TB

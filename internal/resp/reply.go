@@ -94,6 +94,15 @@ func AppendWord[T string | []byte](b []byte, word T) []byte {
 	return append(append(appendHeader(b, '$', len(word)), word...), "\r\n"...)
 }
 
+// Command is a command of these words.
+func Command(words ...string) []byte {
+	b := AppendHead(nil, len(words))
+	for _, word := range words {
+		b = AppendWord(b, word)
+	}
+	return b
+}
+
 func appendHeader(b []byte, kind byte, n int) []byte {
 	return append(strconv.AppendInt(append(b, kind), int64(n), 10), "\r\n"...)
 }

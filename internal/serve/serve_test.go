@@ -21,6 +21,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/runs"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
@@ -159,20 +160,6 @@ func (s *site) put(t *testing.T, id string, files map[string]string) (int, strin
 }
 
 // until waits for what the server has to notice.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(time.Minute)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%s: not within a minute", what)
-		}
-	}
-}
-
 func (s *site) gateSays(t *testing.T, query string) (code int, doc gateDoc) {
 	t.Helper()
 	code, body := s.ask(t, "GET", "/api/v1/gate?experiment=nightly"+query, Anybody, nil)
@@ -206,7 +193,7 @@ func TestAnUploadedRunAnswersTheGate(t *testing.T) {
 	if code, body := s.put(t, "one", files(t, "one", "pass", now.Add(-48*time.Hour))); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, body)
 	}
-	until(t, "the gate to pass", func() bool { code, _ := s.gateSays(t, ""); return code == http.StatusOK })
+	testkit.Until(t, "the gate to pass", func() bool { code, _ := s.gateSays(t, ""); return code == http.StatusOK })
 	if code, doc := s.gateSays(t, "&max_age=24h"); code != http.StatusPreconditionFailed || !strings.Contains(doc.Why, "max_age") {
 		t.Errorf("of an old run the gate says %d %+v", code, doc)
 	}
@@ -216,7 +203,7 @@ func TestAnUploadedRunAnswersTheGate(t *testing.T) {
 	if code, body := s.put(t, "two", files(t, "two", "slo-failed", now)); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, body)
 	}
-	until(t, "the later run to answer", func() bool { _, doc := s.gateSays(t, ""); return doc.Exit == verdict.ExitSLOFailed })
+	testkit.Until(t, "the later run to answer", func() bool { _, doc := s.gateSays(t, ""); return doc.Exit == verdict.ExitSLOFailed })
 	if code, body := s.ask(t, "GET", "/runs/one", Anybody, nil); code != http.StatusOK || !strings.Contains(body, "<h1><bdi>made anew of one</bdi></h1>") || !strings.Contains(body, `href="/runs/one/junit"`) {
 		t.Errorf("%d %s", code, body)
 	}
@@ -278,12 +265,12 @@ func TestTheSameIdWithOtherBytesPassesForNobody(t *testing.T) {
 			t.Fatalf("%d %s, want %d", code, body, want)
 		}
 	}
-	until(t, "the gate to pass", func() bool { code, _ := s.gateSays(t, ""); return code == http.StatusOK })
+	testkit.Until(t, "the gate to pass", func() bool { code, _ := s.gateSays(t, ""); return code == http.StatusOK })
 	other := files(t, "run-1", "pass", now.Add(time.Second))
 	if code, body := s.put(t, "run-1", other); code != http.StatusCreated || !strings.Contains(body, `"conflict": true`) {
 		t.Fatalf("%d %s", code, body)
 	}
-	until(t, "the gate to close", func() bool {
+	testkit.Until(t, "the gate to close", func() bool {
 		code, doc := s.gateSays(t, "")
 		return code == http.StatusPreconditionFailed && strings.Contains(doc.Why, "neither passes")
 	})
@@ -358,7 +345,7 @@ func TestWhatIsNoRunIsNotTaken(t *testing.T) {
 	if code, body := full.put(t, "x", good); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, body)
 	}
-	until(t, "the index", func() bool { return full.index.Size() > 0 })
+	testkit.Until(t, "the index", func() bool { return full.index.Size() > 0 })
 	if code, body := full.put(t, "y", files(t, "y", "pass", time.Now())); code != http.StatusInsufficientStorage {
 		t.Errorf("on a full disk: %d %s", code, body)
 	}
@@ -371,7 +358,7 @@ func TestAServerThatWasKilledLeavesNoHalfRun(t *testing.T) {
 	if code, body := s.put(t, "whole", files(t, "whole", "pass", time.Now())); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, body)
 	}
-	until(t, "the index", func() bool { return s.index.Run("whole") != nil })
+	testkit.Until(t, "the index", func() bool { return s.index.Run("whole") != nil })
 	s.stop()
 	half := filepath.Join(dir, arriving+"1")
 	if err := errors.Join(os.Mkdir(half, 0o700), os.WriteFile(filepath.Join(half, "history.jsonl"), []byte("{"), 0o600)); err != nil {
@@ -381,7 +368,7 @@ func TestAServerThatWasKilledLeavesNoHalfRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = start(t, dir, nil)
-	until(t, "the gate to pass", func() bool { code, _ := s.gateSays(t, ""); return code == http.StatusOK })
+	testkit.Until(t, "the gate to pass", func() bool { code, _ := s.gateSays(t, ""); return code == http.StatusOK })
 	if got := entries(t, dir); !slices.Equal(got, []string{"whole"}) {
 		t.Errorf("the folder has %v", got)
 	}

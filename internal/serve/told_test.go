@@ -16,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/runs"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // What the exported alerts on drills ask of a run is told of the latest one that was brought, and its last pass stays.
@@ -43,7 +44,7 @@ func TestTheMetricsTellWhatAlertsAsk(t *testing.T) {
 			t.Fatalf("%d %s", code, body)
 		}
 	}
-	until(t, "both runs", func() bool { return len(s.index.Runs(runs.Query{States: []runs.State{runs.Judged}})) == 2 })
+	testkit.Until(t, "both runs", func() bool { return len(s.index.Runs(runs.Query{States: []runs.State{runs.Judged}})) == 2 })
 	_, page := s.ask(t, "GET", "/metrics", Anybody, nil)
 	for _, want := range []string{
 		`lockdrill_run_verdict{experiment="nightly",verdict="slo-failed"} 1`, `lockdrill_run_verdict{experiment="nightly",verdict="pass"} 0`,
@@ -74,7 +75,7 @@ func TestALiveDrillIsTold(t *testing.T) {
 		}
 	}
 	write(header + "\n" + `{"n":1,"from":1000000000,"to":1000000000,"at":1000000000,"source":"runner","kind":"run.phase","phase":{"name":"steady"}}` + "\n" + `{"n":2,"fr`)
-	until(t, "the drill to go on", func() bool {
+	testkit.Until(t, "the drill to go on", func() bool {
 		code, page := s.ask(t, "GET", "/live/going", Anybody, nil)
 		return code == http.StatusOK && strings.Contains(page, `http-equiv="refresh"`) && strings.Contains(page, "steady")
 	})
@@ -82,7 +83,7 @@ func TestALiveDrillIsTold(t *testing.T) {
 		t.Errorf("%d %s", code, page)
 	}
 	write(goes["history.jsonl"])
-	until(t, "the report", func() bool {
+	testkit.Until(t, "the report", func() bool {
 		code, _ := s.ask(t, "GET", "/live/going", Anybody, nil)
 		return code == http.StatusSeeOther
 	})

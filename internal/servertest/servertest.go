@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,4 +124,28 @@ func Serves(ctx context.Context, url string) error {
 		return fmt.Errorf("%s: %s", url, answer.Status)
 	}
 	return nil
+}
+
+// Alive reports whether a process runs; one that only waits to be collected does not.
+func Alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	rest := string(stat[strings.LastIndexByte(string(stat), ')')+1:])
+	return !strings.HasPrefix(rest, " Z") && !strings.HasPrefix(rest, " X")
+}
+
+// AwaitDeath waits until a process runs no more.
+func AwaitDeath(t testing.TB, within time.Duration, pid int) {
+	t.Helper()
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	for limit := time.After(within); Alive(pid); {
+		select {
+		case <-poll.C:
+		case <-limit:
+			t.Fatalf("process %d is still alive after %s", pid, within)
+		}
+	}
 }

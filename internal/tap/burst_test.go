@@ -11,13 +11,13 @@ import (
 // burstRig is a burst at the tap; each call that it hits has a connection of its own.
 type burstRig struct {
 	t     *Tap
-	a     *armed
+	a     *Armed
 	conns []*conn // that are held
 }
 
 func (r *burstRig) Begin(c burst.Call) bool {
 	conn := &conn{t: r.t}
-	if r.t.strike(c.Name, conn, &operation{op: c.Op, keys: [][]byte{[]byte(c.Key)}}) == nil {
+	if r.t.Strike(c.Name, conn, &Operation{Op: c.Op, Keys: [][]byte{[]byte(c.Key)}}) == nil {
 		return false
 	}
 	if r.a.Mode != burst.Error { // the tap holds nothing of what fails at once
@@ -28,7 +28,7 @@ func (r *burstRig) Begin(c burst.Call) bool {
 
 func (r *burstRig) Done() {
 	if len(r.conns) > 0 {
-		r.t.release(r.a, r.conns[0])
+		r.t.Release(r.a, r.conns[0])
 		r.conns = r.conns[1:]
 	}
 }

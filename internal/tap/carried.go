@@ -18,14 +18,14 @@ type Carrier struct {
 }
 
 // carry notes who carries a token. Whoever asks for a key in vain is noted too, with a token that the key does not get.
-func (t *Tap) carry(c *conn, op *operation) {
-	if op.op != burst.Acquire && op.op != burst.Renew || len(op.keys) != 1 || len(op.token) == 0 {
+func (t *Tap) carry(c *conn, op *Operation) {
+	if op.Op != burst.Acquire && op.Op != burst.Renew || len(op.Keys) != 1 || len(op.Token) == 0 {
 		return
 	}
-	now := Carrier{lockcore.Fingerprint(string(op.token)), c.name, c.client.RemoteAddr().String()}
+	now := Carrier{lockcore.Fingerprint(string(op.Token)), c.name, c.client.RemoteAddr().String()}
 	t.carrying.Lock()
 	defer t.carrying.Unlock()
-	key := string(op.keys[0])
+	key := string(op.Keys[0])
 	all, known := t.carried[key]
 	for i := range all {
 		if all[i] == now {

@@ -19,7 +19,7 @@ type conn struct {
 	link
 	t     *Tap
 	name  string
-	count *counters
+	count *Counters
 	left  chan struct{} // closed when the client has closed
 
 	mu      sync.Mutex
@@ -28,11 +28,11 @@ type conn struct {
 	// up's own:
 	scan  resp.Scanner
 	args  [][]byte
-	op    operation
+	op    Operation
 	multi bool
 }
 
-func newConn(t *Tap, name string, count *counters, client, server net.Conn) *conn {
+func newConn(t *Tap, name string, count *Counters, client, server net.Conn) *conn {
 	return &conn{
 		link: link{client: client, server: server, gone: make(chan struct{})}, t: t, name: name, count: count, left: make(chan struct{}),
 		scan: resp.Scanner{Commands: true},
@@ -40,26 +40,26 @@ func newConn(t *Tap, name string, count *counters, client, server net.Conn) *con
 }
 
 const (
-	firstBuffer = 16 << 10
-	maxInspect  = 1 << 20 // longer commands pass without being looked at
+	FirstBuffer = 16 << 10
+	MaxInspect  = 1 << 20 // longer commands pass without being looked at
 )
 
 // up passes commands on until the client closes or the connection is killed.
 func (c *conn) up() {
 	if err := c.commands(); err != nil {
-		c.kill()
+		c.Kill()
 		return
 	}
 	close(c.left)
 	if half, ok := c.server.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
-		c.kill() // else the server closes when it has done what it was sent
+		c.Kill() // else the server closes when it has done what it was sent
 	}
 }
 
 // commands returns nil where the client has closed.
 func (c *conn) commands() error {
 	var (
-		buf   = make([]byte, firstBuffer)
+		buf   = make([]byte, FirstBuffer)
 		start int  // what is before has been sent
 		begin int  // of the command in progress
 		pos   int  // what is before has been scanned
@@ -93,7 +93,7 @@ func (c *conn) commands() error {
 				begin = pos
 			}
 		}
-		if pos-begin >= maxInspect && !long {
+		if pos-begin >= MaxInspect && !long {
 			long = true
 			c.count.long.Add(1)
 			c.owe(entry{kind: pass, n: 1})
@@ -160,14 +160,14 @@ func (c *conn) command(frame, unsent []byte) outcome {
 		return passed
 	}
 	c.t.known.recognize(&c.op, c.args)
-	c.count.seen(c.op.op)
+	c.count.Seen(c.op.Op)
 	if c.op.odd {
 		c.t.strange(c.args)
 	}
-	var a *armed
-	if c.op.op != "" {
+	var a *Armed
+	if c.op.Op != "" {
 		c.t.carry(c, &c.op)
-		a = c.t.strike(c.name, c, &c.op)
+		a = c.t.Strike(c.name, c, &c.op)
 	}
 	if a == nil {
 		c.owe(entry{kind: pass, n: 1})
@@ -194,14 +194,14 @@ func (c *conn) transaction() bool {
 }
 
 // fail lets the fault have the command.
-func (c *conn) fail(a *armed, frame []byte) outcome {
+func (c *conn) fail(a *Armed, frame []byte) outcome {
 	switch a.Mode {
 	case burst.Error:
 		c.owe(entry{kind: answer, text: fmt.Appendf(nil, "-ERR made to fail by %s (lockdrill)\r\n", a.ID)})
 		return failed
 	case burst.Delay:
 		ok := c.holdBack(a)
-		c.t.release(a, c)
+		c.t.Release(a, c)
 		if !ok {
 			return broken
 		}
@@ -232,7 +232,7 @@ func (c *conn) discard() error {
 // passUntouched passes on all that comes, from the command on that unsent ends with.
 func (c *conn) passUntouched(unsent []byte, from string) error {
 	c.count.untouched.Add(1)
-	c.t.notify(c.name, fmt.Sprintf("%s: passes untouched from %.40q on", c.client.RemoteAddr(), from))
+	c.t.Tell(c.name, fmt.Sprintf("%s: passes untouched from %.40q on", c.client.RemoteAddr(), from))
 	c.owe(entry{kind: open})
 	if err := c.send(unsent); err != nil {
 		return err

@@ -83,11 +83,11 @@ type Hit struct {
 
 // holder is what a fault may hold until it ends: a connection, or one call of several on a connection.
 type holder interface {
-	cut() // ends what hangs, which is of no use any more; it does not wait
+	Cut() // ends what hangs, which is of no use any more; it does not wait
 }
 
 // armed is a fault in the tap's table.
-type armed struct {
+type Armed struct {
 	Fault
 	burst *burst.Burst
 	why   string // ended
@@ -95,12 +95,12 @@ type armed struct {
 	first, last, from, to int64 // as in Status
 	struck                []Struck
 
-	over  chan struct{} // closed at the end: what is held back goes on
+	Over  chan struct{} // closed at the end: what is held back goes on
 	held  map[holder]int
 	timer *time.Timer
 }
 
-func (a *armed) status() Status {
+func (a *Armed) status() Status {
 	b := a.burst
 	return Status{Fault: a.Fault, State: b.State(), Why: a.why, Hits: b.Hits, Spare: b.Spared, Holds: b.Held, First: a.first, Last: a.last, From: a.from, To: a.to, Struck: slices.Clone(a.struck)}
 }
@@ -123,7 +123,7 @@ func (t *Tap) Inject(f Fault) (Status, error) {
 		return Status{}, fmt.Errorf("arm a fault: there is one with the id %q already", f.ID)
 	}
 	draws := rand.New(rand.NewPCG(uint64(t.o.Seed), burst.Stream(f.ID)))
-	a := &armed{Fault: f, burst: burst.New(f.spec(), draws.Float64), from: t.o.Clock(), over: make(chan struct{}), held: map[holder]int{}}
+	a := &Armed{Fault: f, burst: burst.New(f.spec(), draws.Float64), from: t.o.Clock(), Over: make(chan struct{}), held: map[holder]int{}}
 	t.faults = append(t.faults, a)
 	t.activate()
 	a.timer = time.AfterFunc(f.For, func() {
@@ -148,11 +148,11 @@ func (t *Tap) activate() {
 			past++
 		}
 		if past > maxPast {
-			t.faults = slices.DeleteFunc(t.faults, func(o *armed) bool { return o == a })
+			t.faults = slices.DeleteFunc(t.faults, func(o *Armed) bool { return o == a })
 			break
 		}
 	}
-	var active []*armed
+	var active []*Armed
 	for _, a := range t.faults {
 		if a.burst.State() == burst.Armed {
 			active = append(active, a)
@@ -161,7 +161,7 @@ func (t *Tap) activate() {
 	t.active.Store(&active)
 }
 
-func (t *Tap) find(id string) *armed {
+func (t *Tap) find(id string) *Armed {
 	for _, a := range t.faults {
 		if a.ID == id {
 			return a
@@ -171,15 +171,15 @@ func (t *Tap) find(id string) *armed {
 }
 
 // end is called with mu held; a timer may come late.
-func (t *Tap) end(a *armed, why string) {
+func (t *Tap) end(a *Armed, why string) {
 	if !a.burst.End() {
 		return
 	}
 	a.why, a.to = why, t.o.Clock()
 	a.timer.Stop()
-	close(a.over)
+	close(a.Over)
 	for c := range a.held {
-		c.cut()
+		c.Cut()
 	}
 	t.activate()
 }
@@ -212,20 +212,20 @@ func (t *Tap) Over(id string) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if a := t.find(id); a != nil {
-		return a.over
+		return a.Over
 	}
 	return nil
 }
 
 // strike returns the fault that an operation falls to, or nil: the first that is aimed at it and by chance takes it. name is the listener's.
 // Modes other than error hold c, which gives itself back by release.
-func (t *Tap) strike(name string, c holder, o *operation) *armed {
+func (t *Tap) Strike(name string, c holder, o *Operation) *Armed {
 	active := t.active.Load()
 	if active == nil {
 		return nil
 	}
 	for _, a := range *active {
-		if a.Op != o.op {
+		if a.Op != o.Op {
 			continue
 		}
 		key := a.lock(o)
@@ -243,8 +243,8 @@ func (t *Tap) strike(name string, c holder, o *operation) *armed {
 }
 
 // lock returns the first key of the operation that fits, or nil.
-func (a *armed) lock(o *operation) []byte {
-	for _, k := range o.keys {
+func (a *Armed) lock(o *Operation) []byte {
+	for _, k := range o.Keys {
 		if a.Key == "" || match(a.Key, k) {
 			return k
 		}
@@ -252,9 +252,9 @@ func (a *armed) lock(o *operation) []byte {
 	return nil
 }
 
-func (t *Tap) take(a *armed, name string, c holder, o *operation, key []byte) bool {
-	token := string(o.token)
-	if !a.burst.Strike(burst.Call{Op: o.op, Name: name, Token: token}) {
+func (t *Tap) take(a *Armed, name string, c holder, o *Operation, key []byte) bool {
+	token := string(o.Token)
+	if !a.burst.Strike(burst.Call{Op: o.Op, Name: name, Token: token}) {
 		return false
 	}
 	now := t.o.Clock()
@@ -266,7 +266,7 @@ func (t *Tap) take(a *armed, name string, c holder, o *operation, key []byte) bo
 		a.struck = append(a.struck, Struck{Key: string(key), Epoch: o.named()})
 	}
 	if t.o.OnHit != nil {
-		t.o.OnHit(Hit{Fault: a.ID, Name: name, Op: o.op, Key: string(key), Token: token, Epoch: o.named(), At: now, N: a.burst.Hits})
+		t.o.OnHit(Hit{Fault: a.ID, Name: name, Op: o.Op, Key: string(key), Token: token, Epoch: o.named(), At: now, N: a.burst.Hits})
 	}
 	if a.burst.State() == burst.Spent {
 		t.activate()
@@ -278,13 +278,13 @@ func (t *Tap) take(a *armed, name string, c holder, o *operation, key []byte) bo
 }
 
 // release gives back one hold of c.
-func (t *Tap) release(a *armed, c holder) {
+func (t *Tap) Release(a *Armed, c holder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.back(a, c)
 }
 
-func (t *Tap) back(a *armed, c holder) {
+func (t *Tap) back(a *Armed, c holder) {
 	if a.held[c]--; a.held[c] == 0 {
 		delete(a.held, c)
 	}

@@ -13,18 +13,18 @@ type link struct {
 	once           sync.Once
 	gone           chan struct{} // closed by kill
 	hangs          atomic.Bool   // replies are withheld: it is of no use to its client any more
-	holds          []*armed      // faults that hold it until it closes: of whoever reads the client, afterwards of whoever serves
+	holds          []*Armed      // faults that hold it until it closes: of whoever reads the client, afterwards of whoever serves
 }
 
-// cut ends a connection whose replies are withheld.
-func (l *link) cut() {
+// Cut ends a connection whose replies are withheld.
+func (l *link) Cut() {
 	if l.hangs.Load() {
-		l.kill()
+		l.Kill()
 	}
 }
 
-// kill closes both sides. It does not wait.
-func (l *link) kill() {
+// Kill closes both sides. It does not wait.
+func (l *link) Kill() {
 	l.once.Do(func() {
 		close(l.gone)
 		_ = l.client.Close()
@@ -37,23 +37,23 @@ func (l *link) kill() {
 }
 
 // hold notes that the fault has the connection until it closes. A fault that has ended meanwhile does not.
-func (l *link) hold(a *armed) {
+func (l *link) hold(a *Armed) {
 	l.holds = append(l.holds, a)
 	l.hangs.Store(true)
 	select {
-	case <-a.over:
-		l.kill()
+	case <-a.Over:
+		l.Kill()
 	default:
 	}
 }
 
 // holdBack waits as long as the fault says; false = the connection was killed.
-func (l *link) holdBack(a *armed) bool {
+func (l *link) holdBack(a *Armed) bool {
 	timer := time.NewTimer(a.Delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-a.over:
+	case <-a.Over:
 	case <-l.gone:
 		return false
 	}

@@ -14,20 +14,20 @@ import (
 // ListenPostgres is Listen for clients of a PostgreSQL, without TLS: all but mode error can befall their advisory locks, which are taken and
 // given back by functions of its own.
 func (t *Tap) ListenPostgres(name, addr string) (string, error) {
-	count, err := t.name(name)
+	count, err := t.TakeName(name)
 	if err != nil {
 		return "", err
 	}
-	return t.listen(addr, func(ctx context.Context, client net.Conn) {
-		dial, cancel := context.WithTimeout(ctx, dialWithin)
+	return t.Serve(addr, func(ctx context.Context, client net.Conn) {
+		dial, cancel := context.WithTimeout(ctx, DialWithin)
 		server, err := t.o.Dial(dial)
 		cancel()
 		if err != nil {
-			count.refused.Add(1)
+			count.Refused.Add(1)
 			_ = client.Close()
 			return
 		}
-		count.total.Add(1)
+		count.Total.Add(1)
 		c := &pgConn{link: link{client: client, server: server, gone: make(chan struct{})}, t: t, name: name, count: count, calls: map[string]pgCall{}, portals: map[string]pgCall{}}
 		c.serve()
 	})
@@ -39,7 +39,7 @@ type pgConn struct {
 	link
 	t     *Tap
 	name  string
-	count *counters
+	count *Counters
 
 	calls   map[string]pgCall // by the name of a prepared statement
 	portals map[string]pgCall
@@ -52,28 +52,28 @@ type pgCall struct {
 }
 
 func (c *pgConn) serve() {
-	defer c.kill()
-	if !c.t.enter(c) {
+	defer c.Kill()
+	if !c.t.Enter(c) {
 		return
 	}
 	down := make(chan struct{})
 	go func() {
 		defer close(down)
 		c.down()
-		c.kill()
+		c.Kill()
 	}()
 	_ = c.up() // a session ends with its connection
-	c.kill()
+	c.Kill()
 	<-down
-	c.t.leave(c)
+	c.t.Leave(c)
 	for _, a := range c.holds {
-		c.t.release(a, c)
+		c.t.Release(a, c)
 	}
 }
 
 // down delivers what the server says until it closes, or the connection hangs.
 func (c *pgConn) down() {
-	buf := make([]byte, firstBuffer)
+	buf := make([]byte, FirstBuffer)
 	for {
 		n, err := c.server.Read(buf)
 		if c.hangs.Load() {
@@ -109,7 +109,7 @@ func (c *pgConn) up() error {
 			c.count.untouched.Add(1)
 			_, err := io.Copy(c.server, io.MultiReader(bytes.NewReader(head), c.client))
 			return err
-		case length > maxInspect:
+		case length > MaxInspect:
 			c.count.long.Add(1)
 			if _, err := io.CopyN(c.server, io.MultiReader(bytes.NewReader(head), c.client), int64(len(head))+length); err != nil {
 				return err
@@ -154,16 +154,16 @@ func (c *pgConn) look(kind byte, body []byte) bool {
 	default:
 		return true
 	}
-	c.count.seen(call.op)
+	c.count.Seen(call.op)
 	if call.op == "" {
 		return true
 	}
-	a := c.t.strike(c.name, c, &operation{op: call.op, keys: call.keys})
+	a := c.t.Strike(c.name, c, &Operation{Op: call.op, Keys: call.keys})
 	if a == nil {
 		return true
 	}
 	if a.Mode == burst.Delay {
-		defer c.t.release(a, c)
+		defer c.t.Release(a, c)
 		return c.holdBack(a)
 	}
 	c.hold(a)

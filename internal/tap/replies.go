@@ -63,7 +63,7 @@ func (q *queue) next() {
 func (c *conn) down() {
 	var (
 		scan resp.Scanner
-		buf  = make([]byte, firstBuffer)
+		buf  = make([]byte, FirstBuffer)
 		out  []byte // where a reply of ours goes between those of the server
 	)
 	for {

@@ -190,3 +190,9 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		}
 	}
 }
+
+func patient(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	t.Cleanup(cancel)
+	return ctx
+}

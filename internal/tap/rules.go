@@ -44,11 +44,11 @@ type ScriptRule struct {
 }
 
 // operation is what a command does to locks. Its slices point into the frame.
-type operation struct {
-	op    string   // "" = nothing
-	keys  [][]byte // more than one: DEL a b
-	token []byte
-	epoch string // the store's own id of the acquisition; "" = that of the token
+type Operation struct {
+	Op    string   // "" = nothing
+	Keys  [][]byte // more than one: DEL a b
+	Token []byte
+	Epoch string // the store's own id of the acquisition; "" = that of the token
 	odd   bool   // it concerns a lock's key, or is a script, and is not understood
 }
 
@@ -78,34 +78,34 @@ func newRecognizer(rules Rules) *recognizer {
 }
 
 // recognize fills in what the command does; args has at least one word.
-func (r *recognizer) recognize(o *operation, args [][]byte) {
-	o.op, o.keys, o.token, o.odd = "", o.keys[:0], nil, false
+func (r *recognizer) recognize(o *Operation, args [][]byte) {
+	o.Op, o.Keys, o.Token, o.odd = "", o.Keys[:0], nil, false
 	for i := range r.rules.Commands {
 		if c := &r.rules.Commands[i]; c.fits(args) {
 			if k := max(c.Key, 1); c.Op != None && k < len(args) {
-				o.op = c.Op
-				o.keys = append(o.keys, args[k])
+				o.Op = c.Op
+				o.Keys = append(o.Keys, args[k])
 			}
 			if c.Token > 0 && c.Token < len(args) {
-				o.token = args[c.Token]
+				o.Token = args[c.Token]
 			}
 			r.restrict(o)
 			return
 		}
 	}
 	r.builtin(o, args)
-	if o.op != "" {
+	if o.Op != "" {
 		r.restrict(o)
 	}
 }
 
 // restrict forgets keys that are no locks.
-func (r *recognizer) restrict(o *operation) {
+func (r *recognizer) restrict(o *Operation) {
 	if len(r.rules.Keys) > 0 {
-		o.keys = slices.DeleteFunc(o.keys, func(k []byte) bool { return !r.lock(k) })
+		o.Keys = slices.DeleteFunc(o.Keys, func(k []byte) bool { return !r.lock(k) })
 	}
-	if len(o.keys) == 0 {
-		o.op = ""
+	if len(o.Keys) == 0 {
+		o.Op = ""
 	}
 }
 
@@ -135,50 +135,50 @@ func has(args [][]byte, word string) bool {
 }
 
 // named is the epoch; "" = not known.
-func (o *operation) named() string {
-	if o.epoch == "" && len(o.token) > 0 {
-		return lockcore.Fingerprint(string(o.token))
+func (o *Operation) named() string {
+	if o.Epoch == "" && len(o.Token) > 0 {
+		return lockcore.Fingerprint(string(o.Token))
 	}
-	return o.epoch
+	return o.Epoch
 }
 
 // one is an operation on one key.
-func (o *operation) one(op string, key []byte) {
-	o.op = op
-	o.keys = append(o.keys, key)
+func (o *Operation) One(op string, key []byte) {
+	o.Op = op
+	o.Keys = append(o.Keys, key)
 }
 
 // builtin knows how locks are commonly made.
-func (r *recognizer) builtin(o *operation, args [][]byte) {
+func (r *recognizer) builtin(o *Operation, args [][]byte) {
 	if len(args) < 2 {
 		return
 	}
 	switch name := args[0]; {
 	case is(name, "SET") && len(args) > 3:
 		if op := setOp(args[3:]); op != "" {
-			o.one(op, args[1])
-			o.token = args[2]
+			o.One(op, args[1])
+			o.Token = args[2]
 		} else {
 			o.odd = r.oddKey(args[1])
 		}
 	case is(name, "SETNX") && len(args) == 3:
-		o.one(burst.Acquire, args[1])
-		o.token = args[2]
+		o.One(burst.Acquire, args[1])
+		o.Token = args[2]
 	case is(name, "PEXPIRE"), is(name, "EXPIRE"), is(name, "PEXPIREAT"), is(name, "EXPIREAT"), is(name, "GETEX") && len(args) > 2:
-		o.one(burst.Renew, args[1])
+		o.One(burst.Renew, args[1])
 	case is(name, "DEL"), is(name, "UNLINK"):
-		o.op = burst.Release
-		o.keys = append(o.keys, args[1:]...)
+		o.Op = burst.Release
+		o.Keys = append(o.Keys, args[1:]...)
 	case is(name, "GETDEL"):
-		o.one(burst.Release, args[1])
+		o.One(burst.Release, args[1])
 	case is(name, "DELEX"): // Redis 8.4
-		o.one(burst.Release, args[1])
+		o.One(burst.Release, args[1])
 		if len(args) == 4 && is(args[2], "IFEQ") {
-			o.token = args[3]
+			o.Token = args[3]
 		}
 	case is(name, "DELIFEQ") && len(args) == 3: // Valkey 9
-		o.one(burst.Release, args[1])
-		o.token = args[2]
+		o.One(burst.Release, args[1])
+		o.Token = args[2]
 	case is(name, "EVAL"):
 		r.script(o, r.byText(args[1]), args)
 	case is(name, "EVALSHA"):
@@ -221,7 +221,7 @@ func setOp(options [][]byte) string {
 }
 
 // script is EVAL script numkeys key... arg...; rule is nil where the script is not known.
-func (r *recognizer) script(o *operation, rule *ScriptRule, args [][]byte) {
+func (r *recognizer) script(o *Operation, rule *ScriptRule, args [][]byte) {
 	if len(args) < 4 {
 		return
 	}
@@ -241,10 +241,10 @@ func (r *recognizer) script(o *operation, rule *ScriptRule, args [][]byte) {
 		return
 	}
 	if k := max(rule.Key, 1); rule.Op != None && k <= len(keys) {
-		o.one(rule.Op, keys[k-1])
+		o.One(rule.Op, keys[k-1])
 	}
 	if n := max(rule.Token, 1); n <= len(argv) {
-		o.token = argv[n-1]
+		o.Token = argv[n-1]
 	}
 }
 

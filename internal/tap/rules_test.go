@@ -103,7 +103,7 @@ func TestWhatIsAnOperation(t *testing.T) {
 		}
 		r := newRecognizer(c.rules)
 		for range 2 { // the second time texts are known
-			var o operation
+			var o Operation
 			r.recognize(&o, args)
 			if got := spell(&o); got != c.want {
 				t.Errorf("%.60q: %s, want %s", c.command, got, c.want)
@@ -112,21 +112,21 @@ func TestWhatIsAnOperation(t *testing.T) {
 	}
 }
 
-func spell(o *operation) string {
+func spell(o *Operation) string {
 	switch {
 	case o.odd:
 		return "?"
-	case o.op == "":
+	case o.Op == "":
 		return "-"
 	}
-	return strings.TrimSpace(fmt.Sprintf("%s %s %s", o.op, bytes.Join(o.keys, []byte(",")), o.token))
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", o.Op, bytes.Join(o.Keys, []byte(",")), o.Token))
 }
 
 func TestScriptsAreLearntAsTheyPass(t *testing.T) {
 	r := newRecognizer(Rules{})
 	sum := sha1.Sum([]byte(compareExpire))
 	byHash := [][]byte{[]byte("EVALSHA"), []byte(hex.EncodeToString(sum[:])), []byte("1"), []byte("k"), []byte("t")}
-	var o operation
+	var o Operation
 	if r.recognize(&o, byHash); !o.odd {
 		t.Errorf("known by hash before its text came: %+v", o)
 	}

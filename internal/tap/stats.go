@@ -10,12 +10,12 @@ import (
 )
 
 // counters are what a listener has seen.
-type counters struct {
+type Counters struct {
 	acquire, renew, release, other, multi, long atomic.Int64 // commands
-	total, refused, untouched                   atomic.Int64 // connections
+	Total, Refused, untouched                   atomic.Int64 // connections
 }
 
-func (n *counters) seen(op string) {
+func (n *Counters) Seen(op string) {
 	switch op {
 	case burst.Acquire:
 		n.acquire.Add(1)
@@ -58,7 +58,7 @@ func (t *Tap) Stats() Stats {
 	for name, n := range t.stats {
 		s.Names[name] = Counts{
 			Acquire: n.acquire.Load(), Renew: n.renew.Load(), Release: n.release.Load(), Other: n.other.Load(), Multi: n.multi.Load(), Long: n.long.Load(),
-			Connections: n.total.Load(), Refused: n.refused.Load(), Untouched: n.untouched.Load(),
+			Connections: n.Total.Load(), Refused: n.Refused.Load(), Untouched: n.untouched.Load(),
 		}
 	}
 	for what, n := range t.unknown {

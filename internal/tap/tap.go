@@ -30,7 +30,7 @@ type Options struct {
 type Tap struct {
 	o      Options
 	known  *recognizer
-	active atomic.Pointer[[]*armed] // the armed faults; nil at first
+	active atomic.Pointer[[]*Armed] // the armed faults; nil at first
 	wg     sync.WaitGroup
 
 	mu        sync.Mutex
@@ -38,9 +38,9 @@ type Tap struct {
 	listeners []net.Listener
 	stops     []context.CancelFunc // of dials under way
 	conns     map[killer]bool
-	faults    []*armed
+	faults    []*Armed
 	number    int
-	stats     map[string]*counters // by name of the listener
+	stats     map[string]*Counters // by name of the listener
 	unknown   map[string]int64
 
 	carrying sync.Mutex
@@ -48,34 +48,34 @@ type Tap struct {
 }
 
 // dialWithin bounds the opening of a connection to the Redis.
-const dialWithin = 5 * time.Second
+const DialWithin = 5 * time.Second
 
 // New returns a proxy that does not listen yet.
 func New(o Options) *Tap {
-	return &Tap{o: o, known: newRecognizer(o.Rules), conns: map[killer]bool{}, stats: map[string]*counters{}, unknown: map[string]int64{}, carried: map[string][]Carrier{}}
+	return &Tap{o: o, known: newRecognizer(o.Rules), conns: map[killer]bool{}, stats: map[string]*Counters{}, unknown: map[string]int64{}, carried: map[string][]Carrier{}}
 }
 
 // Listen serves clients at addr, host:port, under a name that faults may be aimed at. It returns the address that it listens at.
 func (t *Tap) Listen(name, addr string) (string, error) {
-	count, err := t.name(name)
+	count, err := t.TakeName(name)
 	if err != nil {
 		return "", err
 	}
-	return t.listen(addr, func(ctx context.Context, client net.Conn) { t.serve(ctx, client, name, count) })
+	return t.Serve(addr, func(ctx context.Context, client net.Conn) { t.serve(ctx, client, name, count) })
 }
 
 // name takes a name for listeners.
-func (t *Tap) name(name string) (*counters, error) {
+func (t *Tap) TakeName(name string) (*Counters, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || t.stats[name] != nil {
 		return nil, fmt.Errorf("listen for clients: the name %q is taken, or the proxy has ended", name)
 	}
-	t.stats[name] = &counters{}
+	t.stats[name] = &Counters{}
 	return t.stats[name], nil
 }
 
-func (t *Tap) listen(addr string, serve func(ctx context.Context, client net.Conn)) (string, error) {
+func (t *Tap) Serve(addr string, serve func(ctx context.Context, client net.Conn)) (string, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return "", fmt.Errorf("listen for clients: %w", err)
@@ -111,43 +111,43 @@ func (t *Tap) accept(ctx context.Context, l net.Listener, serve func(ctx context
 }
 
 // serve owns one connection, and both its directions.
-func (t *Tap) serve(ctx context.Context, client net.Conn, name string, count *counters) {
+func (t *Tap) serve(ctx context.Context, client net.Conn, name string, count *Counters) {
 	defer client.Close()
 	from := client.RemoteAddr().String()
-	dial, cancel := context.WithTimeout(ctx, dialWithin)
+	dial, cancel := context.WithTimeout(ctx, DialWithin)
 	server, err := t.o.Dial(dial)
 	cancel()
 	if err != nil {
-		count.refused.Add(1)
-		t.notify(name, fmt.Sprintf("%s: closed: the Redis cannot be reached: %v", from, err))
+		count.Refused.Add(1)
+		t.Tell(name, fmt.Sprintf("%s: closed: the Redis cannot be reached: %v", from, err))
 		return
 	}
 	c := newConn(t, name, count, client, server)
-	defer c.kill()
-	if !t.enter(c) {
+	defer c.Kill()
+	if !t.Enter(c) {
 		return
 	}
-	count.total.Add(1)
-	t.notify(name, from+": connected")
+	count.Total.Add(1)
+	t.Tell(name, from+": connected")
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		c.down()
-		c.kill()
+		c.Kill()
 	}()
 	c.up()
 	<-done
-	t.leave(c)
+	t.Leave(c)
 	for _, a := range c.holds {
-		t.release(a, c)
+		t.Release(a, c)
 	}
-	t.notify(name, from+": closed")
+	t.Tell(name, from+": closed")
 }
 
 // killer is a connection, both its sides.
-type killer interface{ kill() }
+type killer interface{ Kill() }
 
-func (t *Tap) enter(c killer) bool {
+func (t *Tap) Enter(c killer) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.closed {
@@ -156,13 +156,13 @@ func (t *Tap) enter(c killer) bool {
 	return !t.closed
 }
 
-func (t *Tap) leave(c killer) {
+func (t *Tap) Leave(c killer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.conns, c)
 }
 
-func (t *Tap) notify(name, text string) {
+func (t *Tap) Tell(name, text string) {
 	if t.o.Notify != nil {
 		t.o.Notify(name, text)
 	}
@@ -176,7 +176,7 @@ func (t *Tap) Close() error {
 		t.end(a, "the proxy ended")
 	}
 	for c := range t.conns {
-		c.kill()
+		c.Kill()
 	}
 	var errs []error
 	for _, l := range t.listeners {

@@ -204,7 +204,7 @@ func TestAClientThatReadsLate(t *testing.T) {
 func TestLongCommandsAndEmptyOnesPass(t *testing.T) {
 	_, _, _, r1, _ := realTap(t)
 	c := dial(t, r1)
-	long := strings.Repeat("x", 3*maxInspect)
+	long := strings.Repeat("x", 3*MaxInspect)
 	c.send("SET a "+long, "STRLEN a", "GET a", "PING")
 	c.want("+OK", fmt.Sprintf(":%d", len(long)), long, "+PONG")
 	if _, err := fmt.Fprintf(c, "\r\n*0\r\nPING\r\n*-1\r\nECHO \"a b\"\r\n"); err != nil {

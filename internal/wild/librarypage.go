@@ -9,14 +9,19 @@ import (
 
 // pages is docs/wild.md, and a page for each library that is somebody's.
 func (t table) pages() map[string]string {
-	all := map[string]string{docs + "/wild.md": t.page()}
+	all := map[string]string{docs + "/wild.md": dash(t.page())}
 	for _, l := range slices.Concat(libraries, queues) {
 		if file := l.page(); file != "" {
-			all[docs+"/"+file] = t.libraryPage(l)
+			all[docs+"/"+file] = dash(t.libraryPage(l))
 		}
 	}
 	return all
 }
+
+var to = regexp.MustCompile(`\b([\d.]*\d) to (\d[\d.]*)\b`)
+
+// dash writes ranges of figures as tables have them.
+func dash(text string) string { return to.ReplaceAllString(text, "$1–$2") }
 
 // page is the library's page, below docs; a control has none.
 func (l library) page() string {
@@ -30,30 +35,32 @@ func (l library) page() string {
 func (t table) libraryPage(l library) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s under faults\n\n", l.title)
-	fmt.Fprintf(&b, "After this page you know what %s %s does in each drill. [Locks in the wild](../wild.md) has other libraries beside it, and says how [the columns](../wild.md#%s) are read.\n\n", l.title, t.Versions[l.name], map[bool]string{false: "read-a-librarys-page", true: "queues"}[l.queue != nil])
-	fmt.Fprintf(&b, "```\nmake build\nmake wild ONLY=%s           # this page again\nmake wild ONLY=%s/NAME      # a drill, by the NAME that Locks in the wild has for it\n```\n\n", l.name, l.name)
-	fmt.Fprintf(&b, "| | |\n|---|---|\n| library | [%s](%s) |\n| store | %s |\n| what it says of itself | %s |\n| how it was adapted | %s |\n\n", l.title, l.link, storeNames[l.kind()], upOne(l.promise), upOne(l.adapted))
-	these, first, row := drills, "| [drill](../wild.md#the-drills)"+columns, t.row
+	fmt.Fprintf(&b, "After this page you know what %s %s does in each drill. `make build`, then `make wild ONLY=%s/DRILL` repeats one. [How to read this](../wild.md#%s).\n\n", l.title, t.Versions[l.name], l.name, map[bool]string{false: "read-a-librarys-page", true: "queues"}[l.queue != nil])
+	fmt.Fprintf(&b, "* [%s](%s) locks in %s.\n* It says: %s.\n* Used: %s.\n\n", l.title, l.link, storeNames[l.kind()], upOne(l.promise), upOne(l.adapted))
+	these := drills
 	if l.queue != nil {
-		these, first, row = ofQueues, "| drill"+columnsOfQueues+ruleOfQueues, t.rowOfQueue
+		these = ofQueues
+		b.WriteString("| drill" + columnsOfQueues + ruleOfQueues)
+		for _, d := range these {
+			b.WriteString(t.rowOfQueue("`"+d.name+"`", l, d))
+		}
+	} else {
+		b.WriteString(t.figures(l))
 	}
-	b.WriteString(first)
 	var left []string
 	for _, d := range these {
-		line := row(d.title, l, d)
-		b.WriteString(line)
-		if line == "" {
-			left = append(left, d.title)
+		if len(t.Cells[l.name+"/"+d.name]) == 0 {
+			left = append(left, "`"+d.name+"`")
 		}
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(&b, "\nNot drilled ([why](../wild.md#the-drills)): %s.\n", strings.Join(left, "; "))
+		fmt.Fprintf(&b, "\nNot drilled ([why](../wild.md#the-drills)): %s.\n", strings.Join(left, ", "))
 	}
 	if behind := behind(l); behind != "" {
 		b.WriteString("\n## What stands behind the figures\n\n" + upOne(behind))
 	}
 	if threads := t.threads(func(x thread) bool { return x.of(l) }); threads != "" {
-		b.WriteString("\n## Threads\n\nProblems that others have reported, [reproduced](../wild.md#threads) by `make wild ONLY=wild/THREAD`:\n\n" + threads)
+		b.WriteString("\n## Threads\n\nReported by others, reproduced by `make wild ONLY=wild/THREAD`:\n\n" + threads)
 	}
 	return b.String()
 }

@@ -29,31 +29,28 @@ func (t table) page() string {
 
 var storeNames = map[string]string{"redis": "Redis", "etcd": "etcd", "lease": "Lease objects", "postgres": "PostgreSQL", "zookeeper": "ZooKeeper"}
 
-// libraries is the table of all locks: what each missed, and in which drill.
+// libraries is the table of all locks: in which drills each missed a limit.
 func (t table) libraries() string {
 	var b strings.Builder
-	b.WriteString("| library | store | version | takeover after a kill | limits missed | not answered |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| library | store | version | takeover after a kill | missed a limit in | not answered |\n|---|---|---|---|---|---|\n")
 	for _, l := range libraries {
 		version := t.Versions[l.name]
 		if l.control {
-			version = "this repository"
+			version = "here"
 		}
 		var missed []string
 		open := 0
 		for _, d := range drills {
 			runs := t.Cells[l.name+"/"+d.name]
-			if len(runs) == 0 {
-				continue
-			}
-			if words := broken(runs); len(words) > 0 {
-				missed = append(missed, d.title+": "+strings.Join(words, ", "))
+			if len(broken(runs)) > 0 {
+				missed = append(missed, "`"+d.name+"`")
 			}
 			if mostOpen(runs) > 0 {
 				open++
 			}
 		}
 		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s | %d |\n", l.title, cmp.Or(l.page(), l.link), storeNames[l.kind()], version,
-			row(t.Cells[l.name+"/"+drills[0].name])[0], cmp.Or(strings.Join(missed, "; "), "none"), open)
+			row(t.Cells[l.name+"/"+drills[0].name])[0], cmp.Or(strings.Join(missed, ", "), "none"), open)
 	}
 	return b.String()
 }
@@ -61,45 +58,65 @@ func (t table) libraries() string {
 // drills says what each drill does, and where it is not done.
 func (t table) drills() string {
 	var b strings.Builder
-	b.WriteString("| drill | `NAME` | what is done |\n|---|---|---|\n")
+	b.WriteString("| drill | what is done |\n|---|---|\n")
 	for _, d := range drills {
 		about := d.about
 		for _, kind := range slices.Sorted(maps.Keys(d.not)) {
-			about += fmt.Sprintf(" Not drilled in %s: %s.", storeNames[kind], d.not[kind])
+			about += fmt.Sprintf(" Not in %s: %s.", storeNames[kind], d.not[kind])
 		}
-		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", d.title, d.name, about)
+		fmt.Fprintf(&b, "| `%s` | %s |\n", d.name, about)
 	}
 	return b.String()
 }
 
-const columns = " | takeover | both believe | both work | effects: stale, unowned, kept out | orphaned | no tick for | loser knows after | limits missed |\n|---|---|---|---|---|---|---|---|---|\n"
+var columns = []string{"[drill](../wild.md#the-drills)", "takeover", "both believe", "both work", "effects: stale, unowned, kept out", "orphaned", "loser knows after", "limits missed"}
 
-// row is the line of a cell below the columns, "" of one that was not run.
-func (t table) row(first string, l library, d drill) string {
-	runs := t.Cells[l.name+"/"+d.name]
-	if len(runs) == 0 {
-		return ""
+// figures is the table of all drills of a library, without columns in which nothing stands.
+func (t table) figures(l library) string {
+	rows := [][]string{columns}
+	for _, d := range drills {
+		runs := t.Cells[l.name+"/"+d.name]
+		if len(runs) == 0 {
+			continue
+		}
+		words := row(runs)
+		if l.kind() == "zookeeper" {
+			words[4] = "" // without a look at the key
+		}
+		rows = append(rows, append([]string{"`" + d.name + "`"}, words...))
 	}
-	words := row(runs)
-	if l.kind() == "zookeeper" {
-		words[4] = "not seen" // without a look at the key
+	lines := make([]strings.Builder, len(rows))
+	for column := range columns {
+		if !slices.ContainsFunc(rows[1:], func(r []string) bool { return r[column] != "" }) {
+			continue
+		}
+		for i, r := range rows {
+			lines[i].WriteString("|" + r[column])
+		}
 	}
-	return fmt.Sprintf("| %s | %s |\n", first, strings.Join(words, " | "))
+	var b strings.Builder
+	for i := range lines {
+		b.WriteString(lines[i].String() + "|\n")
+		if i == 0 {
+			b.WriteString(strings.Repeat("|---", strings.Count(lines[i].String(), "|")) + "|\n")
+		}
+	}
+	return b.String()
 }
 
 // row is the figures of all runs of a cell, as ranges.
 func row(runs []figures) []string {
-	var takeovers, notices, belief, work, orphaned, gaps []span
+	var takeovers, notices, belief, work, orphaned []span
 	var stale, unowned, refused, ended []int
 	for _, f := range runs {
 		if f.Error != "" {
-			return []string{"", "", "", "", "", "", "", "no run: " + f.Error}
+			return []string{"", "", "", "", "", "", "no run: " + f.Error}
 		}
 		takeovers, notices = append(takeovers, f.Takeover...), append(notices, f.Notice...)
 		for _, p := range []struct {
 			all *[]span
 			one *span
-		}{{&belief, f.Belief}, {&work, f.Work}, {&orphaned, f.Orphaned}, {&gaps, f.Gap}} {
+		}{{&belief, f.Belief}, {&work, f.Work}, {&orphaned, f.Orphaned}} {
 			if p.one != nil {
 				*p.all = append(*p.all, *p.one)
 			}
@@ -109,7 +126,7 @@ func row(runs []figures) []string {
 	}
 	words := broken(runs)
 	if slices.Max(ended) > 0 {
-		words = append(words, "replicas that ended by themselves: "+counts(ended))
+		words = append(words, "replicas that ended: "+counts(ended))
 	}
 	if most := mostOpen(runs); most > 0 {
 		words = append(words, figure(most)+" not answered")
@@ -118,7 +135,7 @@ func row(runs []figures) []string {
 	if slices.Max(stale)+slices.Max(unowned)+slices.Max(refused) > 0 {
 		effects = fmt.Sprintf("%s, %s, %s", counts(stale), counts(unowned), counts(refused))
 	}
-	return []string{ranges(takeovers), quiet(belief), quiet(work), effects, quiet(orphaned), quiet(gaps), ranges(notices), strings.Join(words, ", ")}
+	return []string{ranges(takeovers), quiet(belief), quiet(work), effects, quiet(orphaned), ranges(notices), strings.Join(words, ", ")}
 }
 
 // broken are the limits that runs of a cell missed.
@@ -133,7 +150,7 @@ func broken(runs []figures) []string {
 	for m, n := range missed {
 		word := strings.ReplaceAll(strings.ReplaceAll(m, ".", " "), "_", " ")
 		if n < len(runs) {
-			word += fmt.Sprintf(" (by chance: %d of %d runs)", n, len(runs))
+			word += fmt.Sprintf(" (%d of %d runs)", n, len(runs))
 		}
 		words = append(words, word)
 	}

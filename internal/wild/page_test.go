@@ -86,7 +86,7 @@ func TestRangesOfSeveralRuns(t *testing.T) {
 		}
 	}
 	b := func(broken ...string) figures { return figures{Broken: broken} }
-	if got := row([]figures{b("overlap.effect", "unowned_work"), b("overlap.effect")}); !slices.Equal(got[7:], []string{"overlap effect, unowned work (by chance: 1 of 2 runs)"}) {
+	if got := row([]figures{b("overlap.effect", "unowned_work"), b("overlap.effect")}); !slices.Equal(got[6:], []string{"overlap effect, unowned work (1 of 2 runs)"}) {
 		t.Errorf("%q", got)
 	}
 	other := slices.IndexFunc(libraries, func(l library) bool { return !l.control })

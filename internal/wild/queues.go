@@ -15,21 +15,21 @@ type queue struct {
 // queues are drilled by what became of their jobs. Each runs for as long as it takes to notice that a worker is gone.
 var queues = []library{
 	{name: "bullmq", title: "bullmq", worker: nodeWorker("bullmq"), link: "https://docs.bullmq.io",
-		promise: "\"every job is delivered to a worker at least once\"; \"if a worker crashes or loses the lock of a job while processing it, the job can be processed again\" ([docs](https://docs.bullmq.io))",
-		adapted: "`lockDuration` and `stalledInterval` 2 s (both 30 s by default)", queue: &queue{40, "2/s", "7s"}},
+		promise: "\"every job is delivered to a worker at least once\"; after a crash it \"can be processed again\" ([docs](https://docs.bullmq.io))",
+		adapted: "`lockDuration` and `stalledInterval` 2 s (default 30 s)", queue: &queue{40, "2/s", "7s"}},
 	{name: "river", title: "river", store: "postgres", worker: goWorker("river"), link: "https://riverqueue.com",
-		promise: "a job that is stuck for `RescueStuckJobsAfter` is run again, which \"can result in repeat or duplicate execution of a job that is not actually stuck but is still working\" ([reference](https://pkg.go.dev/github.com/riverqueue/river#Config))",
-		adapted: "`JobTimeout` 10 s and `RescueStuckJobsAfter` 12 s (a minute and an hour by default). The leader among the clients looks for stuck jobs every 30 s, and is another's after 15 s; neither can be set", queue: &queue{200, "2/s", "70s"}},
+		promise: "a rescue \"can result in repeat or duplicate execution of a job that is not actually stuck but is still working\" ([reference](https://pkg.go.dev/github.com/riverqueue/river#Config))",
+		adapted: "`JobTimeout` 10 s, `RescueStuckJobsAfter` 12 s (default a minute and an hour). The leader among the clients looks every 30 s, and is replaced after 15 s; neither can be set", queue: &queue{200, "2/s", "70s"}},
 	{name: "asynq", title: "asynq", worker: goWorker("asynq"), link: "https://github.com/hibiken/asynq",
-		promise: "\"Guaranteed at least one execution of a task\"; \"Automatic recovery of tasks in the event of a worker crash\" ([README](https://github.com/hibiken/asynq))",
-		adapted: "at its defaults: a lease of 30 s, prolonged every second while the worker lives; tasks whose lease has been over for 30 s are looked for once a minute, and when a server starts, and tried again 15 to 45 s later", queue: &queue{480, "2/s", "170s"}},
+		promise: "\"Guaranteed at least one execution of a task\" ([README](https://github.com/hibiken/asynq))",
+		adapted: "defaults: a lease of 30 s, looked for once a minute when it has been over for 30 s, tried again 15 to 45 s later", queue: &queue{480, "2/s", "170s"}},
 }
 
 // ofQueues are the drills of queues.
 var ofQueues = []drill{
-	{name: "worker-killed", title: "worker killed", about: "SIGKILL of one of two workers, which is started again after 0.5 s.",
+	{name: "worker-killed", title: "worker killed", about: "SIGKILL of one of two workers; it starts again after 0.5 s.",
 		faults: `- {id: f, at: 6s, hook: {replica: r1, do: [sh, -c, "kill -9 $LOCKDRILL_VICTIM_PID"], confirm: [sh, -c, "while kill -0 $LOCKDRILL_VICTIM_PID; do sleep 0.01; done"]}}`}, // nobody is known to hold a job, as a kill asks for
-	{name: "worker-paused", title: "worker paused", about: "SIGSTOP of one of two workers, for longer than it takes until its jobs are another's (bullmq 7 s, river 70 s, asynq 170 s); then SIGCONT.",
+	{name: "worker-paused", title: "worker paused", about: "SIGSTOP of one of two workers for longer than its jobs stay its own (bullmq 7 s, river 70 s, asynq 170 s).",
 		faults: "- {id: f, at: 6s, for: PAUSE, pause: {replica: r1}}"},
 	{name: "store-killed", title: "store restarted with its data", about: "kill -9 of the server, and a start with its data.",
 		faults: "- {id: f, at: 6s, store: {do: restart, keep: true}}", on: map[string]string{"postgres": "- {id: f, at: 6s, store: {do: restart}}"}},
@@ -92,20 +92,17 @@ func (f *figures) job(jobs map[string]*jobOf, e event) {
 	j.done = true
 }
 
-// queues is the table of all queues: what became of their jobs in each drill.
+// queues says which queues there are, and what their drills do.
 func (t table) queues() string {
-	var b strings.Builder
-	b.WriteString("| queue | drill" + columnsOfQueues + "|---" + ruleOfQueues)
+	var pages []string
 	for _, l := range queues {
-		for _, d := range ofQueues {
-			b.WriteString(t.rowOfQueue(fmt.Sprintf("[%s %s](%s) | %s", l.title, t.Versions[l.name], l.page(), d.title), l, d))
-		}
+		pages = append(pages, fmt.Sprintf("[%s %s](%s)", l.title, t.Versions[l.name], l.page()))
 	}
-	b.WriteString("\n| drill | `NAME` | what is done |\n|---|---|---|\n")
+	var b strings.Builder
 	for _, d := range ofQueues {
-		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", d.title, d.name, d.about)
+		fmt.Fprintf(&b, "* `%s`: %s\n", d.name, d.about)
 	}
-	return b.String()
+	return "Drilled are " + strings.Join(pages, ", ") + ".\n\n" + b.String()
 }
 
 const columnsOfQueues = " | struck jobs | of these not done | done after | jobs begun again | finished twice |\n"

@@ -185,14 +185,11 @@ func (t table) threads(of func(thread) bool) string {
 		if !known || !x.ok(r) || !of(x) {
 			continue
 		}
-		if b.Len() == 0 {
-			b.WriteString("| thread | what the drill shows | at | verdict | the same at | verdict |\n|---|---|---|---|---|---|\n")
+		green := "No other version is here"
+		if x.green != "" {
+			green = "Passes at " + x.green
 		}
-		green := x.green
-		if green == "" {
-			green = "no other version here"
-		}
-		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s | %s |\n", x.name, x.link, x.shows, x.at, r.Red, green, r.Green)
+		fmt.Fprintf(&b, "* [%s](%s): %s. Fails at %s: %s. %s.\n", x.name, x.link, x.shows, x.at, strings.TrimSuffix(strings.TrimPrefix(r.Red, "fail: "), "."), green)
 	}
 	return b.String()
 }

@@ -1,5 +1,3 @@
-//go:build full
-
 // Package etcdstore is lockcore's Store on etcd: one key a lock, whose value is the token, attached to a lease of etcd's own that is the
 // token's alone. It is in the full build only: the client of etcd weighs much.
 //

@@ -50,19 +50,19 @@ type Entry struct {
 // ErrSource is wrapped by errors that a person mends in the file, or at what it names: nothing was read.
 var ErrSource = errors.New("cannot be read as it is declared")
 
-// declared says what is wrong with what the file says of a source.
-func declared(format string, args ...any) error {
+// Declared says what is wrong with what the file says of a source.
+func Declared(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrSource, fmt.Sprintf(format, args...))
 }
 
 // ErrBuild says that this build has no driver for a source.
 var ErrBuild = fmt.Errorf("%w: this build has no SQL drivers: use the release or the image, or build it with -tags full (make build does)", ErrSource)
 
-// counted tells what is new in a source whose entries have no number: those of which a read has more than reads before had.
-type counted map[string]int
+// Counted tells what is new in a source whose entries have no number: those of which a read has more than reads before had.
+type Counted map[string]int
 
-// news are the indexes of the entries that are new.
-func (c counted) news(keys []string) []int {
+// News are the indexes of the entries that are new.
+func (c Counted) News(keys []string) []int {
 	var fresh []int
 	now := make(map[string]int, len(keys))
 	for i, k := range keys {
@@ -74,5 +74,5 @@ func (c counted) news(keys []string) []int {
 	return fresh
 }
 
-// lastOf are the last n of rows.
-func lastOf(rows []Row, n int) []Row { return rows[max(0, len(rows)-n):] }
+// LastOf are the last n of rows.
+func LastOf(rows []Row, n int) []Row { return rows[max(0, len(rows)-n):] }

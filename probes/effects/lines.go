@@ -99,7 +99,7 @@ func (l *Lines) Last(_ context.Context, n int) (rows []Row, _ error) {
 	for _, x := range l.pending {
 		rows = append(rows, x.Row)
 	}
-	return lastOf(rows, n), nil
+	return LastOf(rows, n), nil
 }
 
 // Close implements Reader.
@@ -166,7 +166,7 @@ func (f *files) Last(_ context.Context, n int) ([]Row, error) {
 	for _, glob := range f.globs {
 		paths, err := filepath.Glob(glob)
 		if err != nil {
-			return nil, declared("%q is no pattern of paths", glob)
+			return nil, Declared("%q is no pattern of paths", glob)
 		}
 		for _, path := range paths {
 			err := follow.Tail(path, endOfFile, history.Span{}, func(l follow.Line) {
@@ -181,7 +181,7 @@ func (f *files) Last(_ context.Context, n int) ([]Row, error) {
 		}
 	}
 	if found == 0 {
-		return nil, declared("no file is there: %s", strings.Join(f.globs, ", "))
+		return nil, Declared("no file is there: %s", strings.Join(f.globs, ", "))
 	}
-	return slices.Clip(lastOf(rows, n)), nil
+	return slices.Clip(LastOf(rows, n)), nil
 }

@@ -179,7 +179,7 @@ func (h *hash) all(ctx context.Context) (map[string]string, error) {
 		return nil, wrongType(err, h.key, "hash")
 	}
 	if n > mostOfKey {
-		return nil, declared("the hash %s has %d fields: over %d are too many to be read at once", h.key, n, mostOfKey)
+		return nil, Declared("the hash %s has %d fields: over %d are too many to be read at once", h.key, n, mostOfKey)
 	}
 	return fields, nil
 }
@@ -190,5 +190,5 @@ func (h *hash) Last(ctx context.Context, n int) ([]Row, error) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		rows = append(rows, field(name, fields[name]))
 	}
-	return lastOf(rows, n), err
+	return LastOf(rows, n), err
 }

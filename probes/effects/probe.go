@@ -198,7 +198,7 @@ func (p *Probe) Check(rows []Row) error {
 			return ok || r[head] == "{}" // an object of which nothing is known yet
 		}
 		if column != "" && !slices.ContainsFunc(rows, has) {
-			return declared("no entry has the column %s that map names: there are %s", column, rows[len(rows)-1].columns())
+			return Declared("no entry has the column %s that map names: there are %s", column, rows[len(rows)-1].columns())
 		}
 	}
 	return nil
@@ -231,7 +231,7 @@ func (p *Probe) Last(ctx context.Context, n int) ([]history.Event, error) {
 		if e, missing := p.entry(r); missing == "" {
 			var wrong string
 			if e.Entry.Due, wrong = p.Map.due(r, now.UnixNano(), now); wrong != "" {
-				return nil, declared("%s", wrong)
+				return nil, Declared("%s", wrong)
 			}
 			if named, ok := r.Get(p.Map.Replica); ok {
 				e.Entry.Writer = cut(named)

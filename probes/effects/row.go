@@ -77,7 +77,7 @@ func parser(pattern string) (parse func(follow.Line) Parsed, err error) {
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, declared("pattern: %v", err)
+		return nil, Declared("pattern: %v", err)
 	}
 	return func(l follow.Line) Parsed {
 		text := l.Text

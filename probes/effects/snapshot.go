@@ -22,7 +22,7 @@ type fetched struct {
 	// overwrites: rows are written over, so that one that is gone is no sign.
 	overwrites bool
 	begun      bool
-	had        counted
+	had        Counted
 	some       bool // the read before gave some
 }
 
@@ -35,15 +35,15 @@ func (f *fetched) Read(ctx context.Context, _ bool) (Batch, error) {
 	}
 	keys := make([]string, len(rows))
 	for i, r := range rows {
-		keys[i] = r.key()
+		keys[i] = r.Key()
 	}
 	if !f.begun {
-		f.begun, f.had, f.some = true, counted{}, len(rows) > 0
-		f.had.news(keys)
+		f.begun, f.had, f.some = true, Counted{}, len(rows) > 0
+		f.had.News(keys)
 		return Batch{}, nil
 	}
 	var b Batch
-	fresh := f.had.news(keys)
+	fresh := f.had.News(keys)
 	for _, i := range fresh {
 		b.Entries = append(b.Entries, Entry{Row: rows[i], Unordered: true})
 	}
@@ -56,11 +56,11 @@ func (f *fetched) Read(ctx context.Context, _ bool) (Batch, error) {
 
 func (f *fetched) Last(ctx context.Context, n int) ([]Row, error) {
 	rows, err := f.fetch(ctx)
-	return lastOf(rows, n), err
+	return LastOf(rows, n), err
 }
 
 // key tells rows apart.
-func (r Row) key() string {
+func (r Row) Key() string {
 	text, _ := json.Marshal(r) // sorts the columns, and cannot fail
 	return string(text)
 }
@@ -128,7 +128,7 @@ type answers struct {
 
 	begun     bool
 	start, at string // cursors
-	had       counted
+	had       Counted
 }
 
 func (a *answers) Close() error { a.client.CloseIdleConnections(); return nil }
@@ -139,7 +139,7 @@ func (a *answers) Read(ctx context.Context, final bool) (Batch, error) {
 		if _, err := a.pages(ctx, &at, mostPages, func([]Row) {}); err != nil {
 			return Batch{}, err
 		}
-		a.begun, a.start, a.at, a.had = true, at, at, counted{}
+		a.begun, a.start, a.at, a.had = true, at, at, Counted{}
 		return Batch{}, nil
 	}
 	var b Batch
@@ -152,19 +152,19 @@ func (a *answers) Read(ctx context.Context, final bool) (Batch, error) {
 	had := a.had
 	more, err := a.pages(ctx, &at, most, func(page []Row) {
 		for _, r := range page {
-			rows, keys = append(rows, r), append(keys, r.key())
+			rows, keys = append(rows, r), append(keys, r.Key())
 		}
 	})
 	if err != nil {
 		return Batch{}, err
 	}
 	if !final { // each page begins after what was read: what it has is new
-		had = counted{}
+		had = Counted{}
 		for _, k := range keys {
 			a.had[k]++
 		}
 	}
-	for _, i := range had.news(keys) {
+	for _, i := range had.News(keys) {
 		b.Entries = append(b.Entries, Entry{Row: rows[i], Unordered: true, Late: final})
 	}
 	a.at, b.Partial = at, more
@@ -174,7 +174,7 @@ func (a *answers) Read(ctx context.Context, final bool) (Batch, error) {
 func (a *answers) Last(ctx context.Context, n int) ([]Row, error) {
 	var rows []Row
 	at := ""
-	_, err := a.pages(ctx, &at, mostPages, func(page []Row) { rows = lastOf(append(rows, page...), n) })
+	_, err := a.pages(ctx, &at, mostPages, func(page []Row) { rows = LastOf(append(rows, page...), n) })
 	return rows, err
 }
 
@@ -187,10 +187,10 @@ func (a *answers) pages(ctx context.Context, at *string, most int, take func([]R
 		}
 		last, ok := rows[len(rows)-1].Get(a.Cursor)
 		if !ok {
-			return false, declared("an element has no field %s, which is to be the cursor: it has %s", a.Cursor, rows[len(rows)-1].columns())
+			return false, Declared("an element has no field %s, which is to be the cursor: it has %s", a.Cursor, rows[len(rows)-1].columns())
 		}
 		if last == *at {
-			return false, declared("the answer after the cursor %s ends with it again: %s is to give what comes after", cut(last), a.Param)
+			return false, Declared("the answer after the cursor %s ends with it again: %s is to give what comes after", cut(last), a.Param)
 		}
 		take(rows)
 		*at = last
@@ -202,7 +202,7 @@ func (a *answers) pages(ctx context.Context, at *string, most int, take func([]R
 func (a *answers) ask(ctx context.Context, cursor string) ([]Row, error) {
 	u, err := url.Parse(a.URL)
 	if err != nil {
-		return nil, declared("the url is no address")
+		return nil, Declared("the url is no address")
 	}
 	if cursor != "" {
 		q := u.Query()
@@ -234,7 +234,7 @@ func (a *answers) ask(ctx context.Context, cursor string) ([]Row, error) {
 		return nil, fmt.Errorf("ask %s: %w", u.Host, err)
 	}
 	if len(body) > mostOfAnswer {
-		return nil, declared("%s answers over %d bytes: give it a cursor", u.Host, mostOfAnswer)
+		return nil, Declared("%s answers over %d bytes: give it a cursor", u.Host, mostOfAnswer)
 	}
 	return rowsOf(body, u.Host)
 }
@@ -245,7 +245,7 @@ func rowsOf(body []byte, host string) ([]Row, error) {
 	if err := json.Unmarshal(body, &elements); err != nil {
 		var object struct{ Items *[]json.RawMessage }
 		if err := json.Unmarshal(body, &object); err != nil || object.Items == nil {
-			return nil, declared("the answer of %s is neither a JSON array nor an object with an array items", host)
+			return nil, Declared("the answer of %s is neither a JSON array nor an object with an array items", host)
 		}
 		elements = *object.Items
 	}
@@ -253,7 +253,7 @@ func rowsOf(body []byte, host string) ([]Row, error) {
 	for i, raw := range elements {
 		row, err := parseJSON(raw)
 		if err != nil {
-			return nil, declared("an element of the answer of %s is no object", host)
+			return nil, Declared("an element of the answer of %s is no object", host)
 		}
 		rows[i] = row
 	}

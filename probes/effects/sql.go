@@ -1,5 +1,9 @@
 package effects
 
+import (
+	"context"
+)
+
 // SQL says which rows are read, and from where.
 type SQL struct {
 	Driver     string // postgres, mysql
@@ -9,3 +13,14 @@ type SQL struct {
 	Start      string // query of one value, where the cursor begins; "" = the greatest there is, of whole numbers
 	Overwrites bool   // rows are written over
 }
+
+var openSQL = func(context.Context, SQL) (Reader, error) { return nil, ErrBuild }
+
+// RegisterSQL says who reads rows, in a build that has the drivers.
+func RegisterSQL(open func(context.Context, SQL) (Reader, error)) struct{} {
+	openSQL = open
+	return struct{}{}
+}
+
+// NewSQL returns a reader of the rows of a query.
+func NewSQL(ctx context.Context, s SQL) (Reader, error) { return openSQL(ctx, s) }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 )
@@ -21,13 +20,8 @@ const (
 
 const answerWithin = 5 * time.Second
 
-// client is a reader's own connection: no retries, which would widen brackets unseen, and deadlines that hold.
-func client(o *redis.Options) *at {
-	o.Protocol, o.DisableIdentity, o.ContextTimeoutEnabled = 2, true, true
-	o.MaxRetries, o.DialerRetries, o.DialTimeout, o.ReadTimeout = -1, 1, time.Second, answerWithin
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return &at{o: o, one: redis.NewClient(o)}
-}
+// client is a reader's own connection.
+func client(o *redis.Options) *at { return &at{o: o, one: endpoint.Client(o, answerWithin)} }
 
 // at is where a key is: at the server that is named, or, once that says that another one has it, in the cluster that both belong to.
 type at struct {
@@ -82,7 +76,7 @@ func (c *at) server(ctx context.Context, key string) (*redis.Client, error) {
 // wrongType makes the server's word on a key of another type one for a person.
 func wrongType(err error, key, wanted string) error {
 	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
-		return declared("the key %s is no %s", key, wanted)
+		return Declared("the key %s is no %s", key, wanted)
 	}
 	return err
 }

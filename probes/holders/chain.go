@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/probes"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 // Chain asks sources in their order, and holds their answers against one another. It is safe for concurrent use.
@@ -29,7 +29,7 @@ type Chain struct {
 // asked is what is known of a key's present token.
 type asked struct {
 	id     string // of key and token
-	named  probes.Named
+	named  witness.Named
 	busy   bool
 	next   int64 // not to be asked again before
 	tried  int
@@ -90,7 +90,7 @@ func (c *Chain) Close() error {
 }
 
 // Named is who holds a key, as far as is known by now; what is not known is being asked meanwhile.
-func (c *Chain) Named(q Question) probes.Named {
+func (c *Chain) Named(q Question) witness.Named {
 	now, id := c.clock(), tokenID(q.Key, q.Value)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,8 +172,8 @@ func (c *Chain) find(q Question, a *asked) {
 }
 
 // settle is who holds by all answers: nobody where they name several.
-func settle(all []said) probes.Named {
-	var n probes.Named
+func settle(all []said) witness.Named {
+	var n witness.Named
 	var names, says []string
 	for _, s := range all {
 		for _, h := range s.Holders {
@@ -188,12 +188,12 @@ func settle(all []said) probes.Named {
 	}
 	switch len(names) {
 	case 0:
-		return probes.Named{}
+		return witness.Named{}
 	case 1:
 		n.Holder = names[0]
 		return n
 	}
-	return probes.Named{Disputed: strings.Join(says, ", ")}
+	return witness.Named{Disputed: strings.Join(says, ", ")}
 }
 
 // Void is why a shot at the holder must not count.
@@ -212,7 +212,7 @@ func (v *Void) Void() history.VoidReason { return v.word }
 
 // Now asks all sources again, at once, of which the client's only looks whether its connections are still theirs; it opens a window where
 // no other knows. says has what each of them says, or lacks.
-func (c *Chain) Now(ctx context.Context, q Question) (named probes.Named, says []string) {
+func (c *Chain) Now(ctx context.Context, q Question) (named witness.Named, says []string) {
 	all := make([]said, len(c.sources))
 	var wg sync.WaitGroup
 	for i, s := range c.sources {
@@ -224,7 +224,7 @@ func (c *Chain) Now(ctx context.Context, q Question) (named probes.Named, says [
 	}
 	wg.Wait()
 	named = settle(all)
-	if at := slices.IndexFunc(c.sources, func(s Source) bool { return s.Word() == "client" }); named == (probes.Named{}) && at >= 0 {
+	if at := slices.IndexFunc(c.sources, func(s Source) bool { return s.Word() == "client" }); named == (witness.Named{}) && at >= 0 {
 		all[at].Answer = c.sources[at].Ask(ctx, q)
 		named = settle(all)
 	}

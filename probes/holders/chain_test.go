@@ -17,7 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/tap"
-	"github.com/lockdrill/lockdrill/probes"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 // stated is a source that says what it is told to.
@@ -40,7 +40,7 @@ func (s *stated) Ask(context.Context, Question) Answer {
 func (s *stated) say(who ...string) { s.mu.Lock(); defer s.mu.Unlock(); s.says = who }
 
 // until asks until it is answered as wanted.
-func until(t *testing.T, c *Chain, q Question, want probes.Named) {
+func until(t *testing.T, c *Chain, q Question, want witness.Named) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
 	for {
@@ -61,7 +61,7 @@ func TestAChainHoldsSourcesAgainstOneAnother(t *testing.T) {
 	c := NewChain(monotime.Now, first, second)
 	defer c.Close()
 	q := Question{Lock: "l", Key: "k", Value: "token"}
-	until(t, c, q, probes.Named{Holder: "r2.1", By: "command"})
+	until(t, c, q, witness.Named{Holder: "r2.1", By: "command"})
 	asks := second.asks
 	for range 100 {
 		c.Named(q)
@@ -90,10 +90,10 @@ func TestAChainHoldsSourcesAgainstOneAnother(t *testing.T) {
 	confirm("r2.1", history.HolderUnknown, "metric: it was not told; command: it was not told")
 	first.say("r1.1")
 	q.Value = "another"
-	until(t, c, q, probes.Named{Holder: "r1.1", By: "metric"})
+	until(t, c, q, witness.Named{Holder: "r1.1", By: "metric"})
 	first.say("r1.1", "r2.1")
 	q.Value = "a third"
-	until(t, c, q, probes.Named{Disputed: "metric says r1.1 and r2.1"})
+	until(t, c, q, witness.Named{Disputed: "metric says r1.1 and r2.1"})
 }
 
 // In the background the chain opens windows for a token that nobody else knows, and no other question waits for them.
@@ -104,7 +104,7 @@ func TestAChainFindsTheConnectionByItself(t *testing.T) {
 	chain := NewChain(monotime.Now, &Value{Lives: fleet{a}.lives, Is: begins}, s)
 	defer chain.Close()
 	q := Question{Lock: "l", Key: "lock", Value: "tok", Since: monotime.Now()}
-	until(t, chain, q, probes.Named{Holder: "r1.1", By: "client"})
+	until(t, chain, q, witness.Named{Holder: "r1.1", By: "client"})
 	if err := chain.Confirm(t.Context(), q, "r1.1"); err != nil {
 		t.Error(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockdrill/lockdrill/probes"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 )
 
 // RedisOptions say how a server is dialled.
@@ -69,9 +69,12 @@ const forget = 10 * time.Minute
 // rest is how long the server has peace between two windows, in lengths of a window.
 const rest = 2
 
+// adminWithin bounds an answer of the server to what the source itself asks.
+const adminWithin = 2 * time.Second
+
 // NewClient returns a source that opens no window yet. Its owner calls Run, and Close.
 func NewClient(o ClientOptions) *Client {
-	c := &Client{o: o, admin: probes.Dial(o.Redis), ends: Ends{o.Lives}, wanted: map[string]*want{}, carried: map[string][]*carries{}, wake: make(chan struct{}, 1)}
+	c := &Client{o: o, admin: endpoint.Client(o.Redis, adminWithin), ends: Ends{o.Lives}, wanted: map[string]*want{}, carried: map[string][]*carries{}, wake: make(chan struct{}, 1)}
 	if at, err := netip.ParseAddrPort(o.Redis.Addr); err == nil {
 		c.port = at.Port()
 	} else if _, port, ok := strings.Cut(o.Redis.Addr, ":"); ok {

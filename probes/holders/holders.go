@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
-	"github.com/lockdrill/lockdrill/probes"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 // Life is a replica that lives.
@@ -25,7 +25,7 @@ type Life struct {
 }
 
 // Question is a key with its present token.
-type Question = probes.Unclaimed
+type Question = witness.Unclaimed
 
 // Answer is what a source knows. No holder: it does not know. Several: the token leads to all of them.
 type Answer struct {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/endpoint"
+	"github.com/lockdrill/lockdrill/internal/resp"
 )
 
 // Cost is what a window of MONITOR came to.
@@ -140,11 +141,7 @@ func (c *Client) dial(ctx context.Context) (net.Conn, *bufio.Reader, error) {
 	}
 	in := bufio.NewReaderSize(conn, maxTold)
 	say := func(words ...string) error {
-		b := fmt.Appendf(nil, "*%d\r\n", len(words))
-		for _, w := range words {
-			b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(w), w)
-		}
-		if _, err := conn.Write(b); err != nil {
+		if _, err := conn.Write(resp.Command(words...)); err != nil {
 			return err
 		}
 		reply, err := in.ReadSlice('\n')
@@ -153,14 +150,10 @@ func (c *Client) dial(ctx context.Context) (net.Conn, *bufio.Reader, error) {
 		}
 		return err
 	}
-	switch {
-	case o.Username != "" && o.Password != "":
-		err = say("AUTH", o.Username, o.Password)
-	case o.Password != "":
-		err = say("AUTH", o.Password)
-	}
-	if err == nil {
-		err = say("MONITOR")
+	for _, words := range append(endpoint.Access{User: o.Username, Password: o.Password}.Logins(0), []string{"MONITOR"}) {
+		if err = say(words...); err != nil {
+			break
+		}
 	}
 	if err != nil {
 		_ = conn.Close()

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"html"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/golden"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the golden pictures anew")
@@ -30,20 +30,7 @@ type run struct {
 
 func load(t *testing.T, dir string) run {
 	t.Helper()
-	e, err := experiments.Load(filepath.Join(dir, "experiment.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(filepath.Join(dir, "history.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	h, err := history.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return judged(e, h)
+	return judged(testkit.Run(t, dir))
 }
 
 func judged(e *experiments.Experiment, h *history.History) run {

@@ -53,7 +53,7 @@ type replica struct {
 	teller  *worker.Teller
 	open    opener
 	wrong   Wrong
-	locked  *connection   // to the locks' store
+	locked  *Connection   // to the locks' store
 	redis   *redis.Client // of the locks, where that is a Redis
 	locks   map[string]*lock
 	metrics string // where to serve them
@@ -90,11 +90,11 @@ func (r *replica) start(ctx context.Context, who protocol.Configure, t *worker.T
 	if r.locked, err = r.dialStore(who.Store); err != nil {
 		return nil, err
 	}
-	if err = worker.Answers(ctx, "locks", r.locked.ping); err == nil {
+	if err = worker.Answers(ctx, "locks", r.locked.Ping); err == nil {
 		r.shown, err = expose(r.metrics)
 	}
 	if err != nil {
-		return nil, errors.Join(err, r.locked.close())
+		return nil, errors.Join(err, r.locked.Close())
 	}
 	if err = r.openLocks(); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -105,7 +105,7 @@ func (r *replica) start(ctx context.Context, who protocol.Configure, t *worker.T
 // openLocks gives each lock a store of its own: calls that hang must not hold up another lock's.
 func (r *replica) openLocks() error {
 	for _, p := range r.who.Locks {
-		l := &lock{store: r.locked.store(), counts: r.shown.For(metrics.Labels{Namespace: p.Name, Profile: p.Profile, Policy: string(p.Policy.Class)})}
+		l := &lock{store: r.locked.Store(), counts: r.shown.For(metrics.Labels{Namespace: p.Name, Profile: p.Profile, Policy: string(p.Policy.Class)})}
 		var err error
 		l.client, err = client.New(client.Options{
 			Store: wrapStore(r.storeOf(l), p.Name, r.faults), Attempt: r.wrong.Attempt, Token: r.wrong.Token, Policy: p.Policy, Lock: p.Name,
@@ -154,7 +154,7 @@ func (r *replica) Close() error {
 	for _, l := range r.locks {
 		errs = append(errs, l.client.Close(ctx))
 	}
-	_ = r.locked.close() // what a lock client could not wait for ends now
+	_ = r.locked.Close() // what a lock client could not wait for ends now
 	for _, l := range r.locks {
 		if s, ok := l.store.(io.Closer); ok {
 			errs = append(errs, s.Close())

@@ -3,174 +3,164 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
-	"unsafe"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/claims"
+	"github.com/lockdrill/lockdrill/lockcore/worker"
 )
 
 // The scripts of the lock. The fence is minted and kept in the script that sets the key: max(last + 1, the server's microseconds).
-const (
-	acquireScript = `local t = redis.call('TIME')
+var (
+	acquireScript = redis.NewScript(`local t = redis.call('TIME')
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])} end
 local fence = math.max(t[1] * 1000000 + t[2], (redis.call('GET', KEYS[2]) or 0) + 1)
 redis.call('SET', KEYS[2], string.format('%.0f', fence), 'PX', 86400000)
-return string.format('%.0f', fence)`
-	renewScript   = `local v = redis.call('GET', KEYS[1]) if v == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return v or ''`
-	releaseScript = `local v = redis.call('GET', KEYS[1]) if v == ARGV[1] then return redis.call('DEL', KEYS[1]) end return v or ''`
+return string.format('%.0f', fence)`)
+	renewScript   = redis.NewScript(`local v = redis.call('GET', KEYS[1]) if v == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return v or ''`)
+	releaseScript = redis.NewScript(`local v = redis.call('GET', KEYS[1]) if v == ARGV[1] then return redis.call('DEL', KEYS[1]) end return v or ''`)
 )
 
-// Linux's clocks: the first is the runner's as well, the second goes on while the machine is suspended.
-const (
-	monotonic = 1
-	boottime  = 7
-)
+// hold is one acquisition of a key, from its attempt to its release.
+type hold struct {
+	*locks
+	p        lockcore.Policy
+	key      string
+	token    string
+	who      claims.Holder // whom its events name
+	lost     context.Context
+	giveUp   context.CancelFunc
+	told     sync.Once
+	ended    chan struct{} // the work has: no more renewals
+	renewals sync.WaitGroup
 
-func clock(id uintptr) int64 {
-	var ts syscall.Timespec
-	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, id, uintptr(unsafe.Pointer(&ts)), 0)
-	return ts.Nano()
+	mu    sync.Mutex
+	valid time.Time // until when the lease may be relied on
 }
 
-// Hold is one acquisition of a key, from its attempt to its release.
-type Hold struct {
-	w            *Worker
-	p            Policy
-	key, fenceOf string
-	token        string
-	name         Event // what all of its events name
-	begun        bool  // begin was written
-	lost         context.Context
-	giveUp       context.CancelFunc
-	told         sync.Once
-	ended        chan struct{} // the work has: no more renewals
-	renewals     sync.WaitGroup
-
-	mu            sync.Mutex
-	valid, onBoot int64 // ends of the lease that may be relied on
-}
-
-func (w *Worker) hold(l Lock, key string) *Hold {
-	raw := make([]byte, 16)
-	_, _ = rand.Read(raw) // a token is never used twice
-	h := &Hold{w: w, p: l.Policy, key: w.store.at.Prefix + key, token: hex.EncodeToString(raw), ended: make(chan struct{})}
-	h.fenceOf = "{" + h.key + "}:fence" // one slot of a cluster
-	h.name = Event{Lock: l.Name, Key: key, Epoch: fingerprint(h.token)}
-	h.lost, h.giveUp = context.WithCancel(context.Background())
-	return h
-}
-
-func fingerprint(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:])[:12]
-}
-
-// call announces, makes and reports one call.
-func (h *Hold) call(what string, timeout time.Duration, script string, attempt int, args ...any) (reply any, err error) {
-	e := h.name
-	e.Op, e.Call = h.w.op(), &Call{Attempt: attempt, Demand: what == "acquire"}
-	if what == "acquire" || what == "renew" {
-		e.Call.TTL = int64(h.p.TTL)
-	}
-	boot := clock(boottime)
-	e.From = h.w.say(what+".invoke", e)
-	reply, err = h.w.store.Call(timeout, append([]any{"EVAL", script, 2, h.key, h.fenceOf, h.token}, args...)...)
-	body := *e.Call
-	e.Call, body.Demand = &body, false
-	held, refused := reply.([]any)
-	fence, granted := reply.(string)
-	switch {
-	case errors.Is(err, errRefused): // the script did not run, or not to its end: as bad as no answer
-		e.Outcome, body.Result, body.Err = "unknown", "error", "refused by the server"
-	case err != nil:
-		e.Outcome, body.Result, body.Err = "unknown", "error", "no answer"
-	case refused && len(held) == 2:
-		e.Outcome, body.Result = "fail", "held"
-		token, _ := held[0].(string)
-		left, _ := held[1].(int64)
-		body.Holder, body.PTTL = fingerprint(token), left*int64(time.Millisecond)
-	case what == "acquire" && granted:
-		e.Outcome, body.Result = "ok", "granted"
-		h.name.Fence, err = strconv.ParseInt(fence, 10, 64)
-		e.Fence = h.name.Fence
-	case reply == int64(1):
-		e.Outcome, body.Result = "ok", map[string]string{"renew": "renewed"}[what]
-		if body.Result == "" {
-			body.Result = "released"
+// Acquire seeks the key as its policy says. Every attempt has a token of its own.
+func (l *locks) Acquire(ctx context.Context, w worker.Want) (worker.Held, error) {
+	p := w.Lock.Policy
+	for until := time.Now().Add(p.Acquire.Budget); ; {
+		token := rand.Text()
+		h := &hold{locks: l, p: p, key: l.prefix + w.Key, token: token, ended: make(chan struct{})}
+		h.who = claims.Holder{Lock: w.Lock.Name, Key: w.Key, Epoch: lockcore.Fingerprint(token)}
+		err := h.acquire(ctx)
+		if err == nil {
+			return h, nil
 		}
-	default:
-		e.Outcome, body.Result = "fail", "other"
-		if reply == "" {
-			body.Result = "absent"
+		if p.Acquire.Mode != lockcore.AcquireWait || time.Now().Add(p.Acquire.Backoff.Every).After(until) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(p.Acquire.Backoff.Every):
 		}
 	}
-	if e.Outcome == "ok" && body.TTL > 0 { // a lease counts from when it was asked for
+}
+
+func (h *hold) acquire(ctx context.Context) error {
+	fence, err := h.call(ctx, lockcore.OpAcquire, h.p.Acquire.Timeout, acquireScript)
+	if err != nil {
+		if lockcore.ResultOf(err) == lockcore.Unknown { // it may have been granted: given back, it is nobody's for the whole TTL
+			h.undo(context.WithoutCancel(ctx))
+		}
+		return err
+	}
+	h.who.Fence = fence
+	h.lost, h.giveUp = context.WithCancel(context.WithoutCancel(ctx))
+	h.renewals.Go(h.keep)
+	return nil
+}
+
+// undo is tried until the key would be free by itself, since a release may be lost as well.
+func (h *hold) undo(ctx context.Context) {
+	for until := time.Now().Add(h.p.TTL); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		if _, err := h.call(ctx, lockcore.OpUndo, h.p.OpTimeout, releaseScript); lockcore.ResultOf(err) != lockcore.Unknown {
+			return
+		}
+	}
+}
+
+// call makes one call to the store, announced before. A lease that it brings counts from when it was asked for.
+func (h *hold) call(ctx context.Context, op lockcore.Op, timeout time.Duration, script *redis.Script) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var ttl time.Duration
+	if op == lockcore.OpAcquire || op == lockcore.OpRenew {
+		ttl = h.p.TTL
+	}
+	asked := time.Now()
+	fence, err := h.tell.Call(h.who, op, ttl, func() (int64, error) {
+		reply, err := script.Eval(ctx, h.redis, []string{h.key, "{" + h.key + "}:fence"}, h.token, ttl.Milliseconds()).Result()
+		if err != nil {
+			return 0, err
+		}
+		return answer(op, reply)
+	})
+	if err == nil && ttl > 0 {
 		h.mu.Lock()
-		h.valid, h.onBoot = e.From+int64(h.p.TTL-h.p.Drift), boot+int64(h.p.TTL-h.p.Drift)
+		h.valid = asked.Add(h.p.TTL - h.p.Drift)
 		h.mu.Unlock()
 	}
-	h.w.say(what+".return", e)
-	return reply, err
+	return fence, err
 }
 
-// Results of acquire.
-const (
-	granted = iota
-	busy
-	unclear
-)
-
-func (h *Hold) acquire() int {
-	reply, err := h.call("acquire", h.p.Acquire.Timeout, acquireScript, 1, h.p.TTL.Milliseconds())
-	if err != nil { // it may have been granted: it is given back, so that it is nobody's for the whole TTL
-		for until := time.Now().Add(h.p.TTL); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-			if _, err := h.call("undo", h.p.OpTimeout, releaseScript, 1); err == nil {
-				break
-			}
+// answer reads what a script says: the fence of a grant, 1, who has the key and for how long, or who has it instead ("" = nobody).
+func answer(op lockcore.Op, reply any) (fence int64, err error) {
+	switch r := reply.(type) {
+	case int64:
+		if r == 1 {
+			return 0, nil
 		}
-		return unclear
+	case []any:
+		if len(r) == 2 {
+			token, _ := r[0].(string)
+			left, _ := r[1].(int64)
+			return 0, &lockcore.HeldError{Holder: lockcore.Fingerprint(token), PTTL: time.Duration(left) * time.Millisecond}
+		}
+	case string:
+		switch {
+		case op == lockcore.OpAcquire:
+			return strconv.ParseInt(r, 10, 64)
+		case r == "":
+			return 0, &lockcore.NotOwnedError{}
+		}
+		return 0, &lockcore.NotOwnedError{Other: true, Holder: lockcore.Fingerprint(r)}
 	}
-	if _, ok := reply.(string); !ok {
-		return busy
-	}
-	h.renewals.Add(1)
-	go h.keep()
-	return granted
+	return 0, errors.New("the store answered something else")
 }
 
-// left is how long the work may go on.
-func (h *Hold) left() time.Duration {
+// left is how long the work may go on. The wall clock (Round takes the monotonic one away) goes on while the machine is suspended.
+func (h *hold) left() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return time.Duration(min(h.valid-clock(monotonic), h.onBoot-clock(boottime))) - h.p.StopBudget
+	return min(time.Until(h.valid), time.Until(h.valid.Round(0))) - h.p.StopBudget
 }
 
-// check is asked before every effect: whoever was paused is here before the goroutine that renews.
-func (h *Hold) check() bool {
-	if h.lost.Err() == nil && h.left() <= 0 {
-		h.lose("deadline")
+// Check is asked before every effect: whoever was paused is here before the goroutine that renews.
+func (h *hold) Check() error {
+	if h.left() <= 0 {
+		h.lose(lockcore.ReasonDeadline)
 	}
-	return h.lost.Err() == nil
+	return h.lost.Err()
 }
 
-func (h *Hold) lose(reason string) {
+func (h *hold) lose(why lockcore.Reason) {
 	h.told.Do(func() {
 		h.giveUp()
-		for _, kind := range []string{"fence.observed", "abandon"} {
-			e := h.name
-			e.Abandon = &Abandon{Reason: reason}
-			h.w.say(kind, e)
-		}
+		h.tell.Act(h.who, lockcore.Action{Kind: lockcore.ActFence, Reason: why, Working: true})
 	})
 }
 
 // keep renews until the work has ended, or the lock is lost, or time is up: no call outlasts what is left of the lease.
-func (h *Hold) keep() {
-	defer h.renewals.Done()
+func (h *hold) keep() {
 	every := h.p.RenewEvery
 	if every == 0 {
 		every = h.p.TTL
@@ -183,54 +173,59 @@ func (h *Hold) keep() {
 			return
 		case <-time.After(min(time.Until(due), h.left())):
 		}
-		if !h.check() {
+		if h.Check() != nil {
 			return
 		}
 		if time.Now().Before(due) {
 			continue
 		}
 		due = time.Now().Add(every)
-		reply, err := h.call("renew", min(h.p.OpTimeout, h.left()), renewScript, 1, h.p.TTL.Milliseconds())
-		if err == nil && reply != int64(1) {
-			h.lose("not_owned")
+		_, err := h.call(h.lost, lockcore.OpRenew, min(h.p.OpTimeout, h.left()), renewScript)
+		if lockcore.ResultOf(err) == lockcore.Other || lockcore.ResultOf(err) == lockcore.Absent {
+			h.lose(lockcore.ReasonNotOwned)
 		}
 	}
 }
 
-// release gives the key back. The work has stopped; the renewals stop first.
-func (h *Hold) release() {
+// stop ends the renewals: the work has stopped.
+func (h *hold) stop() {
 	close(h.ended)
 	h.renewals.Wait()
-	lost, r := h.lost.Err() != nil, h.p.Release
-	switch {
-	case lost && r.AfterAbandon != "if_work_stopped":
-		h.skip("after_abandon")
-		return
-	case r.Mode == "none":
-		h.skip("ttl_hold")
-		return
+}
+
+// Release gives the key back.
+func (h *hold) Release(ctx context.Context) error {
+	h.stop()
+	r := h.p.Release
+	if h.lost.Err() != nil && r.AfterAbandon != lockcore.AfterAbandonStopped {
+		h.skip(lockcore.ReasonAfterAbandon)
+		return nil
 	}
-	for attempt := 1; attempt <= max(1, r.Attempts); attempt++ {
-		if _, err := h.call("release", r.Timeout, releaseScript, attempt); err == nil {
-			return
+	if r.Mode == lockcore.ReleaseNone {
+		h.skip(lockcore.ReasonTTLHold)
+		return nil
+	}
+	for try := 1; ; try++ {
+		_, err := h.call(ctx, lockcore.OpRelease, r.Timeout, releaseScript)
+		if lockcore.ResultOf(err) != lockcore.Unknown || try >= r.Attempts {
+			return err
 		}
 	}
 }
 
-// leave is after a tick under ttl_hold: the key stays until its lease runs out.
-func (h *Hold) leave() {
-	close(h.ended)
-	h.renewals.Wait()
-	h.skip("ttl_hold")
+// Leave leaves the key to its TTL, and says when that is over.
+func (h *hold) Leave() {
+	h.stop()
+	h.skip(lockcore.ReasonTTLHold)
 	time.AfterFunc(h.left()+h.p.StopBudget, func() {
-		e := h.name
-		e.Abandon = &Abandon{Reason: "expired"}
-		h.w.say("fence.observed", e)
+		h.tell.Act(h.who, lockcore.Action{Kind: lockcore.ActFence, Reason: lockcore.ReasonExpired})
 	})
 }
 
-func (h *Hold) skip(why string) {
-	e := h.name
-	e.Call = &Call{Why: why}
-	h.w.say("release.skipped", e)
+func (h *hold) skip(why lockcore.Reason) {
+	h.tell.Act(h.who, lockcore.Action{Kind: lockcore.ActSkip, Reason: why})
 }
+
+func (h *hold) Context() context.Context { return h.lost }
+func (h *hold) Epoch() string            { return h.who.Epoch }
+func (h *hold) Fence() int64             { return h.who.Fence }

@@ -1,3 +1,0 @@
-module example.com/worker
-
-go 1.24

@@ -1,0 +1,201 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/stores"
+)
+
+// openFor opens spawned stores that can suffer one fault of the store.
+func openFor(t *testing.T, f fault.Store, dir string) *Stores {
+	t.Helper()
+	redistest.Need(t)
+	s, err := OpenStores(t.Context(), Options{
+		Redis: experiments.Redis{Mode: experiments.RedisSpawn}, Faults: []experiments.Fault{{ID: "f", Spec: &f}}, Run: "test", Dir: dir,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if left, _ := os.ReadDir(dir); len(left) != 0 {
+			t.Errorf("left below Dir: %v", left)
+		}
+	})
+	return s
+}
+
+// direct asks the store over a connection that the testbed does not know of.
+func direct(t *testing.T, addr string) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func life(t *testing.T, s *Store) (string, bool) {
+	t.Helper()
+	id, marker, err := s.Life(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id, marker
+}
+
+func TestARestartedServerIsAnotherOneAtTheSameAddress(t *testing.T) {
+	for name, keep := range map[string]bool{"with its data": true, "empty": false} {
+		t.Run(name, func(t *testing.T) {
+			s := openFor(t, fault.Store{Do: fault.StoreRestart, Keep: keep}, t.TempDir())
+			before, _ := life(t, s.Locks)
+			ledger, _ := life(t, s.Ledger)
+			first := s.Locks.Process()
+			for range 20 { // the last writes before the kill count
+				if err := direct(t, s.Locks.Addr).Incr(t.Context(), "n").Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Locks.Kill(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if alive, err := first.Lives(); err != nil || alive {
+				t.Errorf("the killed server lives: %v, %v", alive, err)
+			}
+			if err := s.Locks.Start(t.Context(), keep); err != nil {
+				t.Fatal(err)
+			}
+			after, marker := life(t, s.Locks)
+			n, _ := direct(t, s.Locks.Addr).Get(t.Context(), "n").Int()
+			if after == before || marker != keep || (n == 20) != keep {
+				t.Errorf("run id %s after %s, marker %v, %d of 20 writes there; want another server, data kept: %v", after, before, marker, n, keep)
+			}
+			if now, _ := life(t, s.Ledger); now != ledger {
+				t.Error("the ledger was restarted, too")
+			}
+		})
+	}
+}
+
+func TestAServerThatKeptNothingIsNotStartedWithItsData(t *testing.T) {
+	s := openFor(t, fault.Store{Do: fault.StoreRestart}, t.TempDir())
+	if err := s.Locks.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Locks.Start(t.Context(), true); err == nil {
+		t.Error("started with data that it does not have")
+	}
+}
+
+func TestAFailOverLosesWhatWasWrittenSinceTheCut(t *testing.T) {
+	s := openFor(t, fault.Store{Do: fault.StoreFailover}, t.TempDir())
+	c := direct(t, s.Locks.Addr)
+	for range 2 { // the new standby is as good as the first
+		before, _ := life(t, s.Locks)
+		if err := errors.Join(c.Set(t.Context(), "old", "1", 0).Err(), c.Del(t.Context(), "new").Err(), c.Wait(t.Context(), 1, 0).Err()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Locks.Cut(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Set(t.Context(), "new", "1", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Locks.FailOver(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		after, marker := life(t, s.Locks)
+		c = direct(t, s.Locks.Addr)
+		old, err := c.Exists(t.Context(), "old").Result()
+		lost, err2 := c.Exists(t.Context(), "new").Result()
+		role, err3 := c.Do(t.Context(), "ROLE").Slice()
+		if err := errors.Join(err, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		if after == before || !marker || old != 1 || lost != 0 || role[0] != "master" {
+			t.Errorf("run id %s after %s, marker %v, old %d, new %d, role %v", after, before, marker, old, lost, role[0])
+		}
+		if err := s.Locks.Start(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What a restart has started is in the journal, so that whoever finds it ends it and removes the folder.
+func TestTheJournalKnowsTheServerOfNow(t *testing.T) {
+	redistest.Need(t)
+	path := t.TempDir() + "/" + undo.File
+	j, err := undo.Create(path, undo.Header{Run: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := OpenStores(t.Context(), Options{Redis: experiments.Redis{Mode: experiments.RedisSpawn}, Run: "test", Dir: t.TempDir(), Journal: j})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Locks.Kill(t.Context()), s.Locks.Start(t.Context(), false)); err != nil {
+		t.Fatal(err)
+	}
+	content, err := undo.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := false
+	for _, e := range content.Entries {
+		known = known || e.Record.Process != nil && *e.Record.Process == *s.Locks.Process() && e.Record.Folder != ""
+	}
+	if !known {
+		t.Errorf("the server of now, %+v, is not in the journal: %+v", s.Locks.Process(), content.Entries)
+	}
+	if err := errors.Join(s.Close(t.Context()), j.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheEmbeddedStoreSuffersWhatItCan(t *testing.T) {
+	s := open(t, experiments.RedisEmbedded, "")
+	before, _ := life(t, s.Locks)
+	if err := s.Locks.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if id, marker := life(t, s.Locks); id != before || marker {
+		t.Errorf("after a flush: run id %s (before %s), marker %v", id, before, marker)
+	}
+	if err := errors.Join(s.Locks.Mark(t.Context()), s.Locks.Kill(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Locks.Life(t.Context()); err == nil {
+		t.Error("a killed store answers")
+	}
+	if err := s.Locks.Start(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if id, marker := life(t, s.Locks); id == before || marker {
+		t.Errorf("after a restart: run id %s (before %s), marker %v", id, before, marker)
+	}
+}
+
+func TestTheEmbeddedStoreIsRefusedForWhatItCannot(t *testing.T) {
+	for _, f := range []fault.Store{
+		{Do: fault.StorePause}, {Do: fault.StoreFreeze}, {Do: fault.StoreFailover}, {Do: fault.StoreRestart, Keep: true},
+	} {
+		_, err := OpenStores(t.Context(), Options{
+			Redis: experiments.Redis{Mode: experiments.RedisEmbedded}, Faults: []experiments.Fault{{ID: "f", Spec: &f}}, Run: "test",
+		})
+		if !errors.Is(err, stores.ErrSettings) || !strings.Contains(err.Error(), "mode: spawn") {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
+}

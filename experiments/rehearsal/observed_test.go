@@ -346,38 +346,6 @@ func TestSeedsFromOutsideThatFailed(t *testing.T) {
 	}
 }
 
-// notMended are seeds of worlds of which the judge says what had not happened, and why. Each is a finding that waits.
-func notMended() map[uint64]string {
-	return map[uint64]string{
-		230:  "loss_to_fence: a key that was its holder's again between two looks, when another had it before and after",
-		5727: "overlap.effect: effects of a leader that count as surely stale or unowned, and were not",
-	}
-}
-
-// The same in worlds that leave out half of all features.
-func TestSwarmSeedsFromOutsideThatFailed(t *testing.T) {
-	for seed, was := range map[uint64]string{
-		109:  "a key that was gone when the probe saw again was thought to have been held to its lease's end",
-		170:  "two lines that were cut in one read were taken for one event that is there twice",
-		221:  "a grant that no look showed was not thought to have come before the next one, though somebody may have written then",
-		2262: "who stood still since it had come to lead was thought not to lead",
-		321:  "who had given its key back, by a line that was cut, was thought to lead on",
-		546:  "nobody was thought to lead where the line that says so was cut",
-		1134: "the end of a job whose writer nobody names was thought to be of the key's next holder, and a debt of his",
-		1849: "between two readings a replica that led again was thought to have led on when its key was gone",
-		1965: "nobody was thought to lead while nobody looked",
-		2371: "a replica that was not asked any more was thought to lead until its death",
-		2610: "what was written under a stranger's token was thought to be the stranger's, who then was a successor",
-		2925: "whoever a shot found to hold the key was thought to write under its grant before that",
-		4859: "a lease that had been renewed more than once while nobody looked was thought to be over",
-	} {
-		w := drawWorld(seed, false)
-		if wrong, _, _ := compareObserved(&w); len(wrong) > 0 {
-			t.Errorf("LOCKDRILL_TRUTH_SEED=%d (%s): %s", seed, was, wrong[0])
-		}
-	}
-}
-
 // compareObserved holds what an outsider of the seed measures against what happened. can is false where a fault cannot be done to replicas
 // of somebody's own.
 func compareObserved(w *world) (wrong []string, trials int, can bool) {

@@ -71,9 +71,7 @@ func (c *comparison) outside() {
 			lo = 0
 		}
 		if r.Measure == "held.max" && r.Verdict != verdict.Pass { // of a hold that was not seen whole only the least is told
-			if hi = math.Inf(1); r.Verdict == verdict.Inconclusive {
-				lo = 0
-			}
+			hi = math.Inf(1)
 		}
 		if unsure {
 			if hi = math.Inf(1); r.Verdict == verdict.Inconclusive {

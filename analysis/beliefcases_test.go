@@ -137,8 +137,8 @@ func TestWhatReplicasSayOfThemselves(t *testing.T) {
 		{"leader-resigned", "overlap.lease", verdict.Pass, 0, 0},
 		{"leader-resigned", "vanished", verdict.Inconclusive, 0, 1},
 		{"leader-unasked", "overlap.belief", verdict.Inconclusive, 0, 6.202},
-		{"leaderless-long", "leaderless", verdict.Fail, 19.598, 19.802},
-		{"leaderless-short", "leaderless", verdict.Pass, 3.098, 3.302},
+		{"leaderless-long", "leaderless", verdict.Fail, 19.598, 19.806},
+		{"leaderless-short", "leaderless", verdict.Pass, 3.098, 3.306},
 	} {
 		e, h := load(t, c.dir)
 		j := Judge(e, h)

@@ -168,14 +168,32 @@ func (ix *Facts) whose(k *Key, f *effect, fences map[int64]*Epoch) verdict.Attri
 	switch {
 	case len(holders) == 1:
 		f.Epoch = holders[0]
+		f.unsure = past != nil && ix.goesOn(f, past)
 		return by
 	case len(holders) > 1:
 		f.unsure = true
 	case by != verdict.ByHolder && past != nil: // it wrote without its lock, or under a grant that came and went between two looks
-		f.Epoch, f.unsure = past, !k.nothingHides(f.Span)
+		f.Epoch, f.unsure = past, !k.nothingHides(f.Span) || ix.foundHidden(k, f, past)
 		return by
 	}
 	return ""
+}
+
+// foundHidden reports that a shot of ours, since past and before f, found the writer of f to hold the key under a value that no look showed: f may
+// be of that grant.
+func (ix *Facts) foundHidden(k *Key, f *effect, past *Epoch) bool {
+	return slices.ContainsFunc(ix.Shots, func(s *Shot) bool {
+		return s.Key == k.Name && s.Epoch != "" && s.Applied != nil && s.Applied.From >= past.Granted.To && s.Applied.From <= f.Span.To && k.Find(s.Epoch) == nil &&
+			history.ReplicaOf(s.Victim) == history.ReplicaOf(f.Writer)
+	})
+}
+
+// goesOn reports that f, which is of an epoch that was granted about then, may also be what its writer still did under past, which had been
+// taken from it: it tells of no beginning, and whoever has not noticed a loss goes on.
+func (ix *Facts) goesOn(f *effect, past *Epoch) bool {
+	cut := past.Lease.lost || past.Lease.loss || past.Lease.taken
+	source := ix.Exp.EffectsOf(past.Lock)
+	return cut && f.Writer != "" && f.Span.From < f.Epoch.Granted.To && source != nil && !slices.Contains(source.Map.Begin, f.State)
 }
 
 // tells is by what f can be known to be of an epoch.
@@ -209,8 +227,11 @@ func (ix *Facts) foreignEnd(k *Key, t *Trial) (x history.Span, n int64) {
 	for _, f := range k.Effects {
 		switch {
 		case !f.Fresh() || f.Epoch.Ghost:
-		case (f.by == "" || f.unsure && f.Epoch.Rank <= t.E.Rank) && f.Span.To >= t.from.From:
+		case f.Span.To < t.from.From && (f.by == "" || f.unsure):
+		case f.by == "" || f.unsure:
 			doubt = min(doubt, max(f.Span.From, t.from.From))
+		case f.Epoch == t.E && f.by != verdict.ByToken && f.Span.To >= max(t.from.From, t.E.Lease.Freed.From): // or of the same one's next grant
+			doubt = min(doubt, max(f.Span.From, t.from.From, t.E.Lease.Freed.From))
 		case f.by != "" && f.Epoch.Rank > t.E.Rank:
 			at := f.Span
 			if !f.begins && f.Epoch.begun(at.To) { // what began it tells more
@@ -231,8 +252,11 @@ func (ix *Facts) foreignEnd(k *Key, t *Trial) (x history.Span, n int64) {
 		t.End = endEffect
 		return x, n
 	case doubt != Open && t.Next != nil:
-		t.End, t.After = endGrant, t.Next
-		return t.grant, t.Next.N
+		t.End, t.After, x = endGrant, t.Next, t.grant
+		if doubt < x.From { // or of a grant before it that no look showed
+			x.From = max(t.from.From, min(x.From, t.E.Lease.Freed.From))
+		}
+		return x, t.Next.N
 	}
 	t.End = endEffect
 	return history.Span{From: doubt, To: Open}, 0

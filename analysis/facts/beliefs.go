@@ -18,6 +18,7 @@ type believer struct {
 	key, who    string
 	sure, maybe []stretchOf    // in which it surely held, or may have; their holder is its place among all
 	blind       []history.Span // in which it lived, moved and could not be asked, each longer than is tolerated
+	apart       int64          // so long it may have been otherwise between two readings; 0 where a log tells of each change
 	n           int            // times that it began to
 	seen        []int64        // the events that say so
 }
@@ -33,6 +34,7 @@ type reading struct {
 func (ix *Facts) believers(lock string) []*believer {
 	type of struct{ who, key string }
 	said, order := map[of][]reading{}, []of{}
+	cut := ix.cutLines[history.BeliefProbe(lock)]
 	add := func(o of, r reading) {
 		if said[o] == nil {
 			order = append(order, o)
@@ -48,13 +50,14 @@ func (ix *Facts) believers(lock string) []*believer {
 		r := reading{holds: b.Holds, gone: b.Gone != "", first: ev.Span, last: ev.Span, n: ev.N}
 		if rs := said[o]; len(rs) > 0 {
 			last := &rs[len(rs)-1]
+			_, untold := firstIn(cut, history.Span{From: last.first.From, To: ev.To}) // a line in between that told of another change
 			switch {
 			case b.Direct:
 				last.last = ev.Span
 			case b.Prev != nil:
 				last.last = *b.Prev
 			}
-			if last.holds == r.holds && last.gone == r.gone {
+			if last.holds == r.holds && last.gone == r.gone && !(b.Direct && untold) {
 				last.last = r.last
 				continue
 			}
@@ -93,11 +96,15 @@ func (ix *Facts) believer(lock, who, key string, rs []reading, place int) *belie
 	if read != nil {
 		end = read.Read
 	}
+	if l := ix.Exp.Lock(lock); l != nil && l.Belief != nil && l.Belief.Log == nil && read != nil {
+		b.apart = read.largest
+	}
 	if _, dead := ix.Deaths[who]; dead { // it stood until then, as far as it was asked
-		rs[len(rs)-1].last.From = max(rs[len(rs)-1].last.From, min(end, life.To))
+		rs[len(rs)-1].last.From = max(rs[len(rs)-1].last.From, min(end, life.To-b.apart))
 	}
 	surely := func(from, to int64) { b.sure = append(b.sure, stretchOf{from, min(to, life.From), place}) }
 	perhaps := func(from, to int64) { b.maybe = append(b.maybe, stretchOf{from, min(to, life.To), place}) }
+	cut := ix.cutLines[history.BeliefProbe(lock)]
 	var good *reading // the last one that could be made
 	began := int64(0) // of the belief that goes on, from when it may have
 	for i := range rs {
@@ -117,14 +124,19 @@ func (ix *Facts) believer(lock, who, key string, rs []reading, place int) *belie
 			b.n, b.seen = b.n+1, append(b.seen, r.n)
 		case !r.holds && held:
 			perhaps(began, r.first.To)
-		case !r.holds && dark:
+		case !r.holds && (dark || i > 0 && rs[i-1].gone && ix.stoodIn(who, before)): // who stands goes on to believe what it came to just before
 			perhaps(before.From, before.To)
 		}
+		if good != nil && !held { // a line that was cut may have told that it led
+			if at, hidden := firstIn(cut, history.Span{From: good.first.From, To: r.first.To}); hidden {
+				perhaps(at, r.first.To)
+			}
+		}
 		if r.holds {
-			surely(r.first.To, r.last.From)
+			surely(r.first.To, uncut(cut, r.first, r.last.From))
 		}
 		if r.holds && held && !dark { // it was only not asked, or stood still
-			surely(good.last.From, r.first.To)
+			surely(good.last.From, uncut(cut, good.last, r.first.To))
 		}
 		good = r
 	}
@@ -146,11 +158,37 @@ func (ix *Facts) believer(lock, who, key string, rs []reading, place int) *belie
 		}
 	case last.holds:
 		perhaps(began, life.To)
+	default:
+		if at, hidden := firstIn(cut, history.Span{From: last.first.From, To: Open}); hidden {
+			perhaps(at, life.To)
+		}
 	}
 	if ix.within != nil {
 		b.sure, b.maybe = cutTo(b.sure, *ix.within), cutTo(b.maybe, *ix.within)
 	}
 	return b
+}
+
+// firstIn is when the first of the cut lines that were written in w was, at the earliest.
+func firstIn(cut []history.Span, w history.Span) (at int64, some bool) {
+	at = Open
+	for _, s := range cut {
+		if s.From <= w.To && s.To >= w.From {
+			at, some = min(at, max(s.From, w.From)), true
+		}
+	}
+	return at, some
+}
+
+// uncut is until when a belief that was told at since surely lasted, where that was until to by the lines that could be read.
+func uncut(cut []history.Span, since history.Span, to int64) int64 {
+	at, _ := firstIn(cut, history.Span{From: since.From, To: to})
+	return min(to, max(at, since.To))
+}
+
+// stoodIn reports that a life surely stood still for some of s.
+func (ix *Facts) stoodIn(who string, s history.Span) bool {
+	return slices.ContainsFunc(ix.Pauses[who], func(p Pause) bool { return common(p.Surest, s) > 0 })
 }
 
 // dark notes a stretch in which a life could not be asked for longer than is tolerated, but for what of it the life surely stood still.
@@ -314,15 +352,18 @@ func (ix *Facts) LossToBelief(lock string) (out losses) {
 }
 
 // heldOn is how long b said that it held what had ended, up to when it may have been granted it again.
-func (ix *Facts) heldOn(b *believer, freed history.Span, until int64) (d Dur) {
+func (ix *Facts) heldOn(b *believer, freed, until history.Span) (d Dur) {
 	for _, s := range b.sure {
+		if s.to > until.From { // what was read after that may be about the next grant
+			s.to = until.From - b.apart
+		}
 		if s.from <= freed.To && s.to > freed.To {
-			d.Lo = max(d.Lo, min(s.to, until, ix.Last)-freed.To)
+			d.Lo = max(d.Lo, min(s.to, ix.Last)-freed.To)
 		}
 	}
 	for _, s := range b.maybe {
 		if s.from <= freed.To && s.to > freed.From {
-			if to := min(s.to, max(until, freed.To)); to == Open {
+			if to := min(s.to, max(until.To, freed.To)); to == Open {
 				d.Hi = Open
 			} else {
 				d.Hi = max(d.Hi, to-freed.From)
@@ -334,12 +375,15 @@ func (ix *Facts) heldOn(b *believer, freed history.Span, until int64) (d Dur) {
 	return d
 }
 
-// regrant is when e's holder may have been granted the key again after e; Open where it was not.
-func (ix *Facts) regrant(k *Key, e *Epoch) int64 {
-	until := int64(Open)
+// regrant is when e's holder may have been granted the key again after e; open where it was not.
+func (ix *Facts) regrant(k *Key, e *Epoch) history.Span {
+	until := history.Span{From: Open, To: Open}
 	for _, o := range k.Epochs {
 		if o != e && o.Rank > e.Rank && (o.Replica == "" || o.Replica == e.Replica) {
-			until = min(until, o.Granted.From)
+			until.From = min(until.From, o.Granted.From)
+			if o.Replica != "" {
+				until.To = min(until.To, o.Granted.To)
+			}
 		}
 	}
 	return until
@@ -367,6 +411,10 @@ func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence
 			maybe = append(maybe, stretchOf{e.Granted.From, until.To, 0})
 			n, evidence = n+1, append(evidence, e.N)
 		}
+		looker := ix.Looker(lock)
+		for _, s := range ix.Probes[looker].Blinds(w, ix.MaxGap(looker)) { // somebody may have come and gone there
+			maybe = append(maybe, stretchOf{s.From, s.To, 0})
+		}
 	}
 	return Dur{Lo: w.Width() - filled(maybe, w), Hi: w.Width() - filled(sure, w)}, n, Cite(evidence...)
 }
@@ -391,49 +439,4 @@ func filled(ss []stretchOf, w history.Span) int64 {
 	ss = cutTo(ss, w)
 	slices.SortFunc(ss, func(a, b stretchOf) int { return cmp.Compare(a.from, b.from) })
 	return covered(ss)
-}
-
-// LeaseOverlap is for how long a key was somebody's while the lease of the one before him had not ended: surely where that one is known not
-// to have given it back.
-func (ix *Facts) LeaseOverlap(lock string) (o overlap) {
-	for _, k := range ix.KeysOf(lock) {
-		for i, e := range k.Epochs {
-			if e.Ghost || e.Stranger {
-				continue
-			}
-			o.N++
-			next := k.following(i)
-			for j := i + 1; next != nil && next.Stranger; j++ { // what came back with a store was granted to nobody
-				next = k.following(j)
-			}
-			if next == nil || e.Lease.gave != nil || e.Lease.Freed.To >= e.Lease.Expires.From || !next.surelyAfter(e) {
-				continue
-			}
-			due := e.Lease.Expires
-			hi := max(0, due.To-next.Granted.From)
-			if hi == 0 {
-				continue
-			}
-			what, n := ix.actsAfter(e, e.Lease.Freed.To)
-			if what == "" {
-				what, n = ix.believesAfter(k, e)
-			}
-			sure := what != "" || ix.takenFrom(e) != nil
-			if !sure && ix.resigned(k, e) {
-				continue
-			}
-			if lo := max(0, due.From-next.Granted.To); sure && lo > 0 {
-				o.Lo += lo
-				if o.Who == "" {
-					o.Who = fmt.Sprintf("Key %s was granted to %s at %s, with %s left of the lease of %s", k.Name, cmp.Or(ix.Writer(next.Replica), "another"),
-						figures.Clock(next.Granted.To), figures.Short(lo), cmp.Or(ix.Writer(e.Replica), "the one before"))
-				}
-			} else if !sure {
-				o.Undecided++
-			}
-			o.Hi = Plus(o.Hi, hi)
-			o.Evidence = Cite(append(o.Evidence, e.N, next.N, n)...)
-		}
-	}
-	return o
 }

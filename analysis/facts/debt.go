@@ -80,6 +80,8 @@ type owing struct {
 	cause string
 	start history.Span
 	sure  bool // false: perhaps the holder died before it could give the key back
+	// guessed: it is taken to be of the holder that the key had then, for want of a token, a fence or a writer.
+	guessed bool
 }
 
 // owed is what e owes; ok is false where it owes nothing: its holder was never seen to be done, the key was to be left to its TTL,
@@ -96,13 +98,13 @@ func (ix *Facts) owed(e *Epoch) (o owing, ok bool) {
 	if !ok || o.start.To == Open || ix.takenDown(o.start.From) {
 		return owing{}, false
 	}
-	o.sure = true
+	o.sure = !o.guessed
 	if d, dead := ix.Deaths[e.Replica]; dead && o.cause != causeRenewed && e.skipped == 0 && !anyAnswer(e.Releases) {
 		lived, timeout := between(o.start, d.Span), ix.releaseTimeout(e.Lock)
 		if o.start.From >= d.From || lived.Hi <= timeout || e.cutShort() {
 			return owing{}, false
 		}
-		o.sure = lived.Lo > timeout
+		o.sure = o.sure && lived.Lo > timeout
 	}
 	return o, true
 }
@@ -134,7 +136,7 @@ func orphaned(e *Epoch) (owing, bool) {
 func (e *Epoch) finished() (o owing, ok bool) {
 	for _, f := range e.Effects {
 		if f.Foreign && f.Terminal && f.Fresh() && !f.unsure && (!ok || f.Span.To > o.start.To) {
-			o, ok = owing{cause: causeFailed, start: f.Span}, e.Rank > 0 && !e.Ghost
+			o, ok = owing{cause: causeFailed, start: f.Span, guessed: !f.named()}, e.Rank > 0 && !e.Ghost
 		}
 	}
 	return o, ok
@@ -199,7 +201,7 @@ func (ix *Facts) freed(e *Epoch) history.Span {
 	if _, dead := ix.Deaths[e.Replica]; dead {
 		until = ix.Last
 	}
-	end := e.Lease.Freed
+	end := ix.freedUnseen(e)
 	end.From = min(end.From, max(until, e.Lease.lastSeen))
 	if n := len(e.Looks); n > 0 { // it was free when a look says so, not when its holder does
 		end.To = Open
@@ -212,7 +214,7 @@ func (ix *Facts) freed(e *Epoch) history.Span {
 
 // latency reports whether the key was free within the op timeout after start, and by the first release: surely, or perhaps.
 func (ix *Facts) latency(e *Epoch, start history.Span) (surely, maybe bool) {
-	timeout, free := ix.releaseTimeout(e.Lock), e.Lease.Freed
+	timeout, free := ix.releaseTimeout(e.Lock), ix.freedUnseen(e)
 	took := between(start, free)
 	if ix.Exp.Observed() { // nobody tells of releases: that the key was free in time is all that counts
 		return took.Hi <= timeout, took.Lo <= timeout

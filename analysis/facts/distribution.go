@@ -88,7 +88,7 @@ func (d *Distribution) keep(ix *Facts, e *Epoch, died bool) {
 	}
 	held, whole := ix.kept(e)
 	if !whole {
-		d.cut(ix, e.Granted, e.Lease.Freed)
+		d.cut(ix, e.Granted, ix.freedUnseen(e))
 		return
 	}
 	d.Values = append(d.Values, Value{Dur: held})

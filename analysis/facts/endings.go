@@ -82,13 +82,19 @@ func (e *Epoch) failed() (at history.Span) {
 	return at
 }
 
-// kept is for how long the key was e's by the looks at it. It is not whole where it began before anybody looked, or was not seen to end. A
-// release just before the lease's end looks like that end, so the key may have been free from the last look on that showed it.
-func (ix *Facts) kept(e *Epoch) (held Dur, whole bool) {
+// freedUnseen is when e's key was freed by the looks at it, where nobody tells of releases: a release before the lease's end looks like that
+// end, so the key may have been free from the last look on that showed it.
+func (ix *Facts) freedUnseen(e *Epoch) history.Span {
 	freed := e.Lease.Freed
-	if n := len(e.Looks); n > 0 && e.Looks[n-1].next != nil && e.Lease.gave == nil && !ix.OutlivesLease(e.Lock) {
+	if n := len(e.Looks); ix.Exp.Observed() && n > 0 && e.Looks[n-1].next != nil && e.Lease.gave == nil && !ix.OutlivesLease(e.Lock) {
 		freed.From = min(freed.From, max(e.Looks[n-1].last().From, e.Granted.From))
 	}
+	return freed
+}
+
+// kept is for how long the key was e's by the looks at it. It is not whole where it began before anybody looked, or was not seen to end.
+func (ix *Facts) kept(e *Epoch) (held Dur, whole bool) {
+	freed := ix.freedUnseen(e)
 	before := len(e.Looks) > 0 && e.Looks[0].prev.From == never
 	return between(e.Granted, freed), !before && freed.To != Open && !ix.takenDown(e.Lease.Freed.From)
 }

@@ -132,7 +132,15 @@ func (ix *Facts) goneBefore(s *Shot, e *Epoch) bool {
 	if ix.cameBack(e) && slices.ContainsFunc(e.Releases, gave) {
 		return true
 	}
-	return slices.ContainsFunc(ix.Shots, taken) || slices.ContainsFunc(ix.Keys[e.Key].Looks, seen)
+	return slices.ContainsFunc(ix.Shots, taken) || slices.ContainsFunc(ix.Keys[e.Key].Looks, seen) || ix.replacedBefore(s, e)
+}
+
+// replacedBefore reports that somebody else, by the effect's own word, may have written under e's key before s struck, since e was last seen
+// to have it: of a system that is not ours nobody says that it gave its lock back.
+func (ix *Facts) replacedBefore(s *Shot, e *Epoch) bool {
+	return slices.ContainsFunc(ix.Keys[e.Key].Effects, func(f *effect) bool {
+		return f.Foreign && (f.token != "" || f.Writer != "") && !f.mayBeOf(e) && f.Span.From <= s.Applied.To && f.Span.To >= e.Lease.lastSeen
+	})
 }
 
 // struck reports that e, which may have been hit, surely was: an operation of it, or while it surely owned its key and the fault
@@ -256,11 +264,10 @@ func (s *Shot) kept(e *Epoch) bool {
 	return false
 }
 
-// markStrangers finds the epochs that faults of ours put into keys: nobody asked for them, and nobody holds them.
-func (ix *Facts) markStrangers() {
+// markStrangers finds the epochs that faults of ours put into k: nobody asked for them, and nobody holds them.
+func (ix *Facts) markStrangers(k *Key) {
 	for _, s := range ix.Shots {
-		k := ix.Keys[s.Key]
-		if !s.Does.Plants || s.Applied == nil || k == nil {
+		if !s.Does.Plants || s.Applied == nil || s.Key != k.Name {
 			continue
 		}
 		for _, e := range k.Epochs {

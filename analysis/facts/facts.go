@@ -66,6 +66,7 @@ type Facts struct {
 
 	vanishings map[*Epoch]vanishing        // grants whose keys ended before their leases did
 	beliefs    map[string][]*history.Event // by lock: what replicas of somebody's own say of whether they lead
+	cutLines   map[string][]history.Span   // by probe of belief: when lines were written that could not be read
 
 	within       *history.Span // what replicas say of themselves is only told of this stretch; nil = of all
 	Only         *Consequence  // these are part of the facts, those of one shot at one lock; nil = all
@@ -127,7 +128,7 @@ func Read(file, scaled *experiments.Experiment, h history.Source) (*Facts, error
 		Keys: map[string]*Key{}, byLock: map[string][]*Key{}, jobs: map[string]*job{}, Epochs: map[string][]*Epoch{},
 		writes: map[opKey]*claim{}, Deaths: map[string]death{}, LastWord: map[string]int64{}, Pauses: map[string][]Pause{},
 		Ready: map[string]int64{}, heard: map[string]bool{}, Called: map[string]string{}, Probes: map[string]*Coverage{}, Samples: signals.Samples{},
-		Ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, told: history.Numbers{}, Unread: map[string]int64{}, unreadUntil: map[string]int64{}, vanishings: map[*Epoch]vanishing{}, beliefs: map[string][]*history.Event{}, Phases: map[string]*history.Event{},
+		Ledgered: map[string]bool{}, asked: map[string]bool{}, idsLate: map[string]bool{}, claimed: map[string]bool{}, told: history.Numbers{}, Unread: map[string]int64{}, unreadUntil: map[string]int64{}, vanishings: map[*Epoch]vanishing{}, beliefs: map[string][]*history.Event{}, cutLines: map[string][]history.Span{}, Phases: map[string]*history.Event{},
 	}
 	ix.standby = slices.ContainsFunc(scaled.Faults, func(f experiments.Fault) bool { return f.Traits().FailsOver })
 	ix.ownCalls = scaled.LockCalls() != "" && scaled.Kubernetes == nil
@@ -209,12 +210,12 @@ func (ix *Facts) derive() {
 				ix.Epochs[e.Replica] = append(ix.Epochs[e.Replica], e)
 			}
 		}
+		ix.markStrangers(k)
 		ix.attribute(k)
 		ix.equalFences(k)
 		ix.checkCalls(k)
 	}
 	ix.checkWrites()
-	ix.markStrangers()
 	ix.endless()
 	for _, k := range ix.KeyOrder {
 		ix.renewedAfterWork(k)

@@ -51,6 +51,7 @@ func (k *Key) takenBefore(s, last *keyState) bool {
 	if last == nil || s.epoch == "" || s.epoch != last.epoch || s.prev.From >= gone {
 		return false
 	}
+	last.again, last.againLeft = s.prev, s.prevLeft                   // it showed what was there before
 	s.prev = history.Span{From: gone + 1, To: max(s.prev.To, gone+1)} // later than what the fault meant
 	return true
 }

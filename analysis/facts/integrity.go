@@ -17,9 +17,10 @@ func (ix *Facts) contradict(what string, evidence ...int64) {
 }
 
 // again reports an event that the history has twice, under another number. It is judged once. Where nothing is recorded but in memory,
-// as in a rehearsal, nobody has changed anything. A probe of many keys tells of one gap as often as it has reasons.
+// as in a rehearsal, nobody has changed anything. A probe of many keys tells of one gap as often as it has reasons, and one of logs of
+// each line that was cut.
 func (r *reader) again(ev *history.Event) bool {
-	if r.ix.head.Mode != history.Live || ev.Match != nil || ev.Belief != nil && ev.Belief.Direct || ev.Object != nil || ev.Kind == history.GapKind { // a program may say the same line twice at once
+	if r.ix.head.Mode != history.Live || ev.Match != nil || ev.Belief != nil && ev.Belief.Direct || ev.Object != nil || ev.Unread != nil || ev.Kind == history.GapKind { // a program may say the same line twice at once
 		return false
 	}
 	id := identity(ev)

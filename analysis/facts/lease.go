@@ -83,7 +83,7 @@ func (ix *Facts) leaseOf(k *Key, e, next *Epoch) {
 const pttlRounding = int64(1e6)
 
 // renewedUnseen is when a lease of which looks alone are known is over at the latest. Between the last look that showed it and the next
-// one it may have been prolonged once more, and have been given back or have ended.
+// one it may have been prolonged, as often as there was time for, and have been given back or have ended.
 func (ix *Facts) renewedUnseen(e *Epoch, end int64) int64 {
 	if !ix.Exp.Observed() || !ix.Exp.Leases() || ix.OutlivesLease(e.Lock) || len(e.Looks) == 0 || end == Open {
 		return end
@@ -95,7 +95,7 @@ func (ix *Facts) renewedUnseen(e *Epoch, end int64) int64 {
 	if d, dead := ix.Deaths[e.Replica]; dead && d.To <= s.last().From {
 		return end
 	}
-	return max(end, min(s.next.First.To, end+int64(ix.policy(e.Lock).TTL)))
+	return max(end, s.next.First.To)
 }
 
 // takenFrom is when a confirmed fault took the key from under e; nil where none did. The fault names the epoch whose token it found.

@@ -2,11 +2,13 @@ package facts
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // overlap is mutual exclusion of one lock at one level.
@@ -391,4 +393,49 @@ func collisions(ss []stretchOf) (found [][2]int) {
 		}
 	}
 	return found
+}
+
+// LeaseOverlap is for how long a key was somebody's while the lease of the one before him had not ended: surely where that one is known not
+// to have given it back.
+func (ix *Facts) LeaseOverlap(lock string) (o overlap) {
+	for _, k := range ix.KeysOf(lock) {
+		for i, e := range k.Epochs {
+			if e.Ghost || e.Stranger {
+				continue
+			}
+			o.N++
+			next := k.following(i)
+			for j := i + 1; next != nil && next.Stranger; j++ { // what came back with a store was granted to nobody
+				next = k.following(j)
+			}
+			if next == nil || e.Lease.gave != nil || e.Lease.Freed.To >= e.Lease.Expires.From || !next.surelyAfter(e) {
+				continue
+			}
+			due := e.Lease.Expires
+			hi := max(0, due.To-next.Granted.From)
+			if hi == 0 {
+				continue
+			}
+			what, n := ix.actsAfter(e, e.Lease.Freed.To)
+			if what == "" {
+				what, n = ix.believesAfter(k, e)
+			}
+			sure := what != "" || ix.takenFrom(e) != nil
+			if !sure && ix.resigned(k, e) {
+				continue
+			}
+			if lo := max(0, due.From-next.Granted.To); sure && lo > 0 {
+				o.Lo += lo
+				if o.Who == "" {
+					o.Who = fmt.Sprintf("Key %s was granted to %s at %s, with %s left of the lease of %s", k.Name, cmp.Or(ix.Writer(next.Replica), "another"),
+						figures.Clock(next.Granted.To), figures.Short(lo), cmp.Or(ix.Writer(e.Replica), "the one before"))
+				}
+			} else if !sure {
+				o.Undecided++
+			}
+			o.Hi = Plus(o.Hi, hi)
+			o.Evidence = Cite(append(o.Evidence, e.N, next.N, n)...)
+		}
+	}
+	return o
 }

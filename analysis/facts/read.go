@@ -62,6 +62,9 @@ func (r *reader) read(ev *history.Event) {
 		ix.Samples.Take(ev)
 	case ev.Unread != nil:
 		ix.unread(ev.Unread.Source, ev.Unread.Count, ev.To)
+		if strings.HasPrefix(ev.Unread.Source, history.BeliefProbe("")) {
+			ix.cutLines[ev.Unread.Source] = append(ix.cutLines[ev.Unread.Source], ev.Span)
+		}
 	case ev.Belief != nil:
 		ix.beliefs[ev.Lock] = append(ix.beliefs[ev.Lock], ev)
 	case ev.Late != nil:

@@ -49,8 +49,8 @@ func (ix *Facts) recovered(k *Key, t *Trial) bool {
 	case ix.Exp.Observed() && len(t.E.Looks) > 0 && t.E.Looks[0].First.To > since: // before the first look it may have renewed unseen
 		t.from.To = max(t.from.To, t.E.Looks[0].First.To)
 	}
-	if l := &t.E.Lease; ix.Exp.Observed() && l.Freed.To < l.Expires.From { // so it may have after the last one, before it gave the key back
-		t.from.To = max(t.from.To, l.Freed.To)
+	if ix.renewedLast(t.Shot, t.E) { // so it may have after the last one, before it gave the key back
+		t.from.To = max(t.from.To, t.E.Lease.Freed.To)
 	}
 	if k.Loop {
 		return false
@@ -80,6 +80,22 @@ func (ix *Facts) recovered(k *Key, t *Trial) bool {
 // hadBegun reports that an effect of e shows j at work before an instant.
 func (e *Epoch) hadBegun(j *job, before int64) bool {
 	return slices.ContainsFunc(e.Effects, func(f *effect) bool { return f.Fresh() && !f.Loop && f.Subject == j.ID && f.Span.From < before })
+}
+
+// renewedLast reports that the holder of e, for whom nobody claims, may have extended its lease between the last look that showed it and the
+// first that did not: it gave the key back then, whenever the lease would have ended by the looks. It did not where the fault kept it from
+// the store all that time.
+func (ix *Facts) renewedLast(s *Shot, e *Epoch) bool {
+	if !ix.Exp.Observed() {
+		return false
+	}
+	l := &e.Lease
+	if n := len(e.Looks); n > 0 && e.Looks[n-1].next != nil && !e.Looks[n-1].next.direct {
+		last := e.Looks[n-1]
+		shut := s.Does.Stands >= 1 || s.Does.Cuts || s.Does.AtStore && !s.Does.AtOnce
+		return !shut || last.last().From < s.Applied.To || last.next.First.To > s.Over.From
+	}
+	return l.Freed.To < l.Expires.From
 }
 
 // lostAfter reports that another got the key after c, the victim's last renewal, while the fault still lasted: neither given back nor

@@ -63,7 +63,7 @@ func (ix *Facts) letGo(e *Epoch) history.Span {
 	if e.Belief != nil {
 		return e.Belief.End
 	}
-	end := e.Lease.Freed
+	end := ix.freedUnseen(e)
 	if d, dead := ix.Deaths[e.Replica]; dead {
 		end = first(end, d.Span)
 	}

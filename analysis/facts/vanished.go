@@ -99,7 +99,7 @@ func (ix *Facts) believesAfter(k *Key, e *Epoch) (what string, n int64) {
 		if e.Replica == "" || b.Incarnation != e.Replica || ev.Key != k.Name && (ev.Key != "" || !k.Loop) {
 			continue
 		}
-		if last != nil && last.To <= e.Lease.Freed.From && min(until, lastSaid(ev)) > gone {
+		if last != nil && last.To <= e.Lease.Freed.From && ix.stillSaid(k.Lock, last, gone, min(until, lastSaid(ev))) {
 			return "said that it led", last.N
 		}
 		switch {
@@ -110,6 +110,20 @@ func (ix *Facts) believesAfter(k *Key, e *Epoch) (what string, n int64) {
 		}
 	}
 	return "", 0
+}
+
+// stillSaid reports that the replica that has said by ev that it leads surely said so at some instant from gone to until: of a log, whose
+// lines tell of each change, none was cut since; who is asked again and again was asked in between.
+func (ix *Facts) stillSaid(lock string, ev *history.Event, gone, until int64) bool {
+	probe := history.BeliefProbe(lock)
+	if ev.Belief.Direct {
+		return until > gone && !slices.ContainsFunc(ix.cutLines[probe], func(s history.Span) bool { return s.To >= ev.From && s.From <= until })
+	}
+	apart := ix.MaxGap(probe)
+	if c := ix.Probes[probe]; c != nil {
+		apart = c.largest
+	}
+	return until-gone > apart
 }
 
 // lastSaid is the latest instant at which what was said before ev surely still was.

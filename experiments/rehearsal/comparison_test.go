@@ -24,9 +24,12 @@ type comparison struct {
 	byID   map[string]int
 	works  map[int][]sim.Work
 	shots  map[string]*strike // by operation, "kill#1"
+	sight  int64              // from one look at a key to the next, at most
 	tried  tried
 	seen   *outsider // what is known of holders is what looks and effects show; nil = they claim
 
+	looks    map[string][]history.Span     // by key, those that show something new
+	read     []history.Span                // by the truth's writes, the read that first showed each
 	renewals map[string][]history.Span     // answered ok, by epoch
 	regrants map[string][]history.Span     // what looks show as renewals of it, and was the same replica's next grant
 	ready    map[string]int64              // by when each incarnation was

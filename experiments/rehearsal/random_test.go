@@ -12,7 +12,10 @@ import (
 )
 
 // randomDrill is an experiment, and a network, that nobody would write down: any class with any timing, one to three faults.
-func randomDrill(seed uint64) (*experiments.Experiment, sim.Net) {
+func randomDrill(seed uint64) (*experiments.Experiment, sim.Net) { return drawDrill(seed, nil) }
+
+// drawDrill is randomDrill without what s leaves out.
+func drawDrill(seed uint64, s *swarm) (*experiments.Experiment, sim.Net) {
 	r := rand.New(rand.NewPCG(seed, 5))
 	e := &experiments.Experiment{
 		Name: fmt.Sprintf("random-%d", seed), TimeScale: 1,
@@ -24,16 +27,16 @@ func randomDrill(seed uint64) (*experiments.Experiment, sim.Net) {
 		},
 	}
 	e.System.Replicas, e.System.Restart = 1+r.IntN(4), between(r, 100*time.Millisecond, 4*time.Second)
-	loop, jobs := r.IntN(3) > 0, r.IntN(3) > 0
+	loop, jobs := r.IntN(3) > 0 && s.has(hasLoop), r.IntN(3) > 0 && s.has(hasJobs)
 	if loop || !jobs {
-		p := randomPolicy(r)
+		p := randomPolicy(r, s)
 		p.Acquire = lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: p.OpTimeout}
 		mode := pick(r, lockcore.LoopRenewed, lockcore.LoopTTLHold, lockcore.LoopExplicit)
-		p.Loop = &lockcore.Loop{Poll: between(r, p.TTL/8, p.TTL), Jitter: r.Float64() * 0.2, Mode: mode, Tick: between(r, 0, p.TTL/2)}
+		p.Loop = &lockcore.Loop{Poll: between(r, p.TTL/8, p.TTL), Jitter: r.Float64() * 0.2, Mode: one(s, "loop ", mode, loops()...), Tick: between(r, 0, p.TTL/2)}
 		e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "leader", Key: "leader", Policy: p})
 	}
 	if jobs {
-		e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: randomPolicy(r)})
+		e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: randomPolicy(r, s)})
 		p50 := between(r, 50*time.Millisecond, 3*time.Second)
 		e.System.Work = append(e.System.Work, experiments.Work{
 			Lock: "job", Jobs: 5 + r.IntN(20), Rate: 0.5 + 4*r.Float64(), Hold: experiments.Hold{P50: p50, P99: p50 + between(r, 0, p50)},
@@ -42,7 +45,7 @@ func randomDrill(seed uint64) (*experiments.Experiment, sim.Net) {
 	}
 	at := time.Duration(0)
 	for i := range 1 + r.IntN(3) {
-		f := randomFault(r, e)
+		f := s.fault(r, e)
 		f.ID, f.At = fmt.Sprintf("f%d", i), at
 		at += f.For + between(r, 0, 4*time.Second)
 		e.Faults = append(e.Faults, f)
@@ -61,6 +64,7 @@ func randomDrill(seed uint64) (*experiments.Experiment, sim.Net) {
 	if r.IntN(3) == 0 {
 		net.Loss = r.Float64() * 0.1
 	}
+	s.plain(e, &net)
 	return e, net
 }
 
@@ -73,7 +77,7 @@ func between(r *rand.Rand, a, b time.Duration) time.Duration {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-func randomPolicy(r *rand.Rand) lockcore.Policy {
+func randomPolicy(r *rand.Rand, s *swarm) lockcore.Policy {
 	p := lockcore.Policy{
 		TTL: between(r, 400*time.Millisecond, 3*time.Second), RenewJitter: pick(r, 0, 0, 0.1),
 		Class: pick(r, lockcore.Critical, lockcore.Standard, lockcore.Continuity, lockcore.LegacyCount, lockcore.LegacyWarn), MaxFailures: 1 + r.IntN(3),
@@ -92,6 +96,7 @@ func randomPolicy(r *rand.Rand) lockcore.Policy {
 		p.Acquire = lockcore.Acquire{Mode: lockcore.AcquireWait, Timeout: p.OpTimeout, Budget: between(r, p.TTL/2, 2*p.TTL),
 			Backoff: lockcore.Backoff{Mode: pick(r, lockcore.BackoffFixed, lockcore.BackoffDecorrelated), Every: between(r, 20*time.Millisecond, 200*time.Millisecond), Cap: 400 * time.Millisecond}}
 	}
+	s.plainly(&p)
 	if err := p.Validate(); err != nil {
 		panic(err)
 	}

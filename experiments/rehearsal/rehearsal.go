@@ -103,7 +103,8 @@ func (r *Rehearser) begin(seed int64) *drill {
 	d.tellers = nil
 	r.config.Seed = uint64(seed)
 	d.w.Reset(r.config)
-	d.begin(r.config.Net)
+	d.net = r.config.Net
+	d.begin(d.net)
 	return d
 }
 
@@ -134,7 +135,8 @@ type drill struct {
 	running map[string]bool                                     // incarnations
 	tell    func() func(history.Event, func(history.Event))     // Subject.Tell
 	tellers map[string]func(history.Event, func(history.Event)) // by incarnation
-	over    bool                                                // the conductor has finished: nothing flies any more
+	net     sim.Net
+	over    bool // the conductor has finished: nothing flies any more
 	aborted bool
 }
 
@@ -318,7 +320,7 @@ func (d *drill) finish() {
 	d.settle(10 * time.Second)
 	d.cleaned("replicas")
 	d.w.FinalLooks()
-	d.settle(10 * time.Millisecond)
+	d.settle(max(10*time.Millisecond, 2*d.net.Most)) // as long as a look takes
 	for _, what := range []string{"probes", "stores", "undo journal"} {
 		d.cleaned(what)
 	}

@@ -23,9 +23,15 @@ type strike struct {
 
 // strikes reads the shots, and the renewals that were answered ok, from the history as it is.
 func (c *comparison) strikes(h *history.History) {
-	c.shots, c.renewals, c.ready = map[string]*strike{}, map[string][]history.Span{}, map[string]int64{}
+	c.shots, c.renewals, c.ready, c.looks = map[string]*strike{}, map[string][]history.Span{}, map[string]int64{}, map[string][]history.Span{}
 	for i := range h.Events {
 		ev := &h.Events[i]
+		if ev.Look != nil {
+			c.looks[ev.Key] = append(c.looks[ev.Key], ev.Span)
+		}
+		if ev.Entry != nil {
+			c.read = append(c.read, ev.Span)
+		}
 		if ev.Kind == history.ReplicaReady {
 			c.ready[ev.Source] = ev.To
 		}
@@ -111,7 +117,7 @@ func (c *comparison) takeover(k *verdict.Takeover, s *strike) {
 	if k.Class != verdict.ClassRecovery && k.Class != verdict.ClassHandOver {
 		c.noteTook(k, x, start)
 	}
-	if k.Class != verdict.ClassRecovery && k.End != endRenewal && x != sim.Never {
+	if c.seen == nil && k.Class != verdict.ClassRecovery && k.End != endRenewal && x != sim.Never { // from outside, a pickup may be wrong in 1 world of 300
 		c.parts(k, held, start, x, what)
 	}
 	switch {

@@ -46,10 +46,10 @@ const (
 // enough is how much of each there is at least in the seeds of a plain test.
 func enough() map[string]int {
 	return map[string]int{
-		countKills: 1000, countOthers: 2000, countRecoveries: 2000, countCensored: 200, countOverlaps: 500, countEffects: 2000, countDebts: 2000,
-		countUnowned: 500, countDuplicates: 300, countAbandoned: 5000, countMissed: 3000, countLate: 400, countNeeded: 700, countNeedless: 4000,
-		countPassed: 800, countFailed: 2000, countAdvice: 10000,
-		"left of the lease": 3000, "pickup": 3000, "warm-up": 3000,
+		countKills: 120, countOthers: 1500, countRecoveries: 1000, countCensored: 90, countOverlaps: 400, countEffects: 800, countDebts: 1600,
+		countUnowned: 400, countDuplicates: 250, countAbandoned: 3000, countMissed: 1000, countLate: 250, countNeeded: 500, countNeedless: 2200,
+		countPassed: 1600, countFailed: 1400, countAdvice: 10000,
+		"left of the lease": 1000, "pickup": 1000, "warm-up": 1000,
 	}
 }
 
@@ -58,7 +58,7 @@ func enough() map[string]int {
 func sharp() map[string]float64 {
 	return map[string]float64{
 		countKills: 0.015, countOthers: 0.025, countRecoveries: 0.08, "overlap.belief": 0.02, "overlap.work": 0.0005, "debt": 2.5, // work: what a killed holder did after its last word, is not known
-		"left of the lease": 0.1, "pickup": 0.4, "warm-up": 0.35, // of a key that freed between looks, or a grant that may have hidden there
+		"left of the lease": 0.2, "pickup": 0.4, "warm-up": 0.35, // of a key that freed between looks, or a grant that may have hidden there
 		countUnowned: 0.1, "abandonment.missed": 0.1, "abandonment.late": 0.06, countEffects: 0.2,
 	}
 }
@@ -111,7 +111,7 @@ func (a *tried) lacks() []string {
 			out = append(out, fmt.Sprintf("ranges say too little: %s, %d of %d open, the others %.6f wide, not at most %g", measure, w.open, w.n, w.mean(), widest[measure]))
 		}
 	}
-	if n := a.counts[countUnclear]; n*30 > a.counts[countNeeded]+a.counts[countNeedless] {
+	if n := a.counts[countUnclear]; n*20 > a.counts[countNeeded]+a.counts[countNeedless] {
 		out = append(out, fmt.Sprintf("ranges say too little: of %d abandonments nobody knows whether they were needed", n))
 	}
 	return out

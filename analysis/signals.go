@@ -146,6 +146,9 @@ func (q *question) read() signals.Reading {
 	case q.gauge && q.form != "max":
 		q.unfit, q.next = fmt.Sprintf("%s is a gauge, and %s needs a counter.", q.metric.What(), q.form), adviceOnGauges
 	}
+	if !found && !q.zero {
+		return signals.Reading{Hi: math.Inf(1)} // nobody knows
+	}
 	var total signals.Reading
 	for i, r := range counted {
 		switch {

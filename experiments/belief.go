@@ -14,7 +14,7 @@ type Belief struct {
 	Metric  *HolderMetric  // a gauge of each replica, above 0 while it leads
 	Log     *BeliefLog     // lines of a replica's log
 	HTTP    *BeliefHTTP    `file:"http"` // an endpoint of each replica
-	Command *BeliefCommand // a command of yours
+	Command *BeliefCommand // a command of yours, which prints the replicas that believe
 	Every   time.Duration  `rule:"positive,default=200ms,least=10ms" scale:"no"` // how often replicas are asked, or their logs read
 	MaxGap  time.Duration  `rule:"positive,default=2s,least=10ms" scale:"no"`    // longest time in which a live replica could not be asked
 }

@@ -16,7 +16,7 @@ type HolderSource struct {
 	Proxy   *HolderProxy   // a lockdrill proxy on the replicas' route
 	Log     *HolderLog     // a line of a replica's log
 	Metric  *HolderMetric  // a gauge, 1 of the holder
-	Command *HolderCommand // a command of yours
+	Command *HolderCommand // a command of yours, which prints the holder
 }
 
 // HolderValue finds a replica's name in the value of the key: the whole value, or a part of it.

@@ -69,6 +69,10 @@ func TestEvaluatedTellsLevels(t *testing.T) {
 		}
 	}
 
+	if _, err := evaluated(`label_replace(queue, "shard", "x", "", "")`).Look(t.Context(), false); err == nil || errors.Is(err, ErrQuery) || !strings.Contains(err.Error(), "same labelset") {
+		t.Errorf("what the server answers is said: %v", err)
+	}
+
 	p, before := evaluated(`max by (shard) (queue) > 2`), monotime.Now()-origin
 	all := look(p, false)
 	if len(all) != 2 || all[0].Sample.Target != `{shard="a"}` || all[0].Sample.Values[0].Value != 3 || all[1].Sample.Values[0].Value != 4 ||

@@ -112,6 +112,8 @@ func (s *promServer) get(ctx context.Context, path string, query url.Values, dat
 	switch err := json.Unmarshal(body, &answer); {
 	case res.StatusCode == http.StatusBadRequest && err == nil && answer.ErrorType == "bad_data":
 		return fmt.Errorf("%w: %s", ErrQuery, witness.Cut(answer.Error))
+	case res.StatusCode != http.StatusOK && err == nil && answer.Error != "":
+		return fmt.Errorf("it answers %s: %s", res.Status, witness.Cut(answer.Error))
 	case res.StatusCode != http.StatusOK:
 		return fmt.Errorf("it answers %s", res.Status)
 	case err != nil || answer.Status != "success":

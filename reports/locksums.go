@@ -83,7 +83,7 @@ func promiseOf(s *forecast.LockSums, i int) string {
 	case pr.Luck && pr.Value < s.Takeover.Lo:
 		text = "Your timings cannot meet it."
 	case pr.Luck && pr.Prompt:
-		text = "Met as long as Redis answers without delay."
+		text = "Met as long as the store answers without delay."
 	case pr.Luck:
 		text = "Your timings do not guarantee it."
 	case s.Takeover.Untold != "":

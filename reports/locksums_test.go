@@ -40,7 +40,7 @@ func TestSumsBesideTheSeeds(t *testing.T) {
 			"a run every 60s, or every 90s when a poll just misses the end of the lease, and not every poll 30s; simulated: every 63.6s on average",
 		}, "without delay"},
 		"not rehearsed":                 {planned, []string{"38s to 94s by the timings (L3)\n", "max 70s Your timings do not guarantee it.\n"}, "simulated:"},
-		"nothing but calls is left out": {lock(forecast.PromiseSum{Limit: "max", Value: 91, Luck: true, Prompt: true}), []string{"max 91s Met as long as Redis answers without delay. 88%"}, "guarantee it"},
+		"nothing but calls is left out": {lock(forecast.PromiseSum{Limit: "max", Value: 91, Luck: true, Prompt: true}), []string{"max 91s Met as long as the store answers without delay. 88%"}, "guarantee it"},
 		"the limit is below the band":   {lock(forecast.PromiseSum{Limit: "max", Value: 30, Luck: true}), []string{"max 30s Your timings cannot meet it. 88%"}, "guarantee it"},
 		"a part is not known":           {foreign, []string{"38s to 94s by the timings (L3), plus the retry;", "max 95.5s Your timings leave 1.5s of it for the retry."}, "guarantee it"},
 	} {

@@ -108,7 +108,7 @@ func promiseWords(b band, promised time.Duration) string {
 	case promised < b.lo:
 		return "No fault can meet it."
 	case promised >= b.answered():
-		return "Met as long as Redis answers without delay."
+		return "Met as long as the store answers without delay."
 	}
 	return "Your timings do not guarantee it."
 }

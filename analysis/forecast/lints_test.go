@@ -44,7 +44,7 @@ func TestLintTakeoverBand(t *testing.T) {
 		means string
 	}{
 		{fault.RandomPhase, 94 * time.Second, true, ""},
-		{fault.RandomPhase, 90 * time.Second, false, "Met as long as Redis answers without delay."},
+		{fault.RandomPhase, 90 * time.Second, false, "Met as long as the store answers without delay."},
 		{fault.RandomPhase, 89 * time.Second, false, "Your timings do not guarantee it. In the file, keep"},
 		{fault.AfterGrant, 30 * time.Second, false, "No fault can meet it."},
 	} {

@@ -52,9 +52,17 @@ type Header struct {
 }
 
 // Header is that of the manifest; the zero Header where it has none.
-func (o *Object) Header() (h Header) {
-	_ = json.Unmarshal([]byte(o.Manifest), &h)
+func (o *Object) Header() Header {
+	h, err := o.header()
+	if err != nil {
+		return Header{}
+	}
 	return h
+}
+
+func (o *Object) header() (h Header, err error) {
+	err = json.Unmarshal([]byte(o.Manifest), &h)
+	return h, err
 }
 
 // Group is that of its API version; "" = the core's.
@@ -133,7 +141,8 @@ func (o *Object) values() map[string]string {
 
 // manifest says what is wrong with it; "" = nothing.
 func (o *Object) manifest(c Checker) string {
-	h, a := o.Header(), c.Around()
+	h, badly := o.header()
+	a := c.Around()
 	for _, m := range inManifest.FindAllStringSubmatch(string(o.Manifest), -1) {
 		switch {
 		case !slices.Contains(Stands, m[1]):
@@ -143,6 +152,10 @@ func (o *Object) manifest(c Checker) string {
 		}
 	}
 	switch why := h.Guarded(); {
+	case badly != nil:
+		return "is no manifest of one object: apiVersion, kind, metadata.name and metadata.namespace are texts, in quotes where they look like numbers"
+	case strings.HasSuffix(h.Kind, "List"):
+		return h.Kind + " is a list of objects: a fault makes one, and is confirmed by that one"
 	case h.APIVersion == "" || h.Kind == "":
 		return "is no manifest of one object: it has apiVersion and kind, as kubectl applies it"
 	case strings.Contains(h.APIVersion+h.Kind, "${"):

@@ -342,6 +342,14 @@ func (c *child) event(line []byte, now int64, e *history.Event) error {
 func (c *child) bad(line []byte, err error) {
 	c.exit.Bad++
 	if len(c.exit.BadLines) < badLinesKept {
-		c.exit.BadLines = append(c.exit.BadLines, fmt.Sprintf("%v: %.*q", err, badLineKept, line))
+		c.exit.BadLines = append(c.exit.BadLines, badLine(line, err))
 	}
+}
+
+// badLine is what is wrong with a line, and its beginning where it was kept.
+func badLine(line []byte, err error) string {
+	if line == nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%v: %.*q", err, badLineKept, line)
 }

@@ -229,6 +229,16 @@ func TestFleetKeepsBadLinesApart(t *testing.T) {
 	}
 }
 
+// A line that was too long to be kept is not quoted as an empty one.
+func TestBadLineQuotesWhatWasKept(t *testing.T) {
+	err := errors.New("wrong")
+	for want, line := range map[string][]byte{"wrong": nil, `wrong: ""`: {}, `wrong: "a"`: []byte("a"), `wrong: "` + strings.Repeat("b", badLineKept) + `"`: []byte(strings.Repeat("b", badLineKept+1))} {
+		if got := badLine(line, err); got != want {
+			t.Errorf("%q of %.5q, want %q", got, line, want)
+		}
+	}
+}
+
 func TestFleetIsNotBlockedByADeafReplica(t *testing.T) {
 	f, w := newFleet(t, "deaf", "")
 	start(t, f, "r1.1")

@@ -175,7 +175,7 @@ func (f *PodFleet) worker(life string) *podWorker {
 func (w *podWorker) bad(line []byte, err error) {
 	w.wrong++
 	if w.first == "" {
-		w.first = fmt.Sprintf("%v: %.*q", err, badLineKept, line)
+		w.first = badLine(line, err)
 	}
 }
 

@@ -206,7 +206,7 @@ func (f *watchFlags) print(io streams, doc *watchDoc) {
 		fmt.Fprintln(io.Out, "\nWhat a crash of the holder costs")
 	}
 	for _, sum := range doc.Sums {
-		fmt.Fprintln(io.Out, "  "+reports.Harmless(sum))
+		fmt.Fprintln(io.Out, "  "+reports.HarmlessLine(sum))
 	}
 	if s := &doc.State; s.Failed > 0 {
 		fmt.Fprintf(io.Out, "\n%s of %s failed, the last one: %s\n", figures.Count(s.Failed), figures.Plural(s.Looks, "look"), reports.Harmless(s.Why))
@@ -237,7 +237,7 @@ func watchTable(s *watching.State) string {
 		default:
 			left = figures.Short(int64(r.Left))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\n", reports.Harmless(r.Name), holder, left, seen(r.TTL), seen(r.RenewEvery), r.Grants, r.Releases, r.Expiries, r.Taken)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\n", reports.HarmlessLine(r.Name), holder, left, seen(r.TTL), seen(r.RenewEvery), r.Grants, r.Releases, r.Expiries, r.Taken)
 	}
 	_ = w.Flush() // into memory
 	fmt.Fprintf(&b, "watched for %s, a look every %s\n", figures.Short(int64(s.For)), figures.Short(int64(s.Every)))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/experiments/watching"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/testkit"
 )
@@ -86,4 +87,13 @@ func TestWatchListenRefuses(t *testing.T) {
 		"--image a/b -n shop --holder x":                             "want a group (?P<holder>...)",
 		"--image a/b -n s --redis redis://r:6379 --keys x --lease y": "--redis and --lease: one at a time",
 	})
+}
+
+// A key with a line break in it stays one row.
+func TestWatchTableKeepsAKeyOnItsLine(t *testing.T) {
+	s := &watching.State{Rows: make([]watching.Row, 1)}
+	s.Rows[0].Name = "two\nlines"
+	if text := watchTable(s); strings.Count(text, "\n") != 3 || !strings.Contains(text, "two") || !strings.Contains(text, "lines") {
+		t.Errorf("%q", text)
+	}
 }

@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -258,6 +259,23 @@ func TestAJobThatHadEndedIsNoRecovery(t *testing.T) {
 		})
 		if len(j.Takeovers) != 1 || j.Takeovers[0].Class != want {
 			t.Errorf("want %s: %+v", want, j.Takeovers)
+		}
+	}
+}
+
+// A lock that a library keeps as a hash is called one where its key has no expiry: that is what its owner has to look up.
+func TestAHashWithoutExpiryIsCalledOne(t *testing.T) {
+	for _, hash := range []bool{false, true} {
+		_, j := of(t, experiments.SLO{UnownedWork: experiments.AtMost(time.Duration(0))}, func(tp *tape) {
+			tp.offer(10, jobs(1), "j1", "r1.1")
+			tp.grant(10.1, "r1.1", jobs(1), "a1", 11)
+			tp.look(10.5, jobs(1), "a1", 59.6)
+			l := tp.events[len(tp.events)-1].Look
+			l.PTTL, l.Hash = -1, hash
+		})
+		i := slices.IndexFunc(j.Findings, func(f verdict.Finding) bool { return f.Code == verdict.FindingNoExpiry })
+		if i < 0 || strings.Contains(j.Findings[i].What, "(the key is a hash)") != hash {
+			t.Errorf("hash %v: %+v", hash, j.Findings)
 		}
 	}
 }

@@ -275,9 +275,12 @@ func (ix *Facts) endless() {
 		for _, s := range seen[lock] {
 			evidence = append(evidence, s.n)
 		}
-		s := seen[lock][0]
-		ix.findAs(verdict.FindingNoExpiry, fmt.Sprintf("lock %s: %s had no expiry, such as epoch %s at %s",
-			lock, figures.Plural(len(evidence), "epoch"), s.epoch, figures.Clock(s.First.From)), evidence...)
+		s, is := seen[lock][0], ""
+		if s.hash {
+			is = " (the key is a hash)"
+		}
+		ix.findAs(verdict.FindingNoExpiry, fmt.Sprintf("lock %s: %s had no expiry%s, such as epoch %s at %s",
+			lock, figures.Plural(len(evidence), "epoch"), is, s.epoch, figures.Clock(s.First.From)), evidence...)
 	}
 }
 

@@ -279,3 +279,23 @@ func TestAHashWithoutExpiryIsCalledOne(t *testing.T) {
 		}
 	}
 }
+
+// Nobody takes over a key that its dead holder left without an expiry, and the row says so in place of what the timings would allow.
+func TestAKeyThatNeverExpiresIsTheCause(t *testing.T) {
+	for _, endless := range []bool{false, true} {
+		tp := newTape("a leader dies, and nobody follows")
+		tp.phase(0.2, history.PhaseFaults)
+		tp.hold(1, 10, "r1.1", "a", 1)
+		tp.look(1.002, leader, "a", 6)
+		if endless {
+			tp.events[len(tp.events)-1].Look.PTTL = -1
+		}
+		tp.kill(10, "kill-leader#1", "random", "a")
+		tp.refuse(12, "r2.1", leader, "a")
+		tp.finale(40, 60)
+		r := row(t, judged(t, tp), "leader", "takeover.max")
+		if r.Verdict != verdict.Fail || strings.Contains(r.Why, "had no expiry") != endless || strings.HasPrefix(r.Next, "Set the key and its expiry in one step") != endless {
+			t.Errorf("endless %v: %s: %s | %s", endless, r.Verdict, r.Why, r.Next)
+		}
+	}
+}

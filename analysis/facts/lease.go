@@ -284,6 +284,12 @@ func (ix *Facts) endless() {
 	}
 }
 
+// NeverExpires reports that the key had no expiry when it was last seen with e, of a lock whose keys should have one.
+func (ix *Facts) NeverExpires(e *Epoch) bool {
+	n := len(e.Looks)
+	return n > 0 && e.Looks[n-1].pttl == -1 && !ix.OutlivesLease(e.Lock)
+}
+
 // lastSign brackets the end of an incarnation: its death, else from its last word on.
 func (ix *Facts) lastSign(incarnation string) history.Span {
 	if d, ok := ix.Deaths[incarnation]; ok {

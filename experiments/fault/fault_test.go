@@ -75,7 +75,7 @@ func TestAimFitsLabels(t *testing.T) {
 // A mild fault of the network keeps nobody away; one that no call outlives does.
 func TestOutlasts(t *testing.T) {
 	for _, c := range []struct {
-		of   fault.Network
+		of   fault.Spec
 		want bool
 	}{
 		{&fault.Latency{Add: 600 * time.Millisecond, Stream: fault.StreamDown}, false},
@@ -86,7 +86,8 @@ func TestOutlasts(t *testing.T) {
 		{&fault.SlowClose{Delay: time.Hour, Stream: fault.StreamBoth}, false},
 		{&fault.Cut{How: fault.Hole}, true},
 	} {
-		if got := c.of.Wire().Outlasts(time.Second); got != c.want {
+		w, _ := fault.Of(c.of).Wire()
+		if got := w.Outlasts(time.Second); got != c.want {
 			t.Errorf("%s %s outlasts a second: %t", c.of.Kind(), fault.Of(c.of).Magnitude(), got)
 		}
 	}

@@ -41,6 +41,13 @@ type Slices struct {
 	Stream Stream        `rule:"words=upstream|downstream|both"`                 // upstream: requests; downstream: replies
 }
 
+// LimitData ends a connection when Bytes have gone through.
+type LimitData struct {
+	Aim
+	Bytes  int    `rule:"required,min=1000,max=1e6" toxic:"bytes"` // after which a connection ends
+	Stream Stream `rule:"words=upstream|downstream|both"`          // upstream: requests; downstream: replies
+}
+
 // SlowClose keeps connections from closing for Delay.
 type SlowClose struct {
 	Aim
@@ -143,6 +150,8 @@ var toxics = []Kind{
 		Form{Size: "{size|0} bytes every {delay|0} {stream}", Does: "{stream|goes} come in pieces of at most {size|0} bytes, {delay|0} apart", Shows: "an echo of some data took",
 			Seen: echoed, Unplayed: "messages are simulated and their bytes are not: rehearse latency"},
 		func(s *Slices) Wire { return Wire{Piece: max(1, s.Size), Apart: s.Delay} }),
+	toxic(LimitData{}, "limit_data", "a connection ends after so many bytes, and the next one as well", Form{Size: "after {bytes|0} bytes {stream}", Does: "a connection ends when {bytes|0} bytes of {stream|goes} have gone through",
+		Seen: echoed, Shows: "an echo of so much data took", Unplayed: "messages are simulated and their bytes are not: rehearse reset"}, func(l *LimitData) Wire { return Wire{Ends: l.Bytes} }),
 	cutting(Hole, "timeout", "nothing gets through, and connections stay open: calls hang", Form{Does: "nothing gets through, and connections stay open", Seen: "a call through the proxy gets no answer, and the replica's own get none"}),
 	cutting(Reset, "reset_peer", "connections are reset", Form{Does: "connections are reset", Seen: "a connection through the proxy is reset, and the replica's own are"}),
 	toxic(SlowClose{}, "slow_close", "connections that one side has closed stay open for the other",
@@ -162,6 +171,7 @@ func (*Latency) Kind() string   { return "latency" }
 func (*Jitter) Kind() string    { return "jitter" }
 func (*Bandwidth) Kind() string { return "bandwidth" }
 func (*Slices) Kind() string    { return "slices" }
+func (*LimitData) Kind() string { return "limit_data" }
 func (*SlowClose) Kind() string { return "slow_close" }
 func (c *Cut) Kind() string     { return string(c.How) }
 

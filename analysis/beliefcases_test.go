@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -146,6 +147,48 @@ func TestWhatReplicasSayOfThemselves(t *testing.T) {
 		if r.Verdict != c.want || r.Hi == nil || math.Abs(r.Lo-c.lo) > 2e-3 || math.Abs(*r.Hi-c.hi) > 2e-3 {
 			t.Errorf("%s %s: %s [%g, %v] %s %+v", c.dir, c.measure, r.Verdict, r.Lo, show(r.Hi), r.Why, r.Missing)
 		}
+	}
+}
+
+// Somebody may have led while nobody looked: where nobody is asked, the looks at the key are all that is known of leaders. The lease of the
+// one that is killed at 25.3 ends at 28.25, another is seen to lead from 45 on, and from 29 to 43 nobody looks.
+func TestSomebodyMayHaveLedWhileNobodyLooked(t *testing.T) {
+	tp := vacant(45)
+	tp.blind(29, 43)
+	e, _ := load(t, "leaderless-long")
+	h := tp.history(t)
+	e.System.Locks[0].Belief, slo(e, "leaderless").Leaderless = nil, experiments.AtMost(10*time.Second)
+	without(h, func(ev *history.Event) bool {
+		return ev.Belief != nil || ev.Coverage != nil && ev.Coverage.Probe == history.BeliefProbe("leader")
+	})
+	e.SLOs = e.SLOs[:1]
+	if r := rowOf(t, Judge(e, h), "leaderless"); r.Verdict != verdict.Inconclusive || math.Abs(r.Lo-5.7) > 0.1 || r.Hi == nil || math.Abs(*r.Hi-19.7) > 0.1 {
+		t.Errorf("%s [%g, %v] %s %+v", r.Verdict, r.Lo, show(r.Hi), r.Why, r.Missing)
+	}
+}
+
+// The next life of a killed leader leads again, and says so in the log in which the dead one wrote.
+func TestALineAfterADeathIsOfTheNextLife(t *testing.T) {
+	tp := asked("a log goes on over a restart")
+	line := func(at float64, who string, leads bool) {
+		tp.add(at, at+200*ms, history.Event{Kind: history.BeliefKind, Source: "probe:belief:leader", Lock: "leader",
+			Belief: &history.Belief{Incarnation: who, Holds: leads, By: experiments.HolderByLog, Direct: true}})
+	}
+	line(0.5, "r1.1", false)
+	line(0.5, "r2.1", true)
+	tp.reign(1.25, 25.25, svcLeader, "b", "r2.1")
+	tp.kill(25.3, "kill-leader#1", "after_renew", "b")
+	tp.start(25.9, "r2.2")
+	line(26, "r2.2", false)
+	tp.look(28.25, svcLeader, "", 0)
+	tp.reign(28.5, 71.5, svcLeader, "c", "r2.2")
+	line(28.6, "r2.1", true)
+	line(71.6, "r2.2", false)
+	e, _ := load(t, "leaderless-long")
+	e.System.Locks[0].Belief = &experiments.Belief{Log: &experiments.BeliefLog{Gain: "leads", Lose: "follows"}, Every: 200 * time.Millisecond}
+	r := rowOf(t, Judge(e, tp.over(26, 72, experiments.ProbeKeys, history.BeliefProbe("leader")).history(t)), "leaderless")
+	if r.Verdict != verdict.Pass || math.Abs(r.Lo-3.5) > 0.1 || r.Hi == nil || math.Abs(*r.Hi-3.9) > 0.1 {
+		t.Errorf("%s [%g, %v] %s %+v", r.Verdict, r.Lo, show(r.Hi), r.Why, r.Missing)
 	}
 }
 

@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -258,6 +259,43 @@ func TestAJobThatHadEndedIsNoRecovery(t *testing.T) {
 		})
 		if len(j.Takeovers) != 1 || j.Takeovers[0].Class != want {
 			t.Errorf("want %s: %+v", want, j.Takeovers)
+		}
+	}
+}
+
+// A lock that a library keeps as a hash is called one where its key has no expiry: that is what its owner has to look up.
+func TestAHashWithoutExpiryIsCalledOne(t *testing.T) {
+	for _, hash := range []bool{false, true} {
+		_, j := of(t, experiments.SLO{UnownedWork: experiments.AtMost(time.Duration(0))}, func(tp *tape) {
+			tp.offer(10, jobs(1), "j1", "r1.1")
+			tp.grant(10.1, "r1.1", jobs(1), "a1", 11)
+			tp.look(10.5, jobs(1), "a1", 59.6)
+			l := tp.events[len(tp.events)-1].Look
+			l.PTTL, l.Hash = -1, hash
+		})
+		i := slices.IndexFunc(j.Findings, func(f verdict.Finding) bool { return f.Code == verdict.FindingNoExpiry })
+		if i < 0 || strings.Contains(j.Findings[i].What, "(the key is a hash)") != hash {
+			t.Errorf("hash %v: %+v", hash, j.Findings)
+		}
+	}
+}
+
+// Nobody takes over a key that its dead holder left without an expiry, and the row says so in place of what the timings would allow.
+func TestAKeyThatNeverExpiresIsTheCause(t *testing.T) {
+	for _, endless := range []bool{false, true} {
+		tp := newTape("a leader dies, and nobody follows")
+		tp.phase(0.2, history.PhaseFaults)
+		tp.hold(1, 10, "r1.1", "a", 1)
+		tp.look(1.002, leader, "a", 6)
+		if endless {
+			tp.events[len(tp.events)-1].Look.PTTL = -1
+		}
+		tp.kill(10, "kill-leader#1", "random", "a")
+		tp.refuse(12, "r2.1", leader, "a")
+		tp.finale(40, 60)
+		r := row(t, judged(t, tp), "leader", "takeover.max")
+		if r.Verdict != verdict.Fail || strings.Contains(r.Why, "had no expiry") != endless || strings.HasPrefix(r.Next, "Set the key and its expiry in one step") != endless {
+			t.Errorf("endless %v: %s: %s | %s", endless, r.Verdict, r.Why, r.Next)
 		}
 	}
 }

@@ -112,6 +112,9 @@ func (j *judging) byTimings(f *figure, s *facts.Series, l *experiments.Limit, b 
 		why += ", so something else took the time"
 		next = ""
 	}
+	if t := s.Slowest(); t != nil && j.ix.NeverExpires(t.E) && over(f.each, l.At).Lo > 0 {
+		return "The key of the victim had no expiry, so it stays until somebody deletes it", "Set the key and its expiry in one step, or the setting of your library that gives its locks one."
+	}
 	if t := s.Slowest(); s.Class == verdict.ClassHandOver && t != nil && t.Class == verdict.ClassCrash {
 		return "The victim was asked to stop, and died without releasing its lock", "Release the lock on SIGTERM, within the pod's grace."
 	}

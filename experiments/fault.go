@@ -54,16 +54,16 @@ func (f *Fault) Lock() string { return f.Aim().HolderOf }
 
 // Net reports a fault of the way between replicas and the locks' store: it needs a Toxiproxy.
 func (f *Fault) Net() bool {
-	_, net := f.Spec.(fault.Network)
+	_, net := f.Wire()
 	return net
 }
 
 // Wire is what a fault of the network does; ok is false of any other.
 func (f *Fault) Wire() (w fault.Wire, ok bool) {
-	if net, ok := f.Spec.(fault.Network); ok {
-		return net.Wire(), true
+	if f.Spec == nil {
+		return fault.Wire{}, false
 	}
-	return fault.Wire{}, false
+	return fault.Of(f.Spec).Wire()
 }
 
 // Moment is the moment within the lease at which the fault strikes; "" = it strikes at its `at`.

@@ -290,6 +290,7 @@ func (g generator) network(e *Experiment) []Fault {
 		{Spec: &fault.Latency{Aim: aim, Add: delay(), Stream: stream}}, {Spec: &fault.Latency{Aim: aim, Jitter: delay(), Stream: stream}},
 		{Spec: &fault.Jitter{Aim: aim, By: delay(), Stream: stream}}, {Spec: &fault.Bandwidth{Aim: aim, Rate: 1 + g.IntN(2e5), Stream: stream}},
 		{Spec: &fault.Cut{Aim: aim, How: fault.Hole}}, {Spec: &fault.Cut{Aim: aim, How: fault.Reset}}, {Spec: &fault.Cut{Aim: aim, How: fault.Down}}, {Spec: &fault.SlowClose{Aim: aim, Delay: delay(), Stream: stream}},
+		{Spec: &fault.Slices{Aim: aim, Size: 1 + g.IntN(1e4), Delay: delay(), Stream: stream}}, {Spec: &fault.LimitData{Aim: aim, Bytes: 1000 + g.IntN(999001), Stream: stream}},
 	}
 	g.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	kinds = kinds[:g.IntN(4)]

@@ -292,6 +292,8 @@ type Look struct {
 	Released bool   `json:"released,omitempty"` // absent, because its holder said so
 	// Direct: the state came right after the one that Prev shows, since a watch told every change; else others may lie between.
 	Direct bool `json:"direct,omitempty"`
+	// Hash: the key is a hash without expiry, as libraries write it that keep a lock as one. Since schema 3.
+	Hash bool `json:"hash,omitempty"`
 }
 
 // Match is the body of logmatch: a line of a pod's log. Source is the pod's incarnation.

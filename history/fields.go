@@ -122,6 +122,7 @@ func (l *Look) walk(k *codec) {
 	num(k, `"slack":`, &l.Slack, want)
 	flag(k, `"released":`, &l.Released, want)
 	flag(k, `"direct":`, &l.Direct, want)
+	flag(k, `"hash":`, &l.Hash, want)
 }
 
 func (c *Coverage) walk(k *codec) {

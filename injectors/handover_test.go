@@ -43,7 +43,7 @@ func TestWhoeverKeepsARedisFailsItOver(t *testing.T) {
 		w := newWorld(t)
 		addrs := redistest.StartCluster(t)
 		c := w.client(undo.Store{Addr: addrs[0]})
-		slots, err := c.ClusterSlots(t.Context()).Result()
+		slots, err := c.ClusterSlots(t.Context()).Result() //lint:ignore SA1019 as the code that is tried
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestWhoeverKeepsARedisFailsItOver(t *testing.T) {
 		}
 		_ = w.add(history.Event{Kind: history.LookKind, Lock: "leader", Key: "leader", Span: history.At(monotime.Now()), Look: &history.Look{}})
 		w.until(func() bool { // every server knows the replica
-			all, err := c.ClusterSlots(t.Context()).Result()
+			all, err := c.ClusterSlots(t.Context()).Result() //lint:ignore SA1019 as the code that is tried
 			for _, r := range all {
 				if int64(r.Start) <= slot && slot <= int64(r.End) {
 					return err == nil && len(r.Nodes) == 2

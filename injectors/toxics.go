@@ -17,8 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/toxi"
 )
 
-// Faults of the network: latency, jitter, bandwidth, slices, black_hole, reset, slow_close and down, on the victims' ways to the locks'
-// store, each a proxy of a Toxiproxy.
+// Faults of the network, on the victims' ways to the locks' store, each a proxy of a Toxiproxy.
 //
 // A way belongs to a replica's name: the fault outlasts the replica's life, and with aim all it is on every way. It is seen twice:
 // by a connection of its own through each way, and by the victims' own claims or, where the magnitude is too small for those to show it,
@@ -44,67 +43,56 @@ type plan struct {
 	evidence victimEvidence // how the victims are to show it
 }
 
-// planOf turns a fault into toxics. Toxiproxy counts whole milliseconds and kB/s.
-func (h *Hit) planOf(w fault.Wire) plan {
-	switch {
+// planOf turns a fault into toxics, and into what shows it: a trait of it each.
+func (h *Hit) planOf(f fault.Fault) plan {
+	w, _ := f.Wire()
+	p := plan{toxics: toxicsOf(f, w.Stream), evidence: victimEvidence{cut: w.Cut != "", sockets: w.Cut == ""}}
+	switch n := len(p.toxics); {
 	case w.Cut == fault.Hole:
-		return plan{toxics: streams(w.Stream, "timeout", map[string]any{"timeout": 0}), holds: true, trial: cutTrial(silence), evidence: victimEvidence{cut: true}}
+		p.holds, p.trial = true, cutTrial(silence)
 	case w.Cut == fault.Reset:
-		return plan{toxics: streams(w.Stream, "reset_peer", map[string]any{"timeout": 0}), cut: true, trial: cutTrial(broken), evidence: victimEvidence{cut: true}}
+		p.cut, p.trial = true, cutTrial(broken(0))
 	case w.Cut == fault.Down:
-		return plan{down: true, trial: cutTrial(refusal), evidence: victimEvidence{cut: true}}
+		p.down, p.trial = true, cutTrial(refusal)
+	case w.Ends > 0:
+		p.trial = cutTrial(broken(w.Ends))
+		p.trial.calm = carried(w.Ends)
 	case w.Rate > 0:
-		p := plan{toxics: streams(w.Stream, "bandwidth", map[string]any{"rate": w.Rate}), evidence: victimEvidence{sockets: true}}
-		p.trial = echoTrial(w.Rate, len(p.toxics), h.question())
-		return p
+		p.trial = echoTrial(w.Rate, n, h.question())
 	case w.Piece > 0: // halved until a piece is no greater
-		p := plan{toxics: streams(w.Stream, "slicer", map[string]any{"average_size": w.Piece, "size_variation": 0, "delay": w.Apart.Microseconds()}), evidence: victimEvidence{sockets: true}}
-		p.trial = piecesTrial(w.Piece, w.Apart, len(p.toxics), h.question())
-		return p
+		p.trial = piecesTrial(w.Piece, w.Apart, n, h.question())
 	case w.Linger > 0:
-		p := plan{toxics: streams(w.Stream, "slow_close", map[string]any{"delay": millis(w.Linger)}), evidence: victimEvidence{sockets: true}}
-		p.trial = closeTrial(time.Duration(len(p.toxics)) * round(w.Linger))
-		return p
+		p.trial = closeTrial(time.Duration(n) * fault.Whole(w.Linger))
+	default:
+		p.trial, p.evidence = delayed(fault.Whole(w.Add), fault.Whole(w.Jitter), time.Duration(n))
 	}
-	return delaying(w.Add, w.Jitter, w.Stream)
+	return p
 }
 
-func streams(s fault.Stream, kind string, attributes map[string]any) []toxi.Toxic {
-	var list []toxi.Toxic
+// toxicsOf are one a direction.
+func toxicsOf(f fault.Fault, s fault.Stream) (list []toxi.Toxic) {
+	called, attributes := f.Toxic()
 	for _, one := range []fault.Stream{fault.StreamUp, fault.StreamDown} {
-		if s == one || s == fault.StreamBoth || s == "" && one == fault.StreamDown {
-			list = append(list, toxi.Toxic{Type: kind, Stream: string(one), Toxicity: 1, Attributes: attributes})
+		if called != "" && s.On(one) {
+			list = append(list, toxi.Toxic{Type: called, Stream: string(one), Toxicity: 1, Attributes: attributes})
 		}
 	}
 	return list
 }
 
-// delaying is latency with jitter, one toxic a stream. Where the jitter may eat all of the latency, no single answer needs to be late:
-// one of many must be.
-func delaying(add, jitter time.Duration, s fault.Stream) plan {
-	add, jitter = round(add), round(jitter)
-	p := plan{toxics: streams(s, "latency", map[string]any{"latency": add.Milliseconds(), "jitter": jitter.Milliseconds()})}
-	if least := time.Duration(len(p.toxics)) * (add - jitter); least > 0 {
-		p.trial, p.evidence = pingTrial(least, time.Duration(len(p.toxics))*(add+jitter)), victimEvidence{least: least}
-		return p
+// delayed is what latency with jitter shows, in n directions. Where the jitter may eat all of the latency, no single answer needs to be
+// late: one of many must be.
+func delayed(add, jitter, n time.Duration) (trial, victimEvidence) {
+	if least := n * (add - jitter); least > 0 {
+		return pingTrial(least, n*(add+jitter)), victimEvidence{least: least}
 	}
 	some := max(add, jitter) / 2
-	p.trial, p.evidence = someTrial(some, time.Duration(len(p.toxics))*(add+jitter)), victimEvidence{some: some}
-	return p
+	return someTrial(some, n*(add+jitter)), victimEvidence{some: some}
 }
-
-func round(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return max(d.Round(time.Millisecond), time.Millisecond)
-}
-
-func millis(d time.Duration) int64 { return round(d).Milliseconds() }
 
 // routes resolves the victims' ways and measures them as they are. A way that does not answer now could not show a fault either.
 func routes(ctx context.Context, h *Hit) (err error) {
-	g := &ground{plan: h.planOf(h.Spec.(fault.Network).Wire())}
+	g := &ground{plan: h.planOf(fault.Of(h.Spec))}
 	if err := h.routes(ctx, g.plan); err != nil {
 		return err
 	}

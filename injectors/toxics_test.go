@@ -145,6 +145,7 @@ func networks() (all []tried) {
 		"jitter":              &fault.Jitter{Aim: r1, By: 300 * time.Millisecond, Stream: fault.StreamUp}, // a busy machine adds 100 ms of its own
 		"bandwidth":           &fault.Bandwidth{Aim: r1, Rate: 50, Stream: fault.StreamBoth},
 		"slices":              &fault.Slices{Aim: r1, Size: 100, Delay: 10 * time.Millisecond, Stream: fault.StreamBoth},
+		"limit data":          &fault.LimitData{Aim: r1, Bytes: 5000, Stream: fault.StreamBoth},
 		"slow close":          &fault.SlowClose{Aim: r1, Delay: 100 * time.Millisecond, Stream: fault.StreamDown},
 		"black hole":          &fault.Cut{How: fault.Hole, Aim: r1},
 		"reset":               &fault.Cut{How: fault.Reset, Aim: r1},

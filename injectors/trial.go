@@ -176,9 +176,24 @@ func cutTrial(run func(ctx context.Context, q endpoint.Question, addr string) er
 		}}
 }
 
-// answer is the error of one question; an answer is one as well.
-func answer(ctx context.Context, q endpoint.Question, addr string) error {
-	if _, err := pinged(1, false)(ctx, q, addr, 0); err != nil {
+// carried asks until a connection has carried so many bytes; of 0 once.
+func carried(bytes int) measuring {
+	return func(ctx context.Context, q endpoint.Question, addr string, _ time.Duration) (time.Duration, error) {
+		return on(func(ask asking, _ net.Conn) (took time.Duration, err error) {
+			size := min(bytes, q.Most)
+			for left := bytes; err == nil && (left > 0 || took == 0); left -= size {
+				var one time.Duration
+				one, err = ask(size)
+				took += one
+			}
+			return took, err
+		})(ctx, q, addr, 0)
+	}
+}
+
+// answer is the error of asking until so many bytes are carried; an answer to all of them is one as well.
+func answer(ctx context.Context, q endpoint.Question, addr string, bytes int) error {
+	if _, err := carried(bytes)(ctx, q, addr, 0); err != nil {
 		return err
 	}
 	return errAnswered
@@ -190,7 +205,7 @@ var errAnswered = errors.New("there was an answer")
 func silence(ctx context.Context, q endpoint.Question, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, silentTime)
 	defer cancel()
-	err := answer(ctx, q, addr)
+	err := answer(ctx, q, addr, 0)
 	var timeout net.Error
 	switch {
 	case errors.Is(err, errAnswered):
@@ -201,15 +216,17 @@ func silence(ctx context.Context, q endpoint.Question, addr string) error {
 	return fmt.Errorf("the connection did not stay open: %w", err)
 }
 
-// broken: a connection ends as soon as it is used.
-func broken(ctx context.Context, q endpoint.Question, addr string) error {
-	switch err := answer(ctx, q, addr); {
-	case errors.Is(err, errAnswered):
-		return err
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return nil
-	default:
-		return fmt.Errorf("the connection was not reset: %w", err)
+// broken: a connection ends before it has carried so many bytes; of 0, as soon as it is used.
+func broken(bytes int) func(context.Context, endpoint.Question, string) error {
+	return func(ctx context.Context, q endpoint.Question, addr string) error {
+		switch err := answer(ctx, q, addr, bytes); {
+		case errors.Is(err, errAnswered):
+			return err
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+			return nil
+		default:
+			return fmt.Errorf("the connection was not ended: %w", err)
+		}
 	}
 }
 

@@ -105,6 +105,7 @@ type keyState struct {
 	again history.Span // a later look at the same state, in the final reads; From is never where there was none
 	next  *keyState
 	pttl  int64
+	hash  bool  // without expiry
 	slack int64 // by which pttl may be too much
 	// What was left of the lease that prev and again show; 0 where they do not say.
 	prevLeft, againLeft int64

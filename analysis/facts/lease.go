@@ -275,10 +275,19 @@ func (ix *Facts) endless() {
 		for _, s := range seen[lock] {
 			evidence = append(evidence, s.n)
 		}
-		s := seen[lock][0]
-		ix.findAs(verdict.FindingNoExpiry, fmt.Sprintf("lock %s: %s had no expiry, such as epoch %s at %s",
-			lock, figures.Plural(len(evidence), "epoch"), s.epoch, figures.Clock(s.First.From)), evidence...)
+		s, is := seen[lock][0], ""
+		if s.hash {
+			is = " (the key is a hash)"
+		}
+		ix.findAs(verdict.FindingNoExpiry, fmt.Sprintf("lock %s: %s had no expiry%s, such as epoch %s at %s",
+			lock, figures.Plural(len(evidence), "epoch"), is, s.epoch, figures.Clock(s.First.From)), evidence...)
 	}
+}
+
+// NeverExpires reports that the key had no expiry when it was last seen with e, of a lock whose keys should have one.
+func (ix *Facts) NeverExpires(e *Epoch) bool {
+	n := len(e.Looks)
+	return n > 0 && e.Looks[n-1].pttl == -1 && !ix.OutlivesLease(e.Lock)
 }
 
 // lastSign brackets the end of an incarnation: its death, else from its last word on.

@@ -258,7 +258,7 @@ func (r *reader) work(ev *history.Event) {
 }
 
 func (r *reader) look(k *Key, ev *history.Event) {
-	s := &keyState{epoch: ev.Epoch, First: ev.Span, prev: history.Span{From: never}, again: history.Span{From: never}, pttl: ev.Look.PTTL, direct: ev.Look.Direct, n: ev.N}
+	s := &keyState{epoch: ev.Epoch, First: ev.Span, prev: history.Span{From: never}, again: history.Span{From: never}, pttl: ev.Look.PTTL, direct: ev.Look.Direct, hash: ev.Look.Hash, n: ev.N}
 	if ev.Look.Prev != nil {
 		s.prev, s.prevLeft = *ev.Look.Prev, ev.Look.PrevPTTL
 	}

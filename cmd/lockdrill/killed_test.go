@@ -125,6 +125,7 @@ func changes() []changed {
 		{name: "jitter", states: all, drill: network("jitter: {all: true, by: 20ms}")},
 		{name: "bandwidth", states: all, drill: network("bandwidth: {all: true, rate: 20, stream: both}")},
 		{name: "slices", states: all, drill: network("slices: {all: true, size: 100, delay: 5ms, stream: both}")},
+		{name: "limit_data", states: all, drill: network("limit_data: {all: true, bytes: 1000}")},
 		{name: "reset", states: all, drill: network("reset: {holder_of: loop}")},
 		{name: "slow_close", states: all, drill: network("slow_close: {all: true, delay: 100ms, stream: upstream}")},
 		{name: "black_hole", states: all, drill: network("black_hole: {holder_of: loop}")},

@@ -108,27 +108,6 @@ func (s struck) count(kind history.Kind) (n int) {
 	return n
 }
 
-// lives lists why the locks' store began each of its lives.
-func (s struck) lives() string {
-	var why []string
-	for _, e := range s.events {
-		if e.Kind == history.StoreIncarnation && e.Incarnation.Store == "locks" {
-			why = append(why, e.Incarnation.Why)
-		}
-	}
-	return strings.Join(why, " ")
-}
-
-// after reports whether something was accepted by the ledger that was not there at that instant.
-func (s struck) after(at int64) bool {
-	for _, e := range s.events {
-		if e.Kind == history.LedgerEntry && e.Entry.Accepted && e.From > at {
-			return true
-		}
-	}
-	return false
-}
-
 // The variable that an experiment names for the password of somebody's Redis, and its value. Each command that a test starts has it.
 const (
 	passwordEnv       = "LOCKDRILL_TEST_PASSWORD"

@@ -44,6 +44,7 @@ type Traits struct {
 	InVictim bool // lives in its victims, and ends with them at the latest
 	OnTheWay bool // lies on the ways to the store, which belong to replicas' names, whichever life they are in
 	Cuts     bool // nothing gets through on those ways
+	Drops    bool // some calls do not, or their answers
 	AtStore  bool // befalls the locks' store itself
 	AtKey    bool // takes one key from its holder
 	Session  bool // ... by ending the session that the lock belongs to
@@ -152,7 +153,7 @@ func (t Traits) Reddens() []string {
 		// Who stands still learns afterwards that the lease has run out.
 		rows = append(rows, "abandonment.late", "not_owned")
 	}
-	if t.Cuts || t.AtStore && t.lasts() || t.Fails == lockcore.OpRelease && !t.Applied {
+	if t.Cuts || t.Drops || t.AtStore && t.lasts() || t.Fails == lockcore.OpRelease && !t.Applied {
 		// A release does not get through.
 		rows = append(rows, "lock_debt")
 	}

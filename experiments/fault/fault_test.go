@@ -1,6 +1,7 @@
 package fault_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -75,7 +76,7 @@ func TestAimFitsLabels(t *testing.T) {
 // A mild fault of the network keeps nobody away; one that no call outlives does.
 func TestOutlasts(t *testing.T) {
 	for _, c := range []struct {
-		of   fault.Network
+		of   fault.Spec
 		want bool
 	}{
 		{&fault.Latency{Add: 600 * time.Millisecond, Stream: fault.StreamDown}, false},
@@ -86,9 +87,35 @@ func TestOutlasts(t *testing.T) {
 		{&fault.SlowClose{Delay: time.Hour, Stream: fault.StreamBoth}, false},
 		{&fault.Cut{How: fault.Hole}, true},
 	} {
-		if got := c.of.Wire().Outlasts(time.Second); got != c.want {
+		w, _ := fault.Of(c.of).Wire()
+		if got := w.Outlasts(time.Second); got != c.want {
 			t.Errorf("%s %s outlasts a second: %t", c.of.Kind(), fault.Of(c.of).Magnitude(), got)
 		}
+	}
+}
+
+// A Toxiproxy is told a fault in its own words: whole milliseconds, microseconds between slices, and nothing where a proxy is disabled.
+func TestToxicsAreToldInToxiproxysWords(t *testing.T) {
+	for _, c := range []struct {
+		of   fault.Spec
+		want string
+	}{
+		{&fault.Latency{Add: 2600 * time.Microsecond, Jitter: time.Millisecond}, "latency map[jitter:1 latency:3]"},
+		{&fault.Jitter{By: 20 * time.Millisecond}, "latency map[jitter:20 latency:20]"},
+		{&fault.Bandwidth{Rate: 7}, "bandwidth map[rate:7]"},
+		{&fault.Slices{Size: 9, Delay: 1500 * time.Microsecond}, "slicer map[average_size:9 delay:1500]"},
+		{&fault.LimitData{Bytes: 1234}, "limit_data map[bytes:1234]"},
+		{&fault.SlowClose{Delay: time.Second}, "slow_close map[delay:1000]"},
+		{&fault.Cut{How: fault.Hole}, "timeout map[]"},
+		{&fault.Cut{How: fault.Reset}, "reset_peer map[]"},
+		{&fault.Cut{How: fault.Down}, " map[]"},
+	} {
+		if called, attributes := fault.Of(c.of).Toxic(); fmt.Sprint(called, " ", attributes) != c.want {
+			t.Errorf("%s: %s %v, want %s", c.of.Kind(), called, attributes, c.want)
+		}
+	}
+	if red := fault.Of(&fault.LimitData{Bytes: 1000}).Traits().Reddens(); !slices.Contains(red, "lock_debt") {
+		t.Errorf("a release that does not get through is no lock's fault: %v", red)
 	}
 }
 

@@ -36,7 +36,9 @@ type Kind struct {
 	Unsupported func(f any, a Around) string // why it cannot be done here
 	Constraints []Constraint
 
-	formedAt []int // where the section has Formed
+	formedAt []int          // where the section has Formed
+	toxic    string         // what Toxiproxy calls it
+	wire     func(any) Wire // nil = it is not of the ways to the store
 }
 
 // Form is what a fault of a form is: what it does to a drill, and its words. What it does not say is as its kind says.

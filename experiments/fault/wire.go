@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"strings"
 	"time"
 )
 
@@ -13,13 +14,44 @@ type Wire struct {
 	Piece  int           // bytes that come together; 0 = all
 	Apart  time.Duration // from one piece to the next
 	Linger time.Duration // connections stay open for so long after one side has closed them
+	Ends   int           // bytes after which a connection ends; 0 = it does not
 	Cut    Cutting       // Hole, Reset or Down; "" = messages get through
 }
 
-// Network is a fault of the ways between replicas and the locks' store: it needs a Toxiproxy.
-type Network interface {
-	Spec
-	Wire() Wire
+// Wire is what it does to the ways between replicas and the locks' store; ok is false of a fault that needs no Toxiproxy.
+func (f Fault) Wire() (w Wire, ok bool) {
+	if f.row.wire == nil {
+		return Wire{}, false
+	}
+	return f.row.wire(f.section), true
+}
+
+// Toxic is what Toxiproxy calls it, with its attributes; "" = the proxy is disabled. Toxiproxy counts whole milliseconds.
+func (f Fault) Toxic() (called string, attributes map[string]any) {
+	attributes = map[string]any{}
+	section := reflectOf(f.section)
+	for i := range section.NumField() {
+		names, micro := strings.CutSuffix(section.Type().Field(i).Tag.Get("toxic"), " µs")
+		v := section.Field(i).Interface()
+		if d, is := v.(time.Duration); is {
+			v = Whole(d).Milliseconds()
+			if micro {
+				v = d.Microseconds()
+			}
+		}
+		for name := range strings.FieldsSeq(names) {
+			attributes[name] = v
+		}
+	}
+	return f.row.toxic, attributes
+}
+
+// Whole is a duration in whole milliseconds, at least one.
+func Whole(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return max(d.Round(time.Millisecond), time.Millisecond)
 }
 
 // Stream is the direction of a fault of the network, seen from the replica: upstream carries requests, downstream replies.
@@ -62,13 +94,13 @@ func (w Wire) Outlasts(limit time.Duration) bool {
 // Collide says why two faults can never be in effect together, or "": one toxic for each replica and stream, since adding or
 // removing one flushes its neighbours.
 func Collide(a, b Spec) string {
-	x, some := a.(Network)
-	y, too := b.(Network)
+	x, some := Of(a).Wire()
+	y, too := Of(b).Wire()
 	if !some || !too || !sameReplica(a.Target(), b.Target()) {
 		return ""
 	}
 	for _, s := range []Stream{StreamUp, StreamDown} {
-		if x.Wire().Stream.On(s) && y.Wire().Stream.On(s) {
+		if x.Stream.On(s) && y.Stream.On(s) {
 			return "two faults of the network on the " + string(s) + " of one replica disturb one another (latency with jitter is one fault)"
 		}
 	}

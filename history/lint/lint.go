@@ -257,7 +257,7 @@ func (l *Linter) fault(e *history.Event) {
 	if does.Kills && begins && f.Form == "graceful" {
 		l.asked[f.Victim] = e.N
 	}
-	if !does.Cuts && !does.Applied {
+	if !does.Cuts && !does.Drops && !does.Applied {
 		return
 	}
 	if begins {

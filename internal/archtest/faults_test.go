@@ -182,7 +182,7 @@ func TestDecidesByKind(t *testing.T) {
 		`_ = map[string]int{"kill": 1, "pause": 2, "store": 3}`:    1,
 		`if s.form == "pause" {}`:                                  0,
 		`switch e.Kind { case history.FaultVoid: }`:                0,
-		`_ = f.Spec.(fault.Network)`:                               0,
+		`_ = f.Spec.(fault.Aimed)`:                                 0,
 		`_ = map[string]string{"store": "the store", "now": "at"}`: 0,
 	} {
 		file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\nfunc x() { "+text+" }", 0)

@@ -102,7 +102,7 @@ func TestKeysArePartedByTheirEnds(t *testing.T) {
 		c.HSet(t.Context(), "q:{x}:1", "record", "x")
 		c.HSet(t.Context(), "q:{x}:2:lock", "me", "x")
 		e := w.until("a hash without expiry", isKey("q:{x}:2:lock", "me"))
-		if e.Look.PTTL != witness.Endless {
+		if e.Look.PTTL != witness.Endless || !e.Look.Hash {
 			t.Errorf("%+v, want a lock without an end", e.Look)
 		}
 		now, _, held, err := w.Now(t.Context(), "job", "q:{x}:2:lock")

@@ -85,7 +85,7 @@ func (t *Track) See(events []history.Event, source string, names *Names, s State
 		news = news || t.Named != before
 	}
 	if news || at.Final {
-		l := &history.Look{Present: there, Released: s.Released, PTTL: s.Left, Slack: s.Slack, Server: s.Server, Final: at.Final}
+		l := &history.Look{Present: there, Released: s.Released, PTTL: s.Left, Slack: s.Slack, Server: s.Server, Final: at.Final, Hash: s.Bare}
 		if there {
 			l.Holder, l.By, l.Disputed = t.Named.Holder, t.Named.By, t.Named.Disputed
 			if names.Shown {

@@ -1,7 +1,12 @@
 package drill
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
 	"regexp"
+	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
@@ -10,6 +15,35 @@ import (
 	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/probes/holders"
 )
+
+// findPrograms refuses a program that is to say who holds, or believes to hold, a lock, and is not there: only a run would find out, by
+// nobody's answer.
+func (d *Drill) findPrograms(context.Context) error {
+	missing := func(what string, words []string) error {
+		_, err := exec.LookPath(words[0])
+		if err == nil || strings.Contains(words[0], "{") {
+			return nil
+		}
+		return usagef("%s: %s cannot be run: %w", what, words[0], reason(errors.Unwrap(err)))
+	}
+	for i := range d.e.System.Locks {
+		l := &d.e.System.Locks[i]
+		if b := l.Belief; b != nil && b.Command != nil {
+			at := l.Place
+			if err := missing(fmt.Sprintf("%s:%d:%d: belief of lock %s", at.File, at.Line, at.Column, l.Name), b.Command.Run); err != nil {
+				return err
+			}
+		}
+	}
+	for _, h := range d.e.System.Holder {
+		if h.Command != nil {
+			if err := missing("system.holder", h.Command.Run); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // watchBeliefs makes a probe for each lock of which the file says what tells whether a replica believes that it holds it.
 func (d *Drill) watchBeliefs(fleet observedFleet) {

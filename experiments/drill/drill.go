@@ -134,7 +134,7 @@ func (d *Drill) parts() []part {
 
 // sources are the parts that only read: what cannot be read is known before anything is touched.
 func (d *Drill) sources() []part {
-	return []part{d.openLogs, d.findAskers, d.openQueries, d.openAlerts, d.openAborts, d.openEffects}
+	return []part{d.openLogs, d.findPrograms, d.findAskers, d.openQueries, d.openAlerts, d.openAborts, d.openEffects}
 }
 
 // New makes the run's folder, if the run may be.

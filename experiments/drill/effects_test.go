@@ -170,3 +170,36 @@ func TestPlanDoesNotCallASeriesAbsentThatItCouldNotRead(t *testing.T) {
 		t.Errorf("of two pages, of which one is refused: %+v", got)
 	}
 }
+
+// A program that is to tell who leads, and is not there, refuses plan and run: a run would find out by nobody's answer, after half a minute.
+func TestAProgramThatIsNotThereIsRefused(t *testing.T) {
+	for _, c := range []struct{ lock, holder, says string }{
+		{"belief: {command: {run: [./who-leads]}}", "", "drill.yaml:8:14: belief of lock job: ./who-leads cannot be run: no such file or directory"},
+		{"belief: {command: {run: [echo]}}", "", ""},
+		{"", "holder: [{command: {run: [no-such-program, '{key}']}}]", "system.holder: no-such-program cannot be run: executable file not found"},
+		{"", "holder: [{command: {run: [echo, '{key}']}}]", ""},
+	} {
+		e, err := experiments.Parse("drill.yaml", []byte(`apiVersion: lockdrill/v1
+kind: Experiment
+name: base
+redis: {mode: external, url: "redis://127.0.0.1:6379"}
+system:
+  mode: observe
+  replicas: 3
+  locks: [   {name: job, key: job, ttl: 12s, poll: 2s, `+c.lock+`}]
+  processes: {match: 'sched --name (?P<name>\S+)'}
+  `+c.holder+`
+slos:
+  - {lock: job, held: {max: 20s}}
+`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &Drill{e: e, clock: func() int64 { return 0 }}
+		refused := new(Error)
+		err = d.findPrograms(t.Context())
+		if (err != nil) != (c.says != "") || err != nil && (!errors.As(err, &refused) || refused.Status != verdict.ExitUsage || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%v, want %q", err, c.says)
+		}
+	}
+}

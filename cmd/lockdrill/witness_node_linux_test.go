@@ -17,15 +17,9 @@ import (
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
 )
 
-// nodeCase is a bug of the witness in Node, and which drill, by which row, finds it out; row "" = the drill passes.
-type nodeCase struct {
-	bug, file, lock, row string
-	often                bool // in make test-live too
-}
-
 // nodeCases are the bugs of the witness in Node, and by which row each drill finds them out. A dead holder writes nothing, so no kill shows
 // that it would not have stopped: that drill passes.
-var nodeCases = []nodeCase{
+var nodeCases = []witnessCase{
 	{"", "node-kills", "", "", false},
 	{"", "node-pauses", "", "", false},
 	{"", "node-cuts", "", "", true},
@@ -49,29 +43,12 @@ func TestLiveAServiceOfSomebodysOwnInNodePassesAndItsBugsDoNot(t *testing.T) {
 	redistest.Need(t)
 	witnesstest.Python(t)
 	witnesstest.Node(t)
-	all := os.Getenv(witnessEnv) == "all"
-	for _, c := range nodeCases {
-		if !c.often && !all {
-			continue
-		}
-		times := 1
-		if c.bug == "" && all {
-			times = 3
-		}
-		t.Run(c.file+"/"+c.bug, func(t *testing.T) {
-			t.Parallel()
-			for range times {
-				if c.row == "" {
-					drillNode(t, c.file, c.bug, verdict.ExitPass)
-				} else if j := drillNode(t, c.file, c.bug, verdict.ExitSLOFailed); !failed(j, c.lock, c.row) {
-					t.Errorf("%s does not fail %s of %s:\n%s", c.bug, c.row, c.lock, allRows(j))
-				}
-			}
-		})
-	}
+	drillCases(t, nodeCases, func(t *testing.T, file, bug string, code int) *verdict.Judgement {
+		return drillNode(t, file, bug, code)
+	})
 	for _, bug := range witnesstest.NodeBugs {
 		for _, file := range []string{"node-kills", "node-pauses", "node-cuts"} {
-			if !slices.ContainsFunc(nodeCases, func(c nodeCase) bool { return c.bug == bug && c.file == file }) {
+			if !slices.ContainsFunc(nodeCases, func(c witnessCase) bool { return c.bug == bug && c.file == file }) {
 				t.Errorf("%s is not drilled by %s", bug, file)
 			}
 		}

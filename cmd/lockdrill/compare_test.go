@@ -19,9 +19,7 @@ func comparedIn(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	recorded := os.DirFS(filepath.Join("..", "..", "reports", "testdata", "compared"))
-	if err := os.CopyFS(filepath.Join(dir, runsFolder), recorded); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(filepath.Join(dir, runsFolder), recorded))
 	return dir
 }
 
@@ -52,11 +50,7 @@ func TestCompareAnswersWithItsStatus(t *testing.T) {
 		if got.code != c.code || got.stderr != "" {
 			t.Errorf("compare %s: status %d, want %d; stderr %q\n%s", c.args, got.code, c.code, got.stderr, got.stdout)
 		}
-		for _, w := range c.want {
-			if !strings.Contains(got.stdout, w) {
-				t.Errorf("compare %s: no %q in\n%s", c.args, w, got.stdout)
-			}
-		}
+		says(t, got.stdout, c.want...)
 	}
 	if found, err := filepath.Glob(filepath.Join(dir, runsFolder, "*", "1", "*")); err != nil || len(found) != 4 {
 		t.Errorf("files of two runs: %v (%v): something was written", found, err)
@@ -82,13 +76,9 @@ func TestCompareRefusesWhatIsNoComparison(t *testing.T) {
 	t.Parallel()
 	dir := comparedIn(t)
 	broken := filepath.Join(dir, "broken", "one")
-	if err := os.MkdirAll(broken, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(broken, 0o700))
 	write(t, filepath.Join(broken, experimentFile), []byte("name: x"))
-	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "empty"), 0o700))
 	storedRun(t, dir, "other")
 	for args, want := range map[string]string{
 		"base":                              "1 argument given, usage: lockdrill compare BASE HEAD",
@@ -110,9 +100,7 @@ func TestCompareRefusesWhatIsNoComparison(t *testing.T) {
 			t.Errorf("compare %s: %+v, want %q", args, got, want)
 		}
 	}
-	if got := tryIn(t, dir, "compare", "other", "head"); got.code != verdict.ExitRefused || !strings.Contains(got.stdout, "experiment: first-drill -> baseline-drill") {
-		t.Errorf("mixed experiments: %+v", got)
-	}
+	tryIn(t, dir, "compare", "other", "head").ends(t, verdict.ExitRefused, "experiment: first-drill -> baseline-drill")
 }
 
 // The page of a run shows it beside its baseline; a refused comparison does not keep the page from being written.
@@ -157,15 +145,11 @@ func weeksIn(t *testing.T, nights int) (dir string) {
 		events := read(t, path)
 		head, rest, _ := bytes.Cut(events, []byte("\n"))
 		var h history.Header
-		if err := json.Unmarshal(head, &h); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(head, &h))
 		h.Mode, h.Started, h.Run = history.Live, fmt.Sprintf("2026-03-%02dT02:00:00Z", i+1), filepath.Base(run)
 		h.Labels = history.Labels{"release": map[bool]string{true: "1.3", false: "1.4"}[i < 2]}
 		first, err := json.Marshal(h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		write(t, path, append(append(first, '\n'), rest...))
 		if got := tryIn(t, dir, "judge", run); got.code > verdict.ExitInconclusive {
 			t.Fatalf("status %d: %s", got.code, got.stderr)
@@ -206,11 +190,7 @@ func TestLiveRunsOfWeeksAreListedAndJudgedTogether(t *testing.T) {
 		if got.code != c.code {
 			t.Errorf("%s: status %d, want %d\n%s%s", c.args, got.code, c.code, got.stdout, got.stderr)
 		}
-		for _, w := range c.want {
-			if !strings.Contains(got.stdout+got.stderr, w) {
-				t.Errorf("%s: no %q in\n%s%s", c.args, w, got.stdout, got.stderr)
-			}
-		}
+		says(t, got.stdout+got.stderr, c.want...)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "weeks.html"))
 	if err != nil || !bytes.Contains(page, []byte(`href="runs/night-05/report.html"`)) || !bytes.Contains(page, []byte("takeover p50 of lock job")) {
@@ -251,9 +231,7 @@ func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "sweep.html")
 	got := try(t, "rehearse", file, "--sweep", "hold=500ms..20s", "--seeds", "20", "-f", "json")
 	var s sweep.Document
-	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {
-		t.Fatalf("%v in %+v", err, got)
-	}
+	unmarshal(t, got.stdout, &s)
 	if got.code != verdict.ExitPass || s.Live || s.Seeds != 20 || s.By != sweep.Broken || s.Holds == nil || s.Breaks == nil {
 		t.Fatalf("%d, %+v", got.code, s)
 	}
@@ -264,11 +242,7 @@ func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	drawn := read(t, page)
-	for _, want := range []string{"REHEARSAL", "abandonments of lock job by hold", "</svg>"} {
-		if !strings.Contains(string(drawn), want) {
-			t.Errorf("the page has no %q", want)
-		}
-	}
+	says(t, string(drawn), "REHEARSAL", "abandonments of lock job by hold", "</svg>")
 	said := try(t, "rehearse", file, "--sweep", "hold=500ms..20s", "--seeds", "20")
 	if !strings.Contains(said.stdout, "All promises held at") || !strings.Contains(said.stdout, "BROKEN") {
 		t.Errorf("%+v", said)
@@ -312,9 +286,7 @@ slos: [{lock: leader, fence_regressions: {max: 0}}]
 	write(t, file, []byte(text))
 	got := tryIn(t, work, "run", file, "--sweep", "replicas=2..3,steps=2,finer=0", "-f", "json")
 	var s sweep.Document
-	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {
-		t.Fatalf("%v in %+v", err, got)
-	}
+	unmarshal(t, got.stdout, &s)
 	if got.code != verdict.ExitPass || !s.Live || s.Seeds != 0 || len(s.Steps) != 2 || s.Holds == nil || *s.Holds != 3 || s.Breaks != nil {
 		t.Fatalf("%d, %+v", got.code, s)
 	}

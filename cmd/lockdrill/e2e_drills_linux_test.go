@@ -166,14 +166,9 @@ const slack = 20 * time.Millisecond
 // the end.
 func (c *realCluster) deaths(t *testing.T, dir string, ends map[string]time.Time) []*history.Death {
 	t.Helper()
-	h, err := readHistory(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := historyIn(t, dir)
 	origin, err := time.Parse(time.RFC3339Nano, h.Header.Started)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lives := map[string]string{} // by incarnation
 	for _, e := range h.Events {
 		if e.Kind == history.ReplicaExit && e.Replica.Pod != nil {

@@ -108,9 +108,7 @@ func (c *realCluster) podsOfOurImage(t *testing.T) {
 func (c *realCluster) objectGoneIsNoDeath(t *testing.T) {
 	victim := c.deploy(t, "deaf", 1, corev1.Container{Image: kubetest.PodImage, Args: []string{"beat", "deaf"}})[0]
 	process, err := processOf(victim)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	log := c.lines(t, victim)
 	<-log // the stream is open
 	sights := map[string]time.Time{}
@@ -158,9 +156,7 @@ func (c *realCluster) objectGoneIsNoDeath(t *testing.T) {
 func (c *realCluster) redis(t *testing.T) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(redistest.Start(t, "--bind", "127.0.0.1", c.ip, "--protected-mode", "no"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return net.JoinHostPort(c.ip, port)
 }
 
@@ -180,9 +176,7 @@ func (c *realCluster) deploy(t *testing.T, name string, replicas int32, k corev1
 			}},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.remove(t, name, labels) })
 	return c.ready(t, labels, int(replicas))
 }
@@ -263,9 +257,7 @@ type heard struct {
 func (c *realCluster) lines(t *testing.T, p kube.Pod) <-chan heard {
 	t.Helper()
 	r, err := c.kube.FollowLog(t.Context(), p.Name, p.Container.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines, done := make(chan heard, 1024), make(chan struct{})
 	go func() {
 		defer close(done)

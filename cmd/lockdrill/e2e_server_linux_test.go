@@ -57,9 +57,7 @@ func (c *realCluster) serverOutlivesPods(t *testing.T) {
 		if len(runs) != 1 || runs[0].Experiment != "brought" || runs[0].Verdict != "pass" || runs[0].Uploader != "nightly" {
 			t.Errorf("%s: the server has %+v", when, runs)
 		}
-		if err := c.kube.DeletePod(t.Context(), pod.Name, pod.UID, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.kube.DeletePod(t.Context(), pod.Name, pod.UID, nil))
 		poll(t, "the end of "+pod.Name, func(ctx context.Context) bool {
 			o, err := c.env.Client.CoreV1().Pods(c.kube.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 			return err != nil || string(o.UID) != pod.UID
@@ -76,9 +74,7 @@ func (c *realCluster) runsAt(t *testing.T, addr, token string) []servedRun {
 	var doc struct{ Runs []servedRun }
 	poll(t, "a run at "+addr, func(ctx context.Context) bool {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/api/v1/runs", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		request.Header.Set("Authorization", "Bearer "+token)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {

@@ -90,9 +90,7 @@ func TestExplainProfile(t *testing.T) {
 			t.Fatalf("%s: %+v", name, got)
 		}
 		l, err := experiments.Profile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lock := shortName(name)
 		text := "apiVersion: lockdrill/v1\nkind: Experiment\nname: n\nsystem:\n  mode: embedded\n  replicas: 2\n"
 		for line := range strings.Lines(got.stdout) {

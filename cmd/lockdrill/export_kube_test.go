@@ -56,9 +56,7 @@ func exported(t *testing.T, dir string, args ...string) map[string][]byte {
 func decoded[T any](t *testing.T, doc []byte) *T {
 	t.Helper()
 	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(doc, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return any(o).(*T)
 }
 
@@ -111,9 +109,7 @@ func TestExportedExperimentStandsAlone(t *testing.T) {
 blocked_by: [{promql: {url: "https://other:9090", query: up, bearer_env: BLOCKS_TOKEN, ca: certs/b.pem}}]
 `
 	write(t, filepath.Join(dir, "drill.yaml"), []byte(text))
-	if err := os.Mkdir(filepath.Join(dir, "certs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "certs"), 0o700))
 	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("hunter2")})
 	certificates := map[string]string{}
 	for _, name := range []string{"ledger", "a", "b"} {
@@ -135,9 +131,7 @@ blocked_by: [{promql: {url: "https://other:9090", query: up, bearer_env: BLOCKS_
 	data := decoded[corev1.ConfigMap](t, docs["ConfigMap"]).Data
 	write(t, filepath.Join(other, "experiment.yaml"), []byte(data["experiment.yaml"]))
 	e, _, err := loadExperiment(filepath.Join(other, "experiment.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if e.Kubernetes.Namespace != "pre" || e.Kubernetes.Image != "registry.example/l:2" || e.Kubernetes.Secret != "stores" || e.Kubernetes.Context != "" || e.Ledger.CA != deploy.FilesDir+"/ledger-ca.pem" {
 		t.Errorf("%+v, %q", e.Kubernetes, e.Ledger.CA)
 	}
@@ -169,9 +163,7 @@ func TestExportForObservedPods(t *testing.T) {
 		t.Errorf("%s", role)
 	}
 	got := tryIn(t, dir, "export", "deployment", "kubernetes-leader-election")
-	if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "no workers to deploy") {
-		t.Errorf("%+v", got)
-	}
+	got.ends(t, verdict.ExitUsage, "no workers to deploy")
 }
 
 func TestExportManifestsMisuse(t *testing.T) {
@@ -271,7 +263,5 @@ func TestAPodsFieldsAreTheAPIs(t *testing.T) {
 			t.Errorf("%q: %+v", command, got)
 		}
 	}
-	if got := tryIn(t, dir, "export", "toxiproxy", "--image", "t", "--pod", "{labels: {a: b}}"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "labels (line 1) cannot be set") {
-		t.Errorf("%+v", got)
-	}
+	tryIn(t, dir, "export", "toxiproxy", "--image", "t", "--pod", "{labels: {a: b}}").ends(t, verdict.ExitUsage, "labels (line 1) cannot be set")
 }

@@ -76,9 +76,7 @@ func TestExportMisuse(t *testing.T) {
 	write(t, filepath.Join(dir, "no-drill.yaml"), []byte("kind: Nothing\n"))
 	outside := filepath.Join(t.TempDir(), "drill.yaml")
 	write(t, outside, []byte(goodDrill))
-	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
 	for args, want := range map[string]string{
 		"export":                                                    `lockdrill export: which kind\? There are alerts, ci, cronjob, dashboard, deployment, `,
 		"export alert":                                              `lockdrill export: unknown kind "alert", did you mean "alerts"\?; there are `,
@@ -109,9 +107,7 @@ func TestExportCISpeaksOfConsent(t *testing.T) {
 	dir := exportDir(t)
 	write(t, filepath.Join(dir, "external.yaml"), []byte(edit(t, goodDrill, "redis: {mode: spawn}", `redis: {mode: external, url: "redis://127.0.0.1:1"}`)))
 	got := tryIn(t, dir, "export", "ci", "gitlab", "external.yaml")
-	if got.code != verdict.ExitPass || !strings.Contains(got.stderr, "--confirm ") {
-		t.Errorf("%+v", got)
-	}
+	got.ends(t, verdict.ExitPass, "--confirm ")
 }
 
 const kustomizeFolder = "../../deploy/kustomize"
@@ -135,20 +131,14 @@ func TestKustomizeBaseIsExported(t *testing.T) {
 			t.Errorf("deploy/kustomize/base/%s is not what export makes now:\n%s", name, want)
 		}
 	}
-	if again := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily", "--dir", "base"); again.code != verdict.ExitUsage {
-		t.Errorf("over what is there: %+v", again)
-	}
-	if where := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily"); where.code != verdict.ExitUsage {
-		t.Errorf("nowhere: %+v", where)
-	}
+	tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily", "--dir", "base").ends(t, verdict.ExitUsage)
+	tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily").ends(t, verdict.ExitUsage)
 }
 
 func filesOf(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -160,13 +150,9 @@ func filesOf(t *testing.T, dir string) []string {
 func TestTheOverlayIsForItsNamespace(t *testing.T) {
 	t.Parallel()
 	var overlay struct{ Namespace string }
-	if err := yaml.Unmarshal(read(t, filepath.Join(kustomizeFolder, "overlays/staging/kustomization.yaml")), &overlay); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(read(t, filepath.Join(kustomizeFolder, "overlays/staging/kustomization.yaml")), &overlay))
 	e, _, err := loadExperiment(filepath.Join(kustomizeFolder, "experiment.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if ns := decoded[corev1.Namespace](t, read(t, filepath.Join(kustomizeFolder, "namespace.yaml"))); ns.Name != overlay.Namespace || ns.Annotations[kube.EnvironmentAnnotation] != e.Environment {
 		t.Errorf("namespace %s says %v; the overlay is for %s, the experiment for %s", ns.Name, ns.Annotations, overlay.Namespace, e.Environment)
 	}
@@ -191,9 +177,7 @@ func kustomized(t *testing.T, dir string) []unstructured.Unstructured {
 	var objects []unstructured.Unstructured
 	for _, doc := range bytes.Split(out, []byte("\n---\n")) {
 		var o unstructured.Unstructured
-		if err := yaml.Unmarshal(doc, &o.Object); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal(doc, &o.Object))
 		objects = append(objects, o)
 	}
 	return objects
@@ -207,14 +191,10 @@ func TestKubeKustomizeTakesTheDocumentedPatch(t *testing.T) {
 		t.Fatal("docs/kubernetes.md has no patch")
 	}
 	base, err := filepath.Abs(filepath.Join(kustomizeFolder, "base"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	up, err := filepath.Rel(dir, base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	write(t, filepath.Join(dir, "kustomization.yaml"), []byte("resources: ["+up+"]\npatches:\n"+patch))
 	for _, o := range kustomized(t, dir) {
 		if o.GetKind() != "NetworkPolicy" {

@@ -98,6 +98,14 @@ func runDrill(t *testing.T, yaml string, during func(pid int), args ...string) d
 	return runDrillIn(t, t.TempDir(), unrehearsed(yaml), during, args...)
 }
 
+// ends checks the status of a drill.
+func (o drillOut) ends(t *testing.T, code int) {
+	t.Helper()
+	if o.code != code {
+		t.Errorf("exit %d, want %d, verdict %q\n%s", o.code, code, o.j.Verdict, o.text)
+	}
+}
+
 // unrehearsed names the replicas' program, which is the same one: a run then has no rehearsals before it, which cost more than most of these drills.
 // In a pod the image says what runs.
 func unrehearsed(yaml string) string {
@@ -116,18 +124,14 @@ func runDrillIn(t *testing.T, dir, yaml string, during func(pid int), args ...st
 	cmd.Env = append(os.Environ(), scriptedEnv+"="+t.TempDir()) // for experiments whose worker is this test
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	if during != nil {
 		during(cmd.Process.Pid)
 	}
 	_ = cmd.Wait()
 	o.code, o.text = cmd.ProcessState.ExitCode(), text.String()
 	if data, err := os.ReadFile(filepath.Join(o.dir, verdictFile)); err == nil {
-		if err := json.Unmarshal(data, &o.j); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(data, &o.j))
 	}
 	return o
 }
@@ -192,13 +196,9 @@ func TestInterruptCleansUp(t *testing.T) {
 	o := runDrill(t, goodDrill, func(pid int) {
 		waitForChild(t, pid, "redis-server")
 		children = childrenOf(pid)
-		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-			t.Error(err)
-		}
+		must(t, syscall.Kill(pid, syscall.SIGINT))
 	})
-	if o.code != verdict.ExitAborted {
-		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
-	}
+	o.ends(t, verdict.ExitAborted)
 	allGone(t, children)
 	if _, err := os.Stat(filepath.Join(o.dir, "stores")); err == nil {
 		t.Error("the stores' folder is left behind")

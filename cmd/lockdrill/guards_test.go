@@ -53,9 +53,7 @@ func guarded(t *testing.T, sections string) (dir string) {
 func onlyFile(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		if !strings.Contains(strings.Join(names, " "), e.Name()) {
 			t.Errorf("%s was made", e.Name())
@@ -143,13 +141,9 @@ func TestTheFirstInterruptRevertsWhatIsInEffect(t *testing.T) {
 	var children []int
 	o := runDrill(t, pausedDrill(), func(pid int) {
 		children = stoppedChild(t, pid)
-		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-			t.Error(err)
-		}
+		must(t, syscall.Kill(pid, syscall.SIGINT))
 	})
-	if o.code != verdict.ExitAborted {
-		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
-	}
+	o.ends(t, verdict.ExitAborted)
 	history := string(read(t, filepath.Join(o.dir, historyFile)))
 	for _, kind := range []string{"fault.applied", "fault.reverted", "fault.verified"} {
 		if !strings.Contains(history, `"kind":"`+kind+`"`) {
@@ -167,9 +161,7 @@ func TestTheSecondInterruptSaysWhatIsLeft(t *testing.T) {
 	o := runDrill(t, pausedDrill(), func(pid int) {
 		children = stoppedChild(t, pid)
 		signal := func(sig syscall.Signal) {
-			if err := syscall.Kill(pid, sig); err != nil {
-				t.Error(err)
-			}
+			must(t, syscall.Kill(pid, sig))
 		}
 		signal(syscall.SIGSTOP) // or the fault may be ended between the two
 		until(t, "a runner that stands still", func() bool { return strings.HasPrefix(stateOf(fmt.Sprintf("/proc/%d", pid)), "T") })
@@ -177,13 +169,7 @@ func TestTheSecondInterruptSaysWhatIsLeft(t *testing.T) {
 			signal(sig)
 		}
 	})
-	if o.code != verdict.ExitDirty {
-		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitDirty, o.text)
-	}
-	for _, want := range []string{"left at once", "NOT UNDONE", "gc#1", "by hand", "lockdrill recover " + o.dir} {
-		if !strings.Contains(o.text, want) {
-			t.Errorf("does not say %q:\n%s", want, o.text)
-		}
-	}
+	o.ends(t, verdict.ExitDirty)
+	says(t, o.text, "left at once", "NOT UNDONE", "gc#1", "by hand", "lockdrill recover "+o.dir)
 	allGone(t, children)
 }

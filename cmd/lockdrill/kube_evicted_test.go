@@ -33,9 +33,7 @@ func (s *site) budget(t *testing.T, least, allows int32) {
 			_, err = budgets.Update(t.Context(), b, metav1.UpdateOptions{})
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	until(t, fmt.Sprintf("a budget that allows %d disruptions", allows), func() bool {
 		b, err := budgets.Get(t.Context(), "web-stays", metav1.GetOptions{})
 		return err == nil && b.Status.ObservedGeneration == b.Generation && b.Status.CurrentHealthy == 3 && b.Status.DisruptionsAllowed == allows
@@ -80,9 +78,7 @@ const drainedNamespace = "drained"
 func (s *site) cordoned(t *testing.T) (closed bool, by string) {
 	t.Helper()
 	n, err := s.Client.CoreV1().Nodes().Get(t.Context(), kubetest.Node, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n.Spec.Unschedulable, n.Annotations[kube.CordonAnnotation]
 }
 

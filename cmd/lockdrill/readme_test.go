@@ -271,15 +271,11 @@ func TestManualPages(t *testing.T) {
 	t.Parallel()
 	folder := cmp.Or(os.Getenv("LOCKDRILL_MAN"), t.TempDir())
 	epoch, err := strconv.ParseInt(cmp.Or(os.Getenv("SOURCE_DATE_EPOCH"), "0"), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	when := time.Unix(epoch, 0).UTC()
 	root := newRootCmd(streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, nil)
 	root.DisableAutoGenTag = true
-	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "lockdrill " + release, Manual: "lockdrill", Date: &when}, folder); err != nil {
-		t.Fatal(err)
-	}
+	must(t, doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "lockdrill " + release, Manual: "lockdrill", Date: &when}, folder))
 	var each func(cmd *cobra.Command)
 	each = func(cmd *cobra.Command) {
 		if !cmd.IsAvailableCommand() && cmd.HasParent() {

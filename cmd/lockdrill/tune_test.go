@@ -79,15 +79,11 @@ func TestTune(t *testing.T) {
 	dir := t.TempDir()
 	args := "tune --p99 18s --jitter 4s --guard 2s --takeover 30s --profile cordum/scheduler-job --seeds 10"
 	got := tryIn(t, dir, append(strings.Fields(args), "--write", "tuned.yaml")...)
-	if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "lockdrill run tuned.yaml") {
-		t.Errorf("%+v", got)
-	}
+	got.ends(t, verdict.ExitPass, "lockdrill run tuned.yaml")
 	if strict := tryIn(t, dir, "validate", "--strict", "tuned.yaml"); strict.code != verdict.ExitPass || strict.stderr != "" {
 		t.Errorf("the drill that was written: %+v", strict)
 	}
-	if again := tryIn(t, dir, append(strings.Fields(args), "--write", "tuned.yaml")...); again.code != verdict.ExitUsage || !strings.Contains(again.stderr, "nothing is written over") {
-		t.Errorf("over a file that is there: %+v", again)
-	}
+	tryIn(t, dir, append(strings.Fields(args), "--write", "tuned.yaml")...).ends(t, verdict.ExitUsage, "nothing is written over")
 	var doc forecast.Tuning
 	decode(t, tryIn(t, dir, append(strings.Fields(args), "-f", "json")...).stdout, &doc)
 	if !doc.Possible || doc.SchemaVersion != 1 || doc.Before.Breaches[0].Breach != 1 || doc.Before.Breaches[1].Breach != 1 || len(doc.After.Breaches) != 2 || doc.After.Breaches[1].Breach != 0 {
@@ -181,9 +177,7 @@ func TestTuneFromAScrape(t *testing.T) {
 		}
 	}
 	small := tryIn(t, dir, strings.Fields("tune --from scrape.txt --class small --lock job --jitter 4s --guard 2s --seeds 5")...)
-	if small.code != verdict.ExitPass || !strings.Contains(small.stdout, "work p99 10s") {
-		t.Errorf("of one class: %+v", small)
-	}
+	small.ends(t, verdict.ExitPass, "work p99 10s")
 	for args, want := range map[string]string{
 		"open.txt":                         "open.txt: the p99 for a job of class large is above 20s and has no upper end: add larger buckets, or give --p99\n",
 		"none.txt":                         "none.txt: no histogram lockcore_held_seconds in it; histograms there: none\n",
@@ -232,9 +226,7 @@ func TestTuneFromAPrometheus(t *testing.T) {
 		t.Errorf("%q, %s", asked, got.stderr)
 	}
 	server.Close()
-	if got := try(t, "tune", "--from", server.URL); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, server.URL) {
-		t.Errorf("nobody answers: %+v", got)
-	}
+	try(t, "tune", "--from", server.URL).refused(t, server.URL)
 }
 
 func TestTuneMisuse(t *testing.T) {

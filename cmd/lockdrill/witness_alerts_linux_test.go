@@ -19,9 +19,7 @@ func benchOf(t *testing.T, w *witnesstest.Witness) *bench {
 	b := &bench{dir: t.TempDir()}
 	write(t, filepath.Join(b.dir, "mapping.yaml"), []byte("extends: cordum\nsignals: {duplicate_terminal_states: {series: finished_again_total}}\n"))
 	scale, err := strconv.ParseFloat(witnessScale, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.start(t, scale, "--metrics", "mapping.yaml")
 	serve := map[string]string{}
 	for _, at := range w.Metrics() {

@@ -171,9 +171,7 @@ func (d witnessDrill) run(t *testing.T, code int) (*verdict.Judgement, result) {
 	addr := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	if err := client.Set(t.Context(), "lockdrill:environment", "staging", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Set(t.Context(), "lockdrill:environment", "staging", 0).Err())
 	args, change := slices.Clone(d.args), slices.Clone(d.change)
 	if d.file == "delayed" { // its jobs are offered by the drill itself
 		args = append(args, "--rate", "0")
@@ -206,9 +204,7 @@ func (d witnessDrill) run(t *testing.T, code int) (*verdict.Judgement, result) {
 func verdictIn(t *testing.T, dir string) *verdict.Judgement {
 	t.Helper()
 	j := &verdict.Judgement{}
-	if err := json.Unmarshal(read(t, filepath.Join(dir, "runs", "latest", "verdict.json")), j); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(read(t, filepath.Join(dir, "runs", "latest", "verdict.json")), j))
 	return j
 }
 
@@ -220,9 +216,7 @@ func TestAServiceOfSomebodysOwnAgreesWithItsTwin(t *testing.T) {
 		t.Skip("of make witness")
 	}
 	path, err := filepath.Abs(filepath.Join(witnesstest.Folder(), "twin.lockdrill.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	if got := tryIn(t, dir, "run", path); got.code != verdict.ExitPass {
 		t.Fatalf("the twin: exit status %d\n%s\n%s", got.code, got.stdout, got.stderr)

@@ -34,9 +34,7 @@ import (
 func copied(t *testing.T) map[string][]string {
 	t.Helper()
 	script, err := filepath.Abs("../../scenarios/workers/python/worker.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return map[string][]string{"go": {goWorker(t)}, "python": {witnesstest.Python(t), "-B", script}}
 }
 
@@ -100,9 +98,7 @@ func checked(t *testing.T, worker ...string) (result, *verdict.Judgement) {
 		t.Fatalf("%v\n%s", err, got.stderr)
 	}
 	var j verdict.Judgement
-	if err := json.Unmarshal(data, &j); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(data, &j))
 	return got, &j
 }
 
@@ -123,9 +119,7 @@ func TestLiveTheDrillTellsWrongWorkers(t *testing.T) {
 	needDrill(t)
 	python := witnesstest.Python(t)
 	liarPy, err := filepath.Abs("testdata/liar.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Parallel()
 	command := map[string][]string{}
 	for _, l := range liarsTold {
@@ -201,9 +195,7 @@ func TestLiveTheDrillOfAWorker(t *testing.T) {
 	t.Run("wrong", func(t *testing.T) {
 		t.Parallel()
 		got, _ := checked(t, "sh", "-c", "echo no module named redis >&2; exit 1")
-		if got.code != verdict.ExitSLOFailed || !strings.Contains(got.stdout, "not_ready") || !strings.Contains(got.stdout, `docs/worker-protocol.md, "Commands"`) {
-			t.Errorf("got %+v", got)
-		}
+		got.ends(t, verdict.ExitSLOFailed, "not_ready", `docs/worker-protocol.md, "Commands"`)
 	})
 }
 
@@ -285,9 +277,7 @@ func (j *joined) start(t *testing.T) {
 	cmd := lockdrill("worker", "--join", "redis://"+j.addr, "--fleet", "f", "--password-env", "JOIN_TEST_PASSWORD")
 	cmd.Env = []string{"JOIN_TEST_PASSWORD=hunter2", "LOCKDRILL_POD=worker-0", "LOCKDRILL_POD_UID=u-1"}
 	cmd.Stdout, cmd.Stderr = &j.log, &j.log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	j.cmd = cmd
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 }

@@ -262,14 +262,14 @@ func (c *realCluster) cronJobIsEvicted(t *testing.T) {
 	pod := c.ready(t, jobLabels(job), 1)[0]
 	log := c.lines(t, pod)
 	for line := range log {
-		if strings.Contains(line.text, "was granted") {
+		if strings.Contains(line, "was granted") {
 			break
 		}
 	}
 	err := c.env.Client.PolicyV1().Evictions(job.Namespace).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: job.Namespace}})
 	must(t, err)
 	for line := range log {
-		t.Log(line.text)
+		t.Log(line)
 	}
 	c.await(t, job).want(t, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy, verdict.ExitSLOFailed) // the evicted pod is gone
 	h.summary(t, verdict.ExitSLOFailed)

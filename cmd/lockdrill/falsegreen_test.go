@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -136,29 +134,11 @@ func runDrillIn(t *testing.T, dir, yaml string, during func(pid int), args ...st
 	return o
 }
 
-// theGoodRun is one run for all who only look at what it has left; each has a copy of its folder.
-var theGoodRun struct {
-	sync.Once
-	out drillOut
-}
-
-func goodRun(t *testing.T) drillOut {
-	t.Helper()
-	theGoodRun.Do(func() { theGoodRun.out = runDrillIn(t, filepath.Dir(built), goodDrill, nil) })
-	o := theGoodRun.out
-	o.dir = filepath.Join(t.TempDir(), "run")
-	if err := os.CopyFS(o.dir, os.DirFS(theGoodRun.out.dir)); err != nil {
-		t.Fatalf("%v\n%s", err, o.text)
-	}
-	return o
-}
-
 func TestTheGoodDrillPasses(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
-	if o := goodRun(t); o.code != verdict.ExitPass || o.j.Verdict != "pass" {
-		t.Errorf("exit %d, verdict %q\n%s", o.code, o.j.Verdict, o.text)
-	}
+	runDrill(t, goodDrill, nil).ends(t, verdict.ExitPass)
+	runDrill(t, edit(t, goodDrill, "mode: spawn", "mode: embedded"), nil).ends(t, verdict.ExitPass)
 }
 
 // What a peer would call green: it must say that it shows nothing, and why. What the judge makes of each such history is TestFalseGreens of
@@ -185,23 +165,6 @@ func TestFalseGreens(t *testing.T) {
 				t.Errorf("%q is not said:\n%s", c.why, o.text)
 			}
 		})
-	}
-}
-
-// An interrupt of a run that has not begun to drill stops it in order: exit 12, a verdict, and nothing left.
-func TestInterruptCleansUp(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	var children []int
-	o := runDrill(t, goodDrill, func(pid int) {
-		waitForChild(t, pid, "redis-server")
-		children = childrenOf(pid)
-		must(t, syscall.Kill(pid, syscall.SIGINT))
-	})
-	o.ends(t, verdict.ExitAborted)
-	allGone(t, children)
-	if _, err := os.Stat(filepath.Join(o.dir, "stores")); err == nil {
-		t.Error("the stores' folder is left behind")
 	}
 }
 

@@ -204,7 +204,6 @@ func TestKubeDrills(t *testing.T) {
 		{"used", "used", usedWorkers},
 		{"role", "role", killedByTheRole},
 		{"interrupted", "interrupted", interrupted},
-		{"guards", "guards", guardedPods},
 		{"killed", "killed", killedRunner},
 		{"killed while it applies", "killed-applying", killedApplying},
 		{"quota", "quota", noRoom},
@@ -287,38 +286,6 @@ func besideItsNext(path string) bool {
 		}
 	}
 	return false
-}
-
-// guardedPods: what is wrong is said before anything is touched.
-func guardedPods(t *testing.T, s *site) {
-	refusedAs := func(t *testing.T, want []string, flags ...string) {
-		t.Helper()
-		o := s.drill(t, s.yaml(), verdict.ExitRefused, flags...)
-		says(t, o.text, want...)
-		if _, err := os.Stat(o.dir); err == nil {
-			t.Error("it made the run's folder")
-		}
-		s.clean(t)
-	}
-	t.Run("annotation", func(t *testing.T) {
-		s.Namespace("production", map[string]string{kube.EnvironmentAnnotation: "production"})
-		refusedAs(t, []string{"environment", `for "staging"`, "namespace production"}, "--namespace", "production", "--environment", "")
-		s.Namespace("silent", nil)
-		refusedAs(t, []string{"environment", "kubectl annotate namespace silent lockdrill.dev/environment=staging"}, "--namespace", "silent")
-	})
-	t.Run("permission", func(t *testing.T) {
-		s.kubeconfig = s.KubeconfigFor("nobody")
-		defer func() { s.kubeconfig = s.Env.Kubeconfig }()
-		refusedAs(t, []string{"permissions", "lockdrill export rbac", "- apiGroups: [\"apps\"]\n  resources: [\"deployments\"]\n  verbs: [\"get\", \"create\", \"patch\", \"delete\"]\n",
-			"- apiGroups: [\"\"]\n  resources: [\"pods/log\"]\n  verbs: [\"get\"]\n"})
-	})
-	t.Run("unreachable", func(t *testing.T) {
-		dir := t.TempDir()
-		kubeconfig(t, dir, "http://127.0.0.1:1")
-		s.kubeconfig = filepath.Join(dir, "kubeconfig")
-		defer func() { s.kubeconfig = s.Env.Kubeconfig }()
-		refusedAs(t, []string{"could not be asked", "connection refused"})
-	})
 }
 
 // bystander makes a Deployment of somebody's, waits for its pod, and returns all its objects.

@@ -25,16 +25,6 @@ func needDrill(t *testing.T) {
 	}
 }
 
-func TestTheGoodDrillPassesOnTheEmbeddedStore(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: no drill through the binary")
-	}
-	if o := runDrill(t, edit(t, goodDrill, "mode: spawn", "mode: embedded"), nil); o.code != verdict.ExitPass {
-		t.Errorf("exit %d\n%s", o.code, o.text)
-	}
-}
-
 const killFault = `  - id: kill
     at: 0s
     repeat: {count: 2, every: settled}

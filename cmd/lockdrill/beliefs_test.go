@@ -78,18 +78,12 @@ func TestLiveTwoLeadersAreCaughtByWhatTheySay(t *testing.T) {
 					must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
 				}
 				planned := tryIn(t, dir, append([]string{"plan", "belief.yaml"}, foreignConsent...)...)
-				for _, want := range []string{"leader  by " + word + ": sched-", " says that it leads", " says that it does not", "keys and belief"} {
-					if planned.code != verdict.ExitPass || !strings.Contains(planned.stdout, want) {
-						t.Errorf("%s: plan ends with %d, and has no %q:\n%s\n%s", word, planned.code, want, planned.stdout, planned.stderr)
-					}
-				}
+				planned.ends(t, verdict.ExitPass, "leader  by "+word+": sched-", " says that it leads", " says that it does not", "keys and belief")
 				got := tryIn(t, dir, append([]string{"run", "belief.yaml", "--out", "run"}, foreignConsent...)...)
 				if c.code == verdict.ExitPass {
 					skipIfTooLate(t, got.code, filepath.Join(dir, "run"))
 				}
-				if got.code != c.code {
-					t.Fatalf("%s: exit status %d, want %d\n%s\n%s", word, got.code, c.code, got.stdout, got.stderr)
-				}
+				got.ends(t, c.code)
 				if c.code == verdict.ExitPass {
 					continue
 				}

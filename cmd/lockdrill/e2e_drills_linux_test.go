@@ -108,9 +108,7 @@ func (c *realCluster) drillOfDeafPods(t *testing.T) {
 	yaml := fmt.Sprintf(e2eDrill, c.redis(t), c.redis(t), "use", c.image, "  - {id: forced, at: 0s, kill: {holder_of: loop, phase: random, form: force_delete}}")
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
 	got := tryIn(t, dir, "export", "deployment", "pods.yaml")
-	if got.code != verdict.ExitPass {
-		t.Fatalf("export deployment: %+v", got)
-	}
+	got.ends(t, verdict.ExitPass)
 	text := edit(t, got.stdout, "env:\n", "env:\n            - {name: LOCKDRILL_IGNORE_TERM, value: \"1\"}\n")
 	applyAll(t, c.kube, text)
 	t.Cleanup(func() { c.remove(t, deploy.ObjectName("pods"), deploy.WorkerLabels("pods")) })

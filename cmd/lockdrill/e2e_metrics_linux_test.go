@@ -60,9 +60,7 @@ func (h *hostedDrill) network(t *testing.T, flags ...string) {
 	t.Helper()
 	base := filepath.Join(t.TempDir(), "base")
 	got := tryIn(t, h.dir, append([]string{"export", "kustomize", "pods.yaml", "--schedule", "@daily", "--dir", base}, flags...)...)
-	if got.code != verdict.ExitPass {
-		t.Fatalf("export kustomize: %+v", got)
-	}
+	got.ends(t, verdict.ExitPass)
 	must(t, applied(t.Context(), h.env, h.kube.Namespace, read(t, filepath.Join(base, "network.yaml"))))
 	t.Cleanup(func() { // twice is once
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), podsWithin)

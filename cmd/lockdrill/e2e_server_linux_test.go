@@ -24,9 +24,7 @@ func (c *realCluster) serverOutlivesPods(t *testing.T) {
 	h := c.host(t, "brought", yaml)
 	made := tryIn(t, h.dir, "serve", "token", "nightly", "read", "upload", "--tokens", "tokens")
 	token := strings.TrimSpace(made.stdout)
-	if made.code != verdict.ExitPass {
-		t.Fatalf("%+v", made)
-	}
+	made.ends(t, verdict.ExitPass)
 	for name, data := range map[string]map[string]string{
 		deploy.DefaultServer: {"tokens": string(read(t, h.dir+"/tokens"))}, "uploads": {deploy.UploadTokenEnv: token},
 	} {

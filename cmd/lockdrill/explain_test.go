@@ -66,7 +66,7 @@ func TestExplainWord(t *testing.T) {
 			t.Errorf("explain %s: %+v, want %s", word, got, want)
 		}
 	}
-	for args, want := range map[string]string{
+	misused(t, t.TempDir(), "", map[string]string{
 		"explain":                                  "lockdrill explain: which word? There are L1, L10, ",
 		"explain takover":                          `lockdrill explain: unknown word "takover", did you mean "takeover"?; see lockdrill explain --help`,
 		"explain cordum/approval":                  "lockdrill explain: cordum/approval is a profile: lockdrill explain profile cordum/approval\n",
@@ -74,11 +74,7 @@ func TestExplainWord(t *testing.T) {
 		"explain profile cordum/aproval":           `lockdrill explain profile: unknown profile "cordum/aproval": did you mean "cordum/approval"?`,
 		"tune --profile x":                         `lockdrill tune: unknown profile "x"`,
 		"tune --profile cordum/approval --p99 -3s": "lockdrill tune: --p99 -3s: want",
-	} {
-		if got := try(t, strings.Fields(args)...); got.code != verdict.ExitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, want) {
-			t.Errorf("%s: %+v, want %s", args, got, want)
-		}
-	}
+	})
 }
 
 // What explain profile prints can be pasted into a file, and is valid there.

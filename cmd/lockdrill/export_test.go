@@ -77,28 +77,23 @@ func TestExportMisuse(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "drill.yaml")
 	write(t, outside, []byte(goodDrill))
 	must(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
-	for args, want := range map[string]string{
-		"export":                                                    `lockdrill export: which kind\? There are alerts, ci, cronjob, dashboard, deployment, `,
-		"export alert":                                              `lockdrill export: unknown kind "alert", did you mean "alerts"\?; there are `,
-		"export alerts --metrics lockcor":                           `lockcor: read: no such file or directory; shipped mappings are lockcore, cordum, watch, did you mean "lockcore"\?`,
+	misused(t, dir, "", map[string]string{
+		"export":                                                    `lockdrill export: which kind? There are alerts, ci, cronjob, dashboard, deployment, `,
+		"export alert":                                              `lockdrill export: unknown kind "alert", did you mean "alerts"?; there are `,
+		"export alerts --metrics lockcor":                           `lockcor: read: no such file or directory; shipped mappings are lockcore, cordum, watch, did you mean "lockcore"?`,
 		"export alerts --metrics folder":                            `folder: read: is a directory`,
-		"export alerts --metrics bad.yaml":                          `bad.yaml: signals.abandonned: unknown signal, did you mean "abandoned"\?`,
+		"export alerts --metrics bad.yaml":                          `bad.yaml: signals.abandonned: unknown signal, did you mean "abandoned"?`,
 		"export alerts --metrics useless.yaml":                      `useless.yaml: no rule has the signals that it needs`,
 		"export mapping --metrics x":                                `lockdrill export mapping: no mapping "x"`,
 		"export alerts x":                                           `lockdrill export alerts: takes no argument, and "x" is one`,
 		"export ci":                                                 `lockdrill export ci: no argument given, usage: lockdrill export ci `,
-		"export ci gitlub":                                          `lockdrill export ci: unknown system "gitlub", did you mean "github"\?; there are argo-rollouts, github, `,
-		"export ci github frist-drill":                              `frist-drill: no such scenario, did you mean "first-drill"\?`,
+		"export ci gitlub":                                          `lockdrill export ci: unknown system "gitlub", did you mean "github"?; there are argo-rollouts, github, `,
+		"export ci github frist-drill":                              `frist-drill: no such scenario, did you mean "first-drill"?`,
 		"export ci github no-drill.yaml":                            `no-drill.yaml:1`,
 		"export ci github --on-inconclusive maybe":                  `--on-inconclusive "maybe": want fail or pass`,
 		"export ci github " + outside:                               `a CI job knows the files of its checkout only: give a path inside it, from its root`,
 		"export ci github ../" + filepath.Base(dir) + "/drill.yaml": `give a path inside it, from its root`,
-	} {
-		got := tryIn(t, dir, strings.Fields(args)...)
-		if got.code != verdict.ExitUsage || got.stdout != "" || !regexp.MustCompile(want).MatchString(got.stderr) {
-			t.Errorf("%s: %+v\nwant %s", args, got, want)
-		}
-	}
+	})
 }
 
 // A drill on a Redis that exists needs consent in every run: export says so where the step is made.
@@ -119,9 +114,7 @@ func TestKustomizeBaseIsExported(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "experiment.yaml"), read(t, filepath.Join(kustomizeFolder, "experiment.yaml")))
 	got := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "0 3 * * 1-5", "--dir", "base")
-	if got.code != verdict.ExitPass {
-		t.Fatalf("%+v", got)
-	}
+	got.ends(t, verdict.ExitPass)
 	made, shipped := filesOf(t, filepath.Join(dir, "base")), filesOf(t, filepath.Join(kustomizeFolder, "base"))
 	if !slices.Equal(made, shipped) {
 		t.Errorf("export makes %q, and shipped are %q", made, shipped)

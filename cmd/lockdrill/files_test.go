@@ -116,9 +116,7 @@ func TestUnfinishedReportsAreRemoved(t *testing.T) {
 		if !strings.HasSuffix(name, ".9") { // that one is being written
 			must(t, os.Chtimes(path, old, old))
 		}
-		if got := tryIn(t, dir, "judge", run); got.code != verdict.ExitPass {
-			t.Fatalf("%+v", got)
-		}
+		tryIn(t, dir, "judge", run).ends(t, verdict.ExitPass)
 		if _, err := os.Stat(path); (err == nil) != stays {
 			t.Errorf("%s: %v, want it there: %t", name, err, stays)
 		}

@@ -218,14 +218,8 @@ func (s *site) shippedRole(t *testing.T, experiment string) []kube.Rule {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(experiment))
-	got := tryIn(t, dir, "export", "rbac", "pods.yaml")
-	if got.code != verdict.ExitPass {
-		t.Fatalf("export rbac: %+v", got)
-	}
-	admin, err := kube.Open(kube.Options{Kubeconfig: s.Kubeconfig, Namespace: s.namespace})
-	must(t, err)
-	inside, wide, _ := strings.Cut(got.stdout, "---\n# What is in no namespace.\n")
-	applyAll(t, admin, inside)
+	inside, wide, _ := strings.Cut(tryIn(t, dir, "export", "rbac", "pods.yaml").stdout, "---\n# What is in no namespace.\n")
+	s.applyAll(t, inside)
 	s.applyWide(t, wide)
 	e, _, err := loadExperiment(filepath.Join(dir, "pods.yaml"))
 	must(t, err)

@@ -23,19 +23,23 @@ import (
 // killedRunner: whoever undoes what a killed runner has in a cluster removes exactly that.
 func killedRunner(t *testing.T, s *site) {
 	bystander := s.bystander(t)
-	for _, c := range []struct{ kind, by string }{{"pods", "recover"}, {"pods", "watchdog"}, {"kill", "recover"}, {"kill", "watchdog"}} {
-		t.Run(c.kind+" "+c.by, func(t *testing.T) {
-			dir, was := killAt(t, killable{yaml: s.yaml(), args: s.flags()}, c.kind, "intent", c.by == "recover")
-			t.Logf("killed at %q", was)
-			if c.by == "recover" {
-				if c.kind == "kill" {
-					s.has(t, "deployment lockdrill-", "serviceaccount lockdrill-", "pod lockdrill-", "lease lockdrill-run")
-				}
-				recoverAfter(t, dir)
-			}
-			nothingIsLeft(t, dir)
-			s.clean(t, bystander...)
-		})
+	for kind, left := range map[string][]string{"pods": nil, "kill": {"deployment lockdrill-", "serviceaccount lockdrill-", "pod lockdrill-", "lease lockdrill-run"}} {
+		s.killed(t, s.yaml(), kind, "intent", func() { s.has(t, left...) }, func() { s.clean(t, bystander...) })
+	}
+}
+
+// killed kills the runner of a drill twice, at a state of a kind of record. What is left is undone once by recover, once by its watchdog.
+func (s *site) killed(t *testing.T, yaml, kind, state string, left, undone func()) {
+	t.Helper()
+	for _, by := range []string{"recover", "watchdog"} {
+		dir, was := killAt(t, killable{yaml: yaml, args: s.flags()}, kind, state, by == "recover")
+		t.Logf("%s: killed at %q", by, was)
+		if by == "recover" {
+			left()
+			recoverAfter(t, dir)
+		}
+		nothingIsLeft(t, dir)
+		undone()
 	}
 }
 

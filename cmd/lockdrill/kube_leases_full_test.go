@@ -121,8 +121,6 @@ func (s *site) permit(t *testing.T, account, experiment string) {
 	}
 	docs, err := deploy.Role(o)
 	must(t, err)
-	admin, err := kube.Open(kube.Options{Kubeconfig: s.Kubeconfig, Namespace: s.namespace})
-	must(t, err)
-	applyAll(t, admin, string(deploy.Join(docs)))
+	s.applyAll(t, string(deploy.Join(docs)))
 	awaitRules(t, s.cluster(t), rules)
 }

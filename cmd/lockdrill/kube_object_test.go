@@ -185,19 +185,14 @@ func madeObjects(t *testing.T, s *site) {
 	long := edit(t, soon, "for: 12s", "for: 50s")
 	c.refused(t, s, yaml)
 	s.shippedRole(t, yaml)
-	for _, by := range []string{"recover", "watchdog"} {
-		dir, was := killAt(t, killable{yaml: long, args: s.flags()}, "object", "injected", by == "recover")
-		t.Logf("killed at %q", was)
-		if by == "recover" {
-			if objects, pods := c.has(t), c.stands(t); len(objects) != 1 || len(pods) != 1 || objects[0] != "lockdrill-"+pods[0] {
-				t.Errorf("before anything is undone there are objects %q, and pods %q stand", objects, pods)
-			}
-			recoverAfter(t, dir)
+	s.killed(t, long, "object", "injected", func() {
+		if objects, pods := c.has(t), c.stands(t); len(objects) != 1 || len(pods) != 1 || objects[0] != "lockdrill-"+pods[0] {
+			t.Errorf("before anything is undone there are objects %q, and pods %q stand", objects, pods)
 		}
-		nothingIsLeft(t, dir)
+	}, func() {
 		c.free(t)
 		s.elected(t)
-	}
+	})
 	dir, _ := killAt(t, killable{yaml: long, args: s.flags()}, "object", "intent", true)
 	recoverAfter(t, dir)
 	nothingIsLeft(t, dir)

@@ -207,15 +207,7 @@ func cutOff(t *testing.T, s *site) {
 	yaml := edit(t, fmt.Sprintf(keyedDrill, s.locks, s.namespace), "kill: {holder_of: leader, form: force_delete}", "for: 2s, network_policy: {holder_of: leader}")
 	killed := edit(t, yaml, "for: 2s", "for: 50s")
 	s.shippedRole(t, yaml)
-	for _, by := range []string{"recover", "watchdog"} {
-		dir, was := killAt(t, killable{yaml: killed, args: s.flags()}, "network_policy", "injected", by == "recover")
-		t.Logf("killed at %q", was)
-		if by == "recover" {
-			recoverAfter(t, dir)
-		}
-		nothingIsLeft(t, dir)
-		s.nothingIsCut(t)
-	}
+	s.killed(t, killed, "network_policy", "injected", func() {}, func() { s.nothingIsCut(t) })
 	o := s.drill(t, yaml, verdict.ExitInconclusive)
 	if len(o.j.Faults) == 0 || o.j.Faults[0].Confirmed || !strings.Contains(o.text, "does not enforce NetworkPolicy") {
 		t.Errorf("faults %+v\n%s", o.j.Faults, o.text)

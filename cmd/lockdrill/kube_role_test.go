@@ -13,11 +13,22 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
-// applyAll applies manifests that lockdrill has printed.
+// applyAll applies manifests that lockdrill has printed, as an administrator.
+func (s *site) applyAll(t *testing.T, manifests string) {
+	t.Helper()
+	to, err := kube.Open(kube.Options{Kubeconfig: s.Env.Kubeconfig, Namespace: s.namespace})
+	must(t, err)
+	applyAll(t, to, manifests)
+}
+
+// applyAll applies manifests, each in its namespace; there are some.
 func applyAll(t *testing.T, to *kube.Cluster, manifests string) {
 	t.Helper()
 	objects, err := kube.ParseManifests([]byte(manifests))
 	must(t, err)
+	if len(objects) == 0 {
+		t.Fatal("nothing was exported")
+	}
 	for _, o := range objects {
 		to := to
 		if in := o.GetNamespace(); in != "" && in != to.Namespace {

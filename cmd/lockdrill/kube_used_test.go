@@ -15,7 +15,6 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
 // usedWorkers: an exported Deployment of workers serves a drill that kills them, and then one whose faults are of the network, through a
@@ -47,13 +46,7 @@ func usedWorkers(t *testing.T, s *site) {
 // exportedWorkers applies what export deployment prints of pods.yaml in dir.
 func (s *site) exportedWorkers(t *testing.T, dir string) {
 	t.Helper()
-	got := tryIn(t, dir, "export", "deployment", "pods.yaml")
-	if got.code != verdict.ExitPass {
-		t.Fatalf("export: %+v", got)
-	}
-	admin, err := kube.Open(kube.Options{Kubeconfig: s.Kubeconfig, Namespace: s.namespace})
-	must(t, err)
-	applyAll(t, admin, got.stdout)
+	s.applyAll(t, tryIn(t, dir, "export", "deployment", "pods.yaml").stdout)
 }
 
 // struckTwice runs a drill of two kills that strike whoever they strike: that one of them holds the lock is luck, and no promise fails.

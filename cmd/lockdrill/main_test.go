@@ -68,11 +68,12 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// says checks that a text has each of the words.
+// says checks that a text has each of the words, wherever its lines are broken.
 func says(t testing.TB, text string, words ...string) {
 	t.Helper()
+	flat := strings.Join(strings.Fields(text), " ")
 	for _, w := range words {
-		if !strings.Contains(text, w) {
+		if !strings.Contains(text, w) && !strings.Contains(flat, w) {
 			t.Errorf("it does not say %q:\n%s", w, text)
 		}
 	}
@@ -99,6 +100,22 @@ func (r result) ends(t testing.TB, code int, words ...string) {
 		t.Errorf("status %d, want %d: %+v", r.code, code, r)
 	}
 	says(t, r.stdout+r.stderr, words...)
+}
+
+// answer is what a command line ends with, and says on either stream.
+type answer struct {
+	args string
+	code int
+	says []string
+}
+
+// answers checks what a command answers, a line of arguments after another.
+func answers(t *testing.T, dir, command string, all []answer) {
+	t.Helper()
+	for _, a := range all {
+		t.Log(a.args)
+		tryIn(t, dir, strings.Fields(command+" "+a.args)...).ends(t, a.code, a.says...)
+	}
 }
 
 // refused checks that a command was refused as one that is wrong, on standard error alone.

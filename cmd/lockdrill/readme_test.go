@@ -38,9 +38,7 @@ func TestLiveFirstDrillIsAsTheReadmeSays(t *testing.T) {
 	dir := t.TempDir()
 	got := tryIn(t, dir, "run", patientDrill(t))
 	skipIfTooLate(t, got.code, filepath.Join(dir, "runs", "latest"))
-	if got.code != verdict.ExitPass {
-		t.Fatalf("first-drill: %+v", got)
-	}
+	got.ends(t, verdict.ExitPass)
 	if was, is := shape(shown), shape(got.stdout); !slices.Equal(was, is) {
 		t.Errorf("the README's transcript has another shape than a real run; paste a new one.\nREADME:\n%s\nrun:\n%s",
 			strings.Join(was, "\n"), strings.Join(is, "\n"))

@@ -34,11 +34,7 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(runs, name)), 0o755))
 		write(t, filepath.Join(runs, name), []byte(text))
 	}
-	for _, c := range []struct {
-		args string
-		code int
-		want []string
-	}{
+	answers(t, base, "", []answer{
 		{"recover", verdict.ExitUsage, []string{"name either the folder of a run or --all"}},
 		{"recover a --all", verdict.ExitUsage, []string{"name either the folder of a run or --all"}},
 		{"recover nowhere", verdict.ExitUsage, []string{"nowhere: no such folder"}},
@@ -52,19 +48,9 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 		{"recover h", verdict.ExitDirty, []string{"did not come to a clean end, and its undo.jsonl is gone"}},
 		{"recover g", verdict.ExitUsage, []string{"not the folder of a run"}},
 		{"recover --all", verdict.ExitDirty, []string{"runs/a: closed", "runs/b: NOT CLOSED", "runs/c: closed", "the runner lives", "undo.jsonl:1", "runs/h: the run did not come to a clean end"}},
-	} {
-		got := tryIn(t, base, strings.Fields(c.args)...)
-		if got.code != c.code {
-			t.Errorf("%s: exit %d, want %d", c.args, got.code, c.code)
-		}
-		says(t, got.stdout+got.stderr, c.want...)
-	}
+	})
 	tryIn(t, filepath.Join(runs, "a"), "recover", "").ends(t, verdict.ExitUsage, "name either the folder of a run or --all")
-	for _, command := range []string{"judge"} {
-		if got := tryIn(t, filepath.Join(runs, "f"), command, ""); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "no such folder") {
-			t.Errorf("%s \"\" in the folder of a run: %+v", command, got)
-		}
-	}
+	tryIn(t, filepath.Join(runs, "f"), "judge", "").ends(t, verdict.ExitUsage, "no such folder")
 	if alive, err := self.Lives(); err != nil || alive {
 		t.Errorf("the process of the record lives (%v)", err)
 	}

@@ -38,9 +38,7 @@ func TestReplayWritesARun(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
 	args := []string{"rehearse", "first-drill", "--replay", "4", "--out", "a"}
-	if got := tryIn(t, work, args...); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "REHEARSAL") {
-		t.Fatalf("%+v", got)
-	}
+	tryIn(t, work, args...).ends(t, verdict.ExitPass, "REHEARSAL")
 	if got := tryIn(t, work, append(args[:5:5], "b")...); got.code != verdict.ExitPass || !bytes.Equal(read(t, filepath.Join(work, "a", historyFile)), read(t, filepath.Join(work, "b", historyFile))) {
 		t.Errorf("the same seed gives another history: %+v", got)
 	}
@@ -166,29 +164,20 @@ func TestADrillThatCannotBeAnsweredIsNoSuccess(t *testing.T) {
 	write(t, filepath.Join(dir, "short.yaml"), []byte(short))
 	healthy, _ := scenarios.Get("cordum-scheduler-job")
 	write(t, filepath.Join(dir, "mutant.yaml"), []byte(edit(t, string(healthy), "cordum/scheduler-job}", "cordum/scheduler-job, class: legacy_warn}")))
-	for _, c := range []struct {
-		args string
-		code int
-		says string
-	}{
-		{"plan first-drill", verdict.ExitPass, ""},
-		{"plan nobody-home", verdict.ExitInconclusive, "L11"},
-		{"plan short.yaml", verdict.ExitInconclusive, "L10"},
-		{"validate --strict first-drill", verdict.ExitPass, ""},
-		{"validate --strict nobody-home", verdict.ExitUsage, "L11: lock job: 1 of 1 shot of fault kill-holder will come"},
-		{"validate --strict short.yaml", verdict.ExitUsage, "L10: the run: the run takes about"},
-		{"rehearse first-drill --seeds 2", verdict.ExitPass, ""},
-		{"rehearse nobody-home --seeds 2", verdict.ExitInconclusive, "no simulated run measured it, because no fault hit a lock holder"},
-		{"plan cordum-scheduler-job", verdict.ExitPass, "renewals-fail provokes abandonments >= 1: in all of them"},
-		{"plan mutant.yaml", verdict.ExitInconclusive, "in none of them. The drill did not provoke"},
-		{"rehearse cordum-scheduler-job --seeds 3", verdict.ExitPass, "abandonments >= 1: in each of 3 simulated runs"},
-		{"rehearse mutant.yaml --seeds 3", verdict.ExitInconclusive, "not in 3 of 3 simulated runs"},
-	} {
-		got := tryIn(t, dir, strings.Fields(c.args)...)
-		if got.code != c.code || !strings.Contains(strings.Join(strings.Fields(got.stdout+got.stderr), " "), c.says) {
-			t.Errorf("%s: status %d, want %d with %q\n%s%s", c.args, got.code, c.code, c.says, got.stdout, got.stderr)
-		}
-	}
+	answers(t, dir, "", []answer{
+		{"plan first-drill", verdict.ExitPass, nil},
+		{"plan nobody-home", verdict.ExitInconclusive, []string{"L11"}},
+		{"plan short.yaml", verdict.ExitInconclusive, []string{"L10"}},
+		{"validate --strict first-drill", verdict.ExitPass, nil},
+		{"validate --strict nobody-home", verdict.ExitUsage, []string{"L11: lock job: 1 of 1 shot of fault kill-holder will come"}},
+		{"validate --strict short.yaml", verdict.ExitUsage, []string{"L10: the run: the run takes about"}},
+		{"rehearse first-drill --seeds 2", verdict.ExitPass, nil},
+		{"rehearse nobody-home --seeds 2", verdict.ExitInconclusive, []string{"no simulated run measured it, because no fault hit a lock holder"}},
+		{"plan cordum-scheduler-job", verdict.ExitPass, []string{"renewals-fail provokes abandonments >= 1: in all of them"}},
+		{"plan mutant.yaml", verdict.ExitInconclusive, []string{"in none of them. The drill did not provoke"}},
+		{"rehearse cordum-scheduler-job --seeds 3", verdict.ExitPass, []string{"abandonments >= 1: in each of 3 simulated runs"}},
+		{"rehearse mutant.yaml --seeds 3", verdict.ExitInconclusive, []string{"not in 3 of 3 simulated runs"}},
+	})
 }
 
 // The hash of a plan is that of what would be run: it stays, whoever asks, and is another once the file or what it executes is.

@@ -106,9 +106,7 @@ func TestWatchSeesAClusterByTLS(t *testing.T) {
 	args := []string{"watch", "--redis", "rediss://" + addrs[0], "--keys", "sched:*:loc[jk]", "--keys", "leader", "-f", "json"}
 	var doc watchDoc
 	got := try(t, append(args, "--for", "4s", "--ca", ca, "--cluster")...)
-	if got.code != verdict.ExitPass {
-		t.Fatalf("%+v", got)
-	}
+	got.ends(t, verdict.ExitPass)
 	decode(t, got.stdout, &doc)
 	var names []string
 	for _, r := range doc.Rows {

@@ -195,9 +195,7 @@ func (d witnessDrill) run(t *testing.T, code int) (*verdict.Judgement, result) {
 	if code == verdict.ExitPass {
 		skipIfTooLate(t, got.code, filepath.Join(dir, "runs", "latest"))
 	}
-	if got.code != code {
-		t.Fatalf("exit status %d, want %d\n%s\n%s", got.code, code, got.stdout, got.stderr)
-	}
+	got.ends(t, code)
 	return verdictIn(t, dir), got
 }
 
@@ -218,9 +216,7 @@ func TestAServiceOfSomebodysOwnAgreesWithItsTwin(t *testing.T) {
 	path, err := filepath.Abs(filepath.Join(witnesstest.Folder(), "twin.lockdrill.yaml"))
 	must(t, err)
 	dir := t.TempDir()
-	if got := tryIn(t, dir, "run", path); got.code != verdict.ExitPass {
-		t.Fatalf("the twin: exit status %d\n%s\n%s", got.code, got.stdout, got.stderr)
-	}
+	tryIn(t, dir, "run", path).ends(t, verdict.ExitPass)
 	twin, witness := verdictIn(t, dir), drillWitness(t, "kills", verdict.ExitPass)
 	for _, band := range twin.Predicted {
 		var los []float64
@@ -309,9 +305,7 @@ func TestAServiceOfSomebodysOwnIsDrilledThroughItsToxiproxy(t *testing.T) {
 	cmd.Dir, cmd.Env = dir, os.Environ()
 	got := finish(t, dir, cmd)
 	skipIfTooLate(t, got.code, filepath.Join(dir, "runs", "latest"))
-	if got.code != verdict.ExitPass {
-		t.Fatalf("exit status %d, want %d\n%s\n%s", got.code, verdict.ExitPass, got.stdout, got.stderr)
-	}
+	got.ends(t, verdict.ExitPass)
 	j := verdictIn(t, dir)
 	for _, shot := range []string{"late#1", "nobody-listens#1"} {
 		if !slices.ContainsFunc(j.Takeovers, func(x verdict.Takeover) bool { return x.Fault == shot && x.Lo > 1 }) {

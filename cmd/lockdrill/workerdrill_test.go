@@ -224,16 +224,12 @@ func TestWorkerCheckNamesItsSuccessor(t *testing.T) {
 
 func TestRunTakesAWorker(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ want, args string }{
-		{"before -- stand the drills", "run -- sh"},
-		{"before -- stand the drills", "run worker-check --"},
-		{"no-such-program", "run worker-check -- no-such-program"},
-		{"the replicas are pods", "run pods-job-locks -- sh"},
-	} {
-		if got := try(t, strings.Fields(c.args)...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, c.want) {
-			t.Errorf("%s: %+v", c.args, got)
-		}
-	}
+	misused(t, t.TempDir(), "run", map[string]string{
+		"-- sh":                           "before -- stand the drills",
+		"worker-check --":                 "before -- stand the drills",
+		"worker-check -- no-such-program": "no-such-program",
+		"pods-job-locks -- sh":            "the replicas are pods",
+	})
 }
 
 // joined is the binary as it runs in a pod, and a hub that leads it.

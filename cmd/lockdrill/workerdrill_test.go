@@ -199,7 +199,7 @@ func TestLiveTheDrillOfAWorker(t *testing.T) {
 	})
 }
 
-// What stands after `type:` is read by a shell as the drill of the very worker that was given.
+// What stands after `now:` is read by a shell as the drill of the very worker that was given.
 func TestWorkerCheckNamesItsSuccessor(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, want []string }{
@@ -210,7 +210,7 @@ func TestWorkerCheckNamesItsSuccessor(t *testing.T) {
 		{[]string{"--help"}, []string{"--", "COMMAND"}},
 	} {
 		got := try(t, append([]string{"worker-check"}, c.args...)...)
-		_, line, named := strings.Cut(strings.TrimSuffix(got.stderr, "\n"), " type: ")
+		_, line, named := strings.Cut(strings.TrimSuffix(got.stderr, "\n"), " now: ")
 		if got.code != verdict.ExitUsage || got.stdout != "" || !named {
 			t.Fatalf("%q: %+v", c.args, got)
 		}

@@ -81,7 +81,7 @@ func TestExportMisuse(t *testing.T) {
 		"export":                                                    `lockdrill export: which kind? There are alerts, ci, cronjob, dashboard, deployment, `,
 		"export alert":                                              `lockdrill export: unknown kind "alert", did you mean "alerts"?; there are `,
 		"export alerts --metrics lockcor":                           `lockcor: read: no such file or directory; shipped mappings are lockcore, cordum, watch, did you mean "lockcore"?`,
-		"export alerts --metrics folder":                            `folder: read: is a directory`,
+		"export alerts --metrics folder":                            `folder: read: not a file`,
 		"export alerts --metrics bad.yaml":                          `bad.yaml: signals.abandonned: unknown signal, did you mean "abandoned"?`,
 		"export alerts --metrics useless.yaml":                      `useless.yaml: no rule has the signals that it needs`,
 		"export mapping --metrics x":                                `lockdrill export mapping: no mapping "x"`,

@@ -232,8 +232,8 @@ func TestRunTakesAWorker(t *testing.T) {
 	})
 }
 
-// joined is the binary as it runs in a pod, and a hub that leads it.
-type joined struct {
+// joinedPod is the binary as it runs in a pod, and a hub that leads it.
+type joinedPod struct {
 	addr string
 	cmd  *exec.Cmd
 	log  bytes.Buffer
@@ -245,9 +245,9 @@ type joined struct {
 }
 
 // joinPod starts the binary and waits for its hello.
-func joinPod(t *testing.T) *joined {
+func joinPod(t *testing.T) *joinedPod {
 	t.Helper()
-	j := &joined{addr: redistest.Start(t), events: map[history.Kind]int{}}
+	j := &joinedPod{addr: redistest.Start(t), events: map[history.Kind]int{}}
 	asked(t, j.addr, "CONFIG SET requirepass hunter2")
 	j.hub = linestream.Open(linestream.Options{
 		Redis: &redis.Options{Addr: j.addr, Password: "hunter2"}, Fleet: "f", Clock: monotime.Now,
@@ -268,7 +268,7 @@ func joinPod(t *testing.T) *joined {
 	return j
 }
 
-func (j *joined) start(t *testing.T) {
+func (j *joinedPod) start(t *testing.T) {
 	t.Helper()
 	cmd := lockdrill("worker", "--join", "redis://"+j.addr, "--fleet", "f", "--password-env", "JOIN_TEST_PASSWORD")
 	cmd.Env = []string{"JOIN_TEST_PASSWORD=hunter2", "LOCKDRILL_POD=worker-0", "LOCKDRILL_POD_UID=u-1"}
@@ -278,12 +278,12 @@ func (j *joined) start(t *testing.T) {
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 }
 
-func (j *joined) await(t *testing.T, what string, ok func() bool) {
+func (j *joinedPod) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	until(t, what, func() bool { j.mu.Lock(); defer j.mu.Unlock(); return ok() })
 }
 
-func (j *joined) send(t *testing.T, c protocol.Command, answer history.Kind) {
+func (j *joinedPod) send(t *testing.T, c protocol.Command, answer history.Kind) {
 	t.Helper()
 	c.V = protocol.Version
 	text, err := json.Marshal(c)

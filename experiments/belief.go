@@ -55,7 +55,7 @@ func (b *BeliefLog) Keyed() bool {
 func (c *checker) beliefs() {
 	for i := range c.e.System.Locks {
 		l, path := &c.e.System.Locks[i], vocab.At("system.locks", i)+".belief"
-		if b := l.Belief; b != nil && c.e.Observed() && !c.Invalid(path) && len(vocabulary.Given(b)) > 0 {
+		if b := l.Belief; b != nil && c.e.Observed() && c.sure(vocab.At("system.locks", i), "system.processes") && len(vocabulary.Given(b)) > 0 {
 			c.belief(path, l, b)
 		}
 	}

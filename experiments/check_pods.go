@@ -48,7 +48,9 @@ func (c *checker) makes(path string, o *fault.Object, k *Kubernetes) {
 
 // section checks the values of the section together.
 func (c *checker) section(k *Kubernetes) {
-	allowed := func(n string) bool { return noNamespace(nil, n, "") != "" || c.e.Limits.NamespaceAllowed(n) }
+	allowed := func(n string) bool {
+		return noNamespace(nil, n, "") != "" || c.Invalid("limits.namespaces") || c.e.Limits.NamespaceAllowed(n)
+	}
 	c.Refuse(k.Namespace != "" && !allowed(k.Namespace), "kubernetes.namespace", "%s is none of limits.namespaces", k.Namespace)
 	for i, n := range k.Namespaces {
 		path := vocab.At("kubernetes.namespaces", i)
@@ -83,7 +85,7 @@ func (c *checker) leases() {
 			c.Refuse(c.e.System.Mode == ModeEmbedded, path, "is for mode observe: lockdrill's workers take their locks in the Redis")
 	}
 	every := c.e.Probes.Leases.Every
-	_ = c.Node("probes.leases") == nil || c.Refuse(leases == 0, "probes.leases", "no lock is a Lease object") ||
+	_ = c.Node("probes.leases") == nil || !c.sure("system.locks") || c.Refuse(leases == 0, "probes.leases", "no lock is a Lease object") ||
 		c.Refuse(every < minLeaseEvery, "probes.leases.every", "%s is under %s: each look is a request to the API server", figures.Spell(every), figures.Spell(minLeaseEvery))
 }
 

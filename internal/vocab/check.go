@@ -128,7 +128,7 @@ func (f *File) needed(path string, v reflect.Value, all []Cond) bool {
 func (f *File) broken(path string, v reflect.Value, all []Cond) *Cond {
 	for i, c := range all {
 		if fact, is := strings.CutPrefix(c.Field, "@"); is {
-			if !f.Facts[fact] {
+			if holds, known := f.Facts[fact]; known && !holds {
 				return &all[i]
 			}
 			continue

@@ -16,9 +16,8 @@ import (
 // checker finds what is wrong with values that are right one by one. It names values by their path in the file.
 type checker struct {
 	*vocab.File
-	e        *Experiment
-	sheet    *sheet // the policy sheet, where the file names one
-	recorded bool   // the file is that of a run
+	e     *Experiment
+	sheet *sheet // the policy sheet, where the file names one
 }
 
 // ask answers what rules ask of the file as a whole, and which names there are.
@@ -36,7 +35,7 @@ func (c *checker) ask() {
 		case "metric":
 			return c.metricNames(false)
 		case "counter":
-			return c.metricNames(!c.recorded)
+			return c.metricNames(!c.Stored)
 		case "pattern":
 			return c.patternNames(), c.sure("probes.logs.preset")
 		case "processes":

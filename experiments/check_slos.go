@@ -24,7 +24,7 @@ func (c *checker) slo(path string, s *SLO) {
 		if !c.sure(path+".lock", "system.locks", "system.effects", "system.holder", "system.processes") {
 			break
 		}
-		if g := c.e.untold(s.Lock, dotted(s.Measure(), part)); g.why != "" && !c.recorded {
+		if g := c.e.untold(s.Lock, dotted(s.Measure(), part)); g.why != "" && !c.Stored {
 			if s.Overlap != nil {
 				part = ""
 			}
@@ -35,7 +35,7 @@ func (c *checker) slo(path string, s *SLO) {
 			return
 		}
 	}
-	if why, next := c.e.unstruck(s.Measure()); why != "" && !c.recorded && (len(c.e.Faults) > 0 || c.faultless()) {
+	if why, next := c.e.unstruck(s.Measure()); why != "" && !c.Stored && (len(c.e.Faults) > 0 || c.faultless()) {
 		c.Check(at, "cannot be answered: %s; %s", why, next)
 		return
 	}

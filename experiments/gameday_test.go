@@ -43,7 +43,7 @@ func TestShippedGameDays(t *testing.T) {
 }
 
 func TestBadGameDays(t *testing.T) {
-	badFiles(t, "gamedays", 2, func(file string, data []byte) error { _, err := ParseGameDay(file, data); return err })
+	badFiles(t, "gamedays", 3, func(file string, data []byte) error { _, err := ParseGameDay(file, data); return err })
 }
 
 // badFiles holds the problems of each file of testdata/KIND/bad to the text beside it.

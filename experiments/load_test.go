@@ -54,7 +54,7 @@ func messages(t *testing.T, file string) string {
 	if e != nil || !errors.As(err, &problems) || len(problems) == 0 {
 		t.Fatalf("%s gives %v and %v, want Problems only", file, e, err)
 	}
-	place := regexp.MustCompile(`^[a-z-]+\.yaml:[1-9]\d*:[1-9]\d*: `)
+	place := regexp.MustCompile(`^[a-z/-]+\.yaml:[1-9]\d*:[1-9]\d*: `)
 	for _, p := range problems {
 		if !place.MatchString(p.String()) {
 			t.Errorf("no file:line:column: %s", p.String())

@@ -113,7 +113,7 @@ func (g generator) experiment() *Experiment {
 		Seed:        g.Int64N(1 << 40),
 	}
 	if g.IntN(5) == 0 {
-		e.Redis = Redis{Mode: RedisExternal, URL: "rediss://127.0.0.1:6379/2", UsernameEnv: "U", PasswordEnv: "P_2", CA: g.text() + "x", Allow: fault.Allowed()}
+		e.Redis = Redis{Mode: RedisExternal, URL: "rediss://127.0.0.1:6379/2", UsernameEnv: "U", PasswordEnv: "P_2", CA: g.text() + "x", Allow: []string{"pause", "flush", "fill", "delete_key"}}
 	}
 	if g.IntN(5) == 0 {
 		e.Proxy = Proxy{Mode: ProxyExternal, URL: "http://127.0.0.1:8474"}

@@ -177,17 +177,9 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 	n := len(vocabulary.Given(l))
 	c.Refuse(n == 0, path, "no limit: delta, rate or max")
 	c.Refuse(n > 1, path, "has more than one limit: an SLO has one of delta, rate and max")
-	if word, _ := l.Limit(); word != "max" && !c.recorded {
+	if word, _ := l.Limit(); word != "max" && !c.Stored {
 		if m := c.level(l.Name); m != nil {
 			c.Check(path+"."+word, "the %s goes up and down, and %s needs a counter: say max", m.What(), word)
-		}
-	}
-	for _, b := range []*Bound[float64]{l.Delta, l.Rate, l.Max} {
-		if b == nil {
-			continue
-		}
-		for _, v := range []*float64{b.Max, b.Min, b.Exactly} {
-			c.Refuse(v != nil && *v > maxMetric, path, "a limit above %g is none", float64(maxMetric))
 		}
 	}
 }
@@ -216,9 +208,6 @@ func (c *checker) metricNames(counters bool) (names []string, known bool) {
 	}
 	return names, known
 }
-
-// maxMetric bounds limits: what is measured is kept in billionths.
-const maxMetric = 9e9
 
 // Query is what a Prometheus server has scraped of some series, sample by sample.
 type Query struct {

@@ -82,7 +82,7 @@ func (c *checker) toldSignals() {
 
 // toldWait checks what is asked of waits that a signal tells.
 func (c *checker) toldWait(at string, s *SLO) {
-	if w := s.Wait; w != nil && c.e.Observed() && !c.recorded && (w.Class != "" || w.P50 != nil || w.P90 != nil || w.P95 != nil || w.P99 != nil) {
+	if w := s.Wait; w != nil && c.e.Observed() && !c.Stored && (w.Class != "" || w.P50 != nil || w.P90 != nil || w.P95 != nil || w.P99 != nil) {
 		c.Check(at, "cannot be answered: a sum of waits and their number tell no percentile and no class; max can")
 	}
 }

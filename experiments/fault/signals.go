@@ -339,9 +339,9 @@ func (k *Kill) whom(c Checker) string {
 			many = append(many, w.word)
 		}
 	}
-	aimed := "pods"
+	chosen := "pods"
 	if len(k.Pods) == 0 {
-		aimed = "topology_zone"
+		chosen = "topology_zone"
 	}
 	whatever := "pods are struck whatever they hold"
 	if len(k.among()) == 0 {
@@ -353,13 +353,13 @@ func (k *Kill) whom(c Checker) string {
 	case k.HolderOf != "" && len(many) > 0:
 		return "has holder_of and " + many[0] + ": a kill strikes the holder of a lock, or replicas whatever they hold"
 	case k.HolderOf != "" && len(k.among()) > 0:
-		return "has holder_of and " + aimed + ": a kill strikes the holder of a lock, or one pod with these labels"
+		return "has holder_of and " + chosen + ": a kill strikes the holder of a lock, or one pod with these labels"
 	case k.HolderOf == "" && len(k.among()) == 0 && len(many) == 0 && around.Pods:
 		return "does not say whom it strikes: holder_of a lock, pods by their labels, all: true, count or percent"
 	case k.HolderOf == "" && len(k.among()) == 0 && len(many) == 0:
 		return "does not say whom it strikes: holder_of a lock, all: true, count or percent"
 	case len(k.among()) > 0 && !around.Pods:
-		return said(aimed, "is for replicas in pods, "+noPods+": holder_of a lock, or count")
+		return said(chosen, "is for replicas in pods, "+noPods+": holder_of a lock, or count")
 	case k.Pick != "" && len(k.among()) == 0:
 		return said("pick", "chooses among pods: say which, pods by their labels; a lock has one holder")
 	case k.Pick != "" && k.All && c.Given("pick"):

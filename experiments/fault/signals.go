@@ -90,7 +90,7 @@ func (k *Kill) Fill() {
 	if k.Zone != "" && k.HolderOf == "" && k.Pick == "" && k.Count == 0 && k.Percent == 0 {
 		k.All = true
 	}
-	if k.Pick == "" && len(k.among()) > 0 {
+	if k.Pick == "" && len(k.among()) > 0 && !k.All {
 		k.Pick = PickRandom
 	}
 }

@@ -223,7 +223,7 @@ func (g generator) plain(v reflect.Value, r vocab.Rule, stays bool) {
 		case r.Ident:
 			v.SetString(g.name("n"))
 		default:
-			v.SetString(g.text() + "x")
+			v.SetString(cmp.Or(g.text(), "x"))
 		}
 	}
 }
@@ -236,7 +236,7 @@ func (g generator) lock(l *Lock) {
 	}
 	l.Name, l.Profile, l.Unfenced = g.name("l"), pick(g, "", "some/profile"), g.IntN(2) == 0
 	if l.KeyPrefix, l.KeySuffix = g.name("p"), pick(g, "", ":lock"); l.Loop() {
-		l.Key, l.KeyPrefix, l.KeySuffix = g.text()+"x", "", ""
+		l.Key, l.KeyPrefix, l.KeySuffix = cmp.Or(g.text(), "x"), "", ""
 	}
 	for _, more := range []any{&l.AbandonedBy, &l.ToldBy, &l.Belief} {
 		g.value(reflect.ValueOf(more).Elem(), vocab.Rule{})

@@ -73,7 +73,11 @@ func (c *checker) all() {
 	}
 	c.work()
 	c.holders()
-	c.beliefs()
+	for i := range c.e.System.Locks {
+		l, path := &c.e.System.Locks[i], vocab.At("system.locks", i)
+		c.belief(path, l)
+		c.toldSignals(path, l.ToldBy)
+	}
 	c.effects()
 	c.faults()
 	c.overlaps(c.order())
@@ -81,7 +85,6 @@ func (c *checker) all() {
 	c.timing()
 	c.metrics()
 	c.logs()
-	c.toldSignals()
 	if a := c.e.Probes.Alerts; a != nil {
 		a.check(c.File, "probes.alerts", a.URL)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // refusals are the functions that take the words of a constraint, and which of their arguments these are.
-var refusals = map[string]int{"Refuse": 2, "refuse": 2, "Check": 1, "Add": 2, "addAt": 3, "breaks": 1, "Matching": 1, "said": 1}
+var refusals = map[string]int{"Refuse": 2, "refuse": 2, "Check": 1, "Add": 2, "addAt": 3, "breaks": 1, "Matching": 1, "tell": 1}
 
 // reasons are functions whose results are the words of constraints: methods that a row of a fault names are found by themselves.
 var reasons = strings.Fields("outsideRedis neverRenewed standing proxyless unsupported because zeroLed missing " +

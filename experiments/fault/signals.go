@@ -329,16 +329,8 @@ var leads = []Constraint{breaks("lock", "lock {lock} is taken per job: it has no
 
 // whom says what is wrong with whom a kill strikes, and with the moment.
 func (k *Kill) whom(c Checker) string {
-	around, said := c.Around(), func(field, text string) string { c.Check(field, "%s", text); return "" }
-	var many []string
-	for _, w := range []struct {
-		word string
-		set  bool
-	}{{"all", k.All}, {"count", k.Count > 0}, {"percent", k.Percent > 0}} {
-		if w.set {
-			many = append(many, w.word)
-		}
-	}
+	around, tell := c.Around(), func(field, text string) string { c.Check(field, "%s", text); return "" }
+	many := said(k, "all", "count", "percent")
 	chosen := "pods"
 	if len(k.Pods) == 0 {
 		chosen = "topology_zone"
@@ -359,22 +351,22 @@ func (k *Kill) whom(c Checker) string {
 	case k.HolderOf == "" && len(k.among()) == 0 && len(many) == 0:
 		return "does not say whom it strikes: holder_of a lock, all: true, count or percent"
 	case len(k.among()) > 0 && !around.Pods:
-		return said(chosen, "is for replicas in pods, "+noPods+": holder_of a lock, or count")
+		return tell(chosen, "is for replicas in pods, "+noPods+": holder_of a lock, or count")
 	case k.Pick != "" && len(k.among()) == 0:
-		return said("pick", "chooses among pods: say which, pods by their labels; a lock has one holder")
+		return tell("pick", "chooses among pods: say which, pods by their labels; a lock has one holder")
 	case k.Pick != "" && k.All && c.Given("pick"):
-		return said("pick", "chooses among pods, and all: true strikes every one of them")
+		return tell("pick", "chooses among pods, and all: true strikes every one of them")
 	case k.HolderOf == "":
 		for _, word := range []string{"phase", "on"} {
 			if c.Given(word) {
-				said(word, "is a moment of a holder's lease: "+whatever+"; leave it out, or say holder_of")
+				tell(word, "is a moment of a holder's lease: "+whatever+"; leave it out, or say holder_of")
 			}
 		}
 		return ""
 	case around.Observed && k.Moment() == BeforeRenew:
-		return said("phase", "before_renew cannot be hit here: nobody announces a renewal of an observed lock, and a look sees it only when it is done; say after_renew")
+		return tell("phase", "before_renew cannot be hit here: nobody announces a renewal of an observed lock, and a look sees it only when it is done; say after_renew")
 	case around.Observed && k.Moment() == Acquired:
-		return said("on", "observed locks are leader loops, held long enough: say phase: after_grant")
+		return tell("on", "observed locks are leader loops, held long enough: say phase: after_grant")
 	}
 	l := c.Lock("holder_of", k.HolderOf)
 	if l == nil {

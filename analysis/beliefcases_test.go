@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -117,6 +118,28 @@ func untold(asks bool) *tape {
 	t.look(28.25, svcLeader, "", 0)
 	t.reign(28.5, 71.5, svcLeader, "c", "r1.1")
 	return t.over(26, 72, experiments.ProbeKeys, history.BeliefProbe("leader"))
+}
+
+// A replica that could not be asked for a moment, and says before and after it that it leads, has said so all the while.
+func TestWhatOneCouldNotBeAskedForAMomentIsSaidOn(t *testing.T) {
+	tp := saysSo(16)
+	said := foreignTape{tape: tp}
+	for i := range tp.events {
+		if b := tp.events[i].Belief; b != nil && b.Incarnation == "r1.1" && !b.Holds {
+			rest := slices.Clone(tp.events[i:])
+			tp.events = tp.events[:i]
+			said.tells(12.4, "r1.1", false, history.GoneTimeout)
+			said.tells(14, "r1.1", true, "")
+			tp.events = append(tp.events, rest...)
+			break
+		}
+	}
+	e, _ := load(t, "believes-on")
+	for measure, lo := range map[string]float64{"loss_to_fence": 2.798, "overlap.belief": 2.398} {
+		if r := rowOf(t, Judge(e, tp.history(t)), measure); r.Verdict != verdict.Fail || math.Abs(r.Lo-lo) > 2e-3 {
+			t.Errorf("%s: %s [%g, %v] %s", measure, r.Verdict, r.Lo, orOpen(r.Hi), r.Why)
+		}
+	}
 }
 
 // Somebody may have led while nobody looked: where nobody is asked, the looks at the key are all that is known of leaders. The lease of the

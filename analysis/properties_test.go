@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -98,5 +99,65 @@ func TestAnEventLessMakesNoPassAppear(t *testing.T) {
 	}
 	if tried < 500 {
 		t.Errorf("only %d events were dropped", tried)
+	}
+}
+
+// A history that was cut off anywhere is never a pass, and what had already failed stays failed.
+func TestCutOffAnywhere(t *testing.T) {
+	for _, name := range []string{"good-drill", "burst-standard", "pause-takeover", "latency-felt", "proxy-burst", "black-hole-standard", "key-stranger", "acquire-replies-undone"} {
+		e, whole := load(t, name)
+		if v := Judge(e, whole).Verdict; v != "pass" {
+			t.Fatalf("%s: the whole history is %s", name, v)
+		}
+		for n := range whole.Events {
+			h := &history.History{Header: whole.Header, Events: whole.Events[:n]}
+			j := Judge(e, h)
+			if j.Verdict == "pass" || j.ExitCode == 0 {
+				t.Fatalf("%s cut off after %d events passes", name, n)
+			}
+			for _, r := range j.SLOs {
+				if r.Verdict == verdict.Pass {
+					t.Fatalf("%s cut off after %d events: %s of lock %s passes", name, n, r.Measure, r.Lock)
+				}
+			}
+		}
+	}
+}
+
+// What fails early fails in every longer part of the history as well.
+func TestFailStands(t *testing.T) {
+	for _, name := range []string{"pause-90s-unfenced", "pause-unfenced", "failover-granted-twice", "store-restart-lost"} {
+		e, whole := load(t, name)
+		failed := false
+		for n := range whole.Events {
+			j := Judge(e, &history.History{Header: whole.Header, Events: whole.Events[:n]})
+			now := j.ExitCode == 10
+			if failed && !now {
+				t.Fatalf("%s failed after fewer events, and does not after %d", name, n)
+			}
+			failed = now
+		}
+		if !failed {
+			t.Fatalf("%s never failed", name)
+		}
+	}
+}
+
+// Unknown replies and other orders of recording do not change what happened.
+func TestOrderOfRecording(t *testing.T) {
+	e, h := load(t, "good-drill")
+	want := Judge(e, h)
+	// Replicas and probes write at the same time: sort equal neighbours by source instead.
+	slices.SortStableFunc(h.Events, func(a, b history.Event) int {
+		return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.Source, b.Source))
+	})
+	renumber(h)
+	got := Judge(e, h)
+	for i, r := range got.SLOs {
+		w := want.SLOs[i]
+		r.Evidence, w.Evidence = nil, nil
+		if fmt.Sprint(r.Lo, *r.Hi, r.Verdict, r.Why, r.N) != fmt.Sprint(w.Lo, *w.Hi, w.Verdict, w.Why, w.N) {
+			t.Errorf("%s of lock %s changed with the order of recording:\n%+v\n%+v", r.Measure, r.Lock, r, w)
+		}
 	}
 }

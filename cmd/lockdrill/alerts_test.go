@@ -188,9 +188,7 @@ func asks(e *experiments.Experiment, fault, alert string, scale float64, within,
 // verdictOf reads the rows about alerts of the last drill.
 func (b *bench) verdictOf(t *testing.T) (rows []verdict.SLOResult) {
 	t.Helper()
-	var j verdict.Judgement
-	must(t, json.Unmarshal(read(t, filepath.Join(b.last, "verdict.json")), &j))
-	for _, r := range j.Rows() {
+	for _, r := range judgementIn(t, b.last).Rows() {
 		if strings.HasPrefix(r.Measure, "alert.") {
 			rows = append(rows, r)
 		}

@@ -249,9 +249,7 @@ func TestLiveSomebodysProcessesAreStruckInEachWay(t *testing.T) {
 	if steps := stepsOf(t, dir); !strings.Contains(steps, "do hooked#1 sched-") || !strings.Contains(steps, "undo hooked#1 sched-") {
 		t.Errorf("steps of the hook:\n%s", steps)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "on")); err == nil {
-		t.Error("the hook was not undone")
-	}
+	isGone(t, filepath.Join(dir, "on"))
 }
 
 // The locks of a queue's jobs are those keys that fit its pattern, hash tag and all. What stands beside them, a record without expiry and a
@@ -313,8 +311,7 @@ func TestLiveSomebodysRedisIsWatched(t *testing.T) {
 			service := electorsAt(t, primary)
 			yaml := fmt.Sprintf(foreignDrill, service.port)
 			yaml = edit(t, yaml, `url: "redis://127.0.0.1:`+service.port+`"`, section, "count: 3, every: settled", "count: 1")
-			dir := t.TempDir()
-			write(t, filepath.Join(dir, "foreign.yaml"), []byte(yaml))
+			dir := folder(t, "foreign.yaml", yaml)
 			got := tryIn(t, dir, append([]string{"run", "foreign.yaml", "--out", "run"}, foreignConsent...)...)
 			got.ends(t, verdict.ExitPass)
 			if history, err := os.ReadFile(filepath.Join(dir, "run", "history.jsonl")); err != nil || !strings.Contains(string(history), `"observer":{"way":"`) {

@@ -137,8 +137,7 @@ func stoppedChild(t *testing.T, pid int) (children []int) {
 // The first interrupt stops a run in order, also one that has not begun to drill: it ends the faults that are in effect, and says so in the
 // history. The second leaves at once and names what is not undone; the watchdog undoes it.
 func TestInterrupts(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	signal := func(pid int, all ...syscall.Signal) {
 		for _, sig := range all {
 			must(t, syscall.Kill(pid, sig))
@@ -175,9 +174,7 @@ func TestInterrupts(t *testing.T) {
 			o.ends(t, c.code)
 			says(t, o.text, c.says...)
 			allGone(t, children)
-			if _, err := os.Stat(filepath.Join(o.dir, "stores")); err == nil {
-				t.Error("the stores' folder is left behind")
-			}
+			isGone(t, filepath.Join(o.dir, "stores"))
 			if c.told != nil {
 				says(t, string(read(t, filepath.Join(o.dir, historyFile))), c.told...)
 			}

@@ -322,8 +322,7 @@ func keep(t *testing.T, dir string) {
 // plan is what plan says of the experiment.
 func (s *site) plan(t *testing.T, yaml string) string {
 	t.Helper()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
+	dir := folder(t, "pods.yaml", yaml)
 	got := tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
 	got.ends(t, verdict.ExitPass)
 	return got.stdout

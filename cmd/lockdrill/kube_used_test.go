@@ -21,8 +21,7 @@ import (
 // Toxiproxy of somebody's, and stays as it was.
 func usedWorkers(t *testing.T, s *site) {
 	yaml := edit(t, s.yaml(), "pods: apply", "pods: use")
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
+	dir := folder(t, "pods.yaml", yaml)
 	s.exportedWorkers(t, dir)
 	s.planned(t, dir, 3)
 	api := theirProxies(t)

@@ -68,6 +68,31 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// folder is a new folder with files: names, and what is in them.
+func folder(t testing.TB, files ...string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for i := 0; i < len(files); i += 2 {
+		write(t, filepath.Join(dir, files[i]), []byte(files[i+1]))
+	}
+	return dir
+}
+
+// isThere checks that a path exists, isGone that it does not.
+func isThere(t testing.TB, path string) {
+	t.Helper()
+	if _, err := os.Lstat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+func isGone(t testing.TB, path string) {
+	t.Helper()
+	if _, err := os.Lstat(path); err == nil {
+		t.Errorf("%s is there", path)
+	}
+}
+
 // says checks that a text has each of the words, wherever its lines are broken.
 func says(t testing.TB, text string, words ...string) {
 	t.Helper()

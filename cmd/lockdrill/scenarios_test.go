@@ -208,8 +208,7 @@ func TestNoScenarioIsGreenLiveWithAMutantOfItsSubject(t *testing.T) {
 			ran++
 			t.Run(s.Scenario, func(t *testing.T) {
 				text, _ := scenarios.Get(s.Scenario)
-				dir := t.TempDir()
-				write(t, filepath.Join(dir, "mutant.yaml"), []byte(strings.ReplaceAll(string(text), m.Replace, m.With)))
+				dir := folder(t, "mutant.yaml", strings.ReplaceAll(string(text), m.Replace, m.With))
 				got := finish(t, dir, lockdrill("run", "mutant.yaml"))
 				code, out := got.code, got.stdout+got.stderr
 				t.Logf("%s: %d", m.Says, code)
@@ -291,7 +290,5 @@ func TestGameDayRefusesBeforeAnythingStarts(t *testing.T) {
 		"people.yaml": "there is no terminal", "missing.yaml": "good.yaml: read", "bad.yaml": "bad.yaml:5:1", "absent.yaml": "no such file",
 		"first-gameday --resume .": "not the folder of a game day", "first-gameday --junit x.xml": "--junit does not go with it", "first-gameday first-drill": "run alone", "first-drill --who me": "first-drill is none",
 	})
-	if _, err := os.Stat(filepath.Join(dir, "gamedays")); err == nil {
-		t.Error("a refused day has a folder")
-	}
+	isGone(t, filepath.Join(dir, "gamedays"))
 }

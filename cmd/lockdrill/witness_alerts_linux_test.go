@@ -95,8 +95,7 @@ func TestAServiceOfSomebodysOwnRaisesTheAlertsOnJobsThatWait(t *testing.T) {
 	_, before, _ := net.SplitHostPort(clients)
 	text := string(read(t, filepath.Join(witnesstest.Folder(), "backlog.lockdrill.yaml")))
 	text = strings.NewReplacer("http://127.0.0.1:6381", api, "6390", behind, "6391", before, "http://127.0.0.1:9090", b.url, "/tmp/sched", w.Dir).Replace(text)
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "backlog.lockdrill.yaml"), []byte(text))
+	dir := folder(t, "backlog.lockdrill.yaml", text)
 	got := tryIn(t, dir, "run", "backlog.lockdrill.yaml", "--confirm", "witness-backlog")
 	got.ends(t, verdict.ExitPass)
 	if rows := alertRows(t, verdictIn(t, dir)); rows != 4 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -104,8 +103,7 @@ func drillCases(t *testing.T, cases []witnessCase, drill func(t *testing.T, file
 
 // Jobs that are due later, and that nobody does then, are stranded, though the queue was idle when the replicas died.
 func TestLiveDelayedJobsOfSomebodysOwnThatNobodyDoes(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	witnesstest.Python(t)
 	if j := drillWitness(t, "delayed", verdict.ExitSLOFailed, "--workers", "0"); !failed(j, "jobs", "stranded") {
 		t.Error(allRows(j))
@@ -201,9 +199,7 @@ func (d witnessDrill) run(t *testing.T, code int) (*verdict.Judgement, result) {
 
 func verdictIn(t *testing.T, dir string) *verdict.Judgement {
 	t.Helper()
-	j := &verdict.Judgement{}
-	must(t, json.Unmarshal(read(t, filepath.Join(dir, "runs", "latest", "verdict.json")), j))
-	return j
+	return judgementIn(t, filepath.Join(dir, "runs", "latest"))
 }
 
 // The same drill of lockdrill's own lock, at the same timings, is a second way to know what the witness's takeovers are: none is sooner
@@ -283,8 +279,7 @@ func TestAServiceOfSomebodysOwnIsJudgedByItsPrometheusAndLogs(t *testing.T) {
 
 // The shipped file of faults of the network, against a service behind a Toxiproxy of its owner's: what the service lost by them is seen.
 func TestAServiceOfSomebodysOwnIsDrilledThroughItsToxiproxy(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	if os.Getenv(witnessEnv) != "all" {
 		t.Skip("of make witness; make test-live cuts off a holder by its own proxy")
 	}
@@ -299,8 +294,7 @@ func TestAServiceOfSomebodysOwnIsDrilledThroughItsToxiproxy(t *testing.T) {
 	_, before, _ := net.SplitHostPort(listen)
 	text := string(read(t, filepath.Join(witnesstest.Folder(), "network.lockdrill.yaml")))
 	text = strings.NewReplacer("6390", behind, "6391", before, "http://127.0.0.1:8474", api, "/tmp/sched", w.Dir).Replace(text)
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "network.lockdrill.yaml"), []byte(text))
+	dir := folder(t, "network.lockdrill.yaml", text)
 	cmd := exec.Command(built, "run", "network.lockdrill.yaml", "--confirm", "witness-network")
 	cmd.Dir, cmd.Env = dir, os.Environ()
 	got := finish(t, dir, cmd)

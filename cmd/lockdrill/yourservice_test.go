@@ -68,9 +68,7 @@ func runPage(t *testing.T, page string, prints, leaves []string) {
 		says(t, regexp.MustCompile(` {2,}`).ReplaceAllString(out.stdout, "  "), prints...)
 	}
 	for _, name := range leaves {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Error(err)
-		}
+		isThere(t, filepath.Join(dir, name))
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -63,9 +62,7 @@ slos:
 // A live drill and the rehearsals of its file at its time scale agree: every live takeover lies in the band that the run predicted, and
 // a rank test does not tell the live sample from the rehearsed.
 func TestALiveDrillAgreesWithItsRehearsals(t *testing.T) {
-	if os.Getenv(agreeEnv) == "" {
-		t.Skipf("%s=1 runs sixty kills live and holds them against their rehearsals: five minutes", agreeEnv)
-	}
+	onlyFor(t, agreeEnv, "", "runs sixty kills live and holds them against their rehearsals: five minutes")
 	needDrill(t)
 	o := runDrill(t, agreeDrill, nil)
 	if o.code != verdict.ExitPass {

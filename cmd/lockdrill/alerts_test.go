@@ -218,9 +218,7 @@ func TestLiveARealPrometheusSaysThatAnAlertFires(t *testing.T) {
 }
 
 func TestARealAlertmanagerSaysThatAnAlertFires(t *testing.T) {
-	if os.Getenv("LOCKDRILL_ALERTS") == "" {
-		t.Skip("LOCKDRILL_ALERTS=scaled lets a real Prometheus tell a real Alertmanager")
-	}
+	onlyFor(t, "LOCKDRILL_ALERTS", "", "lets a real Prometheus tell a real Alertmanager")
 	b := &bench{dir: t.TempDir(), manager: promtest.Alertmanager(t, "[]").URL}
 	b.start(t, benchScale)
 	b.burst(t)
@@ -293,9 +291,7 @@ func atMostText(hi *float64) string {
 
 // What a drill left is scraped, and fires as long as the last run says so; what nobody serves is missed.
 func TestAlertsOnDrillsFire(t *testing.T) {
-	if os.Getenv("LOCKDRILL_ALERTS") == "" {
-		t.Skip("LOCKDRILL_ALERTS=scaled lets each alert fire in a real Prometheus")
-	}
+	onlyFor(t, "LOCKDRILL_ALERTS", "", "lets each alert fire in a real Prometheus")
 	for _, c := range alertsAfterDrills {
 		t.Run(c.scenario, func(t *testing.T) {
 			if !strings.Contains(c.scenario, os.Getenv(onlyEnv)) {

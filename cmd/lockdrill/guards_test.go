@@ -63,9 +63,7 @@ func onlyFile(t *testing.T, dir string, names ...string) {
 
 func TestTheKillSwitchAbortsARun(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: no drill through the binary")
-	}
+	atLength(t, "no drill through the binary")
 	dir := t.TempDir()
 	// A call that waits for a second is late on a busy machine, and no matter here.
 	patient := strings.NewReplacer("ttl: 1s", "ttl: 20s", "op_timeout: 200ms", "op_timeout: 5s", "timeout: 200ms}", "timeout: 5s}", "timeout: 20s}", "timeout: 100s}", "max: 5s", "max: 60s")

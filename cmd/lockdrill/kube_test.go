@@ -73,9 +73,7 @@ const (
 // cluster is a real API server whose fake node runs this lockdrill's own workers as containers; in the observed namespace, electors.
 func startCluster(t *testing.T) *kubetest.Env {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: no drill through the binary")
-	}
+	atLength(t, "no drill through the binary")
 	redistest.Need(t)
 	var e *kubetest.Env
 	python, candidates := witnesstest.Python(t), needElector(t)

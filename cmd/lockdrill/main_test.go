@@ -60,6 +60,22 @@ var (
 
 func kubeconfig(t *testing.T, dir, url string) { testkit.Kubeconfig(t, dir, url) }
 
+// onlyFor skips a test that takes long, unless a variable asks for it: by a value, or "" by any.
+func onlyFor(t testing.TB, variable, value, what string) {
+	t.Helper()
+	if got := os.Getenv(variable); got == "" || value != "" && got != value {
+		t.Skipf("only with %s=%s: %s", variable, value, what)
+	}
+}
+
+// atLength skips a test where only quick ones are asked for.
+func atLength(t testing.TB, what string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: " + what)
+	}
+}
+
 // must ends a test that lacks what it needs.
 func must(t testing.TB, err error) {
 	t.Helper()

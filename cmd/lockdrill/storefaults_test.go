@@ -20,9 +20,7 @@ import (
 func needDrill(t *testing.T) {
 	t.Helper()
 	redistest.Need(t)
-	if testing.Short() {
-		t.Skip("-short: no drill through the binary")
-	}
+	atLength(t, "no drill through the binary")
 }
 
 // besideDrills is needDrill of a test that runs beside others.

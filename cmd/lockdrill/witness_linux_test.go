@@ -59,9 +59,7 @@ var witnessCases = []witnessCase{
 // A service in another language, that knows nothing of lockdrill, is drilled as it runs: it passes as it is, and each mistake in it fails
 // the promise that it breaks.
 func TestLiveAServiceOfSomebodysOwnPassesAndItsBugsDoNot(t *testing.T) {
-	if testing.Short() {
-		t.Skip("drills of twenty seconds")
-	}
+	atLength(t, "drills of twenty seconds")
 	redistest.Need(t)
 	witnesstest.Python(t)
 	drillCases(t, witnessCases, func(t *testing.T, file, bug string, code int) *verdict.Judgement {
@@ -112,9 +110,7 @@ func TestLiveDelayedJobsOfSomebodysOwnThatNobodyDoes(t *testing.T) {
 
 // A supervisor that leaves one replica down ends the rolling restart there, and nothing has been shown of the others.
 func TestAServiceOfSomebodysOwnThatDoesNotComeBackEndsTheRollingRestart(t *testing.T) {
-	if os.Getenv(witnessEnv) != "all" {
-		t.Skip("of make witness")
-	}
+	onlyFor(t, witnessEnv, "all", "of make witness")
 	j, got := witnessDrill{file: "rolling", args: []string{"--once", "s2"}, change: []string{"within: 20s", "within: 3s"}}.run(t, verdict.ExitInconclusive)
 	lost := func(f verdict.FaultResult) bool { return f.Void && strings.HasPrefix(f.Why, "replica not replaced") }
 	if !slices.ContainsFunc(j.Faults, lost) || !strings.Contains(got.stdout, "no replica took its place") {
@@ -206,9 +202,7 @@ func verdictIn(t *testing.T, dir string) *verdict.Judgement {
 // than rehearsals of the twin have it, and the median is within their band. Above it a busy witness may be: it takes a job again only when
 // one of its four workers is free.
 func TestAServiceOfSomebodysOwnAgreesWithItsTwin(t *testing.T) {
-	if os.Getenv(witnessEnv) != "all" {
-		t.Skip("of make witness")
-	}
+	onlyFor(t, witnessEnv, "all", "of make witness")
 	path, err := filepath.Abs(filepath.Join(witnesstest.Folder(), "twin.lockdrill.yaml"))
 	must(t, err)
 	dir := t.TempDir()
@@ -237,9 +231,7 @@ func TestAServiceOfSomebodysOwnAgreesWithItsTwin(t *testing.T) {
 
 // Its jobs may as well end in a table of PostgreSQL; the drivers of databases are in the full build.
 func TestAServiceOfSomebodysOwnWithItsJobsInPostgreSQL(t *testing.T) {
-	if os.Getenv(witnessEnv) != "all" {
-		t.Skip("of make witness")
-	}
+	onlyFor(t, witnessEnv, "all", "of make witness")
 	dsn := sqltest.Postgres(t)
 	_, where, _ := strings.Cut(dsn, "@")
 	where, _, _ = strings.Cut(where, "?")
@@ -265,9 +257,7 @@ func TestAServiceOfSomebodysOwnWithItsJobsInPostgreSQL(t *testing.T) {
 
 // How often its locks are given up, a Prometheus server tells that scrapes it, and its logs. Both say the same.
 func TestAServiceOfSomebodysOwnIsJudgedByItsPrometheusAndLogs(t *testing.T) {
-	if os.Getenv(witnessEnv) != "all" {
-		t.Skip("of make witness")
-	}
+	onlyFor(t, witnessEnv, "all", "of make witness")
 	j, _ := witnessDrill{file: "signals", with: func(w *witnesstest.Witness, _ string) []string {
 		return []string{"http://127.0.0.1:9090", promtest.Start(t, w.Metrics()...).URL}
 	}}.run(t, verdict.ExitPass)
@@ -280,9 +270,7 @@ func TestAServiceOfSomebodysOwnIsJudgedByItsPrometheusAndLogs(t *testing.T) {
 // The shipped file of faults of the network, against a service behind a Toxiproxy of its owner's: what the service lost by them is seen.
 func TestAServiceOfSomebodysOwnIsDrilledThroughItsToxiproxy(t *testing.T) {
 	besideDrills(t)
-	if os.Getenv(witnessEnv) != "all" {
-		t.Skip("of make witness; make test-live cuts off a holder by its own proxy")
-	}
+	onlyFor(t, witnessEnv, "all", "of make witness; make test-live cuts off a holder by its own proxy")
 	witnesstest.Python(t)
 	addr, api := redistest.Start(t), toxitest.Start(t).URL
 	listen := theirWay(t, api, "redis", addr)

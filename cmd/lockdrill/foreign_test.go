@@ -34,15 +34,7 @@ system:
   locks:
     - name: leader
       key: sched:leader
-      policy:
-        ttl: 1s
-        renew_every: 300ms
-        class: standard
-        op_timeout: 200ms
-        release: {mode: none}
-        acquire: {mode: try, timeout: 200ms}
-        loop: {poll: 100ms, mode: renewed}
-probes: {lock_keys: {every: 5ms, max_gap: 3s}} # this machine may be busy
+` + loopPolicy + `probes: {lock_keys: {every: 5ms, max_gap: 3s}} # this machine may be busy
 steady_state: {for: 300ms, timeout: 2m}
 faults:
   - {id: crash, at: 0s, kill: {holder_of: leader}, repeat: {count: 3, every: settled}}

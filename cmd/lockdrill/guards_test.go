@@ -11,6 +11,17 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
+// loopPolicy is that of a leader who renews.
+const loopPolicy = `      policy:
+        ttl: 1s
+        renew_every: 300ms
+        class: standard
+        op_timeout: 200ms
+        release: {mode: none}
+        acquire: {mode: try, timeout: 200ms}
+        loop: {poll: 100ms, mode: renewed}
+`
+
 // guardedDrill is a drill without end, with sections of one's own.
 const guardedDrill = `apiVersion: lockdrill/v1
 kind: Experiment
@@ -22,15 +33,7 @@ system:
   locks:
     - name: loop
       key: the-loop
-      policy:
-        ttl: 1s
-        renew_every: 300ms
-        class: standard
-        op_timeout: 200ms
-        release: {mode: none}
-        acquire: {mode: try, timeout: 200ms}
-        loop: {poll: 100ms, mode: renewed}
-steady_state: {for: 200ms, timeout: 20s}
+` + loopPolicy + `steady_state: {for: 200ms, timeout: 20s}
 faults:
   - {id: slow, at: 1h, kill: {holder_of: loop}}
 slos:

@@ -139,7 +139,7 @@ func TestTheGoodDrillPasses(t *testing.T) {
 	runDrill(t, edit(t, goodDrill, "mode: spawn", "mode: embedded"), nil).ends(t, verdict.ExitPass)
 }
 
-// What a peer would call green: it must say that it shows nothing, and why. What the judge makes of each such history is TestFalseGreens of
+// What a peer would call green: it must say that it shows nothing, and why. What the judge makes of each such history is TestRetoldRecordings of
 // package analysis.
 func TestFalseGreens(t *testing.T) {
 	besideDrills(t)

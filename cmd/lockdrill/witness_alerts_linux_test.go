@@ -61,7 +61,7 @@ func TestAServiceOfSomebodysOwnRaisesTheAlertOnWhatItCounts(t *testing.T) {
 				b = benchOf(t, w)
 				return []string{
 					// while the alert answers, no other fault may come
-					"  - {id: silent-store, at: 12s, for: 400ms, store: {do: pause}}\n", "", "allow_overlap: [[gc-pause, silent-store]]\n", "",
+					"  - {id: silent-store, at: 9s, for: 400ms, repeat: {count: 3, every: 2s}, store: {do: pause}}\n", "", "allow_overlap: [[gc-pause, silent-store]]\n", "",
 					"probes:\n", "probes:\n  alerts: {url: \"" + b.url + "\", every: 200ms}\n", "slos:\n", "slos:\n  - " + c.row + "\n",
 				}
 			}}

@@ -20,28 +20,13 @@ type Fault struct {
 }
 
 // Kind is the YAML name of the fault's kind; "" = it has none.
-func (f *Fault) Kind() string {
-	if f.Spec == nil {
-		return ""
-	}
-	return f.Spec.Kind()
-}
+func (f *Fault) Kind() string { return fault.Of(f.Spec).Kind() }
 
 // Aim is whom the fault strikes; the zero Aim is the locks' store itself.
-func (f *Fault) Aim() fault.Aim {
-	if f.Spec == nil {
-		return fault.Aim{}
-	}
-	return f.Spec.Target()
-}
+func (f *Fault) Aim() fault.Aim { return fault.Of(f.Spec).Target() }
 
 // Traits are what is asked of the fault.
-func (f *Fault) Traits() fault.Traits {
-	if f.Spec == nil {
-		return fault.Traits{}
-	}
-	return fault.Of(f.Spec).Traits()
-}
+func (f *Fault) Traits() fault.Traits { return fault.Of(f.Spec).Traits() }
 
 // Form is the fault's variant within its kind, as events carry it; "" where there is only one.
 func (f *Fault) Form() string { return fault.Of(f.Spec).Form() }
@@ -59,12 +44,7 @@ func (f *Fault) Net() bool {
 }
 
 // Wire is what a fault of the network does; ok is false of any other.
-func (f *Fault) Wire() (w fault.Wire, ok bool) {
-	if f.Spec == nil {
-		return fault.Wire{}, false
-	}
-	return fault.Of(f.Spec).Wire()
-}
+func (f *Fault) Wire() (w fault.Wire, ok bool) { return fault.Of(f.Spec).Wire() }
 
 // Moment is the moment within the lease at which the fault strikes; "" = it strikes at its `at`.
 func (f *Fault) Moment() fault.Phase {

@@ -79,27 +79,18 @@ func TestScale(t *testing.T) {
 	if s.System.Work[0].Rate != 400 || s.TimeScale != 1 || s.Scaled != 0.05 {
 		t.Errorf("rate %g, time scale %g, scaled %g", s.System.Work[0].Rate, s.TimeScale, s.Scaled)
 	}
+	limit := func(e *Experiment) *MetricLimit { return e.SLOs[len(e.SLOs)-1].Metric }
+	if was, is := *limit(e).Rate, *limit(s).Rate; *is.Max != 20000 || *was.Max != 1000 || *is.Min != 20 || *was.Min != 1 {
+		t.Errorf("a rate of %g to %g became %g to %g, want 20 to 20000 out of 1 to 1000", *was.Min, *was.Max, *is.Min, *is.Max)
+	}
 	if again := Scale(s); !reflect.DeepEqual(again, s) {
 		t.Error("scaled twice it is not the same")
 	}
+	// Writing to the result never reaches the original.
+	s.System.Locks[1].Policy.Loop.Poll, s.Faults[0].Spec.(*fault.Kill).HolderOf, *s.SLOs[0].Takeover.Max = 1, "other", 1
+	s.AllowOverlap[0][0], s.Probes.Metrics[0].Labels["namespace"] = "other", "other"
 	if after, err := Marshal(e); err != nil || string(after) != string(before) {
 		t.Errorf("Scale changed what it was given (%v)", err)
-	}
-}
-
-// TestScaleSharesNothing: writing to the result never reaches the original.
-func TestScaleSharesNothing(t *testing.T) {
-	e, err := Load("testdata/everything.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := Scale(e)
-	s.System.Locks[1].Policy.Loop.Poll = 1
-	s.Faults[0].Spec.(*fault.Kill).HolderOf = "other"
-	*s.SLOs[0].Takeover.Max = 1
-	s.AllowOverlap[0][0] = "other"
-	if e.System.Locks[1].Policy.Loop.Poll == 1 || e.Faults[0].Lock() == "other" || *e.SLOs[0].Takeover.Max == 1 || e.AllowOverlap[0][0] == "other" {
-		t.Error("the result shares memory with the original")
 	}
 }
 
@@ -124,21 +115,5 @@ func TestCheckScale(t *testing.T) {
 	e.System.Locks[0].Policy.StopBudget = 100 * ms
 	if err := CheckScale(Scale(e), 5*ms); err == nil || !strings.Contains(err.Error(), "stop budget") {
 		t.Errorf("a stop budget of 5ms: %v", err)
-	}
-}
-
-func TestScaleDividesRates(t *testing.T) {
-	e, err := Load("testdata/everything.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := Scale(e)
-	limit := func(e *Experiment) *MetricLimit { return e.SLOs[len(e.SLOs)-1].Metric }
-	if was, is := *limit(e).Rate, *limit(s).Rate; *is.Max != 20000 || *was.Max != 1000 || *is.Min != 20 || *was.Min != 1 {
-		t.Errorf("a rate of %g to %g became %g to %g, want 20 to 20000 out of 1 to 1000", *was.Min, *was.Max, *is.Min, *is.Max)
-	}
-	s.Probes.Metrics[0].Labels["namespace"] = "other"
-	if e.Probes.Metrics[0].Labels["namespace"] != "job" {
-		t.Error("the result shares labels with the original")
 	}
 }

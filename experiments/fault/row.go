@@ -70,8 +70,11 @@ type Fault struct {
 	section any // a pointer
 }
 
-// Of is a section of a file with the row of its kind.
+// Of is a section of a file with the row of its kind; of none it is a fault of no kind, of which nothing is so.
 func Of(s Spec) Fault {
+	if s == nil {
+		return Fault{&Kind{}, nil}
+	}
 	for i := range table {
 		if table[i].Word == s.Kind() {
 			return Fault{&table[i], s}

@@ -3,6 +3,7 @@ package follow
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -95,5 +96,20 @@ func TestTheEndOfAFile(t *testing.T) {
 	}
 	if err := Tail(t.TempDir(), 80, history.Span{}, nil); err != nil {
 		t.Errorf("a folder has no lines: %v", err)
+	}
+}
+
+// A pattern is for what a writer wrote or, where it has none of that, for the line as the log has it.
+func TestALineIsFoundInItsEnvelopeToo(t *testing.T) {
+	var told []Line
+	new(Lines).Add([]byte("2026-11-27T01:04:35.949Z stdout F \x1b[1mtaken\x1b[0m key=a"), false, history.Span{}, func(l Line) { told = append(told, l) })
+	for pattern, key := range map[string]string{`^taken key=(?P<key>\S+)$`: "a", `stdout F .*key=(?P<key>\S+)`: "a", `key=a(?P<key>x)?`: "", `no such`: "nowhere"} {
+		p, found := regexp.MustCompile(pattern), "nowhere"
+		if text, groups := told[0].Find(p); groups != nil {
+			found = Group(p, "key", text, groups)
+		}
+		if found != key {
+			t.Errorf("%s finds %q, want %q", pattern, found, key)
+		}
 	}
 }

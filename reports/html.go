@@ -58,8 +58,7 @@ func pageOf(r Run, mostEvents int) (*doc.Document, error) {
 	if d.Data, d.Foot, err = embedded(r.Judgement); err != nil {
 		return nil, err
 	}
-	ev := newEvidence(r.Record)
-	done, err := doneBlocks(r, ev)
+	done, err := doneBlocks(r)
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +77,9 @@ func pageOf(r Run, mostEvents int) (*doc.Document, error) {
 	add("signals", "Signals before, during and after", "Signals", signalBlocks(r.Lanes))
 	add("baseline", "Baseline and trend", "", baselineBlocks(r.Baseline))
 	add("done", "What was done", "", done)
-	add("cleanup", "Clean-up", "", cleanUpBlocks(r, ev))
+	add("cleanup", "Clean-up", "", cleanUpBlocks(r))
 	add("reproduce", "How to reproduce it", "Reproduce", reproduceBlocks(r))
-	ev.cited = doc.Cited(d)
-	log, err := ev.blocks(mostEvents) // last: by now it is known what was cited
+	log, err := logBlocks(r.Record, doc.Cited(d, r.Record.count), mostEvents) // last: by now it is known what was cited
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +108,6 @@ func gathered(all []doc.Section) []doc.Section {
 // document is what a run came to, in the order in which it is read. Of a summary for a terminal there is no record and nothing drawn.
 func document(r Run, o Options, level doc.Level) *doc.Document {
 	j := r.Judgement
-	ev := newEvidence(r.Record)
 	word, tone := runWord(j.Verdict)
 	answer, says := validOf(j)
 	d := &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: j.Run.Experiment, Tally: tally(j),
@@ -131,20 +128,20 @@ func document(r Run, o Options, level doc.Level) *doc.Document {
 	if r.Record != nil {
 		d.Sections = append(d.Sections, doc.Section{ID: "left", Title: "Not cleaned up", Blocks: []doc.Block{{Items: leftItems(r.Record, o.Folder)}}})
 	}
-	d.Sections = append(d.Sections, doc.Section{ID: "slos", Title: sloTitle(j), Short: "SLOs", Bare: true, Blocks: sloBlocks(j, ev)})
+	d.Sections = append(d.Sections, doc.Section{ID: "slos", Title: sloTitle(j), Short: "SLOs", Bare: true, Blocks: sloBlocks(j)})
 	if level >= doc.Short {
-		d.Sections = append(d.Sections, doc.Section{ID: "findings", Title: "Findings: two ways to know the same thing disagree", Short: "Findings", Blocks: []doc.Block{{Table: findingTable(j, ev)}}})
+		d.Sections = append(d.Sections, doc.Section{ID: "findings", Title: "Findings: two ways to know the same thing disagree", Short: "Findings", Blocks: []doc.Block{{Table: findingTable(j)}}})
 	}
-	d.Sections = append(d.Sections, doc.Section{ID: "protocol", Title: lintTitle, Blocks: []doc.Block{{Table: lintTable(j, ev)}}})
+	d.Sections = append(d.Sections, doc.Section{ID: "protocol", Title: lintTitle, Blocks: []doc.Block{{Table: lintTable(j)}}})
 	if r.Lanes != nil {
 		d.Sections = append(d.Sections, doc.Section{ID: "timeline", Title: "Timeline", Blocks: timelineBlocks(r.Lanes)})
 	}
 	d.Sections = append(d.Sections,
-		doc.Section{ID: "takeovers", Title: takeoverTitle, Short: "Takeovers", Least: doc.Short, Blocks: takeoverBlocks(r, ev)},
+		doc.Section{ID: "takeovers", Title: takeoverTitle, Short: "Takeovers", Least: doc.Short, Blocks: takeoverBlocks(r)},
 		doc.Section{ID: "rolling", Title: rollingTitle, Short: "Rolling restarts", Blocks: []doc.Block{{Items: rollingItems(j)}}},
 		doc.Section{ID: "deaths", Title: deathTitle(j), Short: "Kills", Least: doc.Short, Blocks: deathBlocks(j)},
-		doc.Section{ID: "correctness", Title: "Correctness", Least: doc.Short, Blocks: correctnessBlocks(r, ev)},
-		doc.Section{ID: "debt", Title: "Lock debt and waiters", Least: doc.Full, Blocks: debtBlocks(r, ev)},
+		doc.Section{ID: "correctness", Title: "Correctness", Least: doc.Short, Blocks: correctnessBlocks(r)},
+		doc.Section{ID: "debt", Title: "Lock debt and waiters", Least: doc.Full, Blocks: debtBlocks(r)},
 		doc.Section{ID: "valid", Title: drillTitle, Least: doc.Short, Blocks: validityBlocks(r)},
 	)
 	d.Tail = tailOf(j, o, level)
@@ -222,10 +219,10 @@ func leftItems(r *Record, folder string) []doc.Item {
 }
 
 // findingTable has what contradicts itself.
-func findingTable(j *verdict.Judgement, ev *evidence) *doc.Table {
+func findingTable(j *verdict.Judgement) *doc.Table {
 	t := &doc.Table{Label: "Findings", Columns: doc.Columns("what disagrees"), Most: map[doc.Level]int{doc.Short: mostReasons, doc.Full: mostRemarks}, Where: "verdict.json has all findings"}
 	for _, f := range j.Findings {
-		t.Rows = append(t.Rows, doc.Row{Cells: []doc.Cell{plainCell(f.What)}, Refs: ev.cite(f.Evidence)})
+		t.Rows = append(t.Rows, doc.Row{Cells: []doc.Cell{plainCell(f.What)}, Refs: f.Evidence})
 	}
 	return t
 }

@@ -20,17 +20,17 @@ func tableBlock(least doc.Level, heading string, g *doc.Table) []doc.Block {
 }
 
 // correctnessBlocks are duplicates, overlaps, abandonments and stale writes, each with the events that show it.
-func correctnessBlocks(r Run, ev *evidence) []doc.Block {
+func correctnessBlocks(r Run) []doc.Block {
 	j := r.Judgement
 	return slices.Concat(
 		[]doc.Block{{Items: slices.Concat(workItems(j), unknownItems(j, ofWork))}},
-		tableBlock(doc.Page, "Duplicate terminal states", duplicateTable(j.Duplicates, ev)),
-		tableBlock(doc.Page, "Overlap", overlapTable(j.Overlap, ev)),
-		tableBlock(doc.Page, "Abandonments", abandonmentTable(j.Abandonments, ev)),
+		tableBlock(doc.Page, "Duplicate terminal states", duplicateTable(j.Duplicates)),
+		tableBlock(doc.Page, "Overlap", overlapTable(j.Overlap)),
+		tableBlock(doc.Page, "Abandonments", abandonmentTable(j.Abandonments)),
 	)
 }
 
-func duplicateTable(list []verdict.Duplicate, ev *evidence) *doc.Table {
+func duplicateTable(list []verdict.Duplicate) *doc.Table {
 	return tableOf("Jobs with more than one accepted terminal state", "lock,job,too many,kinds,at,by", list,
 		func(d verdict.Duplicate) ([]doc.Cell, []int64) {
 			var at []string
@@ -42,22 +42,22 @@ func duplicateTable(list []verdict.Duplicate, ev *evidence) *doc.Table {
 				kinds += ", resurrected"
 			}
 			return []doc.Cell{codeCell(d.Lock), codeCell(d.Job), figureCell(figures.Count(d.Extra)), plainCell(kinds), figureCell(strings.Join(at, ", ")),
-				plainCell(strings.Join(d.Writers(), ", "))}, ev.cite(d.Evidence)
+				plainCell(strings.Join(d.Writers(), ", "))}, d.Evidence
 		})
 }
 
-func overlapTable(list []verdict.Overlap, ev *evidence) *doc.Table {
+func overlapTable(list []verdict.Overlap) *doc.Table {
 	return tableOf("Overlap of each lock at each level", "lock,level,more than one holder,of that", list,
 		func(o verdict.Overlap) ([]doc.Cell, []int64) {
 			unit, of := verdict.UnitSeconds, "holder-seconds in excess"
 			if o.Level == "effect" {
 				unit, of = verdict.UnitCount, fmt.Sprintf("%s, %s", figures.Plural(o.Stale, "stale effect"), figures.Plural(o.Unowned, "unowned effect"))
 			}
-			return []doc.Cell{codeCell(o.Lock), plainCell(o.Level), figureCell(span(o.Lo, o.Hi, unit)), plainCell(of)}, ev.cite(o.Evidence)
+			return []doc.Cell{codeCell(o.Lock), plainCell(o.Level), figureCell(span(o.Lo, o.Hi, unit)), plainCell(of)}, o.Evidence
 		})
 }
 
-func abandonmentTable(list []verdict.Abandonment, ev *evidence) *doc.Table {
+func abandonmentTable(list []verdict.Abandonment) *doc.Table {
 	return tableOf("Locks that were given up, or should have been", "lock,key,replica,reason,timing,need,fence lag,unowned work", list,
 		func(a verdict.Abandonment) ([]doc.Cell, []int64) {
 			reason, need := a.Reason, a.Need
@@ -65,12 +65,12 @@ func abandonmentTable(list []verdict.Abandonment, ev *evidence) *doc.Table {
 				reason, need = "never given up", "–"
 			}
 			return []doc.Cell{codeCell(a.Lock), codeCell(a.Key), plainCell(a.Replica), plainCell(reason), plainCell(a.Timing), plainCell(need),
-				rangeCell(a.FenceLag), rangeCell(&a.Unowned)}, ev.cite(a.Evidence)
+				rangeCell(a.FenceLag), rangeCell(&a.Unowned)}, a.Evidence
 		})
 }
 
 // debtBlocks are what the locks cost those who wanted them.
-func debtBlocks(r Run, ev *evidence) []doc.Block {
+func debtBlocks(r Run) []doc.Block {
 	j := r.Judgement
 	items := debtItems(j.Debts)
 	switch k := knows(j, "lock_debt"); {
@@ -83,32 +83,32 @@ func debtBlocks(r Run, ev *evidence) []doc.Block {
 	items = append(items, unknownItems(j, ofKeys)...)
 	return slices.Concat(
 		[]doc.Block{{Items: items}},
-		tableBlock(doc.Page, "Debts", debtTable(j.Debts, ev)),
-		keyBlocks(j, ev),
+		tableBlock(doc.Page, "Debts", debtTable(j.Debts)),
+		keyBlocks(j),
 	)
 }
 
 // keyBlocks are the answers that a key was somebody else's, and how long jobs held theirs and waited for them.
-func keyBlocks(j *verdict.Judgement, ev *evidence) []doc.Block {
+func keyBlocks(j *verdict.Judgement) []doc.Block {
 	return slices.Concat(
-		tableBlock(doc.Full, "Answered \"not yours\"", notOwnedTable(j.NotOwned, ev)),
+		tableBlock(doc.Full, "Answered \"not yours\"", notOwnedTable(j.NotOwned)),
 		tableBlock(doc.Full, "Holds and waits of jobs", distributionTable(j.Distributions)),
 	)
 }
 
-func debtTable(list []verdict.Debt, ev *evidence) *doc.Table {
+func debtTable(list []verdict.Debt) *doc.Table {
 	return tableOf("Keys that stayed taken after nobody needed them", "lock,key,replica,cause,from,debt,effective,waiter-seconds", list,
 		func(d verdict.Debt) ([]doc.Cell, []int64) {
 			return []doc.Cell{codeCell(d.Lock), codeCell(d.Key), plainCell(d.Replica), plainCell(strings.ReplaceAll(d.Cause, "_", " ")), figureCell(clockAt(d.From)),
-				rangeCell(&d.Debt), rangeCell(&d.Effective), rangeCell(&d.WaiterSeconds)}, ev.cite(d.Evidence)
+				rangeCell(&d.Debt), rangeCell(&d.Effective), rangeCell(&d.WaiterSeconds)}, d.Evidence
 		})
 }
 
-func notOwnedTable(list []verdict.NotOwned, ev *evidence) *doc.Table {
+func notOwnedTable(list []verdict.NotOwned) *doc.Table {
 	return tableOf("Renewals and releases that were answered: not yours", "lock,operation,answered,absent,other,ratio", list,
 		func(o verdict.NotOwned) ([]doc.Cell, []int64) {
 			return []doc.Cell{codeCell(o.Lock), plainCell(o.Op), figureCell(figures.Count(o.Answered)), figureCell(figures.Count(o.Absent)), figureCell(figures.Count(o.Other)),
-				figureCell(share(o.Ratio))}, ev.cite(o.Evidence)
+				figureCell(share(o.Ratio))}, o.Evidence
 		})
 }
 

@@ -57,13 +57,13 @@ func heading(text string, n int) string {
 }
 
 // doneBlocks are what the run did, and on what.
-func doneBlocks(r Run, ev *evidence) ([]doc.Block, error) {
+func doneBlocks(r Run) ([]doc.Block, error) {
 	file, err := experiments.Marshal(r.Experiment)
 	if err != nil {
 		return nil, fmt.Errorf("show the experiment: %w", err)
 	}
 	blocks := []doc.Block{{Items: stoodOn(r.Record)}}
-	if g := shotTable(r, ev); g != nil {
+	if g := shotTable(r); g != nil {
 		blocks = append(blocks, doc.Block{Heading: "Faults and their victims", Table: g})
 	} else {
 		blocks = append(blocks, doc.Block{Text: "No fault was fired."})
@@ -85,7 +85,7 @@ func stoodOn(r *Record) []doc.Item {
 	return list
 }
 
-func shotTable(r Run, ev *evidence) *doc.Table {
+func shotTable(r Run) *doc.Table {
 	events := map[string][]int64{}
 	for _, e := range r.Record.done {
 		if e.Fault != nil {
@@ -114,12 +114,12 @@ func shotTable(r Run, ev *evidence) *doc.Table {
 				effect = window(f.Effective)
 			}
 			return []doc.Cell{figureCell(name), plainCell(faultName(f)), plainCell(targets(specOf(f).Traits(), f.Victim, f.Victims)), codeCell(f.Key),
-				figureCell(declared), figureCell(effect), result}, ev.cite(events[name])
+				figureCell(declared), figureCell(effect), result}, events[name]
 		})
 }
 
 // cleanUpBlocks are the record of what was undone and of what ended.
-func cleanUpBlocks(r Run, ev *evidence) []doc.Block {
+func cleanUpBlocks(r Run) []doc.Block {
 	g := &doc.Table{Label: "Clean-up record", Columns: doc.Columns("time", "what", "result")}
 	undone, more := 0, 0
 	for _, e := range r.Record.done {
@@ -137,7 +137,7 @@ func cleanUpBlocks(r Run, ev *evidence) []doc.Block {
 		if !ok {
 			result = doc.Cell{Text: strings.TrimSuffix("NOT verified: "+e.Note.Why, ": "), Tone: doc.Bad}
 		}
-		g.Rows = append(g.Rows, doc.Row{Cells: []doc.Cell{figureCell(figures.Clock(e.To)), plainCell(what), result}, Refs: ev.cite([]int64{e.N})})
+		g.Rows = append(g.Rows, doc.Row{Cells: []doc.Cell{figureCell(figures.Clock(e.To)), plainCell(what), result}, Refs: []int64{e.N}})
 	}
 	if more > 0 {
 		g.Left, g.Where = more, "faults of which nothing is left; undo.jsonl has them all"

@@ -12,25 +12,6 @@ import (
 	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
-// evidence collects which events the page points at, so that each of them has a line in the event log to land on.
-type evidence struct {
-	of    *Record
-	cited map[int64]bool
-}
-
-func newEvidence(of *Record) *evidence { return &evidence{of, map[int64]bool{}} }
-
-// cite keeps of these what the history has.
-func (ev *evidence) cite(numbers []int64) []int64 {
-	kept := []int64{}
-	for _, n := range numbers {
-		if n >= 1 && (ev.of == nil || n <= ev.of.count) {
-			kept = append(kept, n)
-		}
-	}
-	return kept
-}
-
 const mostEvents = 1000 // lines of the event log
 
 // logged is one line of the event log.
@@ -41,14 +22,14 @@ type logged struct {
 	rank      int // evident, ofTheRun, ofReplicas
 }
 
-// blocks is the event log: all that the page points at, and as much of the story as fits.
-func (ev *evidence) blocks(most int) ([]doc.Block, error) {
-	lines, all, err := ev.lines()
+// logBlocks is the event log: all that the page points at, and as much of the story as fits.
+func logBlocks(r *Record, cited map[int64]bool, most int) ([]doc.Block, error) {
+	lines, all, err := logLines(r, cited)
 	if err != nil {
 		return nil, err
 	}
-	kept := ev.fit(lines, most)
-	text := fmt.Sprintf("%s of the %s in history.jsonl: each that this page points at, and the story of the run", figures.Count(len(kept)), figures.Plural(ev.of.count, "event"))
+	kept := fitting(lines, most)
+	text := fmt.Sprintf("%s of the %s in history.jsonl: each that this page points at, and the story of the run", figures.Count(len(kept)), figures.Plural(r.count, "event"))
 	if len(kept) < all {
 		text += fmt.Sprintf(", capped: %s left out, those of replicas first", figures.Plural(all-len(kept), "line"))
 	}
@@ -59,23 +40,23 @@ func (ev *evidence) blocks(most int) ([]doc.Block, error) {
 	return []doc.Block{{Text: text + ".", Quiet: true}, {Fold: "Show the " + figures.Plural(len(kept), "line"), Table: g}}, nil
 }
 
-// lines are those of the story that are kept, and of the evidence. all counts those that are not kept, too.
-func (ev *evidence) lines() (lines []logged, all int, err error) {
-	lines, all = slices.Clone(ev.of.told), ev.of.lines
+// logLines are those of the story that are kept, and of the evidence. all counts those that are not kept, too.
+func logLines(r *Record, cited map[int64]bool) (lines []logged, all int, err error) {
+	lines, all = slices.Clone(r.told), r.lines
 	seen := map[int64]bool{}
 	for i := range lines {
-		if l := &lines[i]; ev.cited[l.n] {
+		if l := &lines[i]; cited[l.n] {
 			l.rank, seen[l.n] = evident, true
 		}
 	}
 	var missing []int64
-	for n := range ev.cited {
+	for n := range cited {
 		if !seen[n] {
 			missing = append(missing, n)
 		}
 	}
-	err = ev.of.events(missing, func(e *history.Event) {
-		l, new := ev.of.again(e)
+	err = r.events(missing, func(e *history.Event) {
+		l, new := r.again(e)
 		if lines = append(lines, l); new {
 			all++
 		}
@@ -84,8 +65,8 @@ func (ev *evidence) lines() (lines []logged, all int, err error) {
 	return lines, all, err
 }
 
-// fit keeps all evidence, and of the rest the most important lines.
-func (ev *evidence) fit(lines []logged, most int) []logged {
+// fitting keeps all evidence, and of the rest the most important lines.
+func fitting(lines []logged, most int) []logged {
 	keep := map[int64]bool{}
 	for rank := range ofReplicas + 1 {
 		for _, l := range lines {

@@ -12,7 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
-func sloBlocks(j *verdict.Judgement, ev *evidence) []doc.Block {
+func sloBlocks(j *verdict.Judgement) []doc.Block {
 	missing := missingItems(j)
 	if j.Verdict == "aborted" && len(missing) > 0 { // its first reason stands above
 		missing = missing[1:]
@@ -21,7 +21,7 @@ func sloBlocks(j *verdict.Judgement, ev *evidence) []doc.Block {
 	if len(j.SLOs) == 0 {
 		return append(blocks, doc.Block{Text: "No SLO was judged."})
 	}
-	blocks = append(blocks, doc.Block{Table: sloTable(j, ev)})
+	blocks = append(blocks, doc.Block{Table: sloTable(j)})
 	if slices.ContainsFunc(j.SLOs, bounded) {
 		blocks = append(blocks, doc.Block{Least: doc.Short, Text: boundNote, Quiet: true})
 	}
@@ -29,7 +29,7 @@ func sloBlocks(j *verdict.Judgement, ev *evidence) []doc.Block {
 }
 
 // sloTable is a row for each promise, violations first, each that was not met with its why and next.
-func sloTable(j *verdict.Judgement, ev *evidence) *doc.Table {
+func sloTable(j *verdict.Judgement) *doc.Table {
 	t := &doc.Table{Label: "SLOs, violations first", Cards: true, Most: map[doc.Level]int{doc.Short: mostRows}, Told: map[doc.Level]int{doc.Short: mostReasons}, Where: "see the full report",
 		Columns: []doc.Column{{Name: "verdict"}, {Name: "lock", Named: true}, {Name: "promise", Head: true}, {Name: "observed"}, {Name: "margin", Least: doc.Full}, {Name: "from"}}}
 	risky := slices.ContainsFunc(j.SLOs, bounded)
@@ -38,7 +38,7 @@ func sloTable(j *verdict.Judgement, ev *evidence) *doc.Table {
 	}
 	for i, s := range rowsOf(j) {
 		why, next := beyond(s.SLOResult, j.Missing)
-		row := doc.Row{ID: fmt.Sprintf("slo-%d", i+1), Tone: s.tone, Refs: ev.cite(s.Evidence)}
+		row := doc.Row{ID: fmt.Sprintf("slo-%d", i+1), Tone: s.tone, Refs: s.Evidence}
 		if s.Verdict != verdict.Pass {
 			row.Notes = []doc.Item{doc.Of("why", why), doc.Of("who", slowestOf(j, s.SLOResult)), doc.Of("next", next)}
 		}

@@ -73,7 +73,7 @@ func pictureOf(p timeline.Picture) *doc.Figure {
 	if len(p.Rows) == 0 {
 		return f
 	}
-	f.Twin = &doc.Table{Label: p.Title + ", as a table", Most: map[doc.Level]int{doc.Full: mostTwin}}
+	f.Twin = &doc.Table{Label: p.Title + ", as a table", Most: map[doc.Level]int{doc.Full: mostTwin}, Where: "history.jsonl has all"}
 	for _, c := range p.Columns {
 		f.Twin.Columns = append(f.Twin.Columns, doc.Column{Name: strings.ToLower(c)}) // as in the tables of the page
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
-func takeoverBlocks(r Run, ev *evidence) []doc.Block {
+func takeoverBlocks(r Run) []doc.Block {
 	j := r.Judgement
 	all := seriesOf(j.Takeovers, j.Faults)
 	var blocks []doc.Block
@@ -24,7 +24,7 @@ func takeoverBlocks(r Run, ev *evidence) []doc.Block {
 			blocks = append(blocks, doc.Block{Figure: pictureOf(p)})
 		}
 	}
-	if g := trialTable(j.Takeovers, ev); g != nil {
+	if g := trialTable(j.Takeovers); g != nil {
 		blocks = append(blocks, doc.Block{Fold: "Each of the " + figures.Plural(len(j.Takeovers), "value") + ", with its evidence", Table: g})
 	}
 	return blocks
@@ -44,7 +44,7 @@ func seriesItems(all []series) []doc.Item {
 	return list
 }
 
-func trialTable(takeovers []verdict.Takeover, ev *evidence) *doc.Table {
+func trialTable(takeovers []verdict.Takeover) *doc.Table {
 	return tableOf("Each takeover", "fault,key,victim and successor,takeover,left of the lease,pickup,warm-up,ended by", takeovers,
 		func(t verdict.Takeover) ([]doc.Cell, []int64) {
 			end := t.End
@@ -55,6 +55,6 @@ func trialTable(takeovers []verdict.Takeover, ev *evidence) *doc.Table {
 				end += ", " + late
 			}
 			return []doc.Cell{figureCell(cmp.Or(t.Fault, "no fault of the run")), codeCell(t.Key), plainCell(t.Victim + ", " + cmp.Or(t.Successor, "nobody")), figureCell(span(t.Lo, t.Hi, verdict.UnitSeconds)),
-				rangeCell(t.Residual), rangeCell(t.Pickup), rangeCell(t.Warmup), plainCell(end)}, ev.cite(t.Evidence)
+				rangeCell(t.Residual), rangeCell(t.Pickup), rangeCell(t.Warmup), plainCell(end)}, t.Evidence
 		})
 }

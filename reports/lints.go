@@ -67,11 +67,11 @@ func brokenText(j *verdict.Judgement) string {
 func readIn(section string) string { return fmt.Sprintf("docs/worker-protocol.md, %q", section) }
 
 // lintTable is a row for each rule that was broken, with what to change below it.
-func lintTable(j *verdict.Judgement, ev *evidence) *doc.Table {
+func lintTable(j *verdict.Judgement) *doc.Table {
 	t := &doc.Table{Label: "Lines that break the worker protocol", Columns: []doc.Column{{Name: "rule", Head: true}, {Name: "replicas"}, {Name: "what"}}}
 	for _, r := range rulesBroken(j) {
 		f := &r.first
-		t.Rows = append(t.Rows, doc.Row{Refs: ev.cite(f.Evidence), Cells: []doc.Cell{codeCell(f.Code), plainCell(r.who()), plainCell(f.What)},
+		t.Rows = append(t.Rows, doc.Row{Refs: f.Evidence, Cells: []doc.Cell{codeCell(f.Code), plainCell(r.who()), plainCell(f.What)},
 			Notes: []doc.Item{doc.Of("expected", f.Expected), doc.Of("change", f.Change), doc.Of("read", readIn(f.Section))}})
 	}
 	return t

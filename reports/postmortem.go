@@ -28,7 +28,6 @@ func Postmortem(w io.Writer, r Run, o Options) error {
 
 func postmortem(r Run, o Options) (*doc.Document, error) {
 	j := r.Judgement
-	ev := newEvidence(r.Record)
 	word, tone := runWord(j.Verdict)
 	d := &doc.Document{Word: doc.Word{Text: "Post-mortem", Tone: tone}, Title: j.Run.Experiment, Lead: []string{"Measured by lockdrill; whatever stands in (brackets) is for people."}}
 	told := fmt.Sprintf("%s, %s (exit status %d)", word, tally(j), j.ExitCode)
@@ -40,7 +39,7 @@ func postmortem(r Run, o Options) (*doc.Document, error) {
 	}
 	d.Facts = []doc.Item{doc.Of("verdict", told), doc.Of("run", j.Run.ID), doc.Of("when", runText(j.Run)), doc.Of("recorded by", r.Record.Header.Tool),
 		doc.Of("full report", o.Report), doc.Of("folder", o.Folder), doc.Of("run again", o.Reproduce), doc.Of("authors", "(names)"), doc.Of("status", "(draft)")}
-	unmet := sloTable(j, ev)
+	unmet := sloTable(j)
 	unmet.Rows = slices.DeleteFunc(unmet.Rows, func(r doc.Row) bool { return r.Tone == doc.Good })
 	violated := doc.Block{Table: unmet}
 	if len(unmet.Rows) == 0 {
@@ -69,12 +68,12 @@ func postmortem(r Run, o Options) (*doc.Document, error) {
 		{ID: "impact", Title: pmImpact.title + ", as measured", Blocks: slices.Concat(
 			[]doc.Block{violated, {Heading: heading("Takeovers", len(j.Takeovers)), Items: seriesItems(seriesOf(j.Takeovers, j.Faults))}, {Items: predictedItems(j)},
 				{Heading: "Work", Items: slices.Concat(workItems(j), debtItems(j.Debts), unknownItems(j, ofBoth))}},
-			keyBlocks(j, ev), tableBlock(doc.Full, "Duplicates", duplicateTable(j.Duplicates, ev)), []doc.Block{{Blank: pmImpact.hint}})},
+			keyBlocks(j), tableBlock(doc.Full, "Duplicates", duplicateTable(j.Duplicates)), []doc.Block{{Blank: pmImpact.hint}})},
 		{ID: "held", Title: "What held", Blocks: []doc.Block{{Items: kept}}},
 		{ID: "timeline", Title: "Timeline", Blocks: []doc.Block{{Table: moments}}},
 		{ID: "left", Title: "Not cleaned up", Blocks: []doc.Block{{Items: leftItems(r.Record, o.Folder)}}},
 		{ID: "valid", Title: drillTitle, Blocks: validityBlocks(Run{Judgement: j})},
-		{ID: "findings", Title: "Findings: two ways to know the same thing disagree", Blocks: []doc.Block{{Table: findingTable(j, ev)}}},
+		{ID: "findings", Title: "Findings: two ways to know the same thing disagree", Blocks: []doc.Block{{Table: findingTable(j)}}},
 		human(pmDetection), human(pmCauses), human(pmLuck), actions,
 	}
 	return d, nil

@@ -68,14 +68,23 @@ func NewStory(e *experiments.Experiment) *Story {
 // "T+12.4s  kill-holder#3  SIGKILL r2.1 (pid 4711) holding cordum:reconciler:default", or "" where it is not worth one.
 // Events are given in the order of recording.
 func (s *Story) Line(e history.Event) string {
-	who, what := s.next(&e)
-	if what == "" || !s.tells(&e) {
+	at, who, what := s.Told(e)
+	if what == "" {
 		return ""
+	}
+	return doc.Painted(doc.Pad(at, 9)+" "+doc.Pad(who, s.width)+"  "+what, false)
+}
+
+// Told is Line in its parts; what is "" where the event is not worth a line.
+func (s *Story) Told(e history.Event) (at, who, what string) {
+	who, what = s.next(&e)
+	if what == "" || !s.tells(&e) {
+		return "", "", ""
 	}
 	if e.Kind == history.RunEnd && s.dropped > 0 {
 		what += fmt.Sprintf("; %s left out (--log-level debug tells all)", figures.Plural(s.dropped, "line"))
 	}
-	return doc.Painted(doc.Pad(figures.Clock(e.To), 9)+" "+doc.Pad(who, s.width)+"  "+what, false)
+	return figures.Clock(e.To), who, what
 }
 
 // tells decides whether the line of an event is told at the story's level.

@@ -6,9 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -45,8 +43,8 @@ func (s *Server) livePage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	table := &doc.Table{ID: "story", Label: "What the drill has said", Columns: doc.Columns("time", "what", "said")}
-	err := s.story(run.Folder, func(cells []string) {
-		table.Row(doc.Cell{Text: cells[0], Figure: true}, doc.Cell{Text: cells[1]}, doc.Cell{Text: cells[2]})
+	err := s.story(run.Folder, func(at, who, what string) {
+		table.Row(doc.Cell{Text: at, Figure: true}, doc.Cell{Text: who}, doc.Cell{Text: what})
 		if len(table.Rows) > liveLines {
 			table.Rows = slices.Delete(table.Rows, 0, 1)
 		}
@@ -61,8 +59,8 @@ func (s *Server) livePage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// story gives each line of a run's story so far, of three cells.
-func (s *Server) story(folder string, say func(cells []string)) error {
+// story gives each line of a run's story so far.
+func (s *Server) story(folder string, say func(at, who, what string)) error {
 	data, err := os.ReadFile(filepath.Join(s.o.Dir, folder, s.o.Reader.Experiment))
 	if err != nil {
 		return err
@@ -89,19 +87,8 @@ func (s *Server) story(folder string, say func(cells []string)) error {
 		if err != nil {
 			return err
 		}
-		if line := story.Line(*event); line != "" {
-			say(cellsOf(line))
+		if at, who, what := story.Told(*event); what != "" {
+			say(at, who, what)
 		}
 	}
-}
-
-var gaps = regexp.MustCompile(` {2,}`)
-
-// cellsOf splits a line of a story into time, what, and what was said.
-func cellsOf(line string) []string {
-	cells := gaps.Split(strings.TrimSpace(strings.ReplaceAll(line, "\n", " ")), 3)
-	for len(cells) < 3 {
-		cells = append(cells, "")
-	}
-	return cells
 }

@@ -164,7 +164,10 @@ func TestHTML(t *testing.T) {
 	if again, _ := HTML(sample()); again != got {
 		t.Error("the same document gives other bytes")
 	}
-	if cited := Cited(sample()); !cited[3] || !cited[9] || len(cited) != 2 {
+	if cited := Cited(sample(), 8); cited[9] || !cited[3] {
+		t.Errorf("cited beyond the log: %v", cited)
+	}
+	if cited := Cited(sample(), 9); !cited[3] || !cited[9] || len(cited) != 2 {
 		t.Errorf("cited: %v", cited)
 	}
 }

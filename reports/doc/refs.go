@@ -24,7 +24,7 @@ func (t *Table) mostRefs() int {
 func cited(numbers []int64, most int) (kept []int64, more int) {
 	for _, n := range numbers {
 		switch {
-		case slices.Contains(kept, n):
+		case n < 1 || slices.Contains(kept, n):
 		case len(kept) == most:
 			more++
 		default:
@@ -35,15 +35,17 @@ func cited(numbers []int64, most int) (kept []int64, more int) {
 	return kept, more
 }
 
-// Cited are the rows of a log that a page of d points at.
-func Cited(d *Document) map[int64]bool {
+// Cited are the rows of a log that a page of d points at. What is beyond the last row of the log is taken out of d.
+func Cited(d *Document, last int64) map[int64]bool {
 	all := map[int64]bool{}
 	var walk func([]Block)
 	walk = func(blocks []Block) {
 		for _, b := range blocks {
 			if b.Table != nil {
 				rows, _ := b.Table.rows(Page)
-				for _, r := range rows {
+				for i := range rows {
+					r := &rows[i]
+					r.Refs = slices.DeleteFunc(slices.Clone(r.Refs), func(n int64) bool { return n > last })
 					kept, _ := cited(r.Refs, b.Table.mostRefs())
 					for _, n := range kept {
 						all[n] = true

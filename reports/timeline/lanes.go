@@ -49,7 +49,6 @@ type FaultLane struct {
 // LockLane is one lock with its keys in the order of their first event.
 type LockLane struct {
 	Lock  string
-	Loop  bool
 	Keys  []KeyLane
 	Again []Mark // duplicate terminal states, and effects after one of a later epoch
 	Both  []Both
@@ -71,13 +70,11 @@ type KeyLane struct {
 
 // Hold is one epoch: the lease from its grant to its end, and until when it had its holder.
 type Hold struct {
-	Epoch    string
-	Rank     int    // place in the key's order of grants, 1 is the first
-	Replica  string // incarnation; "" = nobody is known to be its holder
-	Granted  Moment
-	Held     *Moment // until when its holder relied on it or, where nobody tells of that, lived; nil = it never had one
-	End      Moment  // of the lease
-	Stranger bool    // put there by a fault
+	Epoch   string
+	Replica string // incarnation; "" = nobody is known to be its holder
+	Granted Moment
+	Held    *Moment // until when its holder relied on it or, where nobody tells of that, lived; nil = it never had one
+	End     Moment  // of the lease
 }
 
 // Mark is something that happened at one instant.
@@ -127,11 +124,9 @@ type TrialLane struct {
 	Number           int     // 1, 2, 3 ... in Judgement.Takeovers
 	verdict.Takeover         // as judged
 	Struck           *Moment // the fault; nil = none, or never applied
-	Over             *Moment // when the fault was over
 	Clock            Moment  // from when on it is counted
 	Held             Hold    // the victim's epoch
 	Renewed          *Moment // the last extension of its lease that was applied; of a victim that recovered, before the fault
-	Due              Moment  // when the lease would have run out
 	Next             *Hold   // granted next
 	Ended            *Moment // what ended it; nil while censored
 	Until            float64 // censored: how far absence is attested

@@ -75,7 +75,7 @@ func lockLanes(run *facts.Facts) []LockLane {
 		i := slices.IndexFunc(out, func(l LockLane) bool { return l.Lock == k.Lock })
 		if i < 0 {
 			i = len(out)
-			out = append(out, LockLane{Lock: k.Lock, Loop: k.Loop})
+			out = append(out, LockLane{Lock: k.Lock})
 		}
 		key := KeyLane{Key: k.Name}
 		for _, e := range k.Epochs {
@@ -95,7 +95,7 @@ func lockLanes(run *facts.Facts) []LockLane {
 
 func holdOf(run *facts.Facts, e *facts.Epoch) Hold {
 	who, until := run.HolderOf(e)
-	h := Hold{Epoch: e.ID, Rank: e.Rank, Replica: who, Granted: momentOf(e.Granted), End: momentOf(e.Lease.Freed), Stranger: e.Stranger}
+	h := Hold{Epoch: e.ID, Replica: who, Granted: momentOf(e.Granted), End: momentOf(e.Lease.Freed)}
 	if until != nil {
 		h.Held = momentAt(*until)
 	}
@@ -253,7 +253,7 @@ func trialLanes(run *facts.Facts) []TrialLane {
 			if next := k.Next(e); next != nil && len(t.Evidence) == 2 && e.N == t.Evidence[0] && next.N == t.Evidence[1] {
 				hold := holdOf(run, next)
 				end := hold.Granted
-				lane.Held, lane.Due, lane.Next, lane.Clock, lane.Ended = holdOf(run, e), momentOf(e.Lease.Expires), &hold, hold.Granted, &end
+				lane.Held, lane.Next, lane.Clock, lane.Ended = holdOf(run, e), &hold, hold.Granted, &end
 				lane.Renewed = lastExtension(e, facts.Open)
 			}
 		}
@@ -266,10 +266,9 @@ func trialLanes(run *facts.Facts) []TrialLane {
 }
 
 func trialLane(run *facts.Facts, t *facts.Trial) TrialLane {
-	over := momentOf(t.Shot.Lasted())
 	l := TrialLane{
-		Takeover: t.Takeover(), Struck: momentAt(t.Shot.Applied.Span), Over: &over, Clock: momentOf(t.Start), Held: holdOf(run, t.E),
-		Renewed: lastExtension(t.E, lastBefore(t)), Due: momentOf(t.E.Lease.Expires), Work: extents(t.E.Works),
+		Takeover: t.Takeover(), Struck: momentAt(t.Shot.Applied.Span), Clock: momentOf(t.Start), Held: holdOf(run, t.E),
+		Renewed: lastExtension(t.E, lastBefore(t)), Work: extents(t.E.Works),
 	}
 	if t.Next != nil {
 		next := holdOf(run, t.Next)

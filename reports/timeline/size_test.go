@@ -72,7 +72,7 @@ func TestSizeOfALongRun(t *testing.T) {
 	lanes := []ReplicaLane{{Name: "r1"}, {Name: "r2"}, {Name: "r3"}}
 	for s := 1.0; s < d.length-20; s += 20 {
 		victim := d.replica()[:2] + ".1"
-		held := Hold{Epoch: "e", Rank: 1, Replica: "r1.1", Granted: at(s - 8), Held: &Moment{From: s, To: s}, End: at(s + 5)}
+		held := Hold{Epoch: "e", Replica: "r1.1", Granted: at(s - 8), Held: &Moment{From: s, To: s}, End: at(s + 5)}
 		struck, ended := at(s), at(s+7)
 		hi := 7.001
 		x := verdict.Takeover{Lock: "leader", Key: "leader", Fault: "kill#" + count(int(s)), Victim: victim, Successor: "r2.1", Lo: 7, Hi: &hi,
@@ -90,7 +90,7 @@ func TestSizeOfALongRun(t *testing.T) {
 		r.Lives = append(r.Lives, Life{Incarnation: h.Replica, Extent: work, Killed: "kill", Belief: []Extent{work},
 			Work: []Extent{work}, Effects: []Moment{at(s), at(s + 1.5)}})
 	}
-	l.Locks = []LockLane{{Lock: "leader", Loop: true, Keys: []KeyLane{leader}}, jobs}
+	l.Locks = []LockLane{{Lock: "leader", Keys: []KeyLane{leader}}, jobs}
 	l.Replicas = lanes
 	r := run{&experiments.Experiment{}, d.judgement(l), l}
 	check(t, r.pictures())

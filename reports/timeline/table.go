@@ -8,9 +8,6 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// maxRows bounds a table; what is left out is counted in its last row.
-const maxRows = 400
-
 // table collects rows in the order of time.
 type table struct{ rows []timed }
 
@@ -21,16 +18,11 @@ type timed struct {
 
 func (t *table) add(at float64, cells ...string) { t.rows = append(t.rows, timed{at, cells}) }
 
-// cells of the table, in the order of time, with a last row that counts what is left out.
-func (t *table) cells(limit int) [][]string {
+// cells of the table, in the order of time.
+func (t *table) cells() [][]string {
 	slices.SortStableFunc(t.rows, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
 	var out [][]string
-	for i, r := range t.rows {
-		if i == limit {
-			last := make([]string, len(r.cells))
-			last[0] = figures.Count(len(t.rows)-limit) + " more"
-			return append(out, last)
-		}
+	for _, r := range t.rows {
 		out = append(out, r.cells)
 	}
 	return out
@@ -65,7 +57,7 @@ func (w *window) rows() [][]string {
 			w.holdRows(lock, &lock.Keys[k], len(lock.Keys) <= maxKeys)
 		}
 	}
-	return t.cells(maxRows)
+	return t.cells()
 }
 
 func where(lock, key string) string {

@@ -3,8 +3,6 @@ package timeline
 import (
 	"cmp"
 	"slices"
-
-	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // strike is what one fault did to one lock: the takeover of each of its keys, the longest first.
@@ -72,16 +70,11 @@ func strikesOf(l *Lanes) []*strike {
 // trialColumns of every table of trials.
 var trialColumns = []string{"#", "Where", "Fault", "From", "To", "Takeover", "Left of the lease", "Pickup", "Warm-up", "Struck", "Lease end", "Granted", "Ended", "Class"}
 
-// rowsOf is a row of a table for each of the first of list, and one that counts the others.
+// rowsOf is a row of a table for each of list.
 func rowsOf[T any](list []T, row func(T) []string) [][]string {
 	var rows [][]string
-	for _, x := range list[:min(len(list), maxRows)] {
+	for _, x := range list {
 		rows = append(rows, row(x))
-	}
-	if more := len(list) - len(rows); more > 0 {
-		last := make([]string, len(rows[0]))
-		last[0] = figures.Count(more) + " more: verdict.json has them all"
-		rows = append(rows, last)
 	}
 	return rows
 }

@@ -21,7 +21,7 @@ type library struct {
 
 var libraries = []library{
 	{name: "lockcore", title: "lockdrill's lock core", control: true, link: "../lockcore"},
-	{name: "go-control", title: "control in Go", control: true, worker: goWorker("control"), link: "../internal/wild/goworker/control.go"},
+	{name: "go-control", title: "control in Go", control: true, worker: []string{"../../bin/wild/gocontrol"}, link: "../scenarios/workers/go/main.go"},
 	{name: "python-control", title: "control in Python", control: true, worker: []string{"python/control.py"}, link: "../scenarios/workers/python/worker.py"},
 	{name: "node-control", title: "control in node", control: true, worker: nodeWorker("control"), link: "../internal/wild/node/lib/control.js"},
 	{name: "java-control", title: "control in Java", control: true, worker: javaWorker("Control"), link: "../internal/wild/java/Control.java"},

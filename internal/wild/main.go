@@ -135,6 +135,7 @@ func prepare(known map[string]string) (map[string]string, error) {
 	}
 	steps := [][]string{
 		{"go", "build", "-o", out + "/goworker", "./goworker"},
+		{"go", "build", "-o", out + "/gocontrol", "github.com/lockdrill/lockdrill/scenarios/workers/go"},
 		{"go", "build", "-modfile=redislock-0.9.3.mod", "-o", out + "/goworker-redislock-0.9.3", "./goworker"}, // of the thread redislock-71
 		{"go", "test", "-c", "-o", out + "/cluster", "./cluster"},
 		{"npm", "install", "--prefix", "node", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"},
@@ -148,7 +149,7 @@ func prepare(known map[string]string) (map[string]string, error) {
 	if err := os.Setenv("PATH", strings.TrimSpace(string(pinned))+":"+os.Getenv("PATH")); err != nil {
 		return nil, err
 	}
-	hints := []string{"", "", "", "node 20 with npm is needed", "Debian: apt-get install python3-redis",
+	hints := []string{"", "", "", "", "node 20 with npm is needed", "Debian: apt-get install python3-redis",
 		"Debian: apt-get install zookeeper libcurator-recipes-java libjackson2-databind-java default-jdk-headless"}
 	for i, s := range steps {
 		if text, err := exec.Command(s[0], s[1:]...).CombinedOutput(); err != nil {

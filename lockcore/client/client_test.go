@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,55 +170,6 @@ func TestContinuity(t *testing.T) {
 		}
 		if h.Context().Err() != nil || !errors.Is(h.Check(), client.ErrExpired) {
 			t.Errorf("context %v, check %v: work goes on, Check refuses", h.Context().Err(), h.Check())
-		}
-	})
-}
-
-// Many contenders, leases that run out, replies that are lost: at no instant do two handles say that they may be relied on.
-func TestAtMostOneHolder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := policy()
-		p.Acquire = lockcore.Acquire{Mode: lockcore.AcquireWait, Timeout: time.Second, Budget: 30 * time.Second,
-			Backoff: lockcore.Backoff{Mode: lockcore.BackoffDecorrelated, Every: 10 * time.Millisecond, Cap: time.Second}}
-		shared := newFaulty()
-		var n atomic.Int64
-		shared.set(func(ctx context.Context, _ lockcore.Op, do func() error) error {
-			switch n.Add(1) % 7 {
-			case 2:
-				return lostReply(ctx, do)
-			case 3:
-				return hanging(ctx, do)
-			case 5:
-				return errLost
-			}
-			return do()
-		})
-		var holders, most, held atomic.Int64
-		var all sync.WaitGroup
-		for range 8 {
-			r := joinRig(t, p, shared)
-			all.Go(func() {
-				for range 10 {
-					h, err := r.Acquire(t.Context(), "k")
-					if err != nil {
-						continue
-					}
-					held.Add(1)
-					for range 150 {
-						if h.Check() == nil {
-							most.Store(max(most.Load(), holders.Add(1)))
-							runtime.Gosched()
-							holders.Add(-1)
-						}
-						wait(10 * time.Millisecond)
-					}
-					_ = h.Release(t.Context())
-				}
-			})
-		}
-		all.Wait()
-		if most.Load() != 1 || held.Load() < 20 {
-			t.Errorf("%d holds, at most %d at once: want many, and 1", held.Load(), most.Load())
 		}
 	})
 }

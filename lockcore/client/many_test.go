@@ -51,7 +51,7 @@ func TestPointsWhereTheStoreRenewsMany(t *testing.T) {
 		"09": TestPoint09HolderIsTold, "10": TestPoint10SuspensionIsNoticed,
 		"11": TestPoint11FailureCountResetsOnSuccessOnly, "12": TestPoint12FenceIsMintedWithTheEpoch,
 		"13": TestPoint13NoReentrancy, "14": TestPoint14WatchdogNeverOutlivesWork,
-		"one holder": TestAtMostOneHolder, "continuity": TestContinuity, "close": TestClose,
+		"continuity": TestContinuity, "close": TestClose,
 		"hold": TestEventsOfAHold, "abandonment": TestEventsOfAnAbandonment, "goroutines": TestOneGoroutineKeepsTheTime,
 	} {
 		t.Run(name, test)

@@ -1,5 +1,5 @@
-// Package pointtest holds the fourteen points that a lock must get right (package client tests them exactly, in memory and on virtual time)
-// against a store on a real server and in real time. What goes wrong goes wrong on the wire: the server stands still, a reply is lost, a
+// Package pointtest holds the points that a lock must get right against a store on a real server and in real time. Package client tests all
+// fourteen exactly, in memory and on virtual time; the two that no store has a part in, suspension and reentrancy, are tested there alone. What goes wrong goes wrong on the wire: the server stands still, a reply is lost, a
 // key is deleted. It is for tests only. Its one invariant: instants are compared with the client's own events, and only in the
 // direction in which a slow machine cannot err.
 package pointtest
@@ -41,9 +41,7 @@ func Run(t *testing.T, open Open) {
 		"06 and 12": point06And12,
 		"07":        point07,
 		"08":        point08,
-		"10":        point10,
 		"11":        point11,
-		"13":        point13,
 		"14":        point14,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,32 +61,11 @@ const (
 type rig struct {
 	*client.Client
 	*Server
-	clock *movedClock
+	clock client.Clock
 
 	mu     sync.Mutex
 	events []history.Event
 	before func(history.Event) // called with each event before it is kept
-}
-
-// movedClock is the system's, whose other clocks can be moved on.
-type movedClock struct {
-	client.Clock
-	mu         sync.Mutex
-	boot, wall time.Duration
-}
-
-func (c *movedClock) Now() lockcore.Instant {
-	now := c.Clock.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now.Boot, now.Wall = now.Boot+c.boot, now.Wall+c.wall
-	return now
-}
-
-func (c *movedClock) move(boot, wall time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.boot, c.wall = c.boot+boot, c.wall+wall
 }
 
 func policy() lockcore.Policy {
@@ -101,7 +78,7 @@ func policy() lockcore.Policy {
 
 func newRig(t *testing.T, open Open, p lockcore.Policy) *rig {
 	t.Helper()
-	r := &rig{Server: open(t), clock: &movedClock{Clock: client.NewSystemClock()}}
+	r := &rig{Server: open(t), clock: client.NewSystemClock()}
 	r.join(t, p)
 	return r
 }
@@ -347,22 +324,6 @@ func point08(t *testing.T, open Open) {
 	}
 }
 
-func point10(t *testing.T, open Open) {
-	p := policy()
-	p.TTL, p.RenewEvery = time.Minute, 20*time.Second
-	r := newRig(t, open, p)
-	h := r.hold(t)
-	r.clock.move(0, 2*time.Minute) // only the wall clock shows it: the store is asked at once
-	until(t, "a renewal settles it", func() bool { return len(r.of(history.RenewReturn)) == 1 && h.Check() == nil })
-	r.clock.move(2*time.Minute, 2*time.Minute)
-	if err := h.Check(); err == nil {
-		t.Error("check right after a suspension beyond the TTL says that all is well")
-	}
-	if why := ended(t, h); why != lockcore.ReasonDeadline {
-		t.Errorf("told %s, want deadline", why)
-	}
-}
-
 func point11(t *testing.T, open Open) {
 	const answers = "xxoxoxxx" // of the renewals: of x the reply is lost, o is answered
 	server, p := open(t), policy()
@@ -388,17 +349,6 @@ func point11(t *testing.T, open Open) {
 	}
 	if string(got) != answers {
 		t.Errorf("told after renewals that went %s, want %s", got, answers)
-	}
-}
-
-func point13(t *testing.T, open Open) {
-	r := newRig(t, open, policy())
-	h := r.hold(t)
-	if _, err := r.Acquire(t.Context(), "k"); !errors.Is(err, client.ErrReentrant) {
-		t.Errorf("second acquire by the same client: %v, want ErrReentrant", err)
-	}
-	if err := errors.Join(h.Check(), h.Release(t.Context())); err != nil {
-		t.Errorf("the first hold: %v", err)
 	}
 }
 

@@ -61,20 +61,8 @@ func TestStoreOnRedis(t *testing.T) {
 	})
 }
 
-func TestStoreOnMiniredis(t *testing.T) {
-	onBothPaths(t, func(t *testing.T, open opener) {
-		c, _, advance := startMini(t)
-		storetest.Store(t, func(t *testing.T) lockcore.Store { return open(t, c, t.Name()+":") }, advance)
-	})
-}
-
 func TestLedgerOnRedis(t *testing.T) {
 	c, _ := startRedis(t)
-	storetest.Ledger(t, func(t *testing.T) lockcore.Ledger { return redisstore.NewLedger(c, t.Name()+":") })
-}
-
-func TestLedgerOnMiniredis(t *testing.T) {
-	c, _, _ := startMini(t)
 	storetest.Ledger(t, func(t *testing.T) lockcore.Ledger { return redisstore.NewLedger(c, t.Name()+":") })
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
 // advisories is the connection of this process: a session of PostgreSQL, which an advisory lock belongs to.
@@ -14,10 +16,10 @@ type advisories struct {
 	id   string // number and start of the session's server process: its name in pg_locks
 }
 
-func openAdvisory(ctx context.Context, w *worker) (func(h *hold) Lock, error) {
-	at := w.c.Configure.Store
+func openAdvisory(ctx context.Context, c protocol.Configure) (func(h *hold) Lock, error) {
+	at := c.Store
 	a := &advisories{dsn: fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", at.User, at.Addr, at.Database)}
-	return func(h *hold) Lock { return &advisory{advisories: a, key: h.l.Key} }, a.connect(ctx)
+	return func(h *hold) Lock { return &advisory{advisories: a, key: h.want.Key} }, a.connect(ctx)
 }
 
 func (a *advisories) connect(ctx context.Context) (err error) {

@@ -13,6 +13,10 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+
+	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
 // etcd is a client at its defaults and the session of this process: the client keeps its lease alive by itself. Who is told that the session
@@ -33,9 +37,9 @@ type primitive interface {
 	give(ctx context.Context) error
 }
 
-func onEtcd(of func(s *concurrency.Session, h *hold, key string) primitive) library {
-	return func(ctx context.Context, w *worker) (func(h *hold) Lock, error) {
-		e, at := &etcd{}, w.c.Configure.Store
+func onEtcd(of func(s *concurrency.Session, who, key string) primitive) library {
+	return func(ctx context.Context, c protocol.Configure) (func(h *hold) Lock, error) {
+		e, at := &etcd{}, c.Store
 		config := clientv3.Config{Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(e.tapped), grpc.WithChainUnaryInterceptor(e.heard)}}
 		for _, addr := range append(at.Addrs, at.Addr)[:max(1, len(at.Addrs))] {
 			config.Endpoints = append(config.Endpoints, "http://"+addr)
@@ -48,7 +52,7 @@ func onEtcd(of func(s *concurrency.Session, h *hold, key string) primitive) libr
 			return nil, err
 		}
 		return func(h *hold) Lock {
-			return &etcdLock{e: e, h: h, of: func(s *concurrency.Session) primitive { return of(s, h, at.Prefix+h.l.Key) }}
+			return &etcdLock{e: e, h: h, of: func(s *concurrency.Session) primitive { return of(s, c.Incarnation, at.Prefix+h.want.Key) }}
 		}, nil
 	}
 }
@@ -65,8 +69,8 @@ type etcdLock struct {
 
 func (l *etcdLock) Acquire(ctx context.Context) error {
 	if l.e.session == nil || over(l.e.session) {
-		l.e.kept(now())
-		session, err := concurrency.NewSession(l.e.Client, concurrency.WithTTL(int(l.h.l.Policy.TTL.Seconds())))
+		l.e.kept(monotime.Now())
+		session, err := concurrency.NewSession(l.e.Client, concurrency.WithTTL(int(l.h.want.Lock.Policy.TTL.Seconds())))
 		if err != nil {
 			return err
 		}
@@ -83,7 +87,7 @@ func (l *etcdLock) Acquire(ctx context.Context) error {
 	case err == nil:
 		l.e.hold(l.h)
 	case errors.Is(err, rpctypes.ErrLeaseNotFound): // the server's word for the put
-		err = fmt.Errorf("%w: %w", errSure, err)
+		err = fmt.Errorf("%w: %w", lockcore.ErrNotSent, err)
 	}
 	return err
 }
@@ -110,7 +114,7 @@ func (l *etcdLock) Lost() <-chan struct{} { return l.session.Done() }
 func (l *etcdLock) Owed() time.Duration {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
-	return max(l.h.l.Policy.TTL-time.Duration(now()-l.e.renewed), time.Millisecond)
+	return max(l.h.want.Lock.Policy.TTL-time.Duration(monotime.Now()-l.e.renewed), time.Millisecond)
 }
 
 func (l *etcdLock) Fence() int64 { return l.created }
@@ -125,7 +129,7 @@ func (l *etcdLock) ID() string {
 
 type mutex struct{ *concurrency.Mutex }
 
-func newMutex(s *concurrency.Session, _ *hold, key string) primitive {
+func newMutex(s *concurrency.Session, _, key string) primitive {
 	return mutex{concurrency.NewMutex(s, key)}
 }
 
@@ -137,8 +141,8 @@ type election struct {
 	candidate string
 }
 
-func newElection(s *concurrency.Session, h *hold, key string) primitive {
-	return election{concurrency.NewElection(s, key), h.w.c.Configure.Incarnation}
+func newElection(s *concurrency.Session, who, key string) primitive {
+	return election{concurrency.NewElection(s, key), who}
 }
 
 func (e election) take(ctx context.Context) error { return e.Campaign(ctx, e.candidate) }
@@ -197,17 +201,17 @@ type keepalives struct {
 
 type renewal struct {
 	h    *hold // nil = a waiter's
-	op   string
+	said *claim
 	from int64
 }
 
 func (k *keepalives) SendMsg(m any) error {
 	k.e.mu.Lock()
-	r := renewal{h: k.e.held, from: now()}
+	r := renewal{h: k.e.held, from: monotime.Now()}
 	k.e.mu.Unlock()
 	if r.h != nil {
-		r.op = r.h.w.op()
-		r.from = r.h.w.say("renew.invoke", 0, r.h.name(), event{"op": r.op, "call": event{"attempt": 1, "ttl": int64(r.h.l.Policy.TTL)}})
+		r.said = r.h.announce(lockcore.OpRenew, r.h.named.Load())
+		r.from = r.said.from
 	}
 	k.mu.Lock()
 	k.sent = append(k.sent, r)
@@ -218,6 +222,7 @@ func (k *keepalives) SendMsg(m any) error {
 // RecvMsg says the answers: they come in the order of the requests. What is open when the stream ends stays unclear.
 func (k *keepalives) RecvMsg(m any) error {
 	err := k.ClientStream.RecvMsg(m)
+	answer, ok := m.(*pb.LeaseKeepAliveResponse)
 	k.mu.Lock()
 	n := min(1, len(k.sent))
 	if err != nil {
@@ -227,20 +232,19 @@ func (k *keepalives) RecvMsg(m any) error {
 	k.sent = k.sent[n:]
 	k.mu.Unlock()
 	for _, r := range answered {
-		answer, ok := m.(*pb.LeaseKeepAliveResponse)
-		if err == nil && ok && answer.TTL > 0 {
+		told := err
+		switch {
+		case err != nil:
+		case !ok:
+			told = errors.New("no answer to a keepalive")
+		case answer.TTL <= 0:
+			told = errGone
+		default:
 			k.e.kept(r.from)
 		}
-		if r.h == nil {
-			continue
+		if r.h != nil {
+			r.h.report(r.said, told)
 		}
-		outcome, body := "ok", event{"attempt": 1, "ttl": int64(r.h.l.Policy.TTL), "result": "renewed"}
-		if err != nil || !ok {
-			outcome, body["result"], body["err"] = "unknown", "error", fmt.Sprint(err)
-		} else if answer.TTL <= 0 {
-			outcome, body["result"] = "fail", "absent"
-		}
-		r.h.w.say("renew.return", r.from, r.h.name(), event{"op": r.op, "outcome": outcome, "call": body})
 	}
 	return err
 }

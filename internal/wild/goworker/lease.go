@@ -15,12 +15,15 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
 // onLease connects an elector of client-go.
 func onLease(release bool) library {
-	return func(_ context.Context, w *worker) (func(h *hold) Lock, error) {
-		at := w.c.Configure.Store
+	return func(_ context.Context, c protocol.Configure) (func(h *hold) Lock, error) {
+		at := c.Store
 		rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: at.Kubeconfig}
 		config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: at.Context}).ClientConfig()
 		if err != nil {
@@ -30,8 +33,8 @@ func onLease(release bool) library {
 		return func(h *hold) Lock {
 			l := &lease{h: h, release: release, over: make(chan struct{})}
 			l.Interface = &resourcelock.LeaseLock{Client: client.CoordinationV1(),
-				LeaseMeta:  metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Prefix + h.l.Key},
-				LockConfig: resourcelock.ResourceLockConfig{Identity: fmt.Sprintf("%s_%s", w.c.Configure.Incarnation, h.name()["epoch"])}}
+				LeaseMeta:  metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Prefix + h.want.Key},
+				LockConfig: resourcelock.ResourceLockConfig{Identity: fmt.Sprintf("%s_%s", c.Incarnation, h.Epoch())}}
 			return l
 		}, err
 	}
@@ -57,7 +60,7 @@ type lease struct {
 func (l *lease) Acquire(ctx context.Context) error {
 	run, stop := context.WithCancel(context.Background())
 	l.stop = stop
-	ttl, leads := l.h.l.Policy.TTL, make(chan (<-chan struct{}), 1)
+	ttl, leads := l.h.want.Lock.Policy.TTL, make(chan (<-chan struct{}), 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: l, ReleaseOnCancel: l.release, LeaseDuration: ttl, RenewDeadline: l.deadline(), RetryPeriod: ttl * 2 / 15,
 		Callbacks: leaderelection.LeaderCallbacks{
@@ -114,7 +117,7 @@ func (l *lease) write(r resourcelock.LeaderElectionRecord, creates bool, do func
 	}
 	switch {
 	case release:
-		_ = l.h.call("release", told)
+		_ = l.h.call(lockcore.OpRelease, told)
 	case r.HolderIdentity == "":
 		return do()
 	case asks:
@@ -128,7 +131,7 @@ func (l *lease) write(r resourcelock.LeaderElectionRecord, creates bool, do func
 		}
 		l.is("", false)
 	case same:
-		_ = l.h.call("renew", told)
+		_ = l.h.call(lockcore.OpRenew, told)
 	default:
 		_ = l.h.again(func() error {
 			err := told()
@@ -165,7 +168,7 @@ func (l *lease) Lost() <-chan struct{} { return l.lost }
 func (l *lease) Owed() time.Duration   { return l.deadline() }
 
 // deadline is for how long after a renewal its holder leads: RenewDeadline. Others wait for the whole LeaseDuration.
-func (l *lease) deadline() time.Duration { return l.h.l.Policy.TTL * 10 / 15 }
+func (l *lease) deadline() time.Duration { return l.h.want.Lock.Policy.TTL * 10 / 15 }
 
 func (l *lease) ID() string {
 	l.mu.Lock()
@@ -181,11 +184,11 @@ func (l *lease) End() {
 	l.stop()
 	<-l.over
 	if !l.gave {
-		why := "ttl_hold"
+		why := lockcore.ReasonTTLHold
 		if l.h.lost.Err() != nil {
-			why = "after_abandon"
+			why = lockcore.ReasonAfterAbandon
 		}
-		l.h.giveUp("expired") // it leaves the lease to its end
-		l.h.w.say("release.skipped", 0, l.h.name(), event{"call": event{"why": why}})
+		l.h.giveUp(lockcore.ReasonExpired) // it leaves the lease to its end
+		l.h.act(lockcore.Action{Kind: lockcore.ActSkip, Reason: why})
 	}
 }

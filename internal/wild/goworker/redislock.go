@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func newRedislock(c *redis.Client, key, token string, p Policy) Lock {
-	return &redislockLock{c: redislock.New(c), key: key, token: token, ttl: p.TTL}
+func newRedislock(c *redis.Client, key, token string, ttl time.Duration) Lock {
+	return &redislockLock{c: redislock.New(c), key: key, token: token, ttl: ttl}
 }
 
 // redislockLock obtains once (the default), refreshes as the caller must by its documents, and is released in the end.

@@ -3,15 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 )
 
-func newRedsync(c *redis.Client, key, token string, p Policy) Lock {
+func newRedsync(c *redis.Client, key, token string, ttl time.Duration) Lock {
 	value := redsync.WithGenValueFunc(func() (string, error) { return token, nil }) // so that it is known before the call
-	return redsyncLock{redsync.New(goredis.NewPool(c)).NewMutex(key, redsync.WithExpiry(p.TTL), value)}
+	return redsyncLock{redsync.New(goredis.NewPool(c)).NewMutex(key, redsync.WithExpiry(ttl), value)}
 }
 
 // redsyncLock is a mutex as the README has it: Lock, Extend, Unlock; any other answer than true is a panic there.

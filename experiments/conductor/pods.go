@@ -99,7 +99,7 @@ func (c *Conductor) look(e history.Event) {
 	if l.Present && ep == nil {
 		w.unnamed[e.Key] = unnamed{e.Lock, l.Disputed}
 	}
-	if !l.Present || ep == nil || !w.isAlive(ep.inc) {
+	if !l.Present || ep == nil || !w.isAlive(ep.inc) || e.From < ep.lost {
 		delete(w.held, e.Key)
 		return
 	}

@@ -198,7 +198,7 @@ func (c *Conductor) landed(e history.Event) {
 				s.ended = e.To
 			}
 			if s.does.AtKey { // its holder does not know it yet; the next shot is not for a key that is free
-				c.world.drop(e.Key, e.Epoch)
+				c.world.drop(e.Key, e.Epoch, e.To)
 			}
 			if s.state = lasting; s.does.Kills && s.f.For == 0 { // there is nothing to undo
 				c.over(s, e.At)

@@ -76,6 +76,7 @@ type replica struct {
 type epoch struct {
 	id, lock, key, inc string
 	granted            int64 // ns; 0 = not yet
+	lost               int64 // observed: a fault had taken its key by then; 0 = none has
 }
 
 type loop struct{ lastTick int64 }
@@ -170,7 +171,7 @@ func (c *Conductor) Observe(e history.Event) {
 			c.moment(ep, e)
 		}
 	case history.ReleaseInvoke, history.FenceObserved:
-		w.drop(e.Key, e.Epoch)
+		w.drop(e.Key, e.Epoch, e.To)
 		if e.Kind == history.ReleaseInvoke {
 			c.gaveBack(e.Epoch)
 		}
@@ -236,8 +237,13 @@ func (w *world) epoch(key, name string) *epoch {
 	return nil
 }
 
-func (w *world) drop(key, epoch string) {
-	if ep := w.epoch(key, epoch); ep != nil && w.held[ep.key] == ep {
+// drop notes that an epoch had lost its key by an instant: a look that was begun before, and is told later, does not say that it is held.
+func (w *world) drop(key, epoch string, by int64) {
+	ep := w.epoch(key, epoch)
+	if ep == nil {
+		return
+	}
+	if ep.lost = by; w.held[ep.key] == ep {
 		delete(w.held, ep.key)
 	}
 }

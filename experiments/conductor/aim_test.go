@@ -128,7 +128,7 @@ func TestAValueThatComesBackIsAnotherEpoch(t *testing.T) {
 	}
 	owns := func(lock, want string) {
 		t.Helper()
-		if inc, alive := c.owner("key-"+lock, "name"); inc != want || alive != (want != "") || c.world.isHeld(lock, 0) != (want != "") {
+		if inc, alive := c.owner("key-"+lock, "name"); inc != want || alive != (want != "") || c.isHeld(lock, 0) != (want != "") {
 			t.Errorf("%s is held by %q, alive %v; want %q", lock, inc, alive, want)
 		}
 	}

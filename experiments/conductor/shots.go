@@ -72,6 +72,7 @@ func (c *Conductor) stepFaults(now int64) {
 		if s.state == waiting && s.after != nil && s.due == never && s.after.state == spent {
 			s.wait(now + int64(s.offset))
 		}
+		c.note(c.seriesNext(s, now))
 	}
 	if all {
 		c.faultEnd = max(c.faultEnd, c.lastFired())

@@ -136,6 +136,7 @@ func (w *world) reset() {
 // Observe takes note of a recorded event.
 func (c *Conductor) Observe(e history.Event) {
 	w := c.world
+	c.wake = 0
 	switch e.Kind {
 	case history.ReplicaStart:
 		if c.e.Kubernetes != nil || w.observed {
@@ -317,13 +318,14 @@ func (c *Conductor) abandoned() {
 // restart starts what is due.
 func (c *Conductor) restart(now int64) {
 	for _, r := range c.world.replicas {
-		if r.startAt == 0 || now < r.startAt || r.failed >= failedStarts {
+		if r.startAt == 0 || r.failed >= failedStarts || !c.due(now, r.startAt) {
 			continue
 		}
 		r.life++
 		r.inc, r.alive, r.ready, r.startAt, r.startedA = r.incarnation(r.life), true, false, 0, now
 		r.vacated, r.pod = false, nil
 		c.world.byInc[r.inc] = r
+		c.note(c.world.hungAt(r))
 		c.out = append(c.out, Action{Start: &Start{Name: r.name, Incarnation: r.inc}})
 	}
 }
@@ -337,10 +339,10 @@ func (r *replica) incarnation(life int) string {
 }
 
 // hung notes the replicas that have not got ready in time.
-func (w *world) hung(now int64) {
-	for _, r := range w.replicas {
-		if r.alive && !r.ready && now >= w.hungAt(r) {
-			r.failed, r.lastExit = failedStarts, "not ready after "+w.ready.String()
+func (c *Conductor) hung(now int64) {
+	for _, r := range c.world.replicas {
+		if r.alive && !r.ready && c.due(now, c.world.hungAt(r)) {
+			r.failed, r.lastExit = failedStarts, "not ready after "+c.world.ready.String()
 		}
 	}
 }
@@ -403,7 +405,7 @@ func (c *Conductor) missing(now int64) unmet {
 		switch {
 		case loop.lastTick == 0:
 			return unmet{text: "no tick of loop %s has been accepted yet", who: l.Name}
-		case now >= loop.silentAt(l):
+		case c.due(now, loop.silentAt(l)):
 			return unmet{text: "no tick of loop %s", who: l.Name, time: time.Duration(now - loop.lastTick)}
 		case l.Policy.Loop.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
 			return unmet{text: "no renewal of loop %s has worked yet", who: l.Name}

@@ -36,3 +36,20 @@ func (c *Conductor) seriesNext(s *series, now int64) int64 {
 	}
 	return never // flying: the injector answers; or spent
 }
+
+// hung notes the replicas that have not got ready in time.
+func (c *Conductor) hung(now int64) {
+	for _, r := range c.world.replicas {
+		if r.alive && !r.ready && c.due(now, c.world.hungAt(r)) {
+			r.failed, r.lastExit = failedStarts, "not ready after "+c.world.ready.String()
+		}
+	}
+}
+
+// hungAt is when a replica that is not ready is given up. One that is not ours may take its time.
+func (w *world) hungAt(r *replica) int64 {
+	if w.observed {
+		return never
+	}
+	return r.startedA + int64(w.ready) + 1
+}

@@ -338,23 +338,6 @@ func (r *replica) incarnation(life int) string {
 	return r.lives[life-1]
 }
 
-// hung notes the replicas that have not got ready in time.
-func (c *Conductor) hung(now int64) {
-	for _, r := range c.world.replicas {
-		if r.alive && !r.ready && c.due(now, c.world.hungAt(r)) {
-			r.failed, r.lastExit = failedStarts, "not ready after "+c.world.ready.String()
-		}
-	}
-}
-
-// hungAt is when a replica that is not ready is given up. One that is not ours may take its time.
-func (w *world) hungAt(r *replica) int64 {
-	if w.observed {
-		return never
-	}
-	return r.startedA + int64(w.ready) + 1
-}
-
 // lost says what cannot come back, as a word of run.abort and a sentence, or "".
 func (w *world) lost() (what, why string) {
 	for _, r := range w.replicas {

@@ -318,6 +318,37 @@ func TestLiveSomebodysRedisIsWatched(t *testing.T) {
 	}
 }
 
+// A service that follows its Sentinel keeps its leader through a fail-over that the drill asks for; the watcher follows as well, and sees at the
+// new primary who takes over from a leader that is killed afterwards.
+func TestLiveSomebodysSentinelFailsOver(t *testing.T) {
+	t.Parallel()
+	sentinel, primary, replica := redistest.StartSentinel(t)
+	_, port, _ := net.SplitHostPort(sentinel)
+	service := electorsBy(t, primary, nil, "--sentinel", port)
+	yaml := edit(t, fmt.Sprintf(foreignDrill, service.port),
+		`url: "redis://127.0.0.1:`+service.port+`"`, fmt.Sprintf(`sentinel: {master: %s, urls: ["redis://%s"]}, allow: [failover]`, redistest.SentinelMaster, sentinel),
+		"{id: crash, at: 0s, kill: {holder_of: leader}, repeat: {count: 3, every: settled}}",
+		"{id: over, at: 0s, store: {do: failover}}\n  - {id: crash, after: over, delay: 3s, kill: {holder_of: leader}}")
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "foreign.yaml"), []byte(yaml))
+	if got := tryIn(t, dir, append([]string{"run", "foreign.yaml", "--out", "run"}, foreignConsent...)...); got.code != verdict.ExitPass {
+		t.Errorf("%+v", got)
+	}
+	h := historyIn(t, filepath.Join(dir, "run"))
+	said, taken := "", 0
+	for _, e := range h.Events {
+		switch {
+		case e.Kind == history.FaultConfirmed && e.Fault.ID == "over":
+			said = e.Fault.Detail
+		case e.Kind == history.FaultConfirmed && e.Fault.ID == "crash":
+			taken++
+		}
+	}
+	if !strings.Contains(said, replica+" is the primary, and "+primary+" was") || taken != 1 {
+		t.Errorf("the fail-over says %q, and %d leaders were killed after it", said, taken)
+	}
+}
+
 // owner is the server of a cluster that has a key.
 func owner(t *testing.T, addrs []string, key string) string {
 	t.Helper()

@@ -158,9 +158,9 @@ func (c *Conductor) abortDue(now int64) {
 			c.out = append(c.out, Action{Tell: fmt.Sprintf("abort_when: %s cannot be asked: %s; if that lasts for %s, the run ends", r.Says(), why, figures.Spell(time.Duration(r.unasked)))})
 		}
 		switch {
-		case r.since >= 0 && now-r.since >= r.lasts():
+		case r.since >= 0 && c.due(now, r.since+r.lasts()):
 			c.Abort(history.AbortCondition, "abort_when: "+r.Says()+": "+r.holds())
-		case r.blind >= 0 && now-r.blind >= r.unasked:
+		case r.blind >= 0 && c.due(now, r.blind+r.unasked):
 			if why == "" {
 				why = "no answer has come"
 			}
@@ -198,18 +198,4 @@ func (r *abortRow) holds() string {
 		}
 	}
 	return r.Describe()
-}
-
-// abortNext is when a condition has held, or has had no answer, for long enough.
-func (c *Conductor) abortNext() int64 {
-	next := never
-	for i := range c.aborts {
-		if r := &c.aborts[i]; r.since >= 0 {
-			next = min(next, r.since+r.lasts())
-		}
-		if r := &c.aborts[i]; r.blind >= 0 {
-			next = min(next, r.blind+r.unasked)
-		}
-	}
-	return next
 }

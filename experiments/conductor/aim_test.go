@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -128,7 +129,7 @@ func TestAValueThatComesBackIsAnotherEpoch(t *testing.T) {
 	}
 	owns := func(lock, want string) {
 		t.Helper()
-		if inc, alive := c.owner("key-"+lock, "name"); inc != want || alive != (want != "") || c.world.isHeld(lock, 0) != (want != "") {
+		if inc, alive := c.owner("key-"+lock, "name"); inc != want || alive != (want != "") || c.isHeld(lock, 0) != (want != "") {
 			t.Errorf("%s is held by %q, alive %v; want %q", lock, inc, alive, want)
 		}
 	}
@@ -151,5 +152,49 @@ func TestAValueThatComesBackIsAnotherEpoch(t *testing.T) {
 	owns("loop", "r1.2")
 	if !s.exposed[0].closed {
 		t.Error("the next grant did not end the trial: it has the victim's name")
+	}
+}
+
+// A look that was begun before a fault took the key, and is told after it, shows nobody to strike: the next shot is for whoever holds it then.
+func TestALookFromBeforeTheKeyWasTakenAimsNoShot(t *testing.T) {
+	e := loopDrill(1)
+	e.Kubernetes, e.System.Mode, e.System.Replicas = &experiments.Kubernetes{}, experiments.ModeObserve, 2
+	e.Faults = []experiments.Fault{{ID: "taken", Spec: &fault.DeleteKey{HolderOf: "loop"}, Repeat: experiments.Repeat{Count: 2, Settled: true}}}
+	c := New(e, 1)
+	for _, inc := range []string{"r1.1", "r2.1"} {
+		c.Observe(history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: inc[:2], Incarnation: inc, Pod: podIn(inc)}})
+		c.Observe(history.Event{Kind: history.ReplicaReady, Replica: &history.Replica{Name: inc[:2], Incarnation: inc}})
+	}
+	fired := func(now int64) (at string) {
+		for _, a := range append(slices.Clone(c.Step(now)), c.Step(now+1)...) { // it settles, and is armed anew
+			if a.Fire != nil {
+				at = a.Fire.Epoch + a.Fire.Why
+			}
+		}
+		return at
+	}
+	look := func(at int64, epoch, holder string) {
+		c.Observe(history.Event{Kind: history.LookKind, Span: history.Span{From: at, To: at + 2}, At: at + 2, Lock: "loop", Key: "the-loop", Epoch: epoch, Look: &history.Look{Present: epoch != "", PTTL: 5e9, Holder: holder}})
+	}
+	fired(1)
+	look(1e9, "e1", "r1.1")
+	look(2e9, "e1", "r1.1")
+	fired(2e9 + 2)
+	if got := fired(3e9 + 2); got != "e1" {
+		t.Fatalf("the first shot is for %q", got)
+	}
+	body := &history.Fault{ID: "taken", Shot: 1, Victim: "r1.1"}
+	for i, kind := range []history.Kind{history.FaultConfirmed, history.FaultReverted, history.FaultVerified} {
+		at := int64(3e9) + 10 + int64(i)
+		c.Observe(history.Event{Kind: kind, Span: history.At(at), At: at, Lock: "loop", Key: "the-loop", Epoch: "e1", Fault: body})
+	}
+	look(3e9+5, "e1", "r1.1")
+	if got := fired(3e9 + 20); got != "" {
+		t.Errorf("by a look from before, a shot is for %q", got)
+	}
+	look(3e9+30, "", "")
+	look(3e9+40, "e2", "r2.1")
+	if got := fired(3e9 + 43); got != "e2" {
+		t.Errorf("the second shot is for %q", got)
 	}
 }

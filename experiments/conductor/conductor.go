@@ -77,6 +77,7 @@ type Conductor struct {
 	struck   map[string]bool // incarnations that faults other than kills were aimed at
 	alerts   []alertRow
 	aborts   []abortRow
+	wake     int64 // the first instant that the last Step waits for; 0 = it has not seen all yet
 	out      []Action
 }
 
@@ -142,7 +143,7 @@ func (c *Conductor) Reset(seed int64) {
 // Abort asks for an early end: what is one of the words of run.abort. The next Step goes to the revert phase.
 func (c *Conductor) Abort(what, why string) {
 	if c.abort == nil {
-		c.abort = &history.Note{What: what, Why: why}
+		c.abort, c.wake = &history.Note{What: what, Why: why}, 0
 	}
 }
 
@@ -152,18 +153,18 @@ func (c *Conductor) StoreLost(why string) { c.world.storeLost = why }
 // Step says what to do at now (ns since the run's origin). It is to be called after every batch of observed events and at Next; called
 // at other times too, it says nothing more and nothing else. The slice is good until the next Step.
 func (c *Conductor) Step(now int64) []Action {
-	c.out = c.out[:0]
+	c.out, c.wake = c.out[:0], never
 	if c.phase == "" {
 		c.begun = now
 		c.enter(now, history.PhaseSteady, "", nil)
 	}
-	if c.abort == nil && now-c.begun > int64(c.e.Limits.MaxRun) {
+	if c.abort == nil && c.due(now, c.begun+int64(c.e.Limits.MaxRun)+1) {
 		c.Abort(history.AbortLimit, "limits.max_run of "+c.e.Limits.MaxRun.String()+" is over")
 	}
 	if c.abort == nil && c.phase != history.PhaseFinal {
 		c.abortDue(now)
 	}
-	c.world.hung(now)
+	c.hung(now)
 	if what, why := c.world.lost(); what != "" && (c.phase == history.PhaseFaults || c.phase == history.PhaseSettle && !c.unsteady) {
 		c.Abort(what, why+c.waits())
 	}
@@ -195,6 +196,9 @@ func (c *Conductor) Step(now int64) []Action {
 
 func (c *Conductor) enter(now int64, phase, why string, holds *bool) {
 	c.phase, c.since = phase, now
+	if phase != history.PhaseSteady && phase != history.PhaseFaults { // what these wait for is looked at in the Step that enters them
+		c.note(now)
+	}
 	c.out = append(c.out, Action{Phase: &history.Phase{Name: phase, Why: why, Holds: holds}})
 }
 
@@ -216,7 +220,7 @@ func (c *Conductor) stepSteady(now int64) {
 		c.steady = now
 	}
 	switch {
-	case missing == (unmet{}) && now-c.steady >= int64(c.e.SteadyState.For):
+	case missing == (unmet{}) && c.due(now, c.steady+int64(c.e.SteadyState.For)):
 		yes := true
 		c.faultEnd = now
 		c.enter(now, history.PhaseFaults, "", &yes)
@@ -227,7 +231,7 @@ func (c *Conductor) stepSteady(now int64) {
 			}
 		}
 		c.stepFaults(now)
-	case now-c.since >= int64(c.e.SteadyState.Timeout):
+	case c.due(now, c.since+int64(c.e.SteadyState.Timeout)):
 		why := "it did not hold for " + c.e.SteadyState.For.String() + " without a break"
 		if missing != (unmet{}) {
 			why = missing.String() + c.waits()
@@ -259,7 +263,7 @@ func (c *Conductor) stepSettle(now int64) {
 		c.enter(now, history.PhaseFinal, "ended early", nil)
 		return
 	}
-	if now >= c.settledAt() {
+	if c.due(now, c.settledAt()) {
 		c.enter(now, history.PhaseFinal, "", nil)
 	}
 }

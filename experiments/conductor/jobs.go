@@ -72,31 +72,32 @@ const (
 // offer gives out new jobs that are due by the rate and old ones that are due again.
 func (c *Conductor) offer(now int64) {
 	for _, s := range c.streams {
-		if s.firstAt == 0 {
-			if !c.anyReady() {
-				continue
-			}
+		if s.firstAt == 0 && c.anyReady() {
 			s.firstAt = now
 		}
-		if now < s.rests {
-			continue
+		if s.firstAt != 0 && now >= s.rests {
+			c.offerOf(s, now)
 		}
-		room, before := offersAtOnce, len(c.out)
-		for ; room > 0 && s.next < s.work.Jobs && now >= s.newDue() && !c.aborted; room-- {
-			s.fresh.push(s.newJob(c, now))
+		c.note(s.nextDue(c, now))
+	}
+}
+
+func (c *Conductor) offerOf(s *stream, now int64) {
+	room, before := offersAtOnce, len(c.out)
+	for ; room > 0 && s.next < s.work.Jobs && now >= s.newDue() && !c.aborted; room-- {
+		s.fresh.push(s.newJob(c, now))
+	}
+	for !s.fresh.empty() && c.give(s, s.fresh.first(), now) {
+		s.fresh.leave()
+	}
+	for ; room > 0 && !s.again.empty() && s.again.first().due <= now; room-- {
+		if j := s.again.first(); !c.world.finished[j.Job] && !c.give(s, j, now) {
+			break // it stays first in line
 		}
-		for !s.fresh.empty() && c.give(s, s.fresh.first(), now) {
-			s.fresh.leave()
-		}
-		for ; room > 0 && !s.again.empty() && s.again.first().due <= now; room-- {
-			if j := s.again.first(); !c.world.finished[j.Job] && !c.give(s, j, now) {
-				break // it stays first in line
-			}
-			s.again.leave()
-		}
-		if len(c.out) > before {
-			s.rests = now + offersEvery
-		}
+		s.again.leave()
+	}
+	if len(c.out) > before {
+		s.rests = now + offersEvery
 	}
 }
 

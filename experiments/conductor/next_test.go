@@ -85,9 +85,11 @@ func TestAFaultWhoseEndIsNeverToldIsOverdue(t *testing.T) {
 		s.onFire = func(_ Fire, body *history.Fault) {
 			s.see(history.Event{Kind: history.FaultConfirmed, Fault: body})
 			due := s.now + int64(time.Second+revertWithin) + 1
-			if next := s.c.Next(s.now); next != due {
-				t.Errorf("next after %s, want after %s", time.Duration(next-s.now), time.Duration(due-s.now))
-			}
+			s.after(2, func() { // the Step after what was observed has been
+				if next := s.c.Next(s.now); next != due {
+					t.Errorf("next after %s, want after %s", time.Duration(next-s.now), time.Duration(due-s.now))
+				}
+			})
 			for _, at := range []int64{due, due + 1} { // before the Step at that instant
 				s.after(time.Duration(at-s.now), func() { lasted = append(lasted, s.c.series[0].state == lasting) })
 			}
@@ -96,4 +98,34 @@ func TestAFaultWhoseEndIsNeverToldIsOverdue(t *testing.T) {
 	if !slices.Equal(lasted, []bool{true, false}) || s.abort != "" {
 		t.Errorf("lasting at its due instant and just after: %v, abort %q; want true, false and none", lasted, s.abort)
 	}
+}
+
+// What a drill waits for in which nothing happens: the end of the steady state's time, or of the run's; that the steady state has held; and
+// what the settle phase waits for.
+func TestNextIsWhenAPhaseIsOver(t *testing.T) {
+	e := loopDrill(1)
+	e.Kubernetes, e.System.Mode, e.System.Replicas, e.Faults = &experiments.Kubernetes{}, experiments.ModeObserve, 1, nil
+	c := New(e, 1)
+	next := func(what string, now, want int64) {
+		t.Helper()
+		c.Step(now)
+		if got := c.Next(now); got != want {
+			t.Errorf("%s: next at %s, want %s", what, time.Duration(got), time.Duration(want))
+		}
+	}
+	next("no steady state", 1, 1+int64(e.SteadyState.Timeout))
+	e.Limits.MaxRun = 5 * time.Second
+	next("no time", 2, 1+int64(e.Limits.MaxRun)+1)
+	e.Limits.MaxRun = time.Hour
+	r := &history.Replica{Name: "r1", Incarnation: "r1.1", Pod: podIn("r1.1")}
+	c.Observe(history.Event{Kind: history.ReplicaStart, Replica: r})
+	c.Observe(history.Event{Kind: history.ReplicaReady, Replica: r})
+	for at := int64(1e9); at <= 2e9; at += 1e9 {
+		c.Observe(history.Event{Kind: history.LookKind, Span: history.At(at), Lock: "loop", Key: "the-loop", Epoch: "e1", Look: &history.Look{Present: true, PTTL: 60e9, Holder: "r1.1"}})
+	}
+	next("steady", 2e9, 2e9+int64(e.SteadyState.For))
+	for now := int64(3e9); now < 3e9+3; now++ { // the faults, of which there are none, and what is reverted
+		c.Step(now)
+	}
+	next("settling", 3e9+3, c.settledAt())
 }

@@ -99,7 +99,7 @@ func (c *Conductor) look(e history.Event) {
 	if l.Present && ep == nil {
 		w.unnamed[e.Key] = unnamed{e.Lock, l.Disputed}
 	}
-	if !l.Present || ep == nil || !w.isAlive(ep.inc) {
+	if !l.Present || ep == nil || !w.isAlive(ep.inc) || e.From < ep.lost {
 		delete(w.held, e.Key)
 		return
 	}
@@ -138,8 +138,8 @@ func (c *Conductor) missingObserved(now int64) unmet {
 	for i := range c.e.System.Locks {
 		l := &c.e.System.Locks[i]
 		switch {
-		case !l.Loop(), w.freeForNow(l, now):
-		case !w.isHeld(l.Name, now):
+		case !l.Loop(), c.freeForNow(l, now):
+		case !c.isHeld(l.Name, now):
 			_, why := w.unnamedHolder(l.Name)
 			if cannot := c.unlooked(l); cannot != "" {
 				return unmet{text: "no replica that is known holds lock %s", who: l.Name + ": " + cannot, code: history.CannotLook}
@@ -187,33 +187,22 @@ func (w *world) unnamedHolder(lock string) (word history.VoidReason, why string)
 }
 
 // isHeld reports that a lease of the lock may not have run out: a Lease object goes on naming a holder that hangs.
-func (w *world) isHeld(lock string, now int64) bool {
-	for _, ep := range w.held {
-		if end, ends := w.ends[ep.key]; ep.lock == lock && (!ends || now <= end) {
-			return true
+func (c *Conductor) isHeld(lock string, now int64) (held bool) {
+	for _, ep := range c.world.held {
+		if end, ends := c.world.ends[ep.key]; ep.lock == lock {
+			held = !ends || !c.due(now, end+1) || held
 		}
 	}
-	return false
+	return held
 }
 
 // freeForNow reports a key that its loop gives up after each tick, or leaves to its TTL, and that a known replica held so lately that the
 // next tick is not overdue.
-func (w *world) freeForNow(l *experiments.Lock, now int64) bool {
+func (c *Conductor) freeForNow(l *experiments.Lock, now int64) bool {
 	p := l.Policy.Loop
 	next := l.Policy.TTL + p.Poll + time.Duration(float64(p.Poll)*p.Jitter) + l.Policy.Acquire.Timeout
-	at, named := w.named[l.Name]
-	return p.Mode != lockcore.LoopRenewed && named && now <= at+int64(next)
-}
-
-// lapses is when the first of the leases that are held runs out, unless a look shows an extension.
-func (w *world) lapses(now int64) int64 {
-	next := never
-	for key := range w.held {
-		if end := w.ends[key]; end >= now {
-			next = min(next, end+1)
-		}
-	}
-	return next
+	at, named := c.world.named[l.Name]
+	return p.Mode != lockcore.LoopRenewed && named && !c.due(now, at+int64(next)+1)
 }
 
 // besides are the incarnations that live on the node of this one, in the order of their names.

@@ -267,8 +267,8 @@ func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
 		{func() { look(2.6e9, "r1.1", 1e9) }, ""},
 		{func() { now = 3.6e9 }, ""},
 		{func() {
-			if at := c.world.lapses(now); at != now+1 {
-				t.Errorf("the lease runs out at %d, want just after %d", at, now)
+			if c.wake != now+1 {
+				t.Errorf("the lease runs out at %d, want just after %d", c.wake, now)
 			}
 			now++
 		}, "no replica that is known holds lock loop"}, // it hangs, and the object still names it
@@ -279,6 +279,7 @@ func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
 		{func() { look(3.9e9, "r1.1", 1e9) }, "no replica that is known holds lock loop"}, // its process goes on without its pod
 	} {
 		step.do()
+		c.wake = never
 		got := c.missing(now)
 		if step.want == "" && got != (unmet{}) || !strings.Contains(got.String(), step.want) {
 			t.Errorf("step %d: %q, want %q", i, got, step.want)

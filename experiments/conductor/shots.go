@@ -72,6 +72,7 @@ func (c *Conductor) stepFaults(now int64) {
 		if s.state == waiting && s.after != nil && s.due == never && s.after.state == spent {
 			s.wait(now + int64(s.offset))
 		}
+		c.note(c.seriesNext(s, now))
 	}
 	if all {
 		c.faultEnd = max(c.faultEnd, c.lastFired())
@@ -198,7 +199,7 @@ func (c *Conductor) landed(e history.Event) {
 				s.ended = e.To
 			}
 			if s.does.AtKey { // its holder does not know it yet; the next shot is not for a key that is free
-				c.world.drop(e.Key, e.Epoch)
+				c.world.drop(e.Key, e.Epoch, e.To)
 			}
 			if s.state = lasting; s.does.Kills && s.f.For == 0 { // there is nothing to undo
 				c.over(s, e.At)

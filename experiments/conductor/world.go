@@ -76,6 +76,7 @@ type replica struct {
 type epoch struct {
 	id, lock, key, inc string
 	granted            int64 // ns; 0 = not yet
+	lost               int64 // observed: a fault had taken its key by then; 0 = none has
 }
 
 type loop struct{ lastTick int64 }
@@ -135,6 +136,7 @@ func (w *world) reset() {
 // Observe takes note of a recorded event.
 func (c *Conductor) Observe(e history.Event) {
 	w := c.world
+	c.wake = 0
 	switch e.Kind {
 	case history.ReplicaStart:
 		if c.e.Kubernetes != nil || w.observed {
@@ -170,7 +172,7 @@ func (c *Conductor) Observe(e history.Event) {
 			c.moment(ep, e)
 		}
 	case history.ReleaseInvoke, history.FenceObserved:
-		w.drop(e.Key, e.Epoch)
+		w.drop(e.Key, e.Epoch, e.To)
 		if e.Kind == history.ReleaseInvoke {
 			c.gaveBack(e.Epoch)
 		}
@@ -236,8 +238,13 @@ func (w *world) epoch(key, name string) *epoch {
 	return nil
 }
 
-func (w *world) drop(key, epoch string) {
-	if ep := w.epoch(key, epoch); ep != nil && w.held[ep.key] == ep {
+// drop notes that an epoch had lost its key by an instant: a look that was begun before, and is told later, does not say that it is held.
+func (w *world) drop(key, epoch string, by int64) {
+	ep := w.epoch(key, epoch)
+	if ep == nil {
+		return
+	}
+	if ep.lost = by; w.held[ep.key] == ep {
 		delete(w.held, ep.key)
 	}
 }
@@ -311,13 +318,14 @@ func (c *Conductor) abandoned() {
 // restart starts what is due.
 func (c *Conductor) restart(now int64) {
 	for _, r := range c.world.replicas {
-		if r.startAt == 0 || now < r.startAt || r.failed >= failedStarts {
+		if r.startAt == 0 || r.failed >= failedStarts || !c.due(now, r.startAt) {
 			continue
 		}
 		r.life++
 		r.inc, r.alive, r.ready, r.startAt, r.startedA = r.incarnation(r.life), true, false, 0, now
 		r.vacated, r.pod = false, nil
 		c.world.byInc[r.inc] = r
+		c.note(c.world.hungAt(r))
 		c.out = append(c.out, Action{Start: &Start{Name: r.name, Incarnation: r.inc}})
 	}
 }
@@ -328,23 +336,6 @@ func (r *replica) incarnation(life int) string {
 		r.lives = append(r.lives, fmt.Sprintf("%s.%d", r.name, len(r.lives)+1))
 	}
 	return r.lives[life-1]
-}
-
-// hung notes the replicas that have not got ready in time.
-func (w *world) hung(now int64) {
-	for _, r := range w.replicas {
-		if r.alive && !r.ready && now >= w.hungAt(r) {
-			r.failed, r.lastExit = failedStarts, "not ready after "+w.ready.String()
-		}
-	}
-}
-
-// hungAt is when a replica that is not ready is given up. One that is not ours may take its time.
-func (w *world) hungAt(r *replica) int64 {
-	if w.observed {
-		return never
-	}
-	return r.startedA + int64(w.ready) + 1
 }
 
 // lost says what cannot come back, as a word of run.abort and a sentence, or "".
@@ -397,7 +388,7 @@ func (c *Conductor) missing(now int64) unmet {
 		switch {
 		case loop.lastTick == 0:
 			return unmet{text: "no tick of loop %s has been accepted yet", who: l.Name}
-		case now >= loop.silentAt(l):
+		case c.due(now, loop.silentAt(l)):
 			return unmet{text: "no tick of loop %s", who: l.Name, time: time.Duration(now - loop.lastTick)}
 		case l.Policy.Loop.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
 			return unmet{text: "no renewal of loop %s has worked yet", who: l.Name}

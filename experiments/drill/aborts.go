@@ -20,7 +20,7 @@ func (d *Drill) openAborts(ctx context.Context) error {
 			continue
 		}
 		where := "abort_when " + a.Says()
-		server, err := askedAt(where, &a.PromQL.PromServer, func(o probes.PromServer) (probes.PromServer, error) { return o, nil })
+		server, err := promServer(where, &a.PromQL.PromServer)
 		if err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func blocks(ctx context.Context, b *experiments.Block) (string, error) {
 	case b.URL != "":
 		return answersQuiet(ctx, b.URL), nil
 	case b.PromQL != nil:
-		server, err := askedAt("blocked_by "+b.Says(), &b.PromQL.PromServer, func(o probes.PromServer) (probes.PromServer, error) { return o, nil })
+		server, err := promServer("blocked_by "+b.Says(), &b.PromQL.PromServer)
 		if err != nil {
 			return "", err
 		}

@@ -273,8 +273,6 @@ func faultOf(e *experiments.Experiment, id string) experiments.Fault {
 	return experiments.Fault{} // ids come from the experiment itself
 }
 
-// replicas are the names of all replicas.
-
 // noLock is the lock of a key that belongs to none.
 const noLock = "unknown"
 

@@ -55,7 +55,7 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 	case e.Observed():
 		ask = append(ask, question{processesGuardName, func() (Guard, error) { return processesGuard(ctx, e), nil }})
 	}
-	if external(e.Redis) || external(e.Ledger.AsRedis()) {
+	if len(externals(e)) > 0 {
 		ask = append(ask, question{"rights", func() (Guard, error) { return rightsGuard(ctx, e, reading), nil }})
 	}
 	if e.Observed() && byNetwork(e.Faults) {
@@ -394,6 +394,11 @@ func mayGoOn(e *experiments.Experiment, now time.Time) (word, why string) {
 }
 
 func external(r experiments.Redis) bool { return r.Mode == experiments.RedisExternal }
+
+// externals are somebody's own Redis servers that the drill uses: the locks' and the ledger's.
+func externals(e *experiments.Experiment) []experiments.Redis {
+	return slices.DeleteFunc([]experiments.Redis{e.Redis, e.Ledger.AsRedis()}, func(r experiments.Redis) bool { return !external(r) })
+}
 
 // rightsGuard refuses stores that would not let the run do what it needs, or take no writes now.
 func rightsGuard(ctx context.Context, e *experiments.Experiment, reading bool) Guard {

@@ -65,10 +65,7 @@ func PlanHash(ctx context.Context, e *experiments.Experiment, c Consent, tool st
 	}
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
-	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
-		if r.Mode != experiments.RedisExternal {
-			continue
-		}
+	for _, r := range externals(e) {
 		run, err := redis.RunID(ctx, r)
 		if err != nil {
 			return "", usagef("%s: %s: %w", e.Name, r.Target(), err)

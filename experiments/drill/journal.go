@@ -118,15 +118,11 @@ func (d *Drill) dropJournal() error {
 // the run works in no cluster.
 func targets(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) []string {
 	var all []string
-	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
-		if path, _, socket := experiments.Socket(r.URL); socket && r.Mode == experiments.RedisExternal {
+	for _, r := range externals(e) {
+		if path, _, socket := experiments.Socket(r.URL); socket {
 			all = append(all, "redis unix:"+path)
-		} else if u, err := url.Parse(r.URL); err == nil && r.Mode == experiments.RedisExternal {
-			port := u.Port()
-			if port == "" {
-				port = "6379"
-			}
-			all = append(all, "redis://"+net.JoinHostPort(strings.ToLower(u.Hostname()), port)) // a fault of the store strikes every database
+		} else if u, err := url.Parse(r.URL); err == nil {
+			all = append(all, "redis://"+net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(u.Port(), "6379"))) // a fault of the store strikes every database
 		}
 	}
 	if s := e.Store; s != nil && s.URL != "" {

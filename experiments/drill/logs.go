@@ -26,7 +26,11 @@ func (d *Drill) openLogs(context.Context) error {
 	if len(named) == 0 {
 		return nil
 	}
-	logs, err := probes.NewLogs(patternsOf(named), d.redact())
+	hide, err := redact(d.loaded)
+	if err != nil {
+		return err
+	}
+	logs, err := probes.NewLogs(patternsOf(named), hide)
 	if err != nil {
 		return err
 	}
@@ -113,36 +117,17 @@ func patternsOf(named []experiments.LogPattern) map[string]string {
 	return all
 }
 
-// redact takes the passwords that the experiment names out of a line of somebody's log.
-func (d *Drill) redact() func(string) string {
-	names := []string{d.e.Redis.PasswordEnv, d.e.Ledger.PasswordEnv}
-	if s := d.e.Redis.Sentinel; s != nil {
-		names = append(names, s.PasswordEnv)
-	}
-	for i := range d.e.Probes.PromQL {
-		names = append(names, d.e.Probes.PromQL[i].Variables()...)
-	}
-	for i := range d.e.Probes.Metrics {
-		names = append(names, d.e.Probes.Metrics[i].Variables()...)
-	}
-	if a := d.e.Probes.Alerts; a != nil {
-		names = append(names, a.Variables()...)
-	}
-	for i := range d.e.BlockedBy {
-		if q := d.e.BlockedBy[i].PromQL; q != nil {
-			names = append(names, q.Variables()...)
-		}
-	}
-	for i := range d.e.AbortWhen {
-		if q := d.e.AbortWhen[i].PromQL; q != nil {
-			names = append(names, q.Variables()...)
-		}
+// redact takes the secrets whose variables the experiment names out of a line of somebody's log.
+func redact(e *experiments.Experiment) (func(string) string, error) {
+	resolved, err := experiments.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("find the names of secrets: %w", err)
 	}
 	var pairs []string
-	for _, name := range names {
-		if secret := os.Getenv(name); name != "" && secret != "" {
+	for _, name := range experiments.VariablesIn(resolved) {
+		if secret := os.Getenv(name); secret != "" {
 			pairs = append(pairs, secret, "***")
 		}
 	}
-	return strings.NewReplacer(pairs...).Replace
+	return strings.NewReplacer(pairs...).Replace, nil
 }

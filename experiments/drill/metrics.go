@@ -159,6 +159,11 @@ func openQuery(q *experiments.Query, clock func() int64) (probes.Query, error) {
 	})
 }
 
+// promServer is a server that is asked queries, with who asks.
+func promServer(where string, s *experiments.PromServer) (probes.PromServer, error) {
+	return askedAt(where, s, func(o probes.PromServer) (probes.PromServer, error) { return o, nil })
+}
+
 // askedAt makes a probe of a server, with the secrets that say who asks.
 func askedAt[P any](where string, s *experiments.PromServer, make func(probes.PromServer) (P, error)) (none P, err error) {
 	by, err := askerOf(where, &s.Asker)

@@ -43,16 +43,16 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 	case e.Redis.Mode == experiments.RedisExternal:
 		lookUp(ctx, e, plan)
 	}
-	if e.Observed() && !slices.ContainsFunc(plan.Guards, func(g Guard) bool { return stops(g) && g.Name == "environment" }) {
-		if err := lookUpHolders(ctx, e, c, plan); err != nil {
-			return nil, err
-		}
-		if err := lookUpEffects(ctx, e, c, plan); err != nil {
-			return nil, err
-		}
-	}
 	if !slices.ContainsFunc(plan.Guards, func(g Guard) bool { return stops(g) && g.Name == "environment" }) {
-		if err := lookUpSignals(ctx, e, plan); err != nil {
+		if e.Observed() {
+			if err = lookUpHolders(ctx, e, c, plan); err == nil {
+				err = lookUpEffects(ctx, e, c, plan)
+			}
+		}
+		if err == nil {
+			err = lookUpSignals(ctx, e, plan)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -114,9 +114,9 @@ func targetGuard(ctx context.Context, e *experiments.Experiment, c Consent, plan
 	}
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
-	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
-		if err != nil || r.Mode != experiments.RedisExternal {
-			continue
+	for _, r := range externals(e) {
+		if err != nil {
+			break
 		}
 		if taken := redis.Taken(ctx, r); errors.As(taken, new(*stores.HeldError)) {
 			err = taken // one that cannot be asked is the environment guard's matter

@@ -127,20 +127,9 @@ func (n *replicasNow) living() []testbed.Living {
 // lease is who holds a Lease object.
 func (n *replicasNow) lease(ctx context.Context, e *experiments.Experiment, l *experiments.Lock) forecast.PlannedHolder {
 	p := forecast.PlannedHolder{Lock: l.Name, Key: l.Lease}
-	lease, ok, err := n.cluster.Lease(ctx, l.Lease)
-	switch {
-	case err != nil:
-		p.Why = "not known: " + err.Error()
-	case !ok:
-		p.Why = "there is no Lease " + l.Lease
-	case lease.Holder == "":
-		p.Why = "nobody holds it now"
-	default:
-		if pod := holderPod(e.Kubernetes.Holder, lease.Holder, n.found); pod != nil {
-			p.Name, p.By = pod.Name, "lease"
-		} else {
-			p.Why = fmt.Sprintf("it is held by %q, and none of the pods is that by kubernetes.holder", lease.Holder)
-		}
+	pod, _, why := leaseNow(ctx, e, n.cluster, l.Lease, n.found)
+	if p.Why = why; pod != nil {
+		p.Name, p.By = pod.Name, "lease"
 	}
 	return p
 }

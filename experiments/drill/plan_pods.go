@@ -82,19 +82,28 @@ func strikesNow(ctx context.Context, e *experiments.Experiment, cluster *kube.Cl
 	if l.Lease == "" {
 		return []string{"the holder of the key " + l.Key + " at the moment of firing"}
 	}
-	lease, ok, err := cluster.Lease(ctx, l.Lease)
+	p, as, why := leaseNow(ctx, e, cluster, l.Lease, pods)
+	if p == nil {
+		return []string{why}
+	}
+	return []string{fmt.Sprintf("pod %s (uid %s), which holds the Lease %s as %q", p.Name, p.UID, l.Lease, as)}
+}
+
+// leaseNow is the pod that holds a Lease object now, and under which name; nil = none of them, and why.
+func leaseNow(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster, name string, pods []kube.Pod) (p *kube.Pod, as, why string) {
+	lease, ok, err := cluster.Lease(ctx, name)
 	switch {
 	case err != nil:
-		return []string{"not known: " + err.Error()}
+		return nil, "", "not known: " + err.Error()
 	case !ok:
-		return []string{"there is no Lease " + l.Lease}
+		return nil, "", "there is no Lease " + name
 	case lease.Holder == "":
-		return []string{"nobody holds the Lease " + l.Lease}
+		return nil, "", "nobody holds the Lease " + name
 	}
-	if p := holderPod(e.Kubernetes.Holder, lease.Holder, pods); p != nil {
-		return []string{fmt.Sprintf("pod %s (uid %s), which holds the Lease %s as %q", p.Name, p.UID, l.Lease, lease.Holder)}
+	if p = holderPod(e.Kubernetes.Holder, lease.Holder, pods); p == nil {
+		why = fmt.Sprintf("the Lease %s is held by %q, and none of the pods is that by kubernetes.holder", name, lease.Holder)
 	}
-	return []string{fmt.Sprintf("the Lease %s is held by %q, and none of the pods is that by kubernetes.holder", l.Lease, lease.Holder)}
+	return p, lease.Holder, why
 }
 
 // pickNow is the pod that a kill by labels would strike.

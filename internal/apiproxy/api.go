@@ -48,46 +48,15 @@ type Stats struct {
 	EndsTLS bool             `json:"ends_tls"` // it can refuse writes and lose answers
 }
 
-// API serves POST and GET /faults, GET and DELETE /faults/{id}, and GET /stats.
+// API serves the faults, and GET /stats.
 func (p *Proxy) API() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /faults", p.post)
-	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) {
-		all := []view{}
-		for _, s := range p.Faults() {
-			all = append(all, viewOf(s))
-		}
-		tap.AnswerJSON(w, http.StatusOK, map[string]any{"faults": all})
-	})
-	mux.HandleFunc("GET /faults/{id}", func(w http.ResponseWriter, r *http.Request) {
-		all := p.Faults()
-		i := slices.IndexFunc(all, func(s Status) bool { return s.ID == r.PathValue("id") })
-		if i < 0 {
-			noFault(w, r)
-			return
-		}
-		tap.AnswerJSON(w, http.StatusOK, viewOf(all[i]))
-	})
-	mux.HandleFunc("DELETE /faults/{id}", func(w http.ResponseWriter, r *http.Request) {
-		s, ok := p.End(r.PathValue("id"), "deleted over the API")
-		if !ok {
-			noFault(w, r)
-			return
-		}
-		tap.AnswerJSON(w, http.StatusOK, viewOf(s))
-	})
-	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
+	stats := func(w http.ResponseWriter, _ *http.Request) {
 		sources, ends := p.Sources()
 		tap.AnswerJSON(w, http.StatusOK, Stats{sources, ends})
-	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		tap.Refuse(w, http.StatusNotFound, tap.Problem{Problem: r.Method + " " + r.URL.Path + " is not served", Remedy: "one of POST /faults, GET /faults, GET /faults/{id}, DELETE /faults/{id}, GET /stats"})
-	})
-	return tap.ForThisMachine(mux)
-}
-
-func noFault(w http.ResponseWriter, r *http.Request) {
-	tap.Refuse(w, http.StatusNotFound, tap.Problem{Field: "id", Problem: fmt.Sprintf("there is no fault %q", r.PathValue("id")), Remedy: "GET /faults lists them"})
+	}
+	return tap.API[Status, view]{
+		Post: p.post, All: p.Faults, ID: func(s Status) string { return s.ID }, View: viewOf, End: p.End, Reads: []tap.Read{{Path: "/stats", Answer: stats}},
+	}.Handler()
 }
 
 func viewOf(s Status) view {

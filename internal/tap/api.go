@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -150,44 +151,71 @@ func (s *socket) Close() error {
 
 func (s *socket) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: s.path} }
 
-// API serves POST and GET /faults, GET and DELETE /faults/{id}, GET /holders and GET /stats.
-func (t *Tap) API() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /faults", t.postFault)
+// API is what a proxy serves of faults S, which it shows as V: POST and GET /faults, GET and DELETE /faults/{id}, and its own reads.
+type API[S, V any] struct {
+	Post  http.HandlerFunc
+	All   func() []S
+	ID    func(S) string
+	View  func(S) V
+	End   func(id, why string) (S, bool)
+	Reads []Read
+}
+
+// Read is one more route: GET of its path.
+type Read struct {
+	Path   string
+	Answer http.HandlerFunc
+}
+
+// Handler serves it to this machine.
+func (a API[S, V]) Handler() http.Handler {
+	mux, served := http.NewServeMux(), "POST /faults, GET /faults, GET /faults/{id}, DELETE /faults/{id}"
+	one := func(find func(id string) (S, bool)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			s, ok := find(r.PathValue("id"))
+			if !ok {
+				Refuse(w, http.StatusNotFound, Problem{"id", fmt.Sprintf("there is no fault %q", r.PathValue("id")), "GET /faults lists them"})
+				return
+			}
+			AnswerJSON(w, http.StatusOK, a.View(s))
+		}
+	}
+	mux.HandleFunc("POST /faults", a.Post)
 	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) {
-		all := []faultView{}
-		for _, s := range t.Faults() {
-			all = append(all, t.view(s))
+		all := []V{}
+		for _, s := range a.All() {
+			all = append(all, a.View(s))
 		}
 		AnswerJSON(w, http.StatusOK, map[string]any{"faults": all})
 	})
-	mux.HandleFunc("GET /faults/{id}", func(w http.ResponseWriter, r *http.Request) {
-		for _, s := range t.Faults() {
-			if s.ID == r.PathValue("id") {
-				AnswerJSON(w, http.StatusOK, t.view(s))
-				return
-			}
+	mux.HandleFunc("GET /faults/{id}", one(func(id string) (none S, ok bool) {
+		all := a.All()
+		if i := slices.IndexFunc(all, func(s S) bool { return a.ID(s) == id }); i >= 0 {
+			return all[i], true
 		}
-		noFault(w, r)
-	})
-	mux.HandleFunc("DELETE /faults/{id}", func(w http.ResponseWriter, r *http.Request) {
-		s, ok := t.End(r.PathValue("id"), "deleted over the API")
-		if !ok {
-			noFault(w, r)
-			return
-		}
-		AnswerJSON(w, http.StatusOK, t.view(s))
-	})
-	mux.HandleFunc("GET /holders", t.getHolders)
-	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) { AnswerJSON(w, http.StatusOK, t.Stats()) })
+		return none, false
+	}))
+	mux.HandleFunc("DELETE /faults/{id}", one(func(id string) (S, bool) { return a.End(id, "deleted over the API") }))
+	for _, r := range a.Reads {
+		mux.HandleFunc("GET "+r.Path, r.Answer)
+		served += ", GET " + r.Path
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		Refuse(w, http.StatusNotFound, Problem{"", r.Method + " " + r.URL.Path + " is not served", "one of POST /faults, GET /faults, GET /faults/{id}, DELETE /faults/{id}, GET /holders, GET /stats"})
+		Refuse(w, http.StatusNotFound, Problem{"", r.Method + " " + r.URL.Path + " is not served", "one of " + served})
 	})
-	return ForThisMachine(mux)
+	return forThisMachine(mux)
 }
 
-// ForThisMachine refuses what a web page may have been led to ask.
-func ForThisMachine(next http.Handler) http.Handler {
+// API serves the faults, GET /holders and GET /stats.
+func (t *Tap) API() http.Handler {
+	return API[Status, faultView]{
+		Post: t.postFault, All: t.Faults, ID: func(s Status) string { return s.ID }, View: t.view, End: t.End,
+		Reads: []Read{{"/holders", t.getHolders}, {"/stats", func(w http.ResponseWriter, _ *http.Request) { AnswerJSON(w, http.StatusOK, t.Stats()) }}},
+	}.Handler()
+}
+
+// forThisMachine refuses what a web page may have been led to ask.
+func forThisMachine(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
 		if h, _, err := net.SplitHostPort(host); err == nil {
@@ -203,10 +231,6 @@ func ForThisMachine(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func noFault(w http.ResponseWriter, r *http.Request) {
-	Refuse(w, http.StatusNotFound, Problem{"id", fmt.Sprintf("there is no fault %q", r.PathValue("id")), "GET /faults lists them"})
 }
 
 // isJSON takes a media type for what it is, and not for how it begins.

@@ -1,7 +1,7 @@
 """Elects a leader by a key of a Redis, and knows nothing of lockdrill. The key's value is this process's name and a fresh token.
 
 With --status it says on that port whether it leads (/leader, /metrics), and with --log in a file. --stubborn is for how many
-milliseconds it goes on to lead when its key is gone.
+milliseconds it goes on to lead when its key is gone. With --sentinel it asks there for the primary before each try.
 """
 import argparse
 import http.server
@@ -80,6 +80,30 @@ class Status:
             print("became leader" if leads else "leads no more", file=self.log, flush=True)
 
 
+def connected(o):
+    """A connection to the primary, which the Sentinel knows."""
+    port = o.redis
+    if o.sentinel:
+        sentinel = Redis(o.sentinel)
+        sentinel.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "locks")
+        port = int([sentinel.replies.readline() for _ in range(4)][3])
+    redis = Redis(port)
+    redis.call("PING")
+    return redis
+
+
+def elect(redis, o, status):
+    """Tries for the key once, and leads as long as it has it."""
+    token = o.name + ":" + uuid.uuid4().hex
+    if redis.call("SET", o.key, token, "NX", "PX", o.ttl) == b"+OK":
+        status.turn(True)
+        while redis.call("EVAL", EXTEND, 1, o.key, token, o.ttl) == b":1":
+            time.sleep(o.renew / 1000)
+        time.sleep(o.stubborn / 1000)
+        status.turn(False)
+    time.sleep(o.poll / 1000)
+
+
 def main():
     options = argparse.ArgumentParser()
     for word in "name", "key":
@@ -87,26 +111,27 @@ def main():
     options.add_argument("--queue")
     for word in "redis", "ttl", "renew", "poll":
         options.add_argument("--" + word, type=int, required=True)
-    for word in "status", "stubborn":
+    for word in "status", "stubborn", "sentinel":
         options.add_argument("--" + word, type=int, default=0)
     options.add_argument("--log")
     o = options.parse_args()
-    redis = Redis(o.redis)
-    redis.call("PING")
+    redis = connected(o)
     status = Status(o.status, o.log)
     print("ready", flush=True)
     while True:
-        token = o.name + ":" + uuid.uuid4().hex
         if o.queue:
+            token = o.name + ":" + uuid.uuid4().hex
             any(work(redis, o, token, job) for job in range(1, 201))
             continue
-        if redis.call("SET", o.key, token, "NX", "PX", o.ttl) == b"+OK":
-            status.turn(True)
-            while redis.call("EVAL", EXTEND, 1, o.key, token, o.ttl) == b":1":
-                time.sleep(o.renew / 1000)
-            time.sleep(o.stubborn / 1000)
+        try:
+            if o.sentinel:
+                redis = connected(o)
+            elect(redis, o, status)
+        except (OSError, SystemExit):  # the primary is another one
+            if not o.sentinel:
+                raise
             status.turn(False)
-        time.sleep(o.poll / 1000)
+            time.sleep(o.poll / 1000)
 
 
 main()

@@ -127,13 +127,13 @@ func TestWhatReplicasSayOfThemselves(t *testing.T) {
 		lo, hi       float64
 	}{
 		{"believes-on", "overlap.belief", verdict.Fail, 2.398, 2.802},
-		{"believes-on", "loss_to_fence", verdict.Fail, 2.798, 3.002},
+		{"believes-on", "loss_to_fence", verdict.Fail, 1.237, 3.002},
 		{"believes-no-longer", "overlap.belief", verdict.Pass, 0, 0},
 		{"believes-no-longer", "loss_to_fence", verdict.Pass, 0, 0},
 		{"leader-robbed", "overlap.belief", verdict.Fail, 2.398, 2.802},
 		{"leader-robbed", "overlap.lease", verdict.Fail, 1.749, 1.759},
 		{"leader-robbed", "vanished", verdict.Fail, 1, 1},
-		{"leader-robbed", "loss_to_fence", verdict.Fail, 2.799, 3.007},
+		{"leader-robbed", "loss_to_fence", verdict.Fail, 1.238, 3.007},
 		{"leader-resigned", "overlap.belief", verdict.Pass, 0, 0},
 		{"leader-resigned", "overlap.lease", verdict.Pass, 0, 0},
 		{"leader-resigned", "vanished", verdict.Inconclusive, 0, 1},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -15,7 +16,9 @@ import (
 
 // believer is what one life said of itself under a key of a lock.
 type believer struct {
+	lock        string
 	key, who    string
+	place       int            // among all
 	sure, maybe []stretchOf    // in which it surely held, or may have; their holder is its place among all
 	blind       []history.Span // in which it lived, moved and could not be asked, each longer than is tolerated
 	apart       int64          // so long it may have been otherwise between two readings; 0 where a log tells of each change
@@ -50,6 +53,9 @@ func (ix *Facts) believers(lock string) []*believer {
 		r := reading{holds: b.Holds, gone: b.Gone != "", first: ev.Span, last: ev.Span, n: ev.N}
 		if rs := said[o]; len(rs) > 0 {
 			last := &rs[len(rs)-1]
+			if b.By == experiments.HolderByLog && !b.Direct && !r.gone && r.holds != last.holds { // its lines, which tell of each change, were taken for its last life's
+				continue
+			}
 			_, untold := firstIn(cut, history.Span{From: last.first.From, To: ev.To}) // a line in between that told of another change
 			switch {
 			case b.Direct:
@@ -88,7 +94,7 @@ func (ix *Facts) lifeOf(ev *history.Event) string {
 
 // believer puts the readings of one life in order.
 func (ix *Facts) believer(lock, who, key string, rs []reading, place int) *believer {
-	b := &believer{key: key, who: who}
+	b := &believer{lock: lock, key: key, who: who, place: place}
 	tolerated := ix.MaxGap(history.BeliefProbe(lock))
 	read := ix.Probes[history.BeliefProbe(lock)]
 	life := ix.lifeSpan(who)
@@ -331,7 +337,7 @@ func (ix *Facts) LossToBelief(lock string) (out losses) {
 		var d Dur
 		for _, b := range all {
 			if b.who == who && (b.key == k.Name || b.key == "" && k.Loop) {
-				d = d.Worst(ix.heldOn(b, freed, ix.regrant(k, e)))
+				d = d.Worst(ix.heldOn(b, freed, ix.regrant(k, e, b)))
 			}
 		}
 		d = ix.lessStanding(e, d, freed.From, Plus(freed.To, d.Hi))
@@ -375,8 +381,8 @@ func (ix *Facts) heldOn(b *believer, freed, until history.Span) (d Dur) {
 	return d
 }
 
-// regrant is when e's holder may have been granted the key again after e; open where it was not.
-func (ix *Facts) regrant(k *Key, e *Epoch) history.Span {
+// regrant is when e's holder, b, may have been granted the key again after e; open where it was not.
+func (ix *Facts) regrant(k *Key, e *Epoch, b *believer) history.Span {
 	until := history.Span{From: Open, To: Open}
 	for _, o := range k.Epochs {
 		if o != e && o.Rank > e.Rank && (o.Replica == "" || o.Replica == e.Replica) {
@@ -384,6 +390,19 @@ func (ix *Facts) regrant(k *Key, e *Epoch) history.Span {
 			if o.Replica != "" {
 				until.To = min(until.To, o.Granted.To)
 			}
+		}
+	}
+	if b.apart == 0 { // a line tells of each grant
+		return until
+	}
+	for _, s := range k.Looks { // or after another, before a look shows whose it is then
+		if s.next != nil && s.epoch != "" && s.First.From >= e.Lease.Freed.From && !s.next.direct {
+			until.From = min(until.From, s.last().From)
+		}
+	}
+	for _, l := range ix.losses { // or before what it had then was lost
+		if l.From > e.Lease.Freed.To {
+			until.From = min(until.From, max(e.Lease.Freed.To, l.From-ix.probeOf(ix.Looker(k.Lock)).largest))
 		}
 	}
 	return until
@@ -395,11 +414,14 @@ func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence
 		w, _ = w.Intersect(*ix.within)
 	}
 	var sure, maybe []stretchOf
+	unread := int64(0)
 	l := ix.Exp.Lock(lock)
 	if l != nil && l.Belief != nil {
 		for _, b := range ix.believers(lock) {
-			sure, maybe, n = append(sure, b.sure...), append(maybe, b.maybe...), n+b.n
+			short, again := ix.betweenReadings(b)
+			sure, maybe, n = append(sure, b.sure...), slices.Concat(maybe, b.maybe, short), n+b.n
 			evidence = append(evidence, b.seen...)
+			unread += again
 		}
 	} else {
 		for _, e := range ix.EpochsOf(lock) {
@@ -411,12 +433,35 @@ func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence
 			maybe = append(maybe, stretchOf{e.Granted.From, until.To, 0})
 			n, evidence = n+1, append(evidence, e.N)
 		}
-		looker := ix.Looker(lock)
-		for _, s := range ix.Probes[looker].Blinds(w, ix.MaxGap(looker)) { // somebody may have come and gone there
+		for _, s := range ix.Probes[ix.Looker(lock)].Blinds(w, 0) { // somebody may have come and gone there, however short it was
 			maybe = append(maybe, stretchOf{s.From, s.To, 0})
 		}
+		for _, s := range ix.losses { // or been lost with the store's data, before a look showed it
+			maybe = append(maybe, stretchOf{s.From - ix.probeOf(ix.Looker(lock)).largest, s.To, 0})
+		}
 	}
-	return Dur{Lo: w.Width() - filled(maybe, w), Hi: w.Width() - filled(sure, w)}, n, Cite(evidence...)
+	none := w.Width() - filled(sure, w)
+	return Dur{Lo: w.Width() - filled(maybe, w), Hi: min(w.Width(), none+unread)}, n, Cite(evidence...)
+}
+
+// betweenReadings is what b, who is asked again and again, may have done between two readings, by the grants of its keys: led for a short
+// time, or ceased to and led again, of which it tells for how long at most.
+func (ix *Facts) betweenReadings(b *believer) (led []stretchOf, ceased int64) {
+	if b.apart == 0 {
+		return nil, 0
+	}
+	for _, k := range ix.KeysOf(b.lock) {
+		for i, e := range k.Epochs {
+			if e.Replica != b.who && e.Replica != "" || b.key != k.Name && (b.key != "" || !k.Loop) {
+				continue
+			}
+			led = append(led, stretchOf{e.Granted.From, Plus(Plus(e.Granted.To, ix.flight(ix.policy(k.Lock).Acquire.Timeout)), b.apart), b.place})
+			if i > 0 && slices.ContainsFunc(b.sure, func(s stretchOf) bool { return s.from <= e.Granted.To && s.to >= e.Granted.From }) {
+				ceased += b.apart
+			}
+		}
+	}
+	return led, ceased
 }
 
 // resigned reports that e's holder surely ceased to say that it held the key when that was gone, or a call's time later: it gave it back.
@@ -426,7 +471,7 @@ func (ix *Facts) resigned(k *Key, e *Epoch) bool {
 		if b.who != e.Replica || b.key != k.Name && (b.key != "" || !k.Loop) {
 			continue
 		}
-		if ix.heldOn(b, e.Lease.Freed, ix.regrant(k, e)).Hi > ix.flight(ix.policy(k.Lock).OpTimeout) {
+		if ix.heldOn(b, e.Lease.Freed, ix.regrant(k, e, b)).Hi > ix.flight(ix.policy(k.Lock).OpTimeout) {
 			return false
 		}
 		said = said || slices.ContainsFunc(b.sure, func(s stretchOf) bool { return s.from <= e.Lease.Freed.To && s.to > e.Granted.From })

@@ -408,34 +408,90 @@ func (ix *Facts) LeaseOverlap(lock string) (o overlap) {
 			for j := i + 1; next != nil && next.Stranger; j++ { // what came back with a store was granted to nobody
 				next = k.following(j)
 			}
-			if next == nil || e.Lease.gave != nil || e.Lease.Freed.To >= e.Lease.Expires.From || !next.surelyAfter(e) {
-				continue
+			if next != nil {
+				ix.overlapped(&o, k, e, next)
 			}
-			due := e.Lease.Expires
-			hi := max(0, due.To-next.Granted.From)
-			if hi == 0 {
-				continue
+		}
+		for _, s := range ix.Shots { // what it took nobody saw but it
+			if s.Does.AtKey && s.Effective() && s.Key == k.Name && k.at(s.Epoch, s.Applied.Span) == nil {
+				o.Hi = Plus(o.Hi, ix.longestLease(k)+s.Applied.Width())
 			}
-			what, n := ix.actsAfter(e, e.Lease.Freed.To)
-			if what == "" {
-				what, n = ix.believesAfter(k, e)
-			}
-			sure := what != "" || ix.takenFrom(e) != nil
-			if !sure && ix.resigned(k, e) {
-				continue
-			}
-			if lo := max(0, due.From-next.Granted.To); sure && lo > 0 {
-				o.Lo += lo
-				if o.Who == "" {
-					o.Who = fmt.Sprintf("Key %s was granted to %s at %s, with %s left of the lease of %s", k.Name, cmp.Or(ix.Writer(next.Replica), "another"),
-						figures.Clock(next.Granted.To), figures.Short(lo), cmp.Or(ix.Writer(e.Replica), "the one before"))
-				}
-			} else if !sure {
-				o.Undecided++
-			}
-			o.Hi = Plus(o.Hi, hi)
-			o.Evidence = Cite(append(o.Evidence, e.N, next.N, n)...)
 		}
 	}
 	return o
+}
+
+// overlapped adds for how long the lease of e overlapped the grant of next.
+func (ix *Facts) overlapped(o *overlap, k *Key, e, next *Epoch) {
+	due, granted := e.Lease.Expires, next.Granted
+	lost := ix.mayBeLost(e, next)
+	if len(lost) == 0 && (e.Lease.gave != nil || e.Lease.Freed.To >= due.From || !next.surelyAfter(e)) {
+		return
+	}
+	hi := int64(0)
+	for i, l := range lost { // until then it may have been renewed, and others may have come since, and been lost by the next
+		from := l.From
+		if i == len(lost)-1 {
+			from = max(from, min(granted.From, ix.firstAfter(k, e, next).From))
+		}
+		hi = Plus(hi, max(0, Plus(l.To, ix.longestLease(k))-from))
+	}
+	if hi = max(hi, due.To-granted.From); hi <= 0 {
+		return
+	}
+	what, n := ix.actsAfter(e, e.Lease.Freed.To)
+	if what == "" {
+		what, n = ix.believesAfter(k, e)
+	}
+	sure := (what != "" || ix.takenFrom(e) != nil) && e.Lease.gave == nil && e.Lease.Freed.To < due.From && next.surelyAfter(e)
+	if !sure && len(lost) == 0 && ix.resigned(k, e) {
+		return
+	}
+	if lo := max(0, due.From-granted.To); sure && lo > 0 {
+		o.Lo += lo
+		if o.Who == "" {
+			o.Who = fmt.Sprintf("Key %s was granted to %s at %s, with %s left of the lease of %s", k.Name, cmp.Or(ix.Writer(next.Replica), "another"),
+				figures.Clock(granted.To), figures.Short(lo), cmp.Or(ix.Writer(e.Replica), "the one before"))
+		}
+	} else if !sure {
+		o.Undecided++
+	}
+	o.Hi = Plus(o.Hi, hi)
+	o.Evidence = Cite(append(o.Evidence, e.N, next.N, n)...)
+}
+
+// mayBeLost are the times at which the store, or a fault of ours, may have taken the key from e, or from one that no look showed, before next
+// was granted it.
+func (ix *Facts) mayBeLost(e, next *Epoch) (lost []history.Span) {
+	shown := e.Granted.From
+	if n := len(e.Looks); n > 0 {
+		shown = e.Looks[n-1].last().From
+	}
+	if taken := ix.takenFrom(e); taken != nil {
+		lost = append(lost, *taken)
+	}
+	for _, l := range ix.losses {
+		if l.To < shown || l.From > next.Granted.To {
+			continue
+		}
+		lost = append(lost, l)
+		for _, s := range ix.Shots { // two at once are seen as one
+			if s.Does.Empties && s.Effective() && s.Applied.From > lost[len(lost)-1].From && s.Applied.To < l.To {
+				lost = append(lost, history.Span{From: s.Applied.From, To: l.To})
+			}
+		}
+	}
+	return lost
+}
+
+// longestLease is how long a lease of the key may last from when it was extended.
+func (ix *Facts) longestLease(k *Key) int64 {
+	longest := int64(ix.policy(k.Lock).TTL)
+	for _, s := range k.Looks {
+		longest = max(longest, s.pttl)
+	}
+	if longest == 0 || !ix.Exp.Leases() {
+		return Open
+	}
+	return longest + ix.Cal.Expiry
 }

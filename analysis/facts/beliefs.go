@@ -26,6 +26,11 @@ type believer struct {
 	seen        []int64        // the events that say so
 }
 
+// of reports that b tells of who under the key.
+func (b *believer) of(k *Key, who string) bool {
+	return b.who == who && (b.key == k.Name || b.key == "" && k.Loop)
+}
+
 // reading is what a source said, from the first look that showed it to the last.
 type reading struct {
 	holds, gone bool
@@ -235,16 +240,6 @@ func (ix *Facts) bornAt(who string) int64 {
 	return 0
 }
 
-// cutTo are the parts of stretches that lie in w.
-func cutTo(ss []stretchOf, w history.Span) (out []stretchOf) {
-	for _, s := range ss {
-		if s.from, s.to = max(s.from, w.From), min(s.to, w.To); s.from < s.to {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // beliefOverlap integrates believers beyond one of each key of the lock.
 func (ix *Facts) beliefOverlap(lock string) overlap {
 	var o overlap
@@ -336,7 +331,7 @@ func (ix *Facts) LossToBelief(lock string) (out losses) {
 		}
 		var d Dur
 		for _, b := range all {
-			if b.who == who && (b.key == k.Name || b.key == "" && k.Loop) {
+			if b.of(k, who) {
 				d = d.Worst(ix.heldOn(b, freed, ix.regrant(k, e, b)))
 			}
 		}
@@ -452,7 +447,7 @@ func (ix *Facts) betweenReadings(b *believer) (led []stretchOf, ceased int64) {
 	}
 	for _, k := range ix.KeysOf(b.lock) {
 		for i, e := range k.Epochs {
-			if e.Replica != b.who && e.Replica != "" || b.key != k.Name && (b.key != "" || !k.Loop) {
+			if !b.of(k, cmp.Or(e.Replica, b.who)) {
 				continue
 			}
 			led = append(led, stretchOf{e.Granted.From, Plus(Plus(e.Granted.To, ix.flight(ix.policy(k.Lock).Acquire.Timeout)), b.apart), b.place})
@@ -468,7 +463,7 @@ func (ix *Facts) betweenReadings(b *believer) (led []stretchOf, ceased int64) {
 func (ix *Facts) resigned(k *Key, e *Epoch) bool {
 	said := false
 	for _, b := range ix.believers(k.Lock) {
-		if b.who != e.Replica || b.key != k.Name && (b.key != "" || !k.Loop) {
+		if !b.of(k, e.Replica) {
 			continue
 		}
 		if ix.heldOn(b, e.Lease.Freed, ix.regrant(k, e, b)).Hi > ix.flight(ix.policy(k.Lock).OpTimeout) {
@@ -477,11 +472,4 @@ func (ix *Facts) resigned(k *Key, e *Epoch) bool {
 		said = said || slices.ContainsFunc(b.sure, func(s stretchOf) bool { return s.from <= e.Lease.Freed.To && s.to > e.Granted.From })
 	}
 	return said
-}
-
-// filled is how much of w lies in at least one of the stretches.
-func filled(ss []stretchOf, w history.Span) int64 {
-	ss = cutTo(ss, w)
-	slices.SortFunc(ss, func(a, b stretchOf) int { return cmp.Compare(a.from, b.from) })
-	return covered(ss)
 }

@@ -85,8 +85,8 @@ func (k *Key) at(value string, when history.Span) *Epoch {
 
 // goneBefore reports that a look showed the key without e before w.
 func (e *Epoch) goneBefore(w history.Span) bool {
-	n := len(e.Looks)
-	return n > 0 && e.Looks[n-1].next != nil && e.Looks[n-1].next.First.To < w.From
+	gone := e.shownGone()
+	return gone != nil && gone.First.To < w.From
 }
 
 // lastOf is the grant of e's value before that of e; nil where there is none.

@@ -108,30 +108,6 @@ func TestWhyAShotCountsForNothing(t *testing.T) {
 	}
 }
 
-// A fault of a kind that this lockdrill does not know is told of: nobody can say what it did.
-func TestAKindThatIsNotKnown(t *testing.T) {
-	e, h := recorded(t, fourKills, killedFourTimes(9))
-	edit(h, func(ev *history.Event) bool { return ev.Op == "kill-leader#1" }, func(ev *history.Event) {
-		f := *ev.Fault
-		f.Kind = "sorcery"
-		ev.Fault = &f
-	})
-	if j := Judge(e, h); !has(j.Missing, verdict.MissingKind) || j.ExitCode != verdict.ExitInconclusive {
-		t.Errorf("%s, and lacks %+v", j.Verdict, j.Missing)
-	}
-}
-
-// Looks that were tried and failed are told apart from looks that came too seldom.
-func TestLooksThatFailed(t *testing.T) {
-	tp := killedFourTimes(9)
-	tp.add(8, 9.5, history.Event{Kind: history.GapKind, Source: "probe:lock_keys", Coverage: &history.Coverage{Probe: "lock_keys", Why: "NOPERM", Failed: true}})
-	e, h := recorded(t, strings.Replace(fourKills, "takeover: {max: 12s, p90: 12s}}", "vanished: {max: 0}}", 1), tp)
-	r := row(t, Judge(e, h), "leader", "vanished")
-	if !has(r.Missing, verdict.MissingFailedLooks) || !strings.Contains(r.Why, "NOPERM") {
-		t.Errorf("%s: %s %+v", r.Verdict, r.Why, r.Missing)
-	}
-}
-
 // A rolling restart that left a replica out says which, beside all else that the run lacks.
 func TestARestartThatLeftOneOut(t *testing.T) {
 	e, h := recorded(t, rolledDrill, rolledOver(true, true))
@@ -203,16 +179,5 @@ faults:
 	e.SLOs = []experiments.SLO{{Lock: "job", Logs: &experiments.LogLimit{Pattern: "lost", Bound: *experiments.AtMost(0)}}}
 	if r := Judge(e, tp.history(t)).SLOs[0]; !has(r.Missing, verdict.MissingLogLines) {
 		t.Errorf("with lines that are gone: %s %+v", r.Verdict, r.Missing)
-	}
-}
-
-// How long each refused acquire waited is a row of its own.
-func TestARefusedAcquireThatWaitedTooLong(t *testing.T) {
-	e, h := load(t, "lost-acquire-reply-left")
-	for limit, want := range map[time.Duration]verdict.Verdict{time.Microsecond: verdict.Fail, time.Hour: verdict.Pass} {
-		e.SLOs = []experiments.SLO{{Lock: "job", Busy: &experiments.BusyLimit{Each: experiments.AtMost(limit)}}}
-		if r := Judge(e, h).SLOs[0]; r.Verdict != want {
-			t.Errorf("at most %s: %s, %g, %s", limit, r.Verdict, r.Lo, r.Why)
-		}
 	}
 }

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -146,6 +147,28 @@ func TestWhatReplicasSayOfThemselves(t *testing.T) {
 		r := rowOf(t, j, c.measure)
 		if r.Verdict != c.want || r.Hi == nil || math.Abs(r.Lo-c.lo) > 2e-3 || math.Abs(*r.Hi-c.hi) > 2e-3 {
 			t.Errorf("%s %s: %s [%g, %v] %s %+v", c.dir, c.measure, r.Verdict, r.Lo, show(r.Hi), r.Why, r.Missing)
+		}
+	}
+}
+
+// A replica that could not be asked for a moment, and says before and after it that it leads, has said so all the while.
+func TestWhatOneCouldNotBeAskedForAMomentIsSaidOn(t *testing.T) {
+	tp := saysSo(16)
+	said := foreignTape{tape: tp}
+	for i := range tp.events {
+		if b := tp.events[i].Belief; b != nil && b.Incarnation == "r1.1" && !b.Holds {
+			rest := slices.Clone(tp.events[i:])
+			tp.events = tp.events[:i]
+			said.tells(12.4, "r1.1", false, history.GoneTimeout)
+			said.tells(14, "r1.1", true, "")
+			tp.events = append(tp.events, rest...)
+			break
+		}
+	}
+	e, _ := load(t, "believes-on")
+	for measure, lo := range map[string]float64{"loss_to_fence": 2.798, "overlap.belief": 2.398} {
+		if r := rowOf(t, Judge(e, tp.history(t)), measure); r.Verdict != verdict.Fail || math.Abs(r.Lo-lo) > 2e-3 {
+			t.Errorf("%s: %s [%g, %v] %s", measure, r.Verdict, r.Lo, show(r.Hi), r.Why)
 		}
 	}
 }

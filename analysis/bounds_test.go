@@ -55,6 +55,7 @@ func TestWordOfABound(t *testing.T) {
 func TestLimitsOfEveryForm(t *testing.T) {
 	second := time.Second
 	count := func(b *experiments.Bound[int]) *experiments.CountLimit { return &experiments.CountLimit{Bound: *b} }
+	share := func(s float64) *float64 { return &s }
 	exactly := func(n int) *experiments.Bound[int] { return &experiments.Bound[int]{Exactly: &n} }
 	for _, c := range []struct {
 		says, history string
@@ -75,6 +76,14 @@ func TestLimitsOfEveryForm(t *testing.T) {
 		{"as slow as that, or slower: no luck", "good-drill", experiments.SLO{Lock: "leader", Takeover: experiments.Within(6193 * time.Millisecond)}, "takeover.max", verdict.Inconclusive, "The limit 6.193s lies within the measured range"},
 		{"the least takeover", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(4 * second)}}, "takeover.min", verdict.Pass, ""},
 		{"the least takeover is shorter", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(5 * second)}}, "takeover.min", verdict.Fail, "asks for at least 5s"},
+		// Each refused acquire waited so long.
+		{"waited for less", "lost-acquire-reply-left", experiments.SLO{Busy: &experiments.BusyLimit{Each: experiments.AtMost(time.Microsecond)}}, "busy.each", verdict.Fail, ""},
+		{"waited for that long", "lost-acquire-reply-left", experiments.SLO{Busy: &experiments.BusyLimit{Each: experiments.AtMost(time.Hour)}}, "busy.each", verdict.Pass, ""},
+		// Rows that compare two locks, on the ranges of both; a share of nothing is not answered, whatever the row's own lock had.
+		{"a tenth of another", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: experiments.Bound[time.Duration]{AtMost: share(0.1), Of: "job"}}}, "takeover.max", verdict.Fail, "2 kills"},
+		{"ten times another", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: experiments.Bound[time.Duration]{AtMost: share(10), Of: "job"}}}, "takeover.max", verdict.Pass, ""},
+		{"at least ten times another", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: experiments.Bound[time.Duration]{AtLeast: share(10), Of: "job"}}}, "takeover.max", verdict.Fail, "at least 10 of what lock job had"},
+		{"a share of nothing", "good-drill", experiments.SLO{Lock: "leader", Abandonments: &experiments.CountLimit{Bound: experiments.Bound[int]{AtMost: share(10), Of: "job"}}}, "abandonments", verdict.Inconclusive, "Lock job, which the row compares with, surely had none of it"},
 		{"the least takeover may be shorter", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(4303 * time.Millisecond)}}, "takeover.min", verdict.Inconclusive, "lies within the measured range"},
 	} {
 		e, h := load(t, c.history)
@@ -86,46 +95,8 @@ func TestLimitsOfEveryForm(t *testing.T) {
 		if r.Verdict != c.want || !strings.Contains(r.Why, c.why) {
 			t.Errorf("%s: %s, [%g, %v], %q, want %s and %q", c.says, r.Verdict, r.Lo, r.Hi, r.Why, c.want, c.why)
 		}
-	}
-}
-
-// A row that compares two locks, on the ranges of both; a share of nothing is not answered, whatever the row's own lock had.
-func TestLocksAreCompared(t *testing.T) {
-	share := func(s float64) *float64 { return &s }
-	for _, c := range []struct {
-		says    string
-		slo     experiments.SLO
-		measure string
-		want    verdict.Verdict
-		why     string
-	}{
-		{"a tenth", experiments.SLO{Takeover: &experiments.DurationLimits{Bound: experiments.Bound[time.Duration]{AtMost: share(0.1), Of: "job"}}}, "takeover.max", verdict.Fail, "2 kills"},
-		{"ten times", experiments.SLO{Takeover: &experiments.DurationLimits{Bound: experiments.Bound[time.Duration]{AtMost: share(10), Of: "job"}}}, "takeover.max", verdict.Pass, ""},
-		{"at least ten times", experiments.SLO{Takeover: &experiments.DurationLimits{Bound: experiments.Bound[time.Duration]{AtLeast: share(10), Of: "job"}}}, "takeover.max", verdict.Fail, "at least 10 of what lock job had"},
-		{"a share of nothing", experiments.SLO{Abandonments: &experiments.CountLimit{Bound: experiments.Bound[int]{AtMost: share(10), Of: "job"}}}, "abandonments", verdict.Inconclusive, "Lock job, which the row compares with, surely had none of it"},
-	} {
-		e, h := load(t, "good-drill")
-		c.slo.Lock = "leader"
-		e.SLOs = []experiments.SLO{c.slo}
-		r := rowOf(t, Judge(e, h), c.measure)
-		if r.Verdict != c.want || !strings.Contains(r.Why, c.why) || r.Against == nil || r.Against.Lock != "job" {
-			t.Errorf("%s: %s, [%g, %v] beside %+v, %q, want %s and %q", c.says, r.Verdict, r.Lo, *r.Hi, r.Against, r.Why, c.want, c.why)
-		}
-	}
-}
-
-// Too little of something is a Fail only where it would have been seen: a breach of an upper limit stands by itself.
-func TestTooLittleIsNoFailWhereNothingWasSeen(t *testing.T) {
-	for _, c := range []struct {
-		bound *experiments.Bound[int]
-		want  verdict.Verdict
-	}{{experiments.AtLeast(2), verdict.Inconclusive}, {experiments.AtMost(0), verdict.Fail}} {
-		e, h := load(t, "burst-standard")
-		e.SLOs = []experiments.SLO{{Lock: "job", Abandonments: &experiments.CountLimit{Bound: *c.bound}}}
-		without(h, func(ev *history.Event) bool { return ev.Kind == history.RunEnd })
-		r := rowOf(t, Judge(e, h), "abandonments")
-		if r.Verdict != c.want {
-			t.Errorf("%+v in a run that was cut off: %s, %q, want %s", *c.bound, r.Verdict, r.Why, c.want)
+		if compares := r.Question.Share > 0; compares != (r.Against != nil && r.Against.Lock == r.Question.Of) {
+			t.Errorf("%s: beside %+v", c.says, r.Against)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (j *judging) judgement() *verdict.Judgement {
 		Debts:         []verdict.Debt{},
 		NotOwned:      []verdict.NotOwned{},
 		Distributions: []verdict.Distribution{},
-		Bands:         j.bands(j.warmup),
+		Bands:         slices.Clone(j.ahead.bands),
 		Probes:        ix.Summaries(),
 	}
 	for i := range j.asked {
@@ -111,7 +111,7 @@ type judging struct {
 	ix     *facts.Facts
 	said   *lint.Linter // nil = nobody asks
 	status string
-	warmup time.Duration // allowance for the first effect after a grant, by the run's calibration
+	ahead  *beforehand // with the allowance for the first effect after a grant, by the run's calibration
 
 	samples  []verdict.Sample // beside the rows of promises
 	figures  map[figureKey]figure
@@ -136,7 +136,7 @@ func (r *Judger) judging(ix *facts.Facts) *judging {
 		j.status = end.Note.What
 	}
 	// A grant is answered, work entered and begin written: a few round trips and one timer.
-	j.warmup = tenths(5*time.Duration(j.ix.Cal.RTT99) + time.Duration(j.ix.Cal.Timer99))
+	j.ahead = r.with(tenths(5*time.Duration(j.ix.Cal.RTT99) + time.Duration(j.ix.Cal.Timer99)))
 	for _, name := range j.lockNames() {
 		j.at[name] = counted{ix.EffectOverlap(name), ix.GiveUpsOf(name), ix.DuplicatesOf(name), ix.DebtsOf(name), ix.DistributionsOf(name)}
 	}
@@ -253,7 +253,7 @@ func (j *judging) warnings() []string {
 			add("Lock %s: the ledger refused %d writes of the rightful owner, because fences went back.", name, n)
 		}
 	}
-	for _, l := range j.lintsWith(j.warmup) {
+	for _, l := range j.ahead.lints {
 		if !l.OK && !l.Ahead() {
 			add("%s %s: %s. %s", l.Rule, l.Of(), l.Text, l.Means)
 		}
@@ -327,9 +327,15 @@ type Judger struct {
 	asked, expectations []experiments.Limit // the rows, in their order
 	measures            map[string]*measure
 	conditions          []condition
-	sums                map[sumOf]forecast.PromiseBand
-	all                 map[time.Duration][]verdict.Band  // by warm-up
-	lints               map[time.Duration][]forecast.Lint // likewise, in the numbers of the file
+	beforehand          map[time.Duration]*beforehand // by warm-up
+}
+
+// beforehand is what the file alone says, with so long a warm-up.
+type beforehand struct {
+	warmup time.Duration
+	bands  []verdict.Band
+	lints  []forecast.Lint // in the numbers of the file; their advice leaves room for the warm-up, as the advice of the rows does
+	sums   map[sumOf]forecast.PromiseBand
 }
 
 // NewJudger prepares for histories of e, which is the experiment as loaded (not scaled).
@@ -339,7 +345,7 @@ func NewJudger(e *experiments.Experiment) *Judger {
 		table = seenOnly(table)
 	}
 	return &Judger{exp: scaled, file: e, asked: scaled.Rows(), expectations: scaled.Expectations(), measures: table, conditions: conditions(),
-		lints: map[time.Duration][]forecast.Lint{}}
+		beforehand: map[time.Duration]*beforehand{}}
 }
 
 // Read takes in h, in one pass. An error is h's.
@@ -364,35 +370,31 @@ func (r *Judger) whole(h *history.History) *Facts {
 	return read
 }
 
-// sumOf says what a sum of L3 depends on, beside the experiment.
+// with is what the file says with a warm-up.
+func (r *Judger) with(warmup time.Duration) *beforehand {
+	b := r.beforehand[warmup]
+	if b == nil {
+		unscaled := time.Duration(forecast.Unscaled(int64(warmup), cmp.Or(r.exp.Scaled, 1)))
+		b = &beforehand{warmup, forecast.Bands(r.exp, warmup), forecast.Lints(r.file, unscaled), map[sumOf]forecast.PromiseBand{}}
+		r.beforehand[warmup] = b
+	}
+	return b
+}
+
+// sumOf says what a sum of L3 depends on, beside the experiment and the warm-up.
 type sumOf struct {
 	lock, measure, class string
 	limit                int64
 	quantile             float64
-	warmup               time.Duration
 }
 
 // told is the band of a measure of a lock after faults of a class, held against a limit.
-func (r *Judger) told(lock *experiments.Lock, l *experiments.Limit, class string, warmup time.Duration) forecast.PromiseBand {
-	of := sumOf{lock.Name, l.Measure, class, l.At, l.Quantile, warmup}
-	if s, known := r.sums[of]; known {
-		return s
+func (j *judging) told(lock *experiments.Lock, l *experiments.Limit, class string) forecast.PromiseBand {
+	of := sumOf{lock.Name, l.Measure, class, l.At, l.Quantile}
+	s, known := j.ahead.sums[of]
+	if !known {
+		s = forecast.PromiseOf(j.exp, lock, l, class, j.ahead.warmup)
+		j.ahead.sums[of] = s
 	}
-	s := forecast.PromiseOf(r.exp, lock, l, class, warmup)
-	if r.sums == nil {
-		r.sums = map[sumOf]forecast.PromiseBand{}
-	}
-	r.sums[of] = s
 	return s
-}
-
-// bands are those of all locks.
-func (r *Judger) bands(warmup time.Duration) []verdict.Band {
-	if r.all == nil {
-		r.all = map[time.Duration][]verdict.Band{}
-	}
-	if r.all[warmup] == nil {
-		r.all[warmup] = forecast.Bands(r.exp, warmup)
-	}
-	return slices.Clone(r.all[warmup])
 }

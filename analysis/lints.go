@@ -1,13 +1,10 @@
 package analysis
 
 import (
-	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/facts"
-	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/history/lint"
@@ -69,12 +66,4 @@ func (j *judging) lints(out *verdict.Judgement) (list []verdict.Lint) {
 		}
 	}
 	return list
-}
-
-// lintsWith are the lints whose advice leaves room for a warm-up, as the advice of the rows does.
-func (r *Judger) lintsWith(warmup time.Duration) []forecast.Lint {
-	if r.lints[warmup] == nil {
-		r.lints[warmup] = forecast.Lints(r.file, time.Duration(forecast.Unscaled(int64(warmup), cmp.Or(r.exp.Scaled, 1))))
-	}
-	return r.lints[warmup]
 }

@@ -79,25 +79,6 @@ func edited(t *testing.T, name string, edit func(e *experiments.Experiment, ev *
 	return Judge(e, h)
 }
 
-// An end that nobody saw can show that a takeover was short enough, and never that it was too long.
-func TestAnEndThatNobodySawNeverFails(t *testing.T) {
-	e, h := load(t, "pods-crash-slow")
-	edit(h, func(ev *history.Event) bool { return ev.Fault != nil && ev.Fault.Death != nil }, func(ev *history.Event) {
-		d, f := *ev.Fault.Death, *ev.Fault
-		d.End = nil
-		f.Death, ev.Fault = &d, &f
-	})
-	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != verdict.Fail {
-		t.Errorf("its end was seen after the shot had been waited for: takeover %s: %s", r.Verdict, r.Why)
-	}
-	without(h, func(ev *history.Event) bool {
-		return ev.Kind == history.ReplicaExit && ev.Replica.Incarnation == "r1.1"
-	})
-	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != verdict.Inconclusive || r.Lo != 0 {
-		t.Errorf("takeover %s, from %v: %s", r.Verdict, r.Lo, r.Why)
-	}
-}
-
 // Whether a release was applied whose answer nobody got is not known: the victim handed over at the call, or died with its lock.
 func TestAReleaseWithoutAnAnswerIsNoProofOfAHandOver(t *testing.T) {
 	e, h := load(t, "pods-graceful")
@@ -115,59 +96,6 @@ func TestAReleaseWithoutAnAnswerIsNoProofOfAHandOver(t *testing.T) {
 	})
 	if x := Judge(e, h).Takeovers[0]; x.Lo > 21.203-11.3 || *x.Hi < 21.2-11.01 {
 		t.Errorf("10 s later: [%v, %v], and it died in [11.101, 11.3]", x.Lo, *x.Hi)
-	}
-}
-
-// A victim that was asked to stop and died with its lock died: beside a fault that crashes holders, it is judged with these.
-func TestAGracefulEndThatWasIgnoredCountsBesideCrashes(t *testing.T) {
-	e, h := load(t, "pods-graceful-ignored")
-	e.Faults = append(e.Faults, e.Faults[0])
-	crash := *e.Faults[0].Spec.(*fault.Kill)
-	crash.How = fault.Crash
-	e.Faults[1].ID, e.Faults[1].Spec = "crash-leader", &crash
-	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != verdict.Fail || r.N != 1 {
-		t.Errorf("takeover %s of %d: %s", r.Verdict, r.N, r.Why)
-	}
-}
-
-// Where a lock names a holder that no pod is, the file is wrong about the lock or about the names.
-func TestAHolderThatNoPodIsIsSought(t *testing.T) {
-	j := edited(t, "pods-observed-lease", func(_ *experiments.Experiment, ev *history.Event) {
-		if ev.Kind == history.RunPhase && ev.Phase.Name == history.PhaseFaults {
-			no := false
-			ev.Phase.Why, ev.Phase.Holds, ev.Phase.Lacks = "no pod that is known holds lock leader", &no, history.NoKnownHolder
-		}
-	})
-	if r := row(t, j, "leader", "takeover.max"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Next, "kubernetes.holder") {
-		t.Errorf("takeover %s: %s (%s)", r.Verdict, r.Why, r.Next)
-	}
-}
-
-// A kill by labels that found nobody is advised about labels, not about locks.
-func TestAKillByLabelsThatFoundNobody(t *testing.T) {
-	e, h := load(t, "pods-crash")
-	e.Faults[0].Spec = &fault.Kill{Pods: map[string]string{"app": "wroker"}, How: fault.Crash}
-	voided(h, "kill-leader#1", "no_target")
-	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Next, "see kill.pods") || strings.Contains(r.Next, "check holder_of") {
-		t.Errorf("takeover %s: %s (%s)", r.Verdict, r.Why, r.Next)
-	}
-}
-
-// Deleted by force, a worker that listens hands over: that is no measurement of a crash.
-func TestAForcedDeleteThatWasAHandOverIsNoCrash(t *testing.T) {
-	e, h := load(t, "pods-graceful")
-	e.Faults[0].Spec.(*fault.Kill).How = fault.ForceDelete
-	for i := range h.Events {
-		if f := h.Events[i].Fault; f != nil {
-			f.Form = fault.ForceDelete
-		}
-	}
-	j := Judge(e, h)
-	if r := row(t, j, "leader", "takeover.max"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Next, "a delete is no SIGKILL") {
-		t.Errorf("takeover %s: %s (%s)", r.Verdict, r.Why, r.Next)
-	}
-	if x := j.Takeovers[0]; x.Class != verdict.ClassHandOver {
-		t.Errorf("class %s", x.Class)
 	}
 }
 
@@ -290,20 +218,6 @@ func TestAnObservedHolderThatGoesOnHasRecovered(t *testing.T) {
 		if len(j.Takeovers) != 1 || j.Takeovers[0].Class != c.class || (row(t, j, "leader", "takeover.max").Verdict == verdict.Fail) != (c.class == verdict.ClassPause) {
 			t.Errorf("%s: %+v, %+v", name, j.Takeovers, row(t, j, "leader", "takeover.max"))
 		}
-	}
-}
-
-// A request to end a pod may be answered when the worker has given its lock back already: what it held when it was asked is exposed.
-func TestAHandOverBeforeTheCallIsAnswered(t *testing.T) {
-	e, h := load(t, "pods-graceful")
-	edit(h, func(ev *history.Event) bool { return ev.Kind == history.FaultApplied }, func(ev *history.Event) { ev.To, ev.At = 11.15e9, 11.15e9 })
-	j := Judge(e, h)
-	if len(j.Takeovers) != 1 || j.Takeovers[0].Class != verdict.ClassHandOver || row(t, j, "leader", "takeover.max").Verdict != verdict.Pass {
-		t.Errorf("%+v", j.Takeovers)
-	}
-	edit(h, func(ev *history.Event) bool { return ev.Kind == history.FaultApplied }, func(ev *history.Event) { ev.From = 11.1e9 })
-	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != verdict.Inconclusive {
-		t.Errorf("given back as it was asked, before or after: %s", r.Verdict)
 	}
 }
 

@@ -262,7 +262,7 @@ func (j *judging) impossible() (fs []verdict.Finding) {
 			if t.Void.IsVoid() || !plain || lock == nil || !lock.Loop() || !s.Does.Kills || j.ix.Disturbed(t) {
 				continue
 			}
-			b := j.told(lock, &experiments.Limit{Measure: "takeover", Trials: true}, t.Class, j.warmup)
+			b := j.told(lock, &experiments.Limit{Measure: "takeover", Trials: true}, t.Class)
 			if b.Hi > 0 && v.InTime().Lo > int64(b.Hi)+j.ix.Noise() {
 				late := ""
 				if v.Late > 0 {

@@ -24,7 +24,7 @@ func (a *answer) sample(r *verdict.SLOResult) verdict.Sample {
 	switch {
 	case a.m.kills:
 		for _, l := range r.Missing {
-			if s.Open == "" && !countsAllTheSame(l.Code) {
+			if s.Open == "" && !l.Code.CountsAllTheSame() {
 				s.Open = l.Why
 			}
 		}
@@ -57,14 +57,4 @@ func partsOf(kills []facts.Kill) (all [][]verdict.Range) {
 		}
 	}
 	return all
-}
-
-// countsAllTheSame reports what keeps a row of one run from an answer, and not its kills from being counted.
-func countsAllTheSame(c verdict.MissingCode) bool {
-	switch c {
-	case verdict.MissingCleanTrials, verdict.MissingMoreTrials, verdict.MissingMoreRepeats, verdict.MissingLateMachine, verdict.MissingTrials, verdict.MissingConfirmations,
-		verdict.MissingTakeovers, verdict.MissingCompletion, verdict.MissingEnd, verdict.MissingHorizon, verdict.MissingLiveSystem:
-		return true
-	}
-	return false
 }

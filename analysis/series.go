@@ -85,7 +85,7 @@ func (j *judging) explain(f *figure, s *facts.Series, l *experiments.Limit, miss
 	}
 	var why, next string
 	if j.ix.Exp.Leases() {
-		b := j.told(declared, l, s.Class, j.warmup)
+		b := j.told(declared, l, s.Class)
 		why, next = j.byTimings(f, s, l, b)
 		if l.Quantile == 0 && l.At < int64(b.Hi) && f.n > 0 && missed.Hi == 0 {
 			f.lacks = append(f.lacks, verdict.Lacking(verdict.MissingMarginToLuck, s.Worst(), b.Sum, b.Advice))

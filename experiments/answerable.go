@@ -218,7 +218,7 @@ func (e *Experiment) unstruck(measure string) (why, next string) {
 	case len(e.Faults) == 0 && onFault:
 		return "it is counted from a fault, and the file has none", "add a fault, or leave the row out"
 	case len(e.Faults) > 0 && onVictim && !slices.ContainsFunc(e.Faults, func(f Fault) bool { return !f.Traits().Elsewhere }):
-		return "what the commands of " + e.Faults[0].ID + " strike is not known, so no fault is known to strike a holder", "say holder_of or replica in the hook"
+		return "what " + e.Faults[0].ID + " strikes is not known, so no fault is known to strike a holder", "say holder_of or replica in it"
 	}
 	return "", ""
 }

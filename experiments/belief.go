@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"regexp"
 	"time"
-
-	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // Belief is what tells whether a replica of an observed system believes that it holds a lock. Exactly one source is set.
@@ -51,17 +49,12 @@ func (b *BeliefLog) Keyed() bool {
 	return err == nil && gain.SubexpIndex(BeliefKey) >= 0
 }
 
-// beliefs checks what tells what replicas believe.
-func (c *checker) beliefs() {
-	for i := range c.e.System.Locks {
-		l, path := &c.e.System.Locks[i], vocab.At("system.locks", i)+".belief"
-		if b := l.Belief; b != nil && c.e.Observed() && !c.Invalid(path) && len(vocabulary.Given(b)) > 0 {
-			c.belief(path, l, b)
-		}
+// belief checks what tells what replicas believe.
+func (c *checker) belief(at string, l *Lock) {
+	b, path := l.Belief, at+".belief"
+	if b == nil || !c.e.Observed() || !c.sure(at, "system.processes") || len(vocabulary.Given(b)) == 0 {
+		return
 	}
-}
-
-func (c *checker) belief(path string, l *Lock, b *Belief) {
 	c.Refuse(b.Every > b.MaxGap, path+".max_gap", "is shorter than every: each stretch between two looks would be a gap")
 	switch p := c.e.System.Processes; {
 	case c.Refuse(!l.Loop() && (b.Log == nil || !b.Log.Keyed()), path, "does not say which key it is about, and lock %s is taken per job: take log, with a group key in its patterns", l.Name):

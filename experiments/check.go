@@ -16,14 +16,15 @@ import (
 // checker finds what is wrong with values that are right one by one. It names values by their path in the file.
 type checker struct {
 	*vocab.File
-	e        *Experiment
-	sheet    *sheet // the policy sheet, where the file names one
-	recorded bool   // the file is that of a run
+	e     *Experiment
+	sheet *sheet // the policy sheet, where the file names one
 }
 
 // ask answers what rules ask of the file as a whole, and which names there are.
 func (c *checker) ask() {
-	c.Facts = map[string]bool{"observed": c.e.Observed(), "embedded": !c.e.Observed()}
+	if c.sure("system.mode") {
+		c.Facts = map[string]bool{"observed": c.e.Observed(), "embedded": !c.e.Observed()}
+	}
 	c.Refs = func(list string) (names []string, known bool) {
 		switch list {
 		case "lock":
@@ -32,36 +33,51 @@ func (c *checker) ask() {
 			ids := c.faultIDs()
 			return ids, len(ids) > 0 && !slices.Contains(ids, "")
 		case "metric":
-			return c.metricNames(false), true
+			return c.metricNames(false)
 		case "counter":
-			return c.metricNames(!c.recorded), true
+			return c.metricNames(!c.Stored)
 		case "pattern":
-			return c.patternNames(), true
+			return c.patternNames(), c.sure("probes.logs.preset")
 		case "processes":
 			p := c.e.System.Processes
-			return c.e.replicaWords(), p != nil && noPattern(p.Match, "") == ""
+			return c.e.replicaWords(), p != nil && noPattern(p.Match, "") == "" && c.sure("system.processes")
 		case "replicas":
-			return c.e.replicaWords(), true
+			return c.e.replicaWords(), c.sure("system.processes")
 		}
 		return nil, false
 	}
 }
 
+// bases decide what a file is about: where one cannot be used, each value is right or wrong by itself alone.
+var bases = []string{"system.mode", "redis.mode", "store.kind", "time_scale", "limits.max_run"}
+
+// sure reports that all that stands at some places could be used: what is said of others may rest on it.
+func (c *checker) sure(places ...string) bool { return !slices.ContainsFunc(places, c.Invalid) }
+
 func (c *checker) all() {
 	c.ask()
-	c.redis()
-	c.store()
-	c.ledger()
-	c.proxy()
-	c.pods()
-	c.observed()
-	c.calendar()
-	c.locks()
+	known := c.sure(bases...)
+	if known {
+		c.redis()
+		c.store()
+		c.ledger()
+		c.proxy()
+		c.pods()
+		c.observed()
+		c.calendar()
+		c.locks()
+	}
 	c.sheet.withdraw(c.e)
-	c.CheckRules("", c.e)
+	if c.CheckRules("", c.e); !known {
+		return
+	}
 	c.work()
 	c.holders()
-	c.beliefs()
+	for i := range c.e.System.Locks {
+		l, path := &c.e.System.Locks[i], vocab.At("system.locks", i)
+		c.belief(path, l)
+		c.toldSignals(path, l.ToldBy)
+	}
 	c.effects()
 	c.faults()
 	c.overlaps(c.order())
@@ -69,7 +85,6 @@ func (c *checker) all() {
 	c.timing()
 	c.metrics()
 	c.logs()
-	c.toldSignals()
 	if a := c.e.Probes.Alerts; a != nil {
 		a.check(c.File, "probes.alerts", a.URL)
 	}
@@ -188,8 +203,8 @@ func (c *checker) lockNames() (names []string, known bool) {
 	for _, l := range c.e.System.Locks {
 		names = append(names, l.Name)
 	}
-	lost := slices.Contains(names, "") || c.e.System.PolicySheet.File != "" || c.Invalid("system.policy_sheet") // a sheet that is not right
-	alone := slices.ContainsFunc(c.e.System.Effects, func(x Effects) bool { return x.Lock == "" })              // and no lock is needed
+	lost := slices.Contains(names, "") || c.Invalid("system.effects") || c.e.System.PolicySheet.File != "" || c.Invalid("system.policy_sheet") // a sheet that is not right
+	alone := slices.ContainsFunc(c.e.System.Effects, func(x Effects) bool { return x.Lock == "" })                                             // and no lock is needed
 	return names, (len(names) > 0 || alone && c.Node("system.locks") == nil) && !lost
 }
 
@@ -234,7 +249,7 @@ func (c *checker) timing() {
 		f, path, end := &e.Faults[i], vocab.At("faults", i), e.Limits.MaxRun
 		start, lasts, every := vocab.Scaled(c.e.Earliest(f), c.e.TimeScale), vocab.Scaled(f.For, c.e.TimeScale), f.Repeat.Every
 		c.Refuse(every > 0 && every < shortest, path+".repeat.every", "%s is too short: at least %s", figures.Spell(every), figures.Spell(shortest))
-		_ = end == 0 || // has a problem of its own
+		_ = !c.begins(i) ||
 			c.Refuse(start >= end, path+".at", "%s is after the end of the run (limits.max_run %s)", figures.Spell(start), figures.Spell(end)) ||
 			c.Refuse(start+lasts >= end, path+".for", "%s from %s on ends after the run (limits.max_run %s): shorten it, or raise limits.max_run", figures.Spell(lasts), figures.Spell(start), figures.Spell(end))
 	}

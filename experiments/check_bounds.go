@@ -73,7 +73,7 @@ func (c *checker) bound(at string, s *SLO, f *figure) {
 	for i := range f.limits {
 		c.reachable(at, s, f, &f.limits[i])
 	}
-	c.Refuse(f.of == "" && strings.HasPrefix(last, "at_"), at+"."+last, "a share of what? Say of: and the name of another lock")
+	c.Refuse(f.of == "" && c.sure(at+".of") && strings.HasPrefix(last, "at_"), at+"."+last, "a share of what? Say of: and the name of another lock")
 }
 
 // reachable refuses a limit outside of what the figure can be, and one that every figure keeps.

@@ -21,7 +21,9 @@ func (c *checker) faults() {
 			continue
 		}
 		c.fault(path, f)
-		c.answered(path+".repeat", f)
+		if c.sure(path) {
+			c.answered(path+".repeat", f)
+		}
 		c.Refuse(f.Repeat.Every > 0 && f.Repeat.Every < f.For, path+".repeat.every", "%s is under for %s: the fault would overlap itself", figures.Spell(f.Repeat.Every), figures.Spell(f.For))
 	}
 }
@@ -35,11 +37,14 @@ func (c *checker) faultless() bool {
 // fault checks one fault of one kind: whether it can be done at all, how long it lasts, and what is particular to the kind.
 func (c *checker) fault(path string, f *Fault) {
 	section, t := section{c, path + "." + f.Kind(), f}, f.Traits()
+	if !c.sure("redis", "proxy", "kubernetes", "store", "system.work") {
+		return
+	}
 	if why := cmp.Or(fault.Of(f.Spec).Unsupported(section.Around()), c.outsideRedis(f)); c.Refuse(why != "", section.path, "%s", why) {
 		return
 	}
-	_ = c.Refuse(f.For == 0 && t.GoesOn != "" && !c.Invalid(section.path+".count"), path+".for", "missing: %s", t.GoesOn) ||
-		c.Refuse(f.For != 0 && t.Instant != "", path+".for", "%s is an instant: it has no duration", t.Instant)
+	_ = c.Refuse(f.For == 0 && t.GoesOn != "" && c.sure(section.path), path+".for", "missing: %s", t.GoesOn) ||
+		c.Refuse(f.For != 0 && t.Instant != "" && c.sure(section.path), path+".for", "%s is an instant: it has no duration", t.Instant)
 	c.several(section.path, f)
 	if n, at := c.e.System.Replicas, path+".repeat"; f.eachInTurn() && !c.Invalid(at) {
 		c.Refuse(n > 0 && f.Repeat.Count%max(1, n) != 0, at+".count", "%d is no multiple of the %d replicas: each shot restarts one of them; leave repeat out to restart each once", f.Repeat.Count, n)
@@ -55,14 +60,16 @@ func (c *checker) fault(path string, f *Fault) {
 		_ = c.Refuse(len(k.Namespaces) > 0, section.at("rollout"), "is for pods of one namespace: leave it out, and the run restarts them one by one") ||
 			c.Refuse(k.Pods == PodsApply && !c.e.Observed(), section.at("rollout"), "is for pods that are there (pods: use): leave it out, and the run restarts its own workers one by one")
 	}
-	fault.Of(f.Spec).Check(section)
+	if c.sure(section.path) {
+		fault.Of(f.Spec).Check(section)
+	}
 }
 
 // answered checks a fault that repeats until the percentiles of its lock are answered: it is known while the run goes on of kills, whose
 // takeovers show in the effects.
 func (c *checker) answered(path string, f *Fault) {
 	t, lock := f.Traits(), f.Lock()
-	if !f.Repeat.Answered || c.Invalid(path) ||
+	if !f.Repeat.Answered || !c.sure(path, "slos") ||
 		c.Refuse(!t.Kills || t.Rolls || lock == "", path+".until", "%s cannot repeat until answered, only a kill of a lock's holder can: give count", f.Kind()) ||
 		c.Refuse(!f.Repeat.Settled, path+".every", "until: answered looks at each takeover before the next kill: leave every out") {
 		return

@@ -14,13 +14,13 @@ import (
 // it cannot allow.
 func (c *checker) overlaps(ordered bool) {
 	allowed := c.allowed()
-	if !ordered {
+	if !ordered || !c.sure("allow_overlap") {
 		return
 	}
 	for j := range c.e.Faults {
 		for i := range j {
 			a, b := &c.e.Faults[i], &c.e.Faults[j]
-			if a.ID == b.ID || c.Invalid(vocab.At("faults", i)) || a.Kind() == "" || b.Kind() == "" {
+			if a.ID == b.ID || !c.begins(i) || !c.begins(j) || a.Kind() == "" || b.Kind() == "" {
 				continue
 			}
 			wa, wb := c.window(a), c.window(b)

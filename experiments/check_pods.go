@@ -1,6 +1,8 @@
 package experiments
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -41,18 +43,59 @@ func (c *checker) makes(path string, o *fault.Object, k *Kubernetes) {
 	if err := jsonpath.New("confirm").Parse(o.Confirm); err != nil || !strings.Contains(o.Confirm, "{") {
 		c.Check(path+".confirm", "%q is no JSONPath: write it like {.status.phase}", o.Confirm)
 	}
+	if why := unservable(o); c.Refuse(!c.Stored && why != "", path+".manifest", "%s", why) {
+		return
+	}
 	if in := o.Header().Metadata.Namespace; in != "" && k.Namespace != "" && in != "${namespace}" && in != k.Namespace && !slices.Contains(k.Namespaces, in) {
 		c.Check(path+".manifest", "namespace %s is none of the drill's: an object is made in kubernetes.namespace, or in one of kubernetes.namespaces", in)
 	}
 }
 
+var (
+	apiVersion = vocab.Matching(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`, "apiVersion %q is none of an API server: write it like v1, apps/v1 or chaos-mesh.org/v1alpha1")
+	kindOf     = vocab.Matching(`^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$`, "kind %q is none of an API server: letters, digits and dashes, such as NetworkChaos")
+	objectName = vocab.Matching(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$`, "metadata.name %q is no name of an object: small letters, digits, dots and dashes, at most 253")
+	rightsName = vocab.Matching(`^(|\.{3,}|[^/%]*[^./%][^/%]*)$`, "metadata.name %q is no name of an object: without slashes and percent signs")
+)
+
+// unservable says why no API server takes an object, whatever it knows; "" = one may.
+func unservable(o *fault.Object) string {
+	known := map[string]string{}
+	for _, word := range fault.Stands {
+		known[word] = "x"
+	}
+	filled := fault.Object{Manifest: vocab.JSON(o.Fill(known))}
+	h := filled.Header()
+	m := &h.Metadata
+	if h.APIVersion == "" || h.Kind == "" {
+		return "" // which is said of it as a manifest
+	}
+	name := objectName
+	if h.Group() == "rbac.authorization.k8s.io" {
+		name = rightsName
+	}
+	why := cmp.Or(apiVersion(nil, h.APIVersion, ""), kindOf(nil, h.Kind, ""), name(nil, m.Name, ""))
+	if m.Namespace != "" {
+		why = cmp.Or(why, noNamespace(nil, m.Namespace, ""))
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.Labels)) {
+		why = cmp.Or(why, labelled(nil, key, m.Labels[key]))
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.Annotations)) {
+		why = cmp.Or(why, annotationKey(nil, strings.ToLower(key), ""))
+	}
+	return why
+}
+
 // section checks the values of the section together.
 func (c *checker) section(k *Kubernetes) {
-	allowed := func(n string) bool { return noNamespace(nil, n, "") != "" || c.e.Limits.NamespaceAllowed(n) }
+	allowed := func(n string) bool {
+		return noNamespace(nil, n, "") != "" || c.Invalid("limits.namespaces") || c.e.Limits.NamespaceAllowed(n)
+	}
 	c.Refuse(k.Namespace != "" && !allowed(k.Namespace), "kubernetes.namespace", "%s is none of limits.namespaces", k.Namespace)
 	for i, n := range k.Namespaces {
 		path := vocab.At("kubernetes.namespaces", i)
-		_ = c.Refuse(n == k.Namespace || slices.Contains(k.Namespaces[:i], n), path, "%s is there twice", n) || c.Refuse(!allowed(n), path, "%s is none of limits.namespaces", n)
+		_ = c.Refuse(n == k.Namespace, path, "%s is there twice", n) || c.Refuse(!allowed(n), path, "%s is none of limits.namespaces", n)
 	}
 	c.Refuse(k.Grace%time.Second != 0, "kubernetes.grace", "%s is not in whole seconds, and a pod's grace is", figures.Spell(k.Grace))
 	if h := k.Holder; h != nil {
@@ -83,7 +126,7 @@ func (c *checker) leases() {
 			c.Refuse(c.e.System.Mode == ModeEmbedded, path, "is for mode observe: lockdrill's workers take their locks in the Redis")
 	}
 	every := c.e.Probes.Leases.Every
-	_ = c.Node("probes.leases") == nil || c.Refuse(leases == 0, "probes.leases", "no lock is a Lease object") ||
+	_ = c.Node("probes.leases") == nil || !c.sure("system.locks") || c.Refuse(leases == 0, "probes.leases", "no lock is a Lease object") ||
 		c.Refuse(every < minLeaseEvery, "probes.leases.every", "%s is under %s: each look is a request to the API server", figures.Spell(every), figures.Spell(minLeaseEvery))
 }
 

@@ -21,7 +21,10 @@ func (c *checker) slo(path string, s *SLO) {
 	}
 	at := path + "." + s.Measure()
 	for _, part := range s.parts() {
-		if g := c.e.untold(s.Lock, dotted(s.Measure(), part)); g.why != "" && !c.recorded {
+		if !c.sure(path+".lock", "system.locks", "system.effects", "system.holder", "system.processes") {
+			break
+		}
+		if g := c.e.untold(s.Lock, dotted(s.Measure(), part)); g.why != "" && !c.Stored {
 			if s.Overlap != nil {
 				part = ""
 			}
@@ -32,7 +35,7 @@ func (c *checker) slo(path string, s *SLO) {
 			return
 		}
 	}
-	if why, next := c.e.unstruck(s.Measure()); why != "" && !c.recorded && (len(c.e.Faults) > 0 || c.faultless()) {
+	if why, next := c.e.unstruck(s.Measure()); why != "" && !c.Stored && (len(c.e.Faults) > 0 || c.faultless()) {
 		c.Check(at, "cannot be answered: %s; %s", why, next)
 		return
 	}
@@ -48,7 +51,9 @@ func (c *checker) slo(path string, s *SLO) {
 		c.Refuse(!l.Loop() || l.Policy.Loop.Mode != lockcore.LoopRenewed, at, "is of leader loops that hold their lock from tick to tick (loop: {mode: renewed}); lock %s does not", l.Name)
 		c.Refuse(!slices.ContainsFunc(c.e.Faults, func(f Fault) bool { return f.Traits().Rolls }), at, "is of rolling restarts, and there is none: add a fault with rolling_restart: {}")
 	}
-	c.reference(at, s, l)
+	if c.reference(at, s, l); !c.sure("system.work") {
+		return
+	}
 	switch _, section := s.measure(); of := section.Addr().Interface().(type) {
 	case *ClassLimits:
 		c.Refuse(of.Class != "" && !c.dealt(l, of.Class), at+".class", "no job of lock %s is of class %q: see classes under work", l.Name, of.Class)

@@ -21,7 +21,9 @@ func (c *checker) redis() {
 	c.Refuse(c.inPods() && !c.e.Observed() && strings.HasPrefix(r.URL, "unix:"), "redis.url", "is a socket of this host, which pods do not reach")
 	c.secured("redis", r.URL, r.CA, r.Cert)
 	for i, word := range r.Allow {
-		c.Refuse(r.Cluster && word != AllowMonitor && word != string(fault.StoreFailover), vocab.At("redis.allow", i), "%s would be done to one server of the cluster and not to the others", word)
+		at, over := vocab.At("redis.allow", i), word == string(fault.StoreFailover)
+		c.Refuse(r.Cluster && word != AllowMonitor && !over, at, "%s would be done to one server of the cluster and not to the others", word)
+		c.Refuse(over && r.Sentinel == nil && !r.Cluster && c.sure("redis.sentinel", "redis.cluster") && !c.Stored, at, "is of Sentinels, and of a cluster: a server that stands alone has nobody to fail over to; leave it out")
 	}
 }
 

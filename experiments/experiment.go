@@ -65,10 +65,10 @@ type Redis struct {
 // Sentinel says which Sentinels know the primary of the locks. The authority is that of the Redis section; its user and password are for
 // the servers alone.
 type Sentinel struct {
-	Master      string   `rule:"required"`                                  // the primary's name
-	URLs        []string `file:"urls" rule:"required,format=redis:network"` // redis:// or rediss:// (TLS) of each Sentinel
-	UsernameEnv string   `rule:"format=env"`                                // variable with the user name at the Sentinels
-	PasswordEnv string   `rule:"format=env"`                                // variable with the Sentinels' password
+	Master      string   `rule:"required"`                                         // the primary's name
+	URLs        []string `file:"urls" rule:"required,format=redis:network,unique"` // redis:// or rediss:// (TLS) of each Sentinel
+	UsernameEnv string   `rule:"format=env"`                                       // variable with the user name at the Sentinels
+	PasswordEnv string   `rule:"format=env"`                                       // variable with the Sentinels' password
 }
 
 // Target names the Redis for a person.
@@ -373,7 +373,7 @@ type RunLimits struct {
 	MaxTargets  int           `rule:"min=1"`                           // lives that other faults may strike in all; default: no cap
 	LastReplica bool          `rule:"omit,for=@observed"`              // the last live replica may be struck
 	MaxRun      time.Duration `rule:"positive,default=10m" scale:"no"` // the run is aborted after this
-	Namespaces  []string      `rule:"format=namespace"`                // where pods may be struck; default: the run's
+	Namespaces  []string      `rule:"format=namespace,unique"`         // where pods may be struck; default: the run's
 	KillSwitch  string        `rule:"path,filled"`                     // where this file exists nothing starts, and a run is aborted within a second
 }
 

@@ -37,7 +37,7 @@ var formats = map[string]vocab.Format{
 	"object":     vocab.Matching(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q is no name of a Secret"),
 	"resource":   vocab.Matching(`^[a-z][-a-z0-9.]{0,252}$`, "%q is no resource of the API, which are called like networkchaos"),
 	"controller": vocab.Matching(`^[a-z]+/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`, "%q names no controller of pods: write it like deployment/web"),
-	"labelkey":   vocab.Matching(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`, "%q is no key of labels and annotations"),
+	"labelkey":   annotationKey,
 	"labels":     labelled,
 	"labelvalue": vocab.Matching(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`, "%q is no value of a label"),
 	"redis":      func(f *vocab.File, text, way string) string { return written(notRedisBy(way))(f, text, "") },
@@ -71,9 +71,12 @@ var formats = map[string]vocab.Format{
 var noNamespace = vocab.Matching(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`, "%q is no name of a namespace")
 
 // The names and values of labels, as the API server takes them.
+const keyed = `^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`
+
 var (
-	labelKey   = vocab.Matching(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`, "%q is no name of a label")
-	labelValue = vocab.Matching(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`, "%q is no value of a label: letters, digits, dots, dashes and underscores, at most 63")
+	annotationKey = vocab.Matching(keyed, "%q is no key of labels and annotations")
+	labelKey      = vocab.Matching(keyed, "%q is no name of a label")
+	labelValue    = vocab.Matching(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`, "%q is no value of a label: letters, digits, dots, dashes and underscores, at most 63")
 )
 
 // labelled checks a label.

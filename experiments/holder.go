@@ -105,7 +105,7 @@ func (c *checker) holders() {
 	}
 	c.Refuse(e.Kubernetes != nil && e.Kubernetes.Holder != nil && len(e.System.Holder) > 0 && !e.hasLease(), "kubernetes.holder", "leads from a name to its pod, and system.holder says that too: leave one out")
 	for i := range e.System.Holder {
-		if at, h := vocab.At(path, i), &e.System.Holder[i]; !c.Invalid(at) && len(vocabulary.Given(h)) == 1 {
+		if at, h := vocab.At(path, i), &e.System.Holder[i]; c.sure(at, "redis", "system.processes") && len(vocabulary.Given(h)) == 1 {
 			c.holderSource(at, h)
 		}
 	}
@@ -165,7 +165,7 @@ func (c *checker) holderMetric(path string, h *HolderMetric) {
 	for name, value := range h.Labels {
 		why := templateOf(value, slices.Concat(words, []string{AboutKey, AboutLock}))
 		c.Refuse(why != "", vocab.Join(path+".labels", name), "%s", why)
-		differs = differs || slices.ContainsFunc(Placeholders(value), func(w string) bool { return slices.Contains(words, w) })
+		differs = differs || why != "" || slices.ContainsFunc(Placeholders(value), func(w string) bool { return slices.Contains(words, w) })
 	}
 	c.Refuse(!differs && !c.Invalid(path), path, "cannot tell one replica from another: neither its address nor a label says which, such as labels: {pod: \"{%s}\"}", words[0])
 }

@@ -13,14 +13,14 @@ import (
 type Kubernetes struct {
 	Context    string            // of the kubeconfig; default: its current one
 	Namespace  string            `rule:"format=namespace"`                                              // of the pods; default: that of the context
-	Namespaces []string          `rule:"for=@observed,format=namespace"`                                // further ones with pods of the system, called NAMESPACE/NAME
+	Namespaces []string          `rule:"for=@observed,format=namespace,unique"`                         // further ones with pods of the system, called NAMESPACE/NAME
 	Pods       PodsMode          `rule:"words=apply|use,default=use"`                                   // apply: the run makes and removes the workers; use: they are there
 	Workers    WorkersKind       `rule:"words=deployment|statefulset,default=deployment,for=@embedded"` // with statefulset a killed pod keeps its name, and r1 is pod -0
 	Selector   map[string]string `rule:"format=labels"`                                                 // labels of the pods; default: lockdrill's workers
 	Controller string            `rule:"format=controller"`                                             // of the pods, such as deployment/NAME or statefulset/NAME; default: the only one
 	Container  string            `rule:"format=label"`                                                  // which takes the locks; default: the first
 	Pod        PodPatch          // laid over each pod that lockdrill makes: annotations, nodeSelector, tolerations, resources ...
-	Allow      []string          // guarded kinds of which a fault may make an object
+	Allow      []string          `rule:"unique"`                                        // guarded kinds of which a fault may make an object
 	Events     bool              `rule:"omit"`                                          // write Kubernetes Events on struck pods and the namespace
 	Image      string            `rule:"for=@embedded"`                                 // of applied workers and exported manifests
 	Grace      time.Duration     `rule:"positive,default=30s,for=@embedded" scale:"no"` // terminationGracePeriodSeconds of the workers; whole seconds

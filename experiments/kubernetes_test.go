@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
 )
@@ -43,7 +44,7 @@ func TestHolderNames(t *testing.T) {
 	}
 }
 
-// TestPodsDefaults: what is not said where replicas are pods.
+// TestPodsDefaults: what is not said where replicas are pods, and where effects are read.
 func TestPodsDefaults(t *testing.T) {
 	e, err := Load("testdata/observed.yaml")
 	if err != nil {
@@ -54,6 +55,12 @@ func TestPodsDefaults(t *testing.T) {
 	}
 	if logs := e.Probes.Logs.Named(); len(logs) != 8 || logs[3].Name != "lock_not_owned" {
 		t.Errorf("logs: %v", logs)
+	}
+	if e, err = Load("testdata/effects.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if x := e.EffectsOf("list"); x.ProbeSettings != (ProbeSettings{Every: 20 * time.Millisecond, MaxGap: 500 * time.Millisecond}) || x.Probe() != "effects:listed" {
+		t.Errorf("effects: %+v", x)
 	}
 	if e, err = Load("testdata/pods.yaml"); err != nil {
 		t.Fatal(err)

@@ -76,6 +76,7 @@ func ParseRun(name string, data []byte) (*Experiment, error) { return parse(name
 func parse(name string, data []byte, values []string, recorded bool) (*Experiment, error) {
 	doc := file{}
 	f := openFile(name, data)
+	f.Stored = recorded
 	f.Override("--set", values)
 	if f.Root != nil {
 		for _, n := range unsaidBelow(f.Root) {
@@ -87,7 +88,7 @@ func parse(name string, data []byte, values []string, recorded bool) (*Experimen
 		e := &doc.Experiment
 		s := readSheet(f, e)
 		rolls(f, e)
-		(&checker{File: f, e: e, sheet: s, recorded: recorded}).all()
+		(&checker{File: f, e: e, sheet: s}).all()
 	}
 	if err := f.Err(); err != nil {
 		return nil, err

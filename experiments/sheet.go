@@ -42,7 +42,6 @@ const (
 // by mistake or by somebody who wants to see it: nothing of it is shown but the schema's own words.
 type sheet struct {
 	*vocab.File
-	own         bool // it is a file of its own
 	locks, slos int  // of the experiment, without those of the sheet
 	made        bool // the faults are made from it
 }
@@ -70,7 +69,7 @@ func readSheet(f *vocab.File, e *Experiment) (s *sheet) {
 	case own.File != "":
 		s, names = sheetFile(f, e, path)
 	case f.Node(path) != nil:
-		names = (&sheet{File: f}).makeLocks(f, e, f.Node(path+"."+sheetSection), path+"."+sheetSection)
+		names = (&sheet{File: f}).makeLocks(f, e, own.LeaderElection, path+"."+sheetSection)
 	}
 	killEach(f, e, s, names)
 	return s
@@ -87,13 +86,17 @@ func sheetFile(f *vocab.File, e *Experiment, path string) (s *sheet, names []str
 		f.Add(path, f.Place(path), "read the policy sheet: %s: %v", name, err)
 		return nil, nil
 	}
-	s = &sheet{File: vocabulary.Open(name, data, true), own: true, locks: len(e.System.Locks), slos: len(e.SLOs)}
+	s = &sheet{File: vocabulary.Open(name, data, true), locks: len(e.System.Locks), slos: len(e.SLOs)}
 	f.Attach(s.File)
-	loops := s.loops()
-	if loops == nil {
-		return s, nil
+	var doc PolicySheet
+	if root := s.Root; root != nil && root.Kind == yaml.MappingNode && !slices.ContainsFunc(root.Content, func(n *yaml.Node) bool { return n.Value == sheetSection }) {
+		s.Add("", root, "a policy sheet has a section %s, and this file has none", sheetSection) // another file: said once, not for each of its lines
+	} else {
+		s.Decode(&doc)
 	}
-	names = s.makeLocks(f, e, loops, sheetSection)
+	if s.Root != nil && s.Problems() == 0 {
+		names = s.makeLocks(f, e, doc.LeaderElection, sheetSection)
+	}
 	if s.Problems() > 0 {
 		s.withdraw(e)
 		return s, nil
@@ -102,74 +105,29 @@ func sheetFile(f *vocab.File, e *Experiment, path string) (s *sheet, names []str
 }
 
 // makeLocks makes each loop of the sheet a lock of the experiment that f is read from, and gives their names.
-func (s *sheet) makeLocks(f *vocab.File, e *Experiment, loops *yaml.Node, path string) (names []string) {
+func (s *sheet) makeLocks(f *vocab.File, e *Experiment, loops map[string]sheetLoop, path string) (names []string) {
 	e.System.PolicySheet = PolicySheet{}
-	if len(loops.Content) == 0 {
-		s.Add(path, loops, "a section with a loop under each name is wanted, not nothing")
+	section := s.Node(path)
+	if section == nil || section.Kind != yaml.MappingNode {
+		return nil
 	}
-	for i := 0; i+1 < len(loops.Content); i += 2 {
-		name := vocab.Join(path, loops.Content[i].Value)
-		if s.own {
-			name = vocab.At(path, i/2)
-		}
-		s.lock(f, e, name, loops.Content[i], loops.Content[i+1])
-		names = append(names, loops.Content[i].Value)
+	if len(section.Content) == 0 {
+		s.Add(path, section, "a section with a loop under each name is wanted, not nothing")
+	}
+	for i := 0; i+1 < len(section.Content); i += 2 {
+		key := section.Content[i]
+		s.lock(f, e, s.Entry(path, i/2, key.Value), key, loops[key.Value])
+		names = append(names, key.Value)
 	}
 	return names
 }
 
-// loops is the leader_election section, or nil after saying what is wrong.
-func (s *sheet) loops() *yaml.Node {
-	root := s.Root
-	switch {
-	case root == nil:
-		return nil
-	case root.Kind != yaml.MappingNode || len(root.Content) == 0:
-		s.Add("", root, "a policy sheet has a section %s, not %s", sheetSection, s.shape(root))
-		return nil
-	}
-	var loops *yaml.Node
-	var others []*yaml.Node
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		switch key := root.Content[i]; {
-		case key.Value != sheetSection:
-			others = append(others, key)
-		case loops != nil:
-			s.Add(sheetSection, key, "given twice")
-		default:
-			loops = root.Content[i+1]
-		}
-	}
-	if loops == nil { // another file: said once, not for each of its lines
-		s.Add("", root, "a policy sheet has a section %s, and this file has none", sheetSection)
-		return nil
-	}
-	for _, key := range others {
-		s.Add("", key, "unknown section of a policy sheet: there is only %s", sheetSection)
-	}
-	if loops.Kind != yaml.MappingNode || len(loops.Content) == 0 {
-		s.Add(sheetSection, loops, "a section with a loop under each name is wanted, not %s", s.shape(loops))
-		return nil
-	}
-	return loops
-}
-
-// shape is what stands there instead of a section with something in it.
-func (s *sheet) shape(n *yaml.Node) string {
-	if n.Kind == yaml.MappingNode {
-		return "nothing"
-	}
-	return s.Describe(n)
-}
-
 // lock makes the loop at path in the sheet a lock of the experiment, and promises its takeover unless the file does.
-func (s *sheet) lock(f *vocab.File, e *Experiment, path string, key, n *yaml.Node) {
+func (s *sheet) lock(f *vocab.File, e *Experiment, path string, key *yaml.Node, loop sheetLoop) {
 	if !vocab.Identifier().MatchString(key.Value) {
 		s.Add(path, key, "a loop's name has letters, digits, dots, dashes and underscores, at most 63")
 		return
 	}
-	var loop sheetLoop
-	s.DecodeAt(path, key, n, &loop)
 	lock := vocab.At("system.locks", len(e.System.Locks))
 	if s.Invalid(path) {
 		f.Lose(lock)
@@ -177,17 +135,12 @@ func (s *sheet) lock(f *vocab.File, e *Experiment, path string, key, n *yaml.Nod
 		return
 	}
 	s.adopt(f, lock, path, key)
-	e.System.Locks = append(e.System.Locks, Lock{
-		Name: key.Value, Key: loop.LockKey, Policy: loop.policy(), Unfenced: !e.Observed(), Beyond: publishedLoop().Beyond,
-		Place: Place{File: s.Name, Line: key.Line, Column: key.Column},
-	})
-	for i := range e.SLOs {
-		if e.SLOs[i].Lock == key.Value && e.SLOs[i].Takeover != nil {
-			return
-		}
-	}
 	policy := loop.policy()
-	e.SLOs = append(e.SLOs, SLO{Lock: key.Value, Takeover: Within(loopTakeover(&policy)), Place: Place{File: s.Name, Line: key.Line, Column: key.Column}})
+	place := Place{File: s.Name, Line: key.Line, Column: key.Column}
+	e.System.Locks = append(e.System.Locks, Lock{Name: key.Value, Key: loop.LockKey, Policy: policy, Unfenced: !e.Observed(), Beyond: publishedLoop().Beyond, Place: place})
+	if !slices.ContainsFunc(e.SLOs, func(s SLO) bool { return s.Lock == key.Value && s.Takeover != nil }) {
+		e.SLOs = append(e.SLOs, SLO{Lock: key.Value, Takeover: Within(loopTakeover(&policy)), Place: place})
+	}
 }
 
 // adopt lets checks of the lock at path in f find its values in the sheet.

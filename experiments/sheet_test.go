@@ -107,49 +107,6 @@ type cut struct{ text string }
 
 func (c *cut) Error() string { return c.text }
 
-// Problems of a sheet have the sheet's own places, one message a mistake.
-func TestPolicySheetProblems(t *testing.T) {
-	const good = "    poll_interval: 5s\n    lock_key: k\n    lock_ttl: 10s\n    release_mode: ttl_hold\n"
-	head := "leader_election:\n  scheduler_reconciler:\n"
-	for name, c := range map[string]struct{ sheet, want string }{
-		"a value":      {head + strings.Replace(good, "10s", "10", 1), "leader_election.yaml:5:15: leader_election[0].lock_ttl: a duration above 0 is wanted: write it like 500ms"},
-		"a word":       {head + strings.Replace(good, "ttl_hold", "ttl_hodl", 1), "leader_election.yaml:6:19: leader_election[0].release_mode: must be one of ttl_hold, explicit"},
-		"a field":      {head + good + "    lock_tll: 9s\n", `leader_election.yaml:7:5: leader_election[0]: unknown field: did you mean "lock_ttl"?`},
-		"a sum":        {head + good + "    renew_every: 20s\n", "leader_election.yaml:7:18: leader_election[0].renew_every: *** is not under the ttl ***: the lease would end first"},
-		"a key":        {head + strings.Replace(good, "lock_key: k", "lock_key: a*b", 1), `leader_election.yaml:4:15: leader_election[0].lock_key: "***" is no part of a lock's key: no spaces or stars`},
-		"a missing":    {head + strings.Replace(good, "    lock_key: k\n", "", 1), "leader_election.yaml:3:5: leader_election[0].lock_key: missing"},
-		"no section":   {"leader_elections:\n  a: 1\nb: 2\n", "leader_election.yaml:1:1: a policy sheet has a section leader_election, and this file has none"},
-		"a section":    {head + good + "other: 1\n", "leader_election.yaml:7:1: unknown section of a policy sheet: there is only leader_election"},
-		"a name":       {head + good + "  bad name:\n" + good, `leader_election.yaml:7:3: leader_election[1]: a loop's name has letters`},
-		"the syntax":   {"leader_election: [", "leader_election.yaml:1:1: no YAML from here on"},
-		"nothing":      {"", "leader_election.yaml:1:1: the file is empty"},
-		"another lock": {"leader_election:\n  other:\n" + good, `drill.yaml:10:23: faults[0].kill.holder_of: no lock is called "scheduler_reconciler": there is only other`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := withSheet(t, "", c.sheet)
-			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
-				t.Fatalf("got  %v\nwant %s", err, c.want)
-			}
-			if n := strings.Count(err.Error(), ".yaml:"); n != 1 {
-				t.Errorf("%d messages for one mistake:\n%v", n, err)
-			}
-		})
-	}
-}
-
-func TestPolicySheetThatIsNotThere(t *testing.T) {
-	for _, name := range []string{"absent.yaml", "."} {
-		data, err := os.ReadFile("testdata/sheet/drill.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = withSheet(t, strings.Replace(string(data), "leader_election.yaml", name, 1), "")
-		if err == nil || !strings.HasPrefix(err.Error(), "drill.yaml:7:17: system.policy_sheet: read the policy sheet: ") || strings.Count(err.Error(), "drill.yaml") != 1 {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // A row that the file declares stays as it is, and the file's own locks come first.
 func TestPolicySheetBesideOwnLocksAndRows(t *testing.T) {
 	drill := `apiVersion: lockdrill/v1

@@ -1,7 +1,5 @@
 package experiments
 
-import "github.com/lockdrill/lockdrill/internal/vocab"
-
 // Told says which signals tell what the replicas of an observed lock do not: how often they were refused and answered, and how long they waited.
 type Told struct {
 	Busy            *ToldBy // acquires refused, or given up
@@ -71,18 +69,15 @@ func byWaits(_ *Experiment, l *Lock) gap {
 			"system: {locks: [{name: "+l.Name+", told_by: {wait: {metric: waited, of: {metric: waits}}}}]}")}
 }
 
-// toldSignals checks what the signals of the locks are, beyond that they are there.
-func (c *checker) toldSignals() {
-	for i := range c.e.System.Locks {
-		if t := c.e.System.Locks[i].ToldBy; t != nil && t.Wait != nil && (t.Wait.Metric == "" || t.Wait.Of == nil || t.Wait.Of.Metric == "") {
-			c.Check(vocab.At("system.locks", i)+".told_by.wait", "wants two counters: metric, the seconds for which it was waited in all, and of: {metric: NAME}, how many waited")
-		}
-	}
+// toldSignals checks what the signals of a lock are, beyond that they are there.
+func (c *checker) toldSignals(path string, t *Told) {
+	c.Refuse(t != nil && t.Wait != nil && (t.Wait.Metric == "" || t.Wait.Of == nil || t.Wait.Of.Metric == ""), path+".told_by.wait",
+		"wants two counters: metric, the seconds for which it was waited in all, and of: {metric: NAME}, how many waited")
 }
 
 // toldWait checks what is asked of waits that a signal tells.
 func (c *checker) toldWait(at string, s *SLO) {
-	if w := s.Wait; w != nil && c.e.Observed() && !c.recorded && (w.Class != "" || w.P50 != nil || w.P90 != nil || w.P95 != nil || w.P99 != nil) {
+	if w := s.Wait; w != nil && c.e.Observed() && !c.Stored && (w.Class != "" || w.P50 != nil || w.P90 != nil || w.P95 != nil || w.P99 != nil) {
 		c.Check(at, "cannot be answered: a sum of waits and their number tell no percentile and no class; max can")
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 func good(t *testing.T) string {
@@ -60,18 +59,6 @@ func TestUnions(t *testing.T) {
 		reflect.ValueOf(&slo).Elem().FieldByIndex(f.Index).Set(reflect.New(f.Type.Elem()))
 		if slo.Measure() != f.Name {
 			t.Errorf("measure %q, want %q", slo.Measure(), f.Name)
-		}
-	}
-}
-
-func TestFormatDuration(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0s", time.Minute: "1m", time.Hour: "1h", 90 * time.Minute: "1h30m", 10 * time.Minute: "10m", 3605 * time.Second: "1h0m5s",
-		20 * time.Hour: "20h", 100 * time.Second: "1m40s", 1500 * time.Microsecond: "1.5ms",
-	} {
-		got := figures.Spell(d)
-		if back, err := time.ParseDuration(got); got != want || err != nil || back != d {
-			t.Errorf("figures.Spell(%v) is %s, want %s", d, got, want)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestAZoneIsStruckByTheLabelsOfItsPods(t *testing.T) {
 		kill fault.Kill
 		want fault.Aim
 	}{
-		{fault.Kill{Zone: "z"}, fault.Aim{Pods: fault.ZoneLabel + "=z", All: true, Pick: fault.PickRandom}},
+		{fault.Kill{Zone: "z"}, fault.Aim{Pods: fault.ZoneLabel + "=z", All: true}},
 		{fault.Kill{Zone: "z", Count: 2}, fault.Aim{Pods: fault.ZoneLabel + "=z", Some: fault.Some{Count: 2}, Pick: fault.PickRandom}},
 		{fault.Kill{Zone: "z", Pods: map[string]string{"a": "b"}, Pick: fault.PickOldest}, fault.Aim{Pods: "a=b," + fault.ZoneLabel + "=z", Pick: fault.PickOldest}},
 	} {

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -14,7 +13,7 @@ import (
 )
 
 func TestAKeyAnswersWhatItIsAsked(t *testing.T) {
-	onStores(t, func(t *testing.T, c *redis.Client) {
+	redistest.OnStores(t, func(t *testing.T, c *redis.Client) {
 		ctx := t.Context()
 		for _, err := range []error{
 			c.Set(ctx, "text", "12345", 0).Err(), c.RPush(ctx, "list", 1, 2, 3).Err(), c.HSet(ctx, "hash", "a", 1).Err(),
@@ -64,7 +63,7 @@ func TestAStoreThatIsAwayIsNoAnswer(t *testing.T) {
 
 // With another eviction policy a server does not keep what is asked for: that is said, and is no 0.
 func TestAnIdleTimeThatIsNotKept(t *testing.T) {
-	c := startRedis(t)
+	c := redistest.Dial(t, redistest.Start(t))
 	for _, err := range []error{c.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lfu").Err(), c.Set(t.Context(), "k", 1, 0).Err()} {
 		if err != nil {
 			t.Fatal(err)
@@ -75,27 +74,6 @@ func TestAnIdleTimeThatIsNotKept(t *testing.T) {
 	if e := look(t, p, at(1), false); len(e) != 1 || e[0].Sample.Gone != history.GoneUnreadable || len(e[0].Sample.Values) != 0 {
 		t.Errorf("%+v", e)
 	}
-}
-
-// onStores runs f on the embedded store and on a real redis-server of the test's own.
-func onStores(t *testing.T, f func(t *testing.T, c *redis.Client)) {
-	t.Run("embedded", func(t *testing.T) {
-		m := miniredis.RunT(t)
-		m.ClockTTL(true)
-		f(t, client(t, m.Addr()))
-	})
-	t.Run("redis-server", func(t *testing.T) { f(t, startRedis(t)) })
-}
-
-func client(t *testing.T, addr string) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true, MaxRetries: -1})
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-func startRedis(t *testing.T) *redis.Client {
-	t.Helper()
-	return client(t, redistest.Start(t))
 }
 
 const ms = testkit.MS

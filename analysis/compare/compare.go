@@ -80,18 +80,19 @@ type pairing struct {
 	verdict.Sample // of the first run that has it
 	Lock, Measure  string
 	base, head     sample
-	only           string // the side that alone has the row; "" = both
 }
 
 // sample is what the runs of one side measured of a row.
 type sample struct {
 	stats.Sample
+	has    bool // some run of it has the row
 	values []verdict.Range
 	parts  [3][]verdict.Range // of takeovers
 	runs   []ComparedValue
 }
 
 func (s *sample) add(run ComparedRun, of *verdict.Sample) {
+	s.has = true
 	s.values = append(s.values, of.Values...)
 	if n := len(of.Values); n > 0 {
 		s.runs = append(s.runs, ComparedValue{Run: run.ID, Started: run.Started, N: n, Median: *intervalOf(sampleOf(of.Values).Median(), true)})
@@ -139,9 +140,9 @@ func pairingsOf(base, head []*Observed) (all []pairing) {
 				at := slices.IndexFunc(all, func(p pairing) bool { return p.Lock == s.Question.Lock && p.Measure == s.Name() })
 				if at < 0 {
 					at = len(all)
-					all = append(all, pairing{Sample: *s, Lock: s.Question.Lock, Measure: s.Name(), only: []string{"base", "head"}[side]})
+					all = append(all, pairing{Sample: *s, Lock: s.Question.Lock, Measure: s.Name()})
 				}
-				all[at].add(side, o.Run, s)
+				[]*sample{&all[at].base, &all[at].head}[side].add(o.Run, s)
 			}
 		}
 	}
@@ -168,17 +169,6 @@ func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
 		all = slices.DeleteFunc(all, func(p pairing) bool { return !slices.ContainsFunc(slos, p.is) })
 	}
 	return all, nil
-}
-
-func (p *pairing) add(side int, run ComparedRun, s *verdict.Sample) {
-	if side == 0 {
-		p.base.add(run, s)
-		return
-	}
-	p.head.add(run, s)
-	if p.only == "base" {
-		p.only = ""
-	}
 }
 
 // is reports whether the row is meant by MEASURE, LOCK or LOCK/MEASURE; a measure stands for all of its parts.

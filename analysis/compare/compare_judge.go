@@ -13,8 +13,10 @@ import (
 // judge gives the row its word.
 func (r *ComparedRow) judge(p *pairing, c *Comparison) {
 	switch n, m := r.Base.N, r.Head.N; {
-	case p.only != "":
-		r.Word, r.Why = NoData, "only the "+p.only+" has this SLO"
+	case !p.head.has:
+		r.Word, r.Why = NoData, "only the base has this SLO"
+	case !p.base.has:
+		r.Word, r.Why = NoData, "only the head has this SLO"
 	case n == 0 || m == 0:
 		r.Word, r.Why = NoData, "no run of the "+map[bool]string{true: "base", false: "head"}[n == 0]+" has a valid value"
 	case p.flawless():

@@ -113,7 +113,14 @@ func (ix *Facts) believer(lock, who, key string, rs []reading, place int) *belie
 	if _, dead := ix.Deaths[who]; dead { // it stood until then, as far as it was asked
 		rs[len(rs)-1].last.From = max(rs[len(rs)-1].last.From, min(end, life.To-b.apart))
 	}
-	surely := func(from, to int64) { b.sure = append(b.sure, stretchOf{from, min(to, life.From), place}) }
+	surely := func(from, to int64) { // what one reading leaves off at, the next goes on with
+		to = min(to, life.From)
+		if n := len(b.sure); n > 0 && from <= b.sure[n-1].to {
+			b.sure[n-1].to = max(b.sure[n-1].to, to)
+		} else if from < to {
+			b.sure = append(b.sure, stretchOf{from, to, place})
+		}
+	}
 	perhaps := func(from, to int64) { b.maybe = append(b.maybe, stretchOf{from, min(to, life.To), place}) }
 	cut := ix.cutLines[history.BeliefProbe(lock)]
 	var good *reading // the last one that could be made
@@ -143,11 +150,11 @@ func (ix *Facts) believer(lock, who, key string, rs []reading, place int) *belie
 				perhaps(at, r.first.To)
 			}
 		}
+		if r.holds && held && !dark { // it was only not asked, or stood still
+			surely(max(good.first.To, good.last.From), uncut(cut, good.last, r.first.To))
+		}
 		if r.holds {
 			surely(r.first.To, uncut(cut, r.first, r.last.From))
-		}
-		if r.holds && held && !dark { // it was only not asked, or stood still
-			surely(good.last.From, uncut(cut, good.last, r.first.To))
 		}
 		good = r
 	}

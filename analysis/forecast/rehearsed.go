@@ -151,7 +151,8 @@ func (r *Rehearsed) Locks() []LockSums {
 
 func (l *lockSeeds) sums(class string, promises []PromiseSum) *SeedSums {
 	t := l.after(class)
-	s := &SeedSums{Takeovers: t.n + t.open, Open: t.open, GivenUp: l.givenUp, Late: l.late, Waits: l.waits, Refused: l.refused, Met: []PromiseSeed{}}
+	s := l.SeedSums
+	s.Takeovers, s.Open, s.Met = t.n+t.open, t.open, []PromiseSeed{}
 	if l.ticks > 0 {
 		every := float64(l.ticked) / float64(l.ticks) / 1e9
 		s.TickEvery = &every
@@ -169,7 +170,7 @@ func (l *lockSeeds) sums(class string, promises []PromiseSum) *SeedSums {
 		}
 		s.Met = append(s.Met, m)
 	}
-	return s
+	return &s
 }
 
 // Prediction is what a live run records of it: its takeovers, lock by lock.

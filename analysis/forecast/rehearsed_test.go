@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -20,13 +19,13 @@ func seedJudgement(v float64) *verdict.Judgement {
 	return &verdict.Judgement{SLOs: []verdict.SLOResult{{Question: &experiments.Limit{Lock: "l", Measure: "takeover", Trials: true}, Lock: "l", Measure: "takeover.max", Unit: "s", Limit: 50, Lo: v, Hi: &hi, N: 1}}}
 }
 
-// The quantiles are within the resolution of those of the sorted values; how the seeds were shared out changes nothing.
+// The quantiles are within the resolution of those of the sorted values.
 func TestRehearsedQuantiles(t *testing.T) {
 	seed := newSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var all []float64
 	none, quiet := &experiments.Experiment{}, &history.History{}
-	whole, a, b := NewRehearsed(none), NewRehearsed(none), NewRehearsed(none)
+	whole := NewRehearsed(none)
 	for i := range int64(5000) {
 		v := 60 * rng.Float64()
 		if rng.IntN(50) == 0 {
@@ -34,15 +33,6 @@ func TestRehearsedQuantiles(t *testing.T) {
 		}
 		all = append(all, v)
 		whole.Add(i+1, seedJudgement(v), quiet)
-		if i%3 == 0 {
-			a.Add(i+1, seedJudgement(v), quiet)
-		} else {
-			b.Add(i+1, seedJudgement(v), quiet)
-		}
-	}
-	a.Merge(b)
-	if !reflect.DeepEqual(whole.Document(), a.Document()) {
-		t.Errorf("merged: %+v\nwhole: %+v", a.Document(), whole.Document())
 	}
 	d := whole.Document()
 	slices.Sort(all)
@@ -90,15 +80,10 @@ func TestRehearsedWithoutData(t *testing.T) {
 func TestPredictionOfManySeeds(t *testing.T) {
 	end := func(s float64) *float64 { return &s }
 	none, quiet := &experiments.Experiment{}, &history.History{}
-	one, two, all := NewRehearsed(none), NewRehearsed(none), NewRehearsed(none)
+	all := NewRehearsed(none)
 	for i := range int64(100) {
 		j := &verdict.Judgement{Takeovers: []verdict.Takeover{{Lock: "l", Class: verdict.ClassCrash, Fault: "k#1", Lo: float64(i), Hi: end(float64(i) + 1)}}}
 		all.Add(i+1, j, quiet)
-		[]*Rehearsed{one, two}[i%2].Add(i+1, j, quiet)
-	}
-	one.Merge(two)
-	if !reflect.DeepEqual(one.Prediction(), all.Prediction()) {
-		t.Errorf("merged %+v, whole %+v", one.Prediction(), all.Prediction())
 	}
 	body := all.Prediction()
 	if body.Seeds != 100 || len(body.Takeovers) != 1 {
@@ -117,14 +102,13 @@ func TestPredictionOfManySeeds(t *testing.T) {
 
 // The limit of a row that is a share of what another lock had is another one in each seed: that of the smallest number is shown.
 func TestRowsAreToldByTheFirstSeed(t *testing.T) {
-	a, b := NewRehearsed(&experiments.Experiment{}), NewRehearsed(&experiments.Experiment{})
-	for seed, r := range map[int64]*Rehearsed{2: a, 1: b} {
+	r := NewRehearsed(&experiments.Experiment{})
+	for _, seed := range []int64{2, 1, 3} {
 		j := seedJudgement(7)
 		j.SLOs[0].Limit = float64(10 * seed)
 		r.Add(seed, j, &history.History{})
 	}
-	a.Merge(b)
-	if got := a.Document().Rows[0].Limit; got != 10 {
+	if got := r.Document().Rows[0].Limit; got != 10 {
 		t.Errorf("limit %g", got)
 	}
 }

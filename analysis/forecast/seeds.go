@@ -12,8 +12,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// Rehearsed gathers what many rehearsals of one experiment gave, in memory that does not grow with their number. Neither the order of the
-// seeds nor how they were shared out shows in it.
+// Rehearsed gathers what many rehearsals of one experiment gave, in memory that does not grow with their number. The order of the
+// seeds does not show in it.
 type Rehearsed struct {
 	of       *experiments.Experiment
 	Seeds    int64 // rehearsals
@@ -40,11 +40,11 @@ type rowSeeds struct {
 
 // lockSeeds is one lock over the seeds.
 type lockSeeds struct {
-	promised              []float64                 // limits of takeovers, in seconds
-	takeovers             map[string]*takeoverSeeds // by class
-	givenUp, late         int64
-	waits, refused, ticks int64
-	ticked                int64 // ns between all ticks
+	SeedSums                            // what is counted
+	promised  []float64                 // limits of takeovers, in seconds
+	takeovers map[string]*takeoverSeeds // by class
+	ticks     int64
+	ticked    int64 // ns between all ticks
 }
 
 // takeoverSeeds is the takeovers of a lock from faults of one class. Values are the middles of those that were seen to end, in seconds.
@@ -156,15 +156,14 @@ func (r *Rehearsed) addExpected(seed int64, j *verdict.Judgement) {
 	}
 	for i, s := range rehearsable {
 		if s.Verdict != verdict.Pass {
-			r.expected[i].miss(1, seed, s.Why)
+			r.expected[i].miss(seed, s.Why)
 		}
 	}
 }
 
-// miss notes seeds, of which this is the first.
-func (x *RehearsedExpectation) miss(n, seed int64, why string) {
-	x.Missed += n
-	if n > 0 && (x.Seed == 0 || seed < x.Seed) {
+// miss notes a seed in which it was not provoked.
+func (x *RehearsedExpectation) miss(seed int64, why string) {
+	if x.Missed++; x.Seed == 0 || seed < x.Seed {
 		x.Seed, x.Why = seed, why
 	}
 }
@@ -195,10 +194,10 @@ func (r *Rehearsed) addLocks(j *verdict.Judgement) {
 		a := &j.Abandonments[i]
 		l := r.lock(a.Lock)
 		if a.Reason != "" {
-			l.givenUp++
+			l.GivenUp++
 		}
 		if a.Timing == verdict.Late || a.Timing == verdict.Missed {
-			l.late++
+			l.Late++
 		}
 	}
 }
@@ -214,9 +213,9 @@ func (r *Rehearsed) watch(h *history.History) {
 			clear(last)
 		case e.Kind == history.WaitEnd && struck:
 			l := r.lock(e.Lock)
-			l.waits++
+			l.Waits++
 			if e.Outcome == history.Fail {
-				l.refused++
+				l.Refused++
 			}
 		case e.Kind == history.LedgerEntry && e.Entry.Loop && e.Entry.Accepted && e.Entry.State == history.StateTick:
 			at := (e.From + e.To) / 2
@@ -253,43 +252,6 @@ func (l *lockSeeds) after(class string) *takeoverSeeds {
 	return s
 }
 
-// Merge takes in what another has gathered of other seeds.
-func (r *Rehearsed) Merge(o *Rehearsed) {
-	r.Seeds, r.Breached = r.Seeds+o.Seeds, r.Breached+o.Breached
-	r.worst = r.worst.or(o.worst)
-	for name, l := range o.locks {
-		r.lock(name).merge(l)
-	}
-	if r.rows == nil {
-		r.rows, r.expected = o.rows, o.expected
-		return
-	}
-	for i := range o.rows {
-		a, b := &r.rows[i], &o.rows[i]
-		if b.n > 0 && (a.n == 0 || b.max > a.max || b.max == a.max && b.maxSeed < a.maxSeed) {
-			a.maxSeed = b.maxSeed
-		}
-		a.told(b.first, &b.SLOResult)
-		a.merge(&b.spread)
-		a.open, a.breaches = a.open+b.open, a.breaches+b.breaches
-	}
-	for i, x := range o.expected {
-		r.expected[i].miss(x.Missed, x.Seed, x.Why)
-	}
-}
-
-func (l *lockSeeds) merge(o *lockSeeds) {
-	l.givenUp, l.late, l.waits, l.refused, l.ticks, l.ticked = l.givenUp+o.givenUp, l.late+o.late, l.waits+o.waits, l.refused+o.refused, l.ticks+o.ticks, l.ticked+o.ticked
-	for class, b := range o.takeovers {
-		a := l.after(class)
-		a.merge(&b.spread)
-		a.open, a.sum, a.lo, a.hi = a.open+b.open, a.sum+b.sum, min(a.lo, b.lo), max(a.hi, b.hi)
-		for k, n := range b.met {
-			a.met[k] += n
-		}
-	}
-}
-
 func middle(lo, hi float64) float64 { return (lo + hi) / 2 }
 
 // spread is how values lie. Its ends are exact, and between them neighbours that differ by less than Resolution, relatively, are one.
@@ -299,26 +261,12 @@ type spread struct {
 	counts   map[int]int64 // by bucket
 }
 
-func (s *spread) take(v float64) { s.widen(1, v, v)[bucket(v)]++ }
-
-func (s *spread) merge(o *spread) {
-	counts := s.widen(o.n, o.min, o.max)
-	for k, n := range o.counts {
-		counts[k] += n
+func (s *spread) take(v float64) {
+	if s.n == 0 {
+		s.min, s.max, s.counts = v, v, map[int]int64{}
 	}
-}
-
-// widen makes room for n values between two of them, and gives the buckets to count them in.
-func (s *spread) widen(n int64, least, most float64) map[int]int64 {
-	switch {
-	case n == 0:
-	case s.n == 0:
-		s.min, s.max, s.counts = least, most, map[int]int64{}
-	default:
-		s.min, s.max = min(s.min, least), max(s.max, most)
-	}
-	s.n += n
-	return s.counts
+	s.n, s.min, s.max = s.n+1, min(s.min, v), max(s.max, v)
+	s.counts[bucket(v)]++
 }
 
 // quantile is the value that a share p of so many does not exceed; those that are not in the spread are above all of it.

@@ -110,43 +110,23 @@ type Unknown struct {
 	Missing Missing `json:"lacks"`
 }
 
-// OfMachine reports evidence that is missing because the machine that drills was too slow: to gather it, or for the figure to say anything.
-func (c MissingCode) OfMachine() bool {
-	return c == MissingLooks || c == MissingScrapes || c == MissingLateMachine
-}
+// OfMachine reports evidence that is missing because the machine that drills was too slow.
+func (c MissingCode) OfMachine() bool { return c.is(machine) }
 
-// OfLooks reports evidence that is missing because a probe did not look, looked too late or got an error.
-func (c MissingCode) OfLooks() bool {
-	switch c {
-	case MissingLooks, MissingFailedLooks, MissingStoreLooks, MissingLedgerRead, MissingLockRead, MissingScrapes, MissingFailedScrapes, MissingLastScrape,
-		MissingLogLines, MissingAlertLooks:
-		return true
-	}
-	return false
-}
+// OfLooks reports evidence that is missing because of a probe's looks.
+func (c MissingCode) OfLooks() bool { return c.is(looking) }
 
-// OfWatching reports evidence that is missing because something was not watched or did not arrive: there may be more than was seen.
-func (c MissingCode) OfWatching() bool {
-	switch c {
-	case MissingLines, MissingStreamLines, MissingMetrics, MissingSeries, MissingAgreement, MissingAnnouncement, MissingNewToken, MissingGrant, MissingTeller, MissingUnread:
-		return true
-	}
-	return c.OfLooks() || c.OfRecord()
-}
+// OfWatching reports evidence without which there may be more than was seen.
+func (c MissingCode) OfWatching() bool { return c.is(watching | looking | record) }
 
 // OfRecord reports a record of the run that is not whole, whatever is asked of it.
-func (c MissingCode) OfRecord() bool {
-	return c == MissingEnd || c == MissingLedger || c == MissingRecord
-}
+func (c MissingCode) OfRecord() bool { return c.is(record) }
 
 // ApartFromLooks reports evidence that would be missing just the same if each probe had looked in time.
-func (c MissingCode) ApartFromLooks() bool {
-	switch c {
-	case MissingLiveSystem, MissingKind, MissingCleanTrials, MissingLateMachine, MissingLines, MissingStreamLines, MissingMetrics, MissingAlertRest, MissingAlertRoom:
-		return true
-	}
-	return false
-}
+func (c MissingCode) ApartFromLooks() bool { return c.is(apart) }
+
+// CountsAllTheSame reports what keeps a row of one run from an answer, and not its kills from being counted.
+func (c MissingCode) CountsAllTheSame() bool { return c.is(tally) }
 
 // Lacking is the missing evidence of a code with its parameters: the only place where its sentences are made.
 func Lacking(code MissingCode, parameters ...any) Missing {

@@ -72,10 +72,7 @@ func TestALiveDrillAgreesWithItsRehearsals(t *testing.T) {
 	if o.code != verdict.ExitPass {
 		t.Errorf("the live drill ended with %d\n%s", o.code, o.text)
 	}
-	h, err := readHistory(o.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := historyIn(t, o.dir)
 	i := slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Kind == history.RunCalibration })
 	if i < 0 {
 		t.Fatal("the run was not calibrated")
@@ -112,15 +109,11 @@ func TestALiveDrillAgreesWithItsRehearsals(t *testing.T) {
 func rehearsedTakeovers(t *testing.T, yaml string, c history.Calibration, first, n int64) (all []float64) {
 	t.Helper()
 	e, err := experiments.Parse("agree", []byte(yaml))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, judger := rehearsal.New(e, drill.Network(c)), analysis.NewJudger(e)
 	for seed := first; seed < first+n; seed++ {
 		d, err := r.Run(t.Context(), seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, takeoversOf(judger.Judge(d.History))...)
 	}
 	return all

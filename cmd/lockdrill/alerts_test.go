@@ -46,9 +46,7 @@ func newBench(t *testing.T, scale float64) *bench {
 func (b *bench) start(t *testing.T, scale float64, export ...string) {
 	t.Helper()
 	exported := tryIn(t, b.dir, append([]string{"export", "alerts", "--recording", "--time-scale", fmt.Sprint(scale)}, export...)...)
-	if exported.code != 0 {
-		t.Fatalf("%+v", exported)
-	}
+	exported.ends(t, 0)
 	write(t, filepath.Join(b.dir, "rules.yaml"), []byte(exported.stdout))
 	write(t, filepath.Join(b.dir, "targets.json"), []byte("[]"))
 	b.serve([]byte(passed()))
@@ -90,9 +88,7 @@ func (b *bench) drill(t *testing.T, e *experiments.Experiment, limit time.Durati
 		e.Probes.Alerts.URL, e.Probes.Alerts.API = b.manager, experiments.APIAlertmanager
 	}
 	data, err := experiments.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "drill.yaml"), data)
 	over := make(chan struct{})
@@ -179,9 +175,7 @@ func shipped(t *testing.T, name string) *experiments.Experiment {
 		t.Fatalf("no scenario %s", name)
 	}
 	e, err := experiments.Parse(name, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
@@ -195,9 +189,7 @@ func asks(e *experiments.Experiment, fault, alert string, scale float64, within,
 func (b *bench) verdictOf(t *testing.T) (rows []verdict.SLOResult) {
 	t.Helper()
 	var j verdict.Judgement
-	if err := json.Unmarshal(read(t, filepath.Join(b.last, "verdict.json")), &j); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(read(t, filepath.Join(b.last, "verdict.json")), &j))
 	for _, r := range j.Rows() {
 		if strings.HasPrefix(r.Measure, "alert.") {
 			rows = append(rows, r)
@@ -352,9 +344,7 @@ func (b *bench) await(t *testing.T, what string, so func(firing []string) bool) 
 func (b *bench) firing(t *testing.T) (names []string) {
 	t.Helper()
 	res, err := http.Get(b.url + "/api/v1/alerts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	var answer struct {
 		Data struct {
@@ -364,9 +354,7 @@ func (b *bench) firing(t *testing.T) (names []string) {
 			}
 		}
 	}
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.NewDecoder(res.Body).Decode(&answer))
 	for _, a := range answer.Data.Alerts {
 		if a.State == "firing" {
 			names = append(names, a.Labels["alertname"])

@@ -29,9 +29,7 @@ esac
 func hookFolder(t *testing.T) (dir, fault string) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "hook.sh"), []byte(hookScript), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "hook.sh"), []byte(hookScript), 0o700))
 	return dir, fmt.Sprintf("hook: {holder_of: loop, do: [./hook.sh, cut], undo: [./hook.sh, mend], confirm: [./hook.sh, look], dir: %q}", dir)
 }
 
@@ -91,9 +89,7 @@ func TestARunnerKilledInTheMiddleOfAHookEndsIt(t *testing.T) {
 		nothingIsLeft(t, run)
 		number := read(t, pid)
 		n, err := strconv.Atoi(strings.TrimSpace(string(number)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		allGone(t, []int{n})
 		if got := stepsOf(t, dir); got != "undo f#1 r1 \n" && got != "undo kill#1 r1 \n" {
 			t.Errorf("%s: steps %q", by, got)
@@ -150,12 +146,8 @@ func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	real := redistest.Need(t)
 	wrapper := filepath.Join(dir, "bin", "redis-server")
-	if err := os.MkdirAll(filepath.Dir(wrapper), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nsh -c 'echo $$ > "+dir+"/child; exec "+real+" \"$@\"' sh \"$@\" &\nwait\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(wrapper), 0o755))
+	must(t, os.WriteFile(wrapper, []byte("#!/bin/sh\nsh -c 'echo $$ > "+dir+"/child; exec "+real+" \"$@\"' sh \"$@\" &\nwait\n"), 0o755))
 	file, out := filepath.Join(dir, "drill.yaml"), filepath.Join(dir, "run")
 	write(t, file, []byte(goodDrill))
 	cmd := lockdrill("run", file, "--out", out)
@@ -165,9 +157,7 @@ func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, text)
 	}
 	left, err := strconv.Atoi(strings.TrimSpace(string(read(t, filepath.Join(dir, "child"))))) // written before the server was one
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	allGone(t, []int{left})
 	if _, err := os.Stat(out); err == nil {
 		t.Error("the folder of a run that did not come about is left")

@@ -40,9 +40,7 @@ func leadersWhoSay(t *testing.T, stubborn int) (s *electors, logs string) {
 func leadersBy(t *testing.T, logs string) (n int) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(logs, "*.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range files {
 		if strings.HasSuffix(string(read(t, f)), "became leader\n") {
 			n++
@@ -77,23 +75,15 @@ func TestLiveTwoLeadersAreCaughtByWhatTheySay(t *testing.T) {
 				// Of each log the last line that tells of a change; the name is that of the file.
 				script := "#!/bin/sh\ncd '" + logs + "' && for f in *.log; do tail -n 1 $f | grep -q 'became leader' && basename $f .log; done; true\n"
 				for name, text := range map[string]string{"belief.yaml": beliefDrill(t, service.port, source, logs), "who-leads.sh": script} {
-					if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
 				}
 				planned := tryIn(t, dir, append([]string{"plan", "belief.yaml"}, foreignConsent...)...)
-				for _, want := range []string{"leader  by " + word + ": sched-", " says that it leads", " says that it does not", "keys and belief"} {
-					if planned.code != verdict.ExitPass || !strings.Contains(planned.stdout, want) {
-						t.Errorf("%s: plan ends with %d, and has no %q:\n%s\n%s", word, planned.code, want, planned.stdout, planned.stderr)
-					}
-				}
+				planned.ends(t, verdict.ExitPass, "leader  by "+word+": sched-", " says that it leads", " says that it does not", "keys and belief")
 				got := tryIn(t, dir, append([]string{"run", "belief.yaml", "--out", "run"}, foreignConsent...)...)
 				if c.code == verdict.ExitPass {
 					skipIfTooLate(t, got.code, filepath.Join(dir, "run"))
 				}
-				if got.code != c.code {
-					t.Fatalf("%s: exit status %d, want %d\n%s\n%s", word, got.code, c.code, got.stdout, got.stderr)
-				}
+				got.ends(t, c.code)
 				if c.code == verdict.ExitPass {
 					continue
 				}

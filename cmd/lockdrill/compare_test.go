@@ -19,9 +19,7 @@ func comparedIn(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	recorded := os.DirFS(filepath.Join("..", "..", "reports", "testdata", "compared"))
-	if err := os.CopyFS(filepath.Join(dir, runsFolder), recorded); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(filepath.Join(dir, runsFolder), recorded))
 	return dir
 }
 
@@ -33,11 +31,7 @@ func TestCompareAnswersWithItsStatus(t *testing.T) {
 	if err := os.Symlink("1", filepath.Join(dir, runsFolder, "base", "latest")); err != nil { // leads to a run that is there anyway
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		args string
-		code int
-		want []string
-	}{
+	answers(t, dir, "compare", []answer{
 		{"base head", verdict.ExitRefused, []string{"REFUSED", "system.locks.leader.policy.loop.poll: 120ms -> 400ms"}},
 		{"runs/base runs/head " + slowerPoll, verdict.ExitSLOFailed, []string{"REGRESSED", "WORSE    leader  takeover", "TOO FEW  leader  busy count", "allowed to differ", "runs/head/3"}},
 		{"base head --allow-different tool", verdict.ExitRefused, []string{"REFUSED"}},
@@ -47,17 +41,7 @@ func TestCompareAnswersWithItsStatus(t *testing.T) {
 		{"base head --slo takeover --tolerance 90% " + slowerPoll, verdict.ExitPass, []string{"significant, but within the tolerance of 90%"}},
 		{"base head --slo takeover --alpha 0.0001 " + slowerPoll, verdict.ExitPass, []string{"not significant"}},
 		{"base head -f md " + slowerPoll, verdict.ExitSLOFailed, []string{"## REGRESSED", "| **WORSE** | leader | takeover |"}},
-	} {
-		got := tryIn(t, dir, append([]string{"compare"}, strings.Fields(c.args)...)...)
-		if got.code != c.code || got.stderr != "" {
-			t.Errorf("compare %s: status %d, want %d; stderr %q\n%s", c.args, got.code, c.code, got.stderr, got.stdout)
-		}
-		for _, w := range c.want {
-			if !strings.Contains(got.stdout, w) {
-				t.Errorf("compare %s: no %q in\n%s", c.args, w, got.stdout)
-			}
-		}
-	}
+	})
 	if found, err := filepath.Glob(filepath.Join(dir, runsFolder, "*", "1", "*")); err != nil || len(found) != 4 {
 		t.Errorf("files of two runs: %v (%v): something was written", found, err)
 	}
@@ -82,15 +66,11 @@ func TestCompareRefusesWhatIsNoComparison(t *testing.T) {
 	t.Parallel()
 	dir := comparedIn(t)
 	broken := filepath.Join(dir, "broken", "one")
-	if err := os.MkdirAll(broken, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(broken, 0o700))
 	write(t, filepath.Join(broken, experimentFile), []byte("name: x"))
-	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "empty"), 0o700))
 	storedRun(t, dir, "other")
-	for args, want := range map[string]string{
+	misused(t, dir, "compare", map[string]string{
 		"base":                              "1 argument given, usage: lockdrill compare BASE HEAD",
 		"base nowhere":                      "nowhere: no such folder",
 		"base empty":                        "empty: neither the folder of a run nor one that holds such folders",
@@ -104,40 +84,25 @@ func TestCompareRefusesWhatIsNoComparison(t *testing.T) {
 		"base head --tolerance=-1%":         "--tolerance -1%: want a share",
 		"base head -f yaml":                 "must be text, json, html, md",
 		"base head --allow-diffrent system": `did you mean "--allow-different"?`,
-	} {
-		got := tryIn(t, dir, append([]string{"compare"}, strings.Fields(args)...)...)
-		if got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {
-			t.Errorf("compare %s: %+v, want %q", args, got, want)
-		}
-	}
-	if got := tryIn(t, dir, "compare", "other", "head"); got.code != verdict.ExitRefused || !strings.Contains(got.stdout, "experiment: first-drill -> baseline-drill") {
-		t.Errorf("mixed experiments: %+v", got)
-	}
+	})
+	tryIn(t, dir, "compare", "other", "head").ends(t, verdict.ExitRefused, "experiment: first-drill -> baseline-drill")
 }
 
 // The page of a run shows it beside its baseline; a refused comparison does not keep the page from being written.
 func TestReportBesideABaseline(t *testing.T) {
 	t.Parallel()
 	dir := comparedIn(t)
-	for args, want := range map[string]string{
-		"runs/head/1 -f html --against base " + slowerPoll: "REGRESSED, base 3 runs, head 1 run.",
-		"runs/head/1 -f html --against base":               "REFUSED, base 3 runs, head 1 run.",
-		"runs/head/1 -f html":                              "This run was not compared with another one.",
-	} {
-		if got := tryIn(t, dir, append([]string{"judge"}, strings.Fields(args)...)...); got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
-			t.Errorf("judge %s: status %d, no %q; %s", args, got.code, want, got.stderr)
-		}
-	}
-	for args, want := range map[string]string{
+	answers(t, dir, "judge", []answer{
+		{"runs/head/1 -f html --against base " + slowerPoll, verdict.ExitPass, []string{"REGRESSED, base 3 runs, head 1 run."}},
+		{"runs/head/1 -f html --against base", verdict.ExitPass, []string{"REFUSED, base 3 runs, head 1 run."}},
+		{"runs/head/1 -f html", verdict.ExitPass, []string{"This run was not compared with another one."}},
+	})
+	misused(t, dir, "judge", map[string]string{
 		"runs/head/1 -f md --against base":     "--against goes with -f html",
 		"runs/head/1 -f html --against head":   "are the same run",
 		"runs/head/1 -f html --against none":   "none: no such folder",
 		"runs/head/1 --allow-different system": "--allow-different goes with --against",
-	} {
-		if got := tryIn(t, dir, append([]string{"judge"}, strings.Fields(args)...)...); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {
-			t.Errorf("judge %s: %+v, want %q", args, got, want)
-		}
-	}
+	})
 }
 
 // weeksIn makes runs/ with a run a night in a new folder. They are rehearsals whose first line says that they were live, on which night, and
@@ -157,15 +122,11 @@ func weeksIn(t *testing.T, nights int) (dir string) {
 		events := read(t, path)
 		head, rest, _ := bytes.Cut(events, []byte("\n"))
 		var h history.Header
-		if err := json.Unmarshal(head, &h); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(head, &h))
 		h.Mode, h.Started, h.Run = history.Live, fmt.Sprintf("2026-03-%02dT02:00:00Z", i+1), filepath.Base(run)
 		h.Labels = history.Labels{"release": map[bool]string{true: "1.3", false: "1.4"}[i < 2]}
 		first, err := json.Marshal(h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		write(t, path, append(append(first, '\n'), rest...))
 		if got := tryIn(t, dir, "judge", run); got.code > verdict.ExitInconclusive {
 			t.Fatalf("status %d: %s", got.code, got.stderr)
@@ -178,11 +139,7 @@ func TestLiveRunsOfWeeksAreListedAndJudgedTogether(t *testing.T) {
 	t.Parallel()
 	dir := weeksIn(t, 5)
 	write(t, filepath.Join(dir, runsFolder, "pools.jsonl"), []byte(`{"name":"march","from":"2026-03-02T00:00:00Z"}`+"\n"))
-	for _, c := range []struct {
-		args string
-		code int
-		want []string
-	}{
+	answers(t, dir, "", []answer{
 		{"history", verdict.ExitPass, []string{"first-drill: 5 runs", "2026-03-01 02:00", "labels: release=1.3 -> release=1.4", "release=1.3 -> release=1.4"}},
 		{"history runs --label release=1.3 -f json", verdict.ExitPass, []string{`"id": "night-02"`, `"release": "1.3"`}},
 		{"history runs -f html -o weeks.html", verdict.ExitPass, nil},
@@ -201,17 +158,7 @@ func TestLiveRunsOfWeeksAreListedAndJudgedTogether(t *testing.T) {
 		{"history --label release", verdict.ExitUsage, []string{"KEY=VALUE"}},
 		{"history nowhere", verdict.ExitUsage, []string{"nowhere"}},
 		{"history -f csv", verdict.ExitUsage, []string{"text, json, html"}},
-	} {
-		got := tryIn(t, dir, strings.Fields(c.args)...)
-		if got.code != c.code {
-			t.Errorf("%s: status %d, want %d\n%s%s", c.args, got.code, c.code, got.stdout, got.stderr)
-		}
-		for _, w := range c.want {
-			if !strings.Contains(got.stdout+got.stderr, w) {
-				t.Errorf("%s: no %q in\n%s%s", c.args, w, got.stdout, got.stderr)
-			}
-		}
-	}
+	})
 	page, err := os.ReadFile(filepath.Join(dir, "weeks.html"))
 	if err != nil || !bytes.Contains(page, []byte(`href="runs/night-05/report.html"`)) || !bytes.Contains(page, []byte("takeover p50 of lock job")) {
 		t.Errorf("the page: %v, %d bytes", err, len(page))
@@ -251,9 +198,7 @@ func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "sweep.html")
 	got := try(t, "rehearse", file, "--sweep", "hold=500ms..20s", "--seeds", "20", "-f", "json")
 	var s sweep.Document
-	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {
-		t.Fatalf("%v in %+v", err, got)
-	}
+	unmarshal(t, got.stdout, &s)
 	if got.code != verdict.ExitPass || s.Live || s.Seeds != 20 || s.By != sweep.Broken || s.Holds == nil || s.Breaks == nil {
 		t.Fatalf("%d, %+v", got.code, s)
 	}
@@ -264,11 +209,7 @@ func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	drawn := read(t, page)
-	for _, want := range []string{"REHEARSAL", "abandonments of lock job by hold", "</svg>"} {
-		if !strings.Contains(string(drawn), want) {
-			t.Errorf("the page has no %q", want)
-		}
-	}
+	says(t, string(drawn), "REHEARSAL", "abandonments of lock job by hold", "</svg>")
 	said := try(t, "rehearse", file, "--sweep", "hold=500ms..20s", "--seeds", "20")
 	if !strings.Contains(said.stdout, "All promises held at") || !strings.Contains(said.stdout, "BROKEN") {
 		t.Errorf("%+v", said)
@@ -312,9 +253,7 @@ slos: [{lock: leader, fence_regressions: {max: 0}}]
 	write(t, file, []byte(text))
 	got := tryIn(t, work, "run", file, "--sweep", "replicas=2..3,steps=2,finer=0", "-f", "json")
 	var s sweep.Document
-	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {
-		t.Fatalf("%v in %+v", err, got)
-	}
+	unmarshal(t, got.stdout, &s)
 	if got.code != verdict.ExitPass || !s.Live || s.Seeds != 0 || len(s.Steps) != 2 || s.Holds == nil || *s.Holds != 3 || s.Breaks != nil {
 		t.Fatalf("%d, %+v", got.code, s)
 	}

@@ -108,9 +108,7 @@ func (c *realCluster) drillOfDeafPods(t *testing.T) {
 	yaml := fmt.Sprintf(e2eDrill, c.redis(t), c.redis(t), "use", c.image, "  - {id: forced, at: 0s, kill: {holder_of: loop, phase: random, form: force_delete}}")
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
 	got := tryIn(t, dir, "export", "deployment", "pods.yaml")
-	if got.code != verdict.ExitPass {
-		t.Fatalf("export deployment: %+v", got)
-	}
+	got.ends(t, verdict.ExitPass)
 	text := edit(t, got.stdout, "env:\n", "env:\n            - {name: LOCKDRILL_IGNORE_TERM, value: \"1\"}\n")
 	applyAll(t, c.kube, text)
 	t.Cleanup(func() { c.remove(t, deploy.ObjectName("pods"), deploy.WorkerLabels("pods")) })
@@ -166,14 +164,9 @@ const slack = 20 * time.Millisecond
 // the end.
 func (c *realCluster) deaths(t *testing.T, dir string, ends map[string]time.Time) []*history.Death {
 	t.Helper()
-	h, err := readHistory(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := historyIn(t, dir)
 	origin, err := time.Parse(time.RFC3339Nano, h.Header.Started)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lives := map[string]string{} // by incarnation
 	for _, e := range h.Events {
 		if e.Kind == history.ReplicaExit && e.Replica.Pod != nil {

@@ -53,9 +53,7 @@ func (c *realCluster) volume(t *testing.T, name, claim, dir string) {
 			}}}},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // apply applies what export prints, whatever makes pods last, and returns the documents by their kinds.
@@ -163,9 +161,7 @@ func (e ended) want(t *testing.T, condition batchv1.JobConditionType, reason str
 func (h *hostedDrill) summary(t *testing.T, code int) {
 	t.Helper()
 	o, err := h.env.Client.CoreV1().ConfigMaps(h.kube.Namespace).Get(t.Context(), deploy.SummaryName(h.name), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if o.Data["verdict"] != verdict.ExitName(code) || o.Data["exitCode"] != strconv.Itoa(code) {
 		t.Errorf("the summary says %q, %s; want status %d:\n%s", o.Data["verdict"], o.Data["exitCode"], code, o.Data["summary"])
 	}
@@ -200,9 +196,7 @@ func (c *realCluster) jobOfGuardedStores(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "stores"},
 		StringData: map[string]string{"REDIS_PASSWORD": locks.password, "LEDGER_USER": "drill", "LEDGER_PASSWORD": ledger.password},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h := c.host(t, "guarded", yaml)
 	from := auditedUntil(t, c.env)
 	job := h.run(t, "--release", "v1.4.2", "--environment", "e2e", "--secret", "stores")
@@ -268,16 +262,14 @@ func (c *realCluster) cronJobIsEvicted(t *testing.T) {
 	pod := c.ready(t, jobLabels(job), 1)[0]
 	log := c.lines(t, pod)
 	for line := range log {
-		if strings.Contains(line.text, "was granted") {
+		if strings.Contains(line, "was granted") {
 			break
 		}
 	}
 	err := c.env.Client.PolicyV1().Evictions(job.Namespace).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: job.Namespace}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for line := range log {
-		t.Log(line.text)
+		t.Log(line)
 	}
 	c.await(t, job).want(t, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy, verdict.ExitSLOFailed) // the evicted pod is gone
 	h.summary(t, verdict.ExitSLOFailed)

@@ -11,16 +11,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sys/unix"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -55,8 +50,6 @@ func TestE2EKube(t *testing.T) {
 	if c.kube, err = kube.Open(kube.Options{Kubeconfig: c.env.Kubeconfig, Namespace: ns}); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("pods of our image reach a Redis", c.podsOfOurImage)
-	t.Run("an object that is gone is no death", c.objectGoneIsNoDeath)
 	t.Run("a drill of pods that it applies", c.drillOfAppliedPods)
 	t.Run("a drill of pods that do not listen", c.drillOfDeafPods)
 	t.Run("the witness in containers", c.witnessInContainers)
@@ -71,120 +64,12 @@ func TestE2EKube(t *testing.T) {
 	t.Logf("%s over", since(begun))
 }
 
-// podsOfOurImage: the image that `make image` makes runs as it is, as nobody, and its log is heard. What runs is the proxy, since
-// a worker does nothing without a drill.
-func (c *realCluster) podsOfOurImage(t *testing.T) {
-	begun, store := time.Now(), c.redis(t)
-	pods := c.deploy(t, "proxy", 3, corev1.Container{
-		Image: c.image, Args: []string{"proxy", "--listen", "0.0.0.0:6380", "--upstream", store},
-		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(6380)}}},
-		SecurityContext: &corev1.SecurityContext{
-			RunAsNonRoot: new(true), AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
-			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-	})
-	t.Logf("%s three pods of %s ready", since(begun), c.image)
-	for i, p := range pods {
-		client := redis.NewClient(&redis.Options{Addr: net.JoinHostPort(c.address(t, p), "6380"), MaxRetries: -1})
-		key := fmt.Sprint("through-", i)
-		if err := client.Set(t.Context(), key, p.Name, time.Minute).Err(); err != nil {
-			t.Errorf("write to the Redis through pod %s: %v", p.Name, err)
-		}
-		_ = client.Close()
-		if line := <-c.lines(t, p); !strings.Contains(line.text, store) {
-			t.Errorf("the log of pod %s begins with %q, want the Redis that it stands before", p.Name, line.text)
-		}
-	}
-	direct := redis.NewClient(&redis.Options{Addr: store})
-	defer direct.Close()
-	if n, err := direct.DBSize(t.Context()).Result(); n != 3 || err != nil {
-		t.Errorf("%d keys were written through three pods, %v", n, err)
-	}
-}
-
-// objectGoneIsNoDeath is the trap of every pod kill: with grace 0 the object of a process that does not listen to SIGTERM is gone at
-// once, its successor runs, and the process lives on. All three instants are seen from outside, by the node's own kernel.
-func (c *realCluster) objectGoneIsNoDeath(t *testing.T) {
-	victim := c.deploy(t, "deaf", 1, corev1.Container{Image: kubetest.PodImage, Args: []string{"beat", "deaf"}})[0]
-	process, err := processOf(victim)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := c.lines(t, victim)
-	<-log // the stream is open
-	sights := map[string]time.Time{}
-	both, stands := make(chan struct{}), make(chan struct{})
-	var first sync.Once
-	stop := c.watch(t, map[string]string{"app": "deaf"}, func(ch kube.Change) {
-		before := len(sights)
-		switch {
-		case ch.Pod.UID == victim.UID && !ch.Gone:
-			first.Do(func() { close(stands) }) // a watch that comes after the delete never tells of the end
-		case ch.Pod.UID == victim.UID && ch.Gone:
-			sights["gone"] = time.Now()
-		case ch.Pod.UID != victim.UID && ch.Pod.Ready && sights["successor"].IsZero():
-			sights["successor"] = time.Now()
-		}
-		if before == 1 && len(sights) == 2 {
-			close(both)
-		}
-	})
-	<-stands
-	called := time.Now()
-	if err = c.kube.DeletePod(t.Context(), victim.Name, victim.UID, new(int64(0))); err != nil {
-		t.Fatal(err)
-	}
-	dead := <-process
-	var last heard
-	for line := range log {
-		last = line
-	}
-	select {
-	case <-both:
-	case <-time.After(podsWithin):
-		t.Error("the object's end and a ready successor were not both seen")
-	}
-	stop()
-	after := func(at time.Time) time.Duration { return at.Sub(called).Round(time.Millisecond) }
-	t.Logf("after the call: object gone %s, successor ready %s, last line of its log %s (%q), process dead %s",
-		after(sights["gone"]), after(sights["successor"]), after(last.at), last.text, after(dead))
-	if alone := dead.Sub(sights["gone"]); alone < time.Second {
-		t.Errorf("the process was dead %s after its object: this test must show that the one says nothing of the other", alone)
-	}
-}
-
 // redis starts a server that pods reach, and returns its address as they see it.
 func (c *realCluster) redis(t *testing.T) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(redistest.Start(t, "--bind", "127.0.0.1", c.ip, "--protected-mode", "no"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return net.JoinHostPort(c.ip, port)
-}
-
-// deploy makes a Deployment of one container, labelled app=NAME, and returns its pods when all are ready. It is gone after the test.
-func (c *realCluster) deploy(t *testing.T, name string, replicas int32, k corev1.Container) []kube.Pod {
-	t.Helper()
-	k.Name, k.ImagePullPolicy = name, corev1.PullNever
-	labels := map[string]string{"app": name}
-	api := c.env.Client.AppsV1().Deployments(c.kube.Namespace)
-	_, err := api.Create(t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-				Containers: []corev1.Container{k}, TerminationGracePeriodSeconds: new(int64(1)),
-			}},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.remove(t, name, labels) })
-	return c.ready(t, labels, int(replicas))
 }
 
 // ready returns the pods with these labels when so many are ready.
@@ -253,26 +138,18 @@ func (c *realCluster) address(t *testing.T, p kube.Pod) string {
 	return o.Status.PodIP
 }
 
-// heard is a line of a log, and when it came.
-type heard struct {
-	text string
-	at   time.Time
-}
-
 // lines follows the log of a pod until it ends, or the test does.
-func (c *realCluster) lines(t *testing.T, p kube.Pod) <-chan heard {
+func (c *realCluster) lines(t *testing.T, p kube.Pod) <-chan string {
 	t.Helper()
 	r, err := c.kube.FollowLog(t.Context(), p.Name, p.Container.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, done := make(chan heard, 1024), make(chan struct{})
+	must(t, err)
+	lines, done := make(chan string, 1024), make(chan struct{})
 	go func() {
 		defer close(done)
 		defer close(lines)
 		for in := bufio.NewScanner(r); in.Scan(); {
 			select {
-			case lines <- heard{in.Text(), time.Now()}:
+			case lines <- in.Text():
 			case <-t.Context().Done():
 				return
 			}

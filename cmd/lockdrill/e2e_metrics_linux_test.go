@@ -21,9 +21,7 @@ import (
 func (c *realCluster) gateway(t *testing.T) (g *gateway, url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(c.ip, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g = &gateway{}
 	s := httptest.NewUnstartedServer(g)
 	_ = s.Listener.Close()
@@ -62,12 +60,8 @@ func (h *hostedDrill) network(t *testing.T, flags ...string) {
 	t.Helper()
 	base := filepath.Join(t.TempDir(), "base")
 	got := tryIn(t, h.dir, append([]string{"export", "kustomize", "pods.yaml", "--schedule", "@daily", "--dir", base}, flags...)...)
-	if got.code != verdict.ExitPass {
-		t.Fatalf("export kustomize: %+v", got)
-	}
-	if err := applied(t.Context(), h.env, h.kube.Namespace, read(t, filepath.Join(base, "network.yaml"))); err != nil {
-		t.Fatal(err)
-	}
+	got.ends(t, verdict.ExitPass)
+	must(t, applied(t.Context(), h.env, h.kube.Namespace, read(t, filepath.Join(base, "network.yaml"))))
 	t.Cleanup(func() { // twice is once
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), podsWithin)
 		defer cancel()

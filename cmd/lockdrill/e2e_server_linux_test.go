@@ -24,9 +24,7 @@ func (c *realCluster) serverOutlivesPods(t *testing.T) {
 	h := c.host(t, "brought", yaml)
 	made := tryIn(t, h.dir, "serve", "token", "nightly", "read", "upload", "--tokens", "tokens")
 	token := strings.TrimSpace(made.stdout)
-	if made.code != verdict.ExitPass {
-		t.Fatalf("%+v", made)
-	}
+	made.ends(t, verdict.ExitPass)
 	for name, data := range map[string]map[string]string{
 		deploy.DefaultServer: {"tokens": string(read(t, h.dir+"/tokens"))}, "uploads": {deploy.UploadTokenEnv: token},
 	} {
@@ -57,9 +55,7 @@ func (c *realCluster) serverOutlivesPods(t *testing.T) {
 		if len(runs) != 1 || runs[0].Experiment != "brought" || runs[0].Verdict != "pass" || runs[0].Uploader != "nightly" {
 			t.Errorf("%s: the server has %+v", when, runs)
 		}
-		if err := c.kube.DeletePod(t.Context(), pod.Name, pod.UID, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.kube.DeletePod(t.Context(), pod.Name, pod.UID, nil))
 		poll(t, "the end of "+pod.Name, func(ctx context.Context) bool {
 			o, err := c.env.Client.CoreV1().Pods(c.kube.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 			return err != nil || string(o.UID) != pod.UID
@@ -76,9 +72,7 @@ func (c *realCluster) runsAt(t *testing.T, addr, token string) []servedRun {
 	var doc struct{ Runs []servedRun }
 	poll(t, "a run at "+addr, func(ctx context.Context) bool {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/api/v1/runs", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		request.Header.Set("Authorization", "Bearer "+token)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {

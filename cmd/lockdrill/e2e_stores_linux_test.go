@@ -28,9 +28,7 @@ func (c *realCluster) guarded(t *testing.T, user string) *guardedStore {
 	// Without compression DUMP shows what is kept.
 	addr, ca, plain := redistest.StartTLS(t, "--bind", "127.0.0.1", c.ip, "--protected-mode", "no", "--rdbcompression", "no")
 	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &guardedStore{addr: net.JoinHostPort(c.ip, port), plain: plain, ca: ca, user: user, password: "swordfish-" + port}
 	client := redis.NewClient(&redis.Options{Addr: plain})
 	defer client.Close()
@@ -43,9 +41,7 @@ func (c *realCluster) guarded(t *testing.T, user string) *guardedStore {
 		defer by.Close()
 		err = by.Do(t.Context(), "ACL", "SETUSER", "default", "off").Err()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -119,12 +115,8 @@ func (c *realCluster) killedRunnerIsRecovered(t *testing.T) {
 	job := h.run(t, "--release", "killed", "--environment", "e2e")
 	c.ready(t, deploy.AppliedLabels(), 3)
 	pid, err := pidOf(c.ready(t, jobLabels(job), 1)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unix.Kill(pid, unix.SIGKILL))
 	c.await(t, job).want(t, batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded, 137)
 	if keys, objects := keysAt(t, &redis.Options{Addr: locks}), c.ofRuns(t); len(keys) == 0 || len(objects) == 0 {
 		t.Errorf("a runner that was killed left keys %q and objects %q: this test must show that recover removes both", keys, objects)
@@ -153,9 +145,7 @@ func (c *realCluster) ofRuns(t *testing.T) (names []string) {
 		if err == nil {
 			err = json.Unmarshal(data, &list)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, o := range list.Items {
 			names = append(names, o.Name)
 		}

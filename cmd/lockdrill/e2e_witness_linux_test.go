@@ -27,9 +27,7 @@ func ownPython(t *testing.T) (path, prefix string) {
 	t.Helper()
 	path = witnesstest.Python(t)
 	out, err := exec.Command(path, "-c", "import sys; print(sys.base_prefix)").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path, strings.TrimSpace(string(out))
 }
 
@@ -106,10 +104,7 @@ func (c *realCluster) tellPods(t *testing.T, labels map[string]string) {
 // that key that came then.
 func (c *realCluster) takeoversAreTrue(t *testing.T, o drillOut, store string, ends map[string]time.Time) {
 	t.Helper()
-	h, err := readHistory(o.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := historyIn(t, o.dir)
 	lives := map[string]string{} // by incarnation
 	for _, e := range h.Events {
 		if e.Kind == history.ReplicaStart && e.Replica.Pod != nil {
@@ -126,9 +121,7 @@ func (c *realCluster) takeoversAreTrue(t *testing.T, o drillOut, store string, e
 		}
 		stream := map[string]string{"job": "cordum:jobs:log", "reconciler": "cordum:ticks:reconciler"}[x.Lock]
 		records, err := client.XRange(t.Context(), stream, strconv.FormatInt(dead.UnixMilli(), 10), "+").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		first := slices.IndexFunc(records, func(r redis.XMessage) bool { return r.Values["lock_key"] == x.Key })
 		if first < 0 {
 			t.Errorf("%s after %s: the witness has no record of key %s after its end", x.Fault, x.Victim, x.Key)
@@ -136,9 +129,7 @@ func (c *realCluster) takeoversAreTrue(t *testing.T, o drillOut, store string, e
 		}
 		at, _, _ := strings.Cut(records[first].ID, "-")
 		millis, err := strconv.ParseInt(at, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		truth := time.UnixMilli(millis).Sub(dead).Seconds()
 		held++
 		t.Logf("%s, key %s: takeover [%.3f, %.3f]s, in truth %.3fs", x.Fault, x.Key, x.Lo, *x.Hi, truth)

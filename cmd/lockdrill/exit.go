@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -91,6 +92,33 @@ func newExitCodesTopic() *cobra.Command {
 	b.WriteString(`Gates use the built binary: "go run" turns every failing status into 1.
 `)
 	return &cobra.Command{Use: "exit-codes", Short: "List the exit statuses and their meaning", Long: b.String()}
+}
+
+// gated are the flags of a command whose status a gate reads.
+type gated struct {
+	result         resultFile
+	onInconclusive inconclusiveAs
+}
+
+func (g *gated) flags(flags *pflag.FlagSet) {
+	g.result.flag(flags)
+	g.onInconclusive.flag(flags)
+}
+
+// run is the command between the claim of its result file and the word that this file gets. do gives the status of a verdict.
+func (g *gated) run(cmd *cobra.Command, stderr io.Writer, do func() (int, error)) error {
+	if err := g.onInconclusive.check(); err != nil {
+		return err
+	}
+	if err := errors.Join(namesNothing(cmd), g.result.claim()); err != nil {
+		return err
+	}
+	code, err := do()
+	g.result.write(stderr, cmp.Or(codeOf(err), code))
+	if err != nil {
+		return err
+	}
+	return status(g.onInconclusive.code(stderr, code))
 }
 
 // inconclusiveAs is what an inconclusive run counts as for a gate: fail, pass, or by default itself.

@@ -7,13 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
@@ -39,12 +39,7 @@ func setFlag(flags *pflag.FlagSet) *[]string {
 func overridden(values []string) string {
 	var b strings.Builder
 	for _, v := range values {
-		if strings.ContainsFunc(v, func(r rune) bool {
-			return !strings.ContainsRune("=./:_-@%+,", r) && (r > 'z' || !unicode.IsLetter(r) && !unicode.IsDigit(r))
-		}) {
-			v = "'" + strings.ReplaceAll(v, "'", `'\''`) + "'"
-		}
-		b.WriteString(" --set " + v)
+		b.WriteString(" --set " + undo.Quote(v))
 	}
 	return b.String()
 }

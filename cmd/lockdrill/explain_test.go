@@ -66,7 +66,7 @@ func TestExplainWord(t *testing.T) {
 			t.Errorf("explain %s: %+v, want %s", word, got, want)
 		}
 	}
-	for args, want := range map[string]string{
+	misused(t, t.TempDir(), "", map[string]string{
 		"explain":                                  "lockdrill explain: which word? There are L1, L10, ",
 		"explain takover":                          `lockdrill explain: unknown word "takover", did you mean "takeover"?; see lockdrill explain --help`,
 		"explain cordum/approval":                  "lockdrill explain: cordum/approval is a profile: lockdrill explain profile cordum/approval\n",
@@ -74,11 +74,7 @@ func TestExplainWord(t *testing.T) {
 		"explain profile cordum/aproval":           `lockdrill explain profile: unknown profile "cordum/aproval": did you mean "cordum/approval"?`,
 		"tune --profile x":                         `lockdrill tune: unknown profile "x"`,
 		"tune --profile cordum/approval --p99 -3s": "lockdrill tune: --p99 -3s: want",
-	} {
-		if got := try(t, strings.Fields(args)...); got.code != verdict.ExitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, want) {
-			t.Errorf("%s: %+v, want %s", args, got, want)
-		}
-	}
+	})
 }
 
 // What explain profile prints can be pasted into a file, and is valid there.
@@ -90,9 +86,7 @@ func TestExplainProfile(t *testing.T) {
 			t.Fatalf("%s: %+v", name, got)
 		}
 		l, err := experiments.Profile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lock := shortName(name)
 		text := "apiVersion: lockdrill/v1\nkind: Experiment\nname: n\nsystem:\n  mode: embedded\n  replicas: 2\n"
 		for line := range strings.Lines(got.stdout) {

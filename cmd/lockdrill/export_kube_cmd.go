@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -9,9 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/drill"
@@ -91,60 +92,45 @@ func (f *manifestFlags) load(arg string) (*podDrill, error) {
 	return d, nil
 }
 
-func newExportDeploymentCmd(out streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "deployment FILE|NAME",
-		Short: "Print a Deployment of workers for an experiment with kubernetes.pods: use",
-		Long: "deployment prints what a run with kubernetes.pods: apply would make for itself: a ServiceAccount without any permission, a\n" +
-			"ConfigMap with the experiment, and a Deployment of workers (a StatefulSet with kubernetes.workers: statefulset). They join the fleet of that name over the store of the ledger.",
-		Example: "  lockdrill export deployment pods-job-locks",
-		Args:    cobra.ExactArgs(1),
-	}
+func exportDeployment(io streams, flags *pflag.FlagSet) renderer {
 	var f manifestFlags
-	f.flags(cmd.Flags())
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	f.flags(flags)
+	return func(args []string) ([]byte, error) {
 		d, err := f.load(args[0])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if d.e.Kubernetes.Pods == experiments.PodsApply {
-			fmt.Fprintf(out.Err, "%s: kubernetes.pods is apply: its runs make workers of their own, and leave these idle; they are for pods: use\n", args[0])
+			fmt.Fprintf(io.Err, "%s: kubernetes.pods is apply: its runs make workers of their own, and leave these idle; they are for pods: use\n", args[0])
 		}
 		o, err := deploy.WorkersFor(d.e, d.e.Name)
 		if err != nil {
-			return usagef("%s: %w", args[0], err)
+			return nil, err
 		}
 		o.Experiment, o.Files = d.resolved, d.files
-		return printManifests(out, args[0], func() ([][]byte, error) { return deploy.Workers(o) })
+		return joined(deploy.Workers(o))
 	}
-	return cmd
 }
 
-func newExportRBACCmd(out streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "rbac FILE|NAME",
-		Short:   "Print ServiceAccount, Role and RoleBinding with the permissions that the experiment needs",
-		Example: "  lockdrill export rbac pods-job-locks",
-		Args:    cobra.ExactArgs(1),
-	}
+// joined are documents as one.
+func joined(docs [][]byte, err error) ([]byte, error) { return deploy.Join(docs), err }
+
+func exportRBAC(_ streams, flags *pflag.FlagSet) renderer {
 	var f manifestFlags
-	f.place(cmd.Flags())
-	account := cmd.Flags().String("service-account", "", "one that exists (default: a new one)")
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	f.place(flags)
+	account := flags.String("service-account", "", "one that exists (default: a new one)")
+	return func(args []string) ([]byte, error) {
 		d, err := f.load(args[0])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if d.e.Kubernetes.Namespace == "" {
-			return usagef("%s: a RoleBinding names the namespace of its ServiceAccount: set kubernetes.namespace, or --namespace", args[0])
+			return nil, errors.New("a RoleBinding names the namespace of its ServiceAccount: set kubernetes.namespace, or --namespace")
 		}
-		o := deploy.RoleOptions{
-			Name: deploy.RunnerName(d.e.Name), Namespace: d.e.Kubernetes.Namespace, ServiceAccount: *account,
-			Rules: roleRules(d.e),
-		}
-		return printManifests(out, args[0], func() ([][]byte, error) { return deploy.Role(o) })
+		return joined(deploy.Role(deploy.RoleOptions{
+			Name: deploy.RunnerName(d.e.Name), Namespace: d.e.Kubernetes.Namespace, ServiceAccount: *account, Rules: roleRules(d.e),
+		}))
 	}
-	return cmd
 }
 
 // roleRules permit a run, and the summary that its runner leaves.
@@ -221,138 +207,96 @@ func (f *jobFlags) options(arg string) (o deploy.JobOptions, e *experiments.Expe
 	return o, d.e, nil
 }
 
-func newExportJobCmd(out streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "job FILE|NAME",
-		Short:   "Print a Job that drills once in the cluster: the gate of a release",
-		Example: "  lockdrill export job pods-job-locks --release 1.4",
-		Args:    cobra.ExactArgs(1),
-	}
+func exportJob(_ streams, flags *pflag.FlagSet) renderer {
 	var f jobFlags
-	f.flags(cmd.Flags())
-	release := cmd.Flags().String("release", "", "what it is the gate of: part of the Job's name, so that each release has a Job of its own")
-	suspend := cmd.Flags().Bool("suspend", false, "made suspended: the drill begins when somebody whom RBAC lets change the Job sets spec.suspend to false")
-	plan := cmd.Flags().String("plan", "", "run only what has this hash, as lockdrill plan --hash prints it; anything else is refused")
-	undo := cmd.Flags().Bool("recover", false, "no drill: lockdrill recover for what runs on the claim have left")
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	f.flags(flags)
+	release := flags.String("release", "", "what it is the gate of: part of the Job's name, so that each release has a Job of its own")
+	suspend := flags.Bool("suspend", false, "made suspended: the drill begins when somebody whom RBAC lets change the Job sets spec.suspend to false")
+	plan := flags.String("plan", "", "run only what has this hash, as lockdrill plan --hash prints it; anything else is refused")
+	undo := flags.Bool("recover", false, "no drill: lockdrill recover for what runs on the claim have left")
+	return func(args []string) ([]byte, error) {
 		o, _, err := f.options(args[0])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if *undo && (*suspend || *plan != "") {
-			return usagef("--recover drills nothing: --suspend and --plan are for a drill")
+			return nil, usagef("--recover drills nothing: --suspend and --plan are for a drill")
 		}
 		o.Release, o.Recover, o.Suspend, o.Plan = *release, *undo, *suspend, *plan
-		return printManifests(out, args[0], func() ([][]byte, error) { return deploy.Job(o) })
+		return joined(deploy.Job(o))
 	}
-	return cmd
 }
 
-func newExportCronJobCmd(out streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "cronjob FILE|NAME --schedule CRON",
-		Short:   "Print a CronJob that drills by a schedule: a game day",
-		Example: `  lockdrill export cronjob pods-job-locks --schedule "0 3 * * 1-5" --time-zone Europe/Berlin`,
-		Args:    cobra.ExactArgs(1),
-	}
+func exportCronJob(_ streams, flags *pflag.FlagSet) renderer {
 	var f jobFlags
-	f.flags(cmd.Flags())
-	w := whenFlags(cmd.Flags())
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	f.flags(flags)
+	w := whenFlags(flags)
+	return func(args []string) ([]byte, error) {
 		if err := w.check("cronjob"); err != nil {
-			return err
+			return nil, err
 		}
 		o, _, err := f.options(args[0])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		o.Schedule, o.TimeZone = w.schedule, w.zone
-		return printManifests(out, args[0], func() ([][]byte, error) { return deploy.CronJob(o) })
+		return joined(deploy.CronJob(o))
 	}
-	return cmd
 }
 
-func newExportKustomizeCmd(out streams) *cobra.Command {
-	return newExportFolderCmd(out, "kustomize", "base", "Write a kustomize base: CronJob, permissions, claim and NetworkPolicy; your overlays name the namespace", deploy.Kustomize)
-}
-
-func newExportHelmCmd(out streams) *cobra.Command {
-	return newExportFolderCmd(out, "helm", "chart", "Write a Helm chart of the same objects as kustomize; values give image, schedule, storage and what the pod needs", deploy.Helm)
-}
-
-// newExportFolderCmd writes scheduled drills as the files of a folder.
-func newExportFolderCmd(out streams, kind, folder, short string, render func(deploy.KustomizeOptions) (map[string][]byte, error)) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     kind + " FILE|NAME --schedule CRON --dir DIR",
-		Short:   short,
-		Example: `  lockdrill export ` + kind + ` pods-job-locks --schedule "0 3 * * 1-5" --dir ` + folder,
-		Args:    cobra.ExactArgs(1),
-	}
-	var f jobFlags
-	f.flags(cmd.Flags())
-	_ = cmd.Flags().MarkHidden("namespace") // an overlay names it, or the release
-	w := whenFlags(cmd.Flags())
-	dir := cmd.Flags().String("dir", "", "folder of the "+folder+", which must be empty or not there yet (needed)")
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		if f.namespace != "" {
-			return usagef("lockdrill export %s: a %s is in no namespace: whoever installs it names theirs", kind, folder)
+// exportFolder writes scheduled drills as the files of a folder, in no namespace, and gives their names.
+func exportFolder(kind, folder string, render func(deploy.KustomizeOptions) (map[string][]byte, error)) func(streams, *pflag.FlagSet) renderer {
+	return func(_ streams, flags *pflag.FlagSet) renderer {
+		f := jobFlags{manifestFlags: manifestFlags{nowhere: true}} // a Role permits what it says in its own namespace only, so the rule about it needs no name
+		f.flags(flags)
+		_ = flags.MarkHidden("namespace") // an overlay names it, or the release
+		w := whenFlags(flags)
+		dir := flags.String("dir", "", "folder of the "+folder+", which must be empty or not there yet (needed)")
+		return func(args []string) ([]byte, error) {
+			switch {
+			case f.namespace != "":
+				return nil, usagef("lockdrill export %s: a %s is in no namespace: whoever installs it names theirs", kind, folder)
+			case *dir == "":
+				return nil, usagef("lockdrill export %s: where? Say --dir, such as --dir %s", kind, folder)
+			}
+			if err := w.check(kind); err != nil {
+				return nil, err
+			}
+			o, e, err := f.options(args[0])
+			if err != nil {
+				return nil, err
+			}
+			o.Schedule, o.TimeZone = w.schedule, w.zone
+			network, err := deploy.NetworkFor(e)
+			if err != nil {
+				return nil, err
+			}
+			network.Reach(f.pushgateway, f.upload)
+			files, err := render(deploy.KustomizeOptions{Job: o, Network: network, Rules: roleRules(e)})
+			if err != nil {
+				return nil, err
+			}
+			return writeFolder(*dir, files)
 		}
-		if *dir == "" {
-			return usagef("lockdrill export %s: where? Say --dir, such as --dir %s", kind, folder)
-		}
-		if err := w.check(kind); err != nil {
-			return err
-		}
-		files, err := scheduledDrill(args[0], f, w, render)
-		if err != nil {
-			return err
-		}
-		return writeFolder(out, *dir, files)
 	}
-	return cmd
-}
-
-// scheduledDrill is the files of a base or a chart, in no namespace.
-func scheduledDrill(arg string, f jobFlags, w *when, render func(deploy.KustomizeOptions) (map[string][]byte, error)) (map[string][]byte, error) {
-	f.namespace, f.nowhere = "", true // a Role permits what it says in its own namespace only, so the rule about it needs no name
-	o, e, err := f.options(arg)
-	if err != nil {
-		return nil, err
-	}
-	o.Schedule, o.TimeZone = w.schedule, w.zone
-	network, err := deploy.NetworkFor(e)
-	if err != nil {
-		return nil, usagef("%s: %w", arg, err)
-	}
-	network.Reach(f.pushgateway, f.upload)
-	files, err := render(deploy.KustomizeOptions{
-		Job: o, Network: network, Rules: roleRules(e),
-	})
-	if err != nil {
-		return nil, usagef("%s: %w", arg, err)
-	}
-	return files, nil
 }
 
 // writeFolder writes files into a folder that holds nothing yet, and says which.
-func writeFolder(out streams, dir string, files map[string][]byte) error {
+func writeFolder(dir string, files map[string][]byte) (said []byte, err error) {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return usagef("%s: the folder is not empty; export never writes over what is there", dir)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return usagef("%s: make the folder: %w", dir, reason(err))
+		return nil, usagef("%s: the folder is not empty; export never writes over what is there", dir)
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return usagef("%s: make its folder: %w", path, reason(err))
+			return nil, usagef("%s: make its folder: %w", path, reason(err))
 		}
 		if err := writeAtomically(path, files[name]); err != nil {
-			return err
+			return nil, &exitError{code: verdict.ExitError, err: err}
 		}
-		fmt.Fprintln(out.Out, path)
+		said = fmt.Appendln(said, path)
 	}
-	return nil
+	return said, nil
 }
 
 // when is when a game day is.
@@ -373,14 +317,4 @@ func (w *when) check(kind string) error {
 		return usagef("--time-zone %q: want a name of the tz database, such as Europe/Berlin", w.zone)
 	}
 	return nil
-}
-
-// printManifests prints documents; what could not be made of an experiment is a usage error.
-func printManifests(out streams, arg string, render func() ([][]byte, error)) error {
-	docs, err := render()
-	if err != nil {
-		return usagef("%s: %w", arg, err)
-	}
-	_, err = out.Out.Write(deploy.Join(docs))
-	return err
 }

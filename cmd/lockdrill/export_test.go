@@ -76,31 +76,24 @@ func TestExportMisuse(t *testing.T) {
 	write(t, filepath.Join(dir, "no-drill.yaml"), []byte("kind: Nothing\n"))
 	outside := filepath.Join(t.TempDir(), "drill.yaml")
 	write(t, outside, []byte(goodDrill))
-	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for args, want := range map[string]string{
-		"export":                                                    `lockdrill export: which kind\? There are alerts, ci, cronjob, dashboard, deployment, `,
-		"export alert":                                              `lockdrill export: unknown kind "alert", did you mean "alerts"\?; there are `,
-		"export alerts --metrics lockcor":                           `lockcor: read: no such file or directory; shipped mappings are lockcore, cordum, watch, did you mean "lockcore"\?`,
-		"export alerts --metrics folder":                            `folder: read: is a directory`,
-		"export alerts --metrics bad.yaml":                          `bad.yaml: signals.abandonned: unknown signal, did you mean "abandoned"\?`,
+	must(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
+	misused(t, dir, "", map[string]string{
+		"export":                                                    `lockdrill export: which kind? There are alerts, ci, cronjob, dashboard, deployment, `,
+		"export alert":                                              `lockdrill export: unknown kind "alert", did you mean "alerts"?; there are `,
+		"export alerts --metrics lockcor":                           `lockcor: read: no such file or directory; shipped mappings are lockcore, cordum, watch, did you mean "lockcore"?`,
+		"export alerts --metrics folder":                            `folder: read: not a file`,
+		"export alerts --metrics bad.yaml":                          `bad.yaml: signals.abandonned: unknown signal, did you mean "abandoned"?`,
 		"export alerts --metrics useless.yaml":                      `useless.yaml: no rule has the signals that it needs`,
 		"export mapping --metrics x":                                `lockdrill export mapping: no mapping "x"`,
 		"export alerts x":                                           `lockdrill export alerts: takes no argument, and "x" is one`,
 		"export ci":                                                 `lockdrill export ci: no argument given, usage: lockdrill export ci `,
-		"export ci gitlub":                                          `lockdrill export ci: unknown system "gitlub", did you mean "github"\?; there are argo-rollouts, github, `,
-		"export ci github frist-drill":                              `frist-drill: no such scenario, did you mean "first-drill"\?`,
+		"export ci gitlub":                                          `lockdrill export ci: unknown system "gitlub", did you mean "github"?; there are argo-rollouts, github, `,
+		"export ci github frist-drill":                              `frist-drill: no such scenario, did you mean "first-drill"?`,
 		"export ci github no-drill.yaml":                            `no-drill.yaml:1`,
 		"export ci github --on-inconclusive maybe":                  `--on-inconclusive "maybe": want fail or pass`,
 		"export ci github " + outside:                               `a CI job knows the files of its checkout only: give a path inside it, from its root`,
 		"export ci github ../" + filepath.Base(dir) + "/drill.yaml": `give a path inside it, from its root`,
-	} {
-		got := tryIn(t, dir, strings.Fields(args)...)
-		if got.code != verdict.ExitUsage || got.stdout != "" || !regexp.MustCompile(want).MatchString(got.stderr) {
-			t.Errorf("%s: %+v\nwant %s", args, got, want)
-		}
-	}
+	})
 }
 
 // A drill on a Redis that exists needs consent in every run: export says so where the step is made.
@@ -109,9 +102,7 @@ func TestExportCISpeaksOfConsent(t *testing.T) {
 	dir := exportDir(t)
 	write(t, filepath.Join(dir, "external.yaml"), []byte(edit(t, goodDrill, "redis: {mode: spawn}", `redis: {mode: external, url: "redis://127.0.0.1:1"}`)))
 	got := tryIn(t, dir, "export", "ci", "gitlab", "external.yaml")
-	if got.code != verdict.ExitPass || !strings.Contains(got.stderr, "--confirm ") {
-		t.Errorf("%+v", got)
-	}
+	got.ends(t, verdict.ExitPass, "--confirm ")
 }
 
 const kustomizeFolder = "../../deploy/kustomize"
@@ -123,9 +114,7 @@ func TestKustomizeBaseIsExported(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "experiment.yaml"), read(t, filepath.Join(kustomizeFolder, "experiment.yaml")))
 	got := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "0 3 * * 1-5", "--dir", "base")
-	if got.code != verdict.ExitPass {
-		t.Fatalf("%+v", got)
-	}
+	got.ends(t, verdict.ExitPass)
 	made, shipped := filesOf(t, filepath.Join(dir, "base")), filesOf(t, filepath.Join(kustomizeFolder, "base"))
 	if !slices.Equal(made, shipped) {
 		t.Errorf("export makes %q, and shipped are %q", made, shipped)
@@ -135,20 +124,14 @@ func TestKustomizeBaseIsExported(t *testing.T) {
 			t.Errorf("deploy/kustomize/base/%s is not what export makes now:\n%s", name, want)
 		}
 	}
-	if again := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily", "--dir", "base"); again.code != verdict.ExitUsage {
-		t.Errorf("over what is there: %+v", again)
-	}
-	if where := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily"); where.code != verdict.ExitUsage {
-		t.Errorf("nowhere: %+v", where)
-	}
+	tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily", "--dir", "base").ends(t, verdict.ExitUsage)
+	tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily").ends(t, verdict.ExitUsage)
 }
 
 func filesOf(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -160,13 +143,9 @@ func filesOf(t *testing.T, dir string) []string {
 func TestTheOverlayIsForItsNamespace(t *testing.T) {
 	t.Parallel()
 	var overlay struct{ Namespace string }
-	if err := yaml.Unmarshal(read(t, filepath.Join(kustomizeFolder, "overlays/staging/kustomization.yaml")), &overlay); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(read(t, filepath.Join(kustomizeFolder, "overlays/staging/kustomization.yaml")), &overlay))
 	e, _, err := loadExperiment(filepath.Join(kustomizeFolder, "experiment.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if ns := decoded[corev1.Namespace](t, read(t, filepath.Join(kustomizeFolder, "namespace.yaml"))); ns.Name != overlay.Namespace || ns.Annotations[kube.EnvironmentAnnotation] != e.Environment {
 		t.Errorf("namespace %s says %v; the overlay is for %s, the experiment for %s", ns.Name, ns.Annotations, overlay.Namespace, e.Environment)
 	}
@@ -191,9 +170,7 @@ func kustomized(t *testing.T, dir string) []unstructured.Unstructured {
 	var objects []unstructured.Unstructured
 	for _, doc := range bytes.Split(out, []byte("\n---\n")) {
 		var o unstructured.Unstructured
-		if err := yaml.Unmarshal(doc, &o.Object); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal(doc, &o.Object))
 		objects = append(objects, o)
 	}
 	return objects
@@ -207,14 +184,10 @@ func TestKubeKustomizeTakesTheDocumentedPatch(t *testing.T) {
 		t.Fatal("docs/kubernetes.md has no patch")
 	}
 	base, err := filepath.Abs(filepath.Join(kustomizeFolder, "base"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	up, err := filepath.Rel(dir, base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	write(t, filepath.Join(dir, "kustomization.yaml"), []byte("resources: ["+up+"]\npatches:\n"+patch))
 	for _, o := range kustomized(t, dir) {
 		if o.GetKind() != "NetworkPolicy" {

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -98,6 +96,14 @@ func runDrill(t *testing.T, yaml string, during func(pid int), args ...string) d
 	return runDrillIn(t, t.TempDir(), unrehearsed(yaml), during, args...)
 }
 
+// ends checks the status of a drill.
+func (o drillOut) ends(t *testing.T, code int) {
+	t.Helper()
+	if o.code != code {
+		t.Errorf("exit %d, want %d, verdict %q\n%s", o.code, code, o.j.Verdict, o.text)
+	}
+}
+
 // unrehearsed names the replicas' program, which is the same one: a run then has no rehearsals before it, which cost more than most of these drills.
 // In a pod the image says what runs.
 func unrehearsed(yaml string) string {
@@ -116,35 +122,14 @@ func runDrillIn(t *testing.T, dir, yaml string, during func(pid int), args ...st
 	cmd.Env = append(os.Environ(), scriptedEnv+"="+t.TempDir()) // for experiments whose worker is this test
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	if during != nil {
 		during(cmd.Process.Pid)
 	}
 	_ = cmd.Wait()
 	o.code, o.text = cmd.ProcessState.ExitCode(), text.String()
 	if data, err := os.ReadFile(filepath.Join(o.dir, verdictFile)); err == nil {
-		if err := json.Unmarshal(data, &o.j); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return o
-}
-
-// theGoodRun is one run for all who only look at what it has left; each has a copy of its folder.
-var theGoodRun struct {
-	sync.Once
-	out drillOut
-}
-
-func goodRun(t *testing.T) drillOut {
-	t.Helper()
-	theGoodRun.Do(func() { theGoodRun.out = runDrillIn(t, filepath.Dir(built), goodDrill, nil) })
-	o := theGoodRun.out
-	o.dir = filepath.Join(t.TempDir(), "run")
-	if err := os.CopyFS(o.dir, os.DirFS(theGoodRun.out.dir)); err != nil {
-		t.Fatalf("%v\n%s", err, o.text)
+		must(t, json.Unmarshal(data, &o.j))
 	}
 	return o
 }
@@ -152,12 +137,11 @@ func goodRun(t *testing.T) drillOut {
 func TestTheGoodDrillPasses(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
-	if o := goodRun(t); o.code != verdict.ExitPass || o.j.Verdict != "pass" {
-		t.Errorf("exit %d, verdict %q\n%s", o.code, o.j.Verdict, o.text)
-	}
+	runDrill(t, goodDrill, nil).ends(t, verdict.ExitPass)
+	runDrill(t, edit(t, goodDrill, "mode: spawn", "mode: embedded"), nil).ends(t, verdict.ExitPass)
 }
 
-// What a peer would call green: it must say that it shows nothing, and why. What the judge makes of each such history is TestFalseGreens of
+// What a peer would call green: it must say that it shows nothing, and why. What the judge makes of each such history is TestRetoldRecordings of
 // package analysis.
 func TestFalseGreens(t *testing.T) {
 	t.Parallel()
@@ -181,27 +165,6 @@ func TestFalseGreens(t *testing.T) {
 				t.Errorf("%q is not said:\n%s", c.why, o.text)
 			}
 		})
-	}
-}
-
-// An interrupt of a run that has not begun to drill stops it in order: exit 12, a verdict, and nothing left.
-func TestInterruptCleansUp(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	var children []int
-	o := runDrill(t, goodDrill, func(pid int) {
-		waitForChild(t, pid, "redis-server")
-		children = childrenOf(pid)
-		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-			t.Error(err)
-		}
-	})
-	if o.code != verdict.ExitAborted {
-		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
-	}
-	allGone(t, children)
-	if _, err := os.Stat(filepath.Join(o.dir, "stores")); err == nil {
-		t.Error("the stores' folder is left behind")
 	}
 }
 

@@ -24,12 +24,8 @@ func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 	dir := t.TempDir()
 	run := recordedRun(t, dir, "pass-1")
 	pipe, link, real := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "real")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("real", link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(pipe, 0o600))
+	must(t, os.Symlink("real", link))
 	write(t, real, []byte(strings.Repeat("an earlier and longer text\n", 1000)))
 	want := tryIn(t, dir, "judge", run, "-f", "md").stdout
 	if got := tryIn(t, dir, "judge", run, "-f", "md", "-o", "link"); got.code != verdict.ExitPass || string(read(t, real)) != want {
@@ -38,9 +34,7 @@ func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link is no link any more: %v, %v", info, err)
 	}
-	if got := tryIn(t, dir, "judge", run, "-f", "md", "-o", "pipe"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "a pipe that nobody reads") {
-		t.Errorf("a pipe that nobody reads: %+v", got)
-	}
+	tryIn(t, dir, "judge", run, "-f", "md", "-o", "pipe").ends(t, verdict.ExitUsage, "a pipe that nobody reads")
 	for _, args := range [][]string{{"judge", run, "--result-file", "pipe"}, {"run", "nobody", "--result-file", "pipe"}, {"run", "nobody", "--junit", "pipe"}} {
 		if got := tryIn(t, dir, args...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "a pipe that nobody reads") {
 			t.Errorf("%v: %+v", args, got)
@@ -50,13 +44,9 @@ func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 		t.Errorf("the pipe is no pipe any more: %v, %v", info, err)
 	}
 	reader, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
-	if got := tryIn(t, dir, "judge", run, "--result-file", "pipe"); got.code != verdict.ExitPass {
-		t.Errorf("%+v", got)
-	}
+	tryIn(t, dir, "judge", run, "--result-file", "pipe").ends(t, verdict.ExitPass)
 	word := make([]byte, 100)
 	n, _ := reader.Read(word)
 	if got := string(word[:n]); got != "errorpass" {
@@ -88,9 +78,7 @@ func TestAFullDiskLeavesNothingToRead(t *testing.T) {
 	}
 	earlier := strings.Repeat("an earlier report\n", 100)
 	write(t, filepath.Join(dir, "real"), []byte(earlier))
-	if err := os.Symlink("real", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("real", filepath.Join(dir, "link")))
 	for _, c := range []struct{ blocks, want string }{{"0", earlier}, {"1", ""}} { // nothing of it was written, or a part
 		if got := full(c.blocks, "list", "-o", "link"); got.code == verdict.ExitPass || !strings.Contains(got.stderr, "file too large") {
 			t.Errorf("%+v", got)
@@ -104,9 +92,7 @@ func TestAFullDiskLeavesNothingToRead(t *testing.T) {
 func TestOneFileIsNotForTwo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.Symlink(".", filepath.Join(dir, "here")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(".", filepath.Join(dir, "here")))
 	for _, args := range [][]string{{"--junit", "x", "--result-file", "./x"}, {"--junit", "x", "--metrics-file", "here/x"}} {
 		got := tryIn(t, dir, append([]string{"run", "nobody"}, args...)...)
 		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "name the same file") {
@@ -128,13 +114,9 @@ func TestUnfinishedReportsAreRemoved(t *testing.T) {
 		path := filepath.Join(run, name)
 		write(t, path, []byte("half"))
 		if !strings.HasSuffix(name, ".9") { // that one is being written
-			if err := os.Chtimes(path, old, old); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chtimes(path, old, old))
 		}
-		if got := tryIn(t, dir, "judge", run); got.code != verdict.ExitPass {
-			t.Fatalf("%+v", got)
-		}
+		tryIn(t, dir, "judge", run).ends(t, verdict.ExitPass)
 		if _, err := os.Stat(path); (err == nil) != stays {
 			t.Errorf("%s: %v, want it there: %t", name, err, stays)
 		}
@@ -147,9 +129,7 @@ func TestAVerdictThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	run := recordedRun(t, dir, "pass-1")
 	_ = os.Remove(filepath.Join(run, verdictFile))
-	if err := os.Mkdir(filepath.Join(run, verdictFile), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(run, verdictFile), 0o755))
 	if got := tryIn(t, dir, "judge", run); got.code != verdict.ExitError || got.stdout != "" || !strings.Contains(got.stderr, "to see it now, judge a copy") {
 		t.Errorf("%+v", got)
 	}
@@ -180,9 +160,7 @@ func TestAVerdictOfAnotherHistoryIsNamed(t *testing.T) {
 		t.Fatalf("judge: %+v", got)
 	}
 	var j verdict.Judgement
-	if err := json.Unmarshal(read(t, filepath.Join(run, verdictFile)), &j); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(read(t, filepath.Join(run, verdictFile)), &j))
 	digest := func(name string) string {
 		return fmt.Sprintf("sha256:%x", sha256.Sum256(read(t, filepath.Join(run, name))))
 	}
@@ -223,9 +201,7 @@ func TestARefusedHistoryHasNoVerdict(t *testing.T) {
 	history := read(t, filepath.Join(run, historyFile))
 	write(t, filepath.Join(run, historyFile), append(history, "{}\n{}\n"...))
 	got := tryIn(t, dir, "judge", "pass-1", "--result-file", "word")
-	if got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, "runs/pass-1 has no verdict now") {
-		t.Errorf("%+v", got)
-	}
+	got.refused(t, "runs/pass-1 has no verdict now")
 	for _, name := range append(reportFiles(), verdictFile) {
 		if _, err := os.Stat(filepath.Join(run, name)); err == nil {
 			t.Errorf("%s is still there", name)
@@ -253,23 +229,15 @@ func TestLiveOutputThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer write.Close()
-	if err := read.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, read.Close())
 	base := t.TempDir()
 	dir, result, junit := filepath.Join(base, "run"), filepath.Join(base, "result"), filepath.Join(base, "junit.xml")
 	good := filepath.Join(base, "drill.yaml")
-	if err := os.WriteFile(good, []byte(unrehearsed(goodDrill)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(good, []byte(unrehearsed(goodDrill)), 0o600))
 	bad := filepath.Join(base, "bad.yaml")
-	if err := os.WriteFile(bad, []byte("kind: Experiment\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(bad, []byte("kind: Experiment\n"), 0o600))
 	for _, c := range []struct {
 		args string
 		want int
@@ -305,12 +273,13 @@ func TestLiveOutputThatNobodyReads(t *testing.T) {
 	}
 }
 
-// readHistory is the whole history of a run's folder.
-func readHistory(dir string) (*history.History, error) {
+// historyIn is the whole history of a run's folder.
+func historyIn(t *testing.T, dir string) *history.History {
+	t.Helper()
 	f, err := os.Open(filepath.Join(dir, historyFile))
-	if err != nil {
-		return nil, err
-	}
+	must(t, err)
 	defer f.Close()
-	return history.Read(f)
+	h, err := history.Read(f)
+	must(t, err)
+	return h
 }

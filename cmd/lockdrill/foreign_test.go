@@ -89,9 +89,7 @@ func electorsWith(t *testing.T, primary string, ports map[string]string, more fu
 	needDrill(t)
 	python := witnesstest.Python(t)
 	_, port, err := net.SplitHostPort(primary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &electors{port: port, more: more, over: make(chan struct{}), ready: make(chan struct{}, 3), living: map[string]*exec.Cmd{}, starts: map[string]int{}}
 	for _, name := range []string{"sched-a", "sched-b", "sched-c"} {
 		s.work.Go(func() { s.supervise(t, python, name, cmp.Or(ports[name], port)) })
@@ -205,9 +203,7 @@ func TestLiveSomebodysProcessesAreDrilled(t *testing.T) {
 		t.Errorf("%d processes were started again, want 3", n)
 	}
 	file("strict.yaml", edit(t, yaml, "count: 3, every: settled", "count: 1", "max: 5s", "max: 300ms")) // less than is left of any lease
-	if got := tryIn(t, dir, append([]string{"run", "strict.yaml", "--out", "strict"}, foreignConsent...)...); got.code != verdict.ExitSLOFailed {
-		t.Errorf("under a promise that nobody can keep: %+v", got)
-	}
+	tryIn(t, dir, append([]string{"run", "strict.yaml", "--out", "strict"}, foreignConsent...)...).ends(t, verdict.ExitSLOFailed)
 }
 
 // atSomebodysProcess is a drill that strikes one of somebody's processes. Afterwards all of them go on.
@@ -270,16 +266,9 @@ func TestLiveJobsOfAQueueAreDrilledByThePatternOfTheirKeys(t *testing.T) {
 		"        loop: {poll: 100ms, mode: renewed}\n", "  effects:\n    - {name: jobs, lock: job, stream: 'bull:{mail}:log', map: {job: job, state: state, terminal: [done], token: token}}\n",
 		"holder_of: leader", "holder_of: job", "lock: leader, takeover: {max: 5s}}\n", "lock: job, takeover: {max: 20s}}\n  - {lock: job, duplicate_terminal_states: {max: 0}}\n")
 	write(t, filepath.Join(dir, "foreign.yaml"), []byte(yaml))
-	if got := tryIn(t, dir, append([]string{"plan", "foreign.yaml"}, foreignConsent...)...); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "bull:{mail}:") {
-		t.Errorf("plan: %+v", got)
-	}
-	if got := tryIn(t, dir, append([]string{"run", "foreign.yaml", "--out", "run"}, foreignConsent...)...); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "3 kills") {
-		t.Fatalf("%+v", got)
-	}
-	h, err := readHistory(filepath.Join(dir, "run"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tryIn(t, dir, append([]string{"plan", "foreign.yaml"}, foreignConsent...)...).ends(t, verdict.ExitPass, "bull:{mail}:")
+	tryIn(t, dir, append([]string{"run", "foreign.yaml", "--out", "run"}, foreignConsent...)...).ends(t, verdict.ExitPass, "3 kills")
+	h := historyIn(t, filepath.Join(dir, "run"))
 	looks := 0
 	for _, e := range h.Events {
 		if e.Kind != history.LookKind {
@@ -293,15 +282,9 @@ func TestLiveJobsOfAQueueAreDrilledByThePatternOfTheirKeys(t *testing.T) {
 	if looks < 10 {
 		t.Errorf("%d looks at locks", looks)
 	}
-	if got := tryIn(t, dir, "judge", "run"); got.code != verdict.ExitPass {
-		t.Errorf("judge: %+v", got)
-	}
-	if got := tryIn(t, dir, "rehearse", "foreign.yaml"); got.code != verdict.ExitUsage {
-		t.Errorf("rehearse: %+v", got)
-	}
-	if got := tryIn(t, dir, "watch", "--redis", "redis://127.0.0.1:"+service.port, "--keys", "bull:{mail}:*:lock", "--for", "3s", "--draft", "draft.yaml"); got.code != verdict.ExitPass {
-		t.Errorf("watch: %+v", got)
-	}
+	tryIn(t, dir, "judge", "run").ends(t, verdict.ExitPass)
+	tryIn(t, dir, "rehearse", "foreign.yaml").ends(t, verdict.ExitUsage)
+	tryIn(t, dir, "watch", "--redis", "redis://127.0.0.1:"+service.port, "--keys", "bull:{mail}:*:lock", "--for", "3s", "--draft", "draft.yaml").ends(t, verdict.ExitPass)
 	draft, err := os.ReadFile(filepath.Join(dir, "draft.yaml"))
 	if err != nil || !strings.Contains(string(draft), `key_suffix: ":lock"`) {
 		t.Errorf("%v\n%s", err, draft)
@@ -333,9 +316,7 @@ func TestLiveSomebodysRedisIsWatched(t *testing.T) {
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, "foreign.yaml"), []byte(yaml))
 			got := tryIn(t, dir, append([]string{"run", "foreign.yaml", "--out", "run"}, foreignConsent...)...)
-			if got.code != verdict.ExitPass {
-				t.Errorf("%+v", got)
-			}
+			got.ends(t, verdict.ExitPass)
 			if history, err := os.ReadFile(filepath.Join(dir, "run", "history.jsonl")); err != nil || !strings.Contains(string(history), `"observer":{"way":"`) {
 				t.Errorf("the history does not say what watching has cost (%v)", err)
 			}

@@ -42,18 +42,14 @@ func startUnits(t *testing.T, port string) (cgroup string) {
 	t.Cleanup(func() { endGroups(t, trees) })
 	dir := t.TempDir()
 	folder, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, text := range map[string]string{
 		"units/elector@.service": fmt.Sprintf(somebodysUnit, python, folder, port),
 		"units/drill.target":     "[Unit]\nDefaultDependencies=no\nWants=elector@sched-a.service elector@sched-b.service elector@sched-c.service\n",
 		"generators/.none":       "", "run/.none": "",
 	} {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 	}
 	// It wants to see that the machine was booted with systemd: a /run that nobody else sees says so.
 	const script = `for tree in $TREES; do echo $$ > $tree/cgroup.procs || exit 1; done
@@ -62,9 +58,7 @@ mount --make-rprivate / && mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/sy
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TREES=" + strings.Join(trees, " "), "XDG_RUNTIME_DIR=" + filepath.Join(dir, "run"),
 		"SYSTEMD_UNIT_PATH=" + filepath.Join(dir, "units"), "SYSTEMD_GENERATOR_PATH=" + filepath.Join(dir, "generators"),
 		"SYSTEMD_ENVIRONMENT_GENERATOR_PATH=" + filepath.Join(dir, "generators")}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

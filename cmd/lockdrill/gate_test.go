@@ -213,9 +213,7 @@ func TestStepSummaryIsKeptUnderItsLimit(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "summary.md")
 	for _, text := range []string{"first", strings.Repeat("ä", maxSummary/2-60), strings.Repeat("what does not fit is cut. ", 100)} {
-		if err := appendSummary(path, text); err != nil {
-			t.Fatal(err)
-		}
+		must(t, appendSummary(path, text))
 	}
 	got := string(read(t, path))
 	if len(got) > maxSummary || !strings.HasPrefix(got, "first\nää") || !strings.HasSuffix(got, summaryCut) || !strings.Contains(got, "what does") {
@@ -231,18 +229,14 @@ func TestAStepSummaryThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	got := tryWith(t, dir, []string{"GITHUB_STEP_SUMMARY=" + dir}, "run", refusedDrill(t, dir))
-	if got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "lockdrill: GITHUB_STEP_SUMMARY: ") {
-		t.Errorf("%+v", got)
-	}
+	got.ends(t, verdict.ExitRefused, "lockdrill: GITHUB_STEP_SUMMARY: ")
 }
 
 // The problems of a file stand beside its lines in GitHub's view; elsewhere, and for anything else, there are no annotations.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "repo", "drills"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(dir, "repo", "drills"), 0o700))
 	name := "a,b%:c.yaml"
 	write(t, filepath.Join(dir, "repo", "drills", name), []byte(edit(t, goodDrill, "poll: 50ms, mode", "poll: 50ms, moode", "name: good", "name: \"100%\"")))
 	env := []string{"GITHUB_ACTIONS=true", "GITHUB_WORKSPACE=" + filepath.Join(dir, "repo")}
@@ -276,15 +270,11 @@ func TestSummaryOfARun(t *testing.T) {
 	last := func() map[string]string {
 		t.Helper()
 		o, err := client.CoreV1().ConfigMaps("staging").Get(t.Context(), "last", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return o.Data
 	}
 	r, err := readRun(io.Discard, storedRun(t, t.TempDir(), "20260102T030405.000Z-first-drill"), judgesAnew)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.leaveVerdict(r)
 	data, j := last(), r.Judgement
 	if data["verdict"] != j.Verdict || data["exitCode"] != "11" || data["run"] != j.Run.ID || data["ended"] != j.Run.Ended || !strings.Contains(data["summary"], j.SLOs[0].Lock) {

@@ -53,9 +53,7 @@ func guarded(t *testing.T, sections string) (dir string) {
 func onlyFile(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		if !strings.Contains(strings.Join(names, " "), e.Name()) {
 			t.Errorf("%s was made", e.Name())
@@ -136,54 +134,53 @@ func stoppedChild(t *testing.T, pid int) (children []int) {
 	return children
 }
 
-// The first interrupt ends the faults that are in effect, and says so in the history.
-func TestTheFirstInterruptRevertsWhatIsInEffect(t *testing.T) {
+// The first interrupt stops a run in order, also one that has not begun to drill: it ends the faults that are in effect, and says so in the
+// history. The second leaves at once and names what is not undone; the watchdog undoes it.
+func TestInterrupts(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
-	var children []int
-	o := runDrill(t, pausedDrill(), func(pid int) {
-		children = stoppedChild(t, pid)
-		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-			t.Error(err)
-		}
-	})
-	if o.code != verdict.ExitAborted {
-		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
-	}
-	history := string(read(t, filepath.Join(o.dir, historyFile)))
-	for _, kind := range []string{"fault.applied", "fault.reverted", "fault.verified"} {
-		if !strings.Contains(history, `"kind":"`+kind+`"`) {
-			t.Errorf("the history has no %s", kind)
+	signal := func(pid int, all ...syscall.Signal) {
+		for _, sig := range all {
+			must(t, syscall.Kill(pid, sig))
 		}
 	}
-	allGone(t, children)
-}
-
-// The second leaves at once and names what is not undone; the watchdog undoes it.
-func TestTheSecondInterruptSaysWhatIsLeft(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	var children []int
-	o := runDrill(t, pausedDrill(), func(pid int) {
-		children = stoppedChild(t, pid)
-		signal := func(sig syscall.Signal) {
-			if err := syscall.Kill(pid, sig); err != nil {
-				t.Error(err)
+	verified := []string{`"kind":"fault.applied"`, `"kind":"fault.reverted"`, `"kind":"fault.verified"`}
+	for _, c := range []struct {
+		name, yaml string
+		during     func(t *testing.T, pid int) (children []int)
+		code       int
+		says, told []string // by the run; in its history
+	}{
+		{"before the drill", goodDrill, func(t *testing.T, pid int) []int {
+			waitForChild(t, pid, "redis-server")
+			defer signal(pid, syscall.SIGINT)
+			return childrenOf(pid)
+		}, verdict.ExitAborted, nil, nil},
+		{"in a fault", pausedDrill(), func(t *testing.T, pid int) []int {
+			defer signal(pid, syscall.SIGINT)
+			return stoppedChild(t, pid)
+		}, verdict.ExitAborted, nil, verified},
+		{"twice", pausedDrill(), func(t *testing.T, pid int) []int {
+			children := stoppedChild(t, pid)
+			signal(pid, syscall.SIGSTOP) // or the fault may be ended between the two
+			until(t, "a runner that stands still", func() bool { return strings.HasPrefix(stateOf(fmt.Sprintf("/proc/%d", pid)), "T") })
+			signal(pid, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCONT) // two that cannot become one
+			return children
+		}, verdict.ExitDirty, []string{"left at once", "NOT UNDONE", "gc#1", "by hand", "lockdrill recover "}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var children []int
+			o := runDrill(t, c.yaml, func(pid int) { children = c.during(t, pid) })
+			o.ends(t, c.code)
+			says(t, o.text, c.says...)
+			allGone(t, children)
+			if _, err := os.Stat(filepath.Join(o.dir, "stores")); err == nil {
+				t.Error("the stores' folder is left behind")
 			}
-		}
-		signal(syscall.SIGSTOP) // or the fault may be ended between the two
-		until(t, "a runner that stands still", func() bool { return strings.HasPrefix(stateOf(fmt.Sprintf("/proc/%d", pid)), "T") })
-		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGCONT} { // two that cannot become one
-			signal(sig)
-		}
-	})
-	if o.code != verdict.ExitDirty {
-		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitDirty, o.text)
+			if c.told != nil {
+				says(t, string(read(t, filepath.Join(o.dir, historyFile))), c.told...)
+			}
+		})
 	}
-	for _, want := range []string{"left at once", "NOT UNDONE", "gc#1", "by hand", "lockdrill recover " + o.dir} {
-		if !strings.Contains(o.text, want) {
-			t.Errorf("does not say %q:\n%s", want, o.text)
-		}
-	}
-	allGone(t, children)
 }

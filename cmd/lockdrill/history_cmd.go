@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/runs"
@@ -64,8 +62,7 @@ func newHistoryCmd(io streams) *cobra.Command {
 	var of selection
 	var start string
 	var pool bool
-	var result resultFile
-	var onInconclusive inconclusiveAs
+	var g gated
 	cmd := &cobra.Command{
 		Use:   "history [DIR...]",
 		Short: "Show what runs have said over weeks, or judge them together",
@@ -83,36 +80,24 @@ func newHistoryCmd(io streams) *cobra.Command {
 	cmd.Flags().BoolVar(&pool, "pool", false, "judge the runs together")
 	cmd.Flags().StringVar(&of.start, "since", "", "--pool: only runs since the start that --start NAME wrote down")
 	cmd.Flags().StringVar(&start, "start", "", "write down that a pool of this name begins now: --pool --since NAME takes the runs from here on")
-	result.flag(cmd.Flags())
-	onInconclusive.flag(cmd.Flags())
+	g.flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := onInconclusive.check(); err != nil {
-			return err
-		}
-		if err := errors.Join(namesNothing(cmd), result.claim()); err != nil {
-			return err
-		}
 		if len(args) == 0 {
 			args = []string{runsFolder}
 		}
-		code, err := verdict.ExitPass, error(nil)
-		switch {
-		case pool && start != "":
-			err = usagef("lockdrill history: --start notes where a pool begins, and --pool judges one: give one of the two")
-		case !pool && (result != "" || onInconclusive != "" || of.start != ""):
-			err = usagef("lockdrill history: --since, --result-file and --on-inconclusive go with --pool")
-		case pool:
-			code, err = judgePool(io, args, of, *format)
-		case start != "":
-			err = noteStarts(io, args, start)
-		default:
-			err = writeArchive(cmd.Context(), io, args, of, *format)
-		}
-		result.write(io.Err, cmp.Or(codeOf(err), code))
-		if err != nil {
-			return err
-		}
-		return status(onInconclusive.code(io.Err, code))
+		return g.run(cmd, io.Err, func() (int, error) {
+			switch {
+			case pool && start != "":
+				return 0, usagef("lockdrill history: --start notes where a pool begins, and --pool judges one: give one of the two")
+			case !pool && (g != gated{} || of.start != ""):
+				return 0, usagef("lockdrill history: --since, --result-file and --on-inconclusive go with --pool")
+			case pool:
+				return judgePool(io, args, of, *format)
+			case start != "":
+				return 0, noteStarts(io, args, start)
+			}
+			return 0, writeArchive(cmd.Context(), io, args, of, *format)
+		})
 	}
 	return cmd
 }

@@ -12,9 +12,7 @@ import (
 func writesTo(t *testing.T, path string) (wait func()) {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	events := os.NewFile(uintptr(fd), "inotify")
 	t.Cleanup(func() { _ = events.Close() })
 	if _, err := unix.InotifyAddWatch(fd, path, unix.IN_MODIFY); err != nil {

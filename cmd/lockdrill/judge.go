@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -52,35 +51,22 @@ func newJudgeCmd(io streams) *cobra.Command {
 	verboseFlag(flags, &j.verbose)
 	flags.StringVar(&j.against, "against", "", "html: hold the run beside these, as BASE of compare")
 	flags.StringSliceVar(&j.allow, "allow-different", nil, "html: settings in which those may differ, as of compare")
-	j.result.flag(flags)
-	j.onInconclusive.flag(flags)
+	j.gated.flags(flags)
 	j.upload.flags(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := j.onInconclusive.check(); err != nil {
-			return err
-		}
-		if err := errors.Join(namesNothing(cmd), j.result.claim()); err != nil {
-			return err
-		}
-		code, err := j.run(io, runFolder(args[0]))
-		j.result.write(io.Err, cmp.Or(codeOf(err), code))
-		if err != nil {
-			return err
-		}
-		return status(j.onInconclusive.code(io.Err, code))
+		return j.gated.run(cmd, io.Err, func() (int, error) { return j.run(io, runFolder(args[0])) })
 	}
 	return cmd
 }
 
 // judgeCmd is what was asked of judge.
 type judgeCmd struct {
-	format         output
-	verbose        bool
-	against        string
-	allow          []string
-	result         resultFile
-	onInconclusive inconclusiveAs
-	upload         uploadFlags
+	gated
+	format  output
+	verbose bool
+	against string
+	allow   []string
+	upload  uploadFlags
 }
 
 func (j *judgeCmd) run(io streams, dir string) (int, error) {

@@ -27,9 +27,7 @@ func storedRun(t *testing.T, dir, name string) string {
 		Mode: history.Live, TimeScale: 1, Started: "2026-01-02T03:04:05Z"}
 	now := int64(0)
 	rec, err := history.NewRecorder(&h, header, func() int64 { now++; return now }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range []history.Event{
 		{Kind: history.RunPhase, Source: "runner", Phase: &history.Phase{Name: history.PhaseSteady}},
 		{Kind: history.RunEnd, Source: "runner", Note: &history.Note{What: "completed", OK: true}},
@@ -39,9 +37,7 @@ func storedRun(t *testing.T, dir, name string) string {
 		}
 	}
 	run := filepath.Join(dir, runsFolder, name)
-	if err := os.MkdirAll(run, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(run, 0o700))
 	write(t, filepath.Join(run, experimentFile), experiment)
 	write(t, filepath.Join(run, historyFile), h.Bytes())
 	return run
@@ -52,9 +48,7 @@ func TestJudgeOnInconclusive(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
 	storedRun(t, work, "a-run")
-	if err := os.Symlink("a-run", filepath.Join(work, runsFolder, "latest")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("a-run", filepath.Join(work, runsFolder, "latest")))
 	for _, c := range []struct {
 		flag string
 		code int
@@ -97,11 +91,11 @@ func TestJudgeRefuses(t *testing.T) {
 		want  string
 	}{
 		"no experiment": {
-			func(t *testing.T, run string) { remove(t, filepath.Join(run, experimentFile)) },
+			func(t *testing.T, run string) { must(t, os.Remove(filepath.Join(run, experimentFile))) },
 			"runs/a-run: experiment.yaml is missing: not the folder of a run\n",
 		},
 		"no history": {
-			func(t *testing.T, run string) { remove(t, filepath.Join(run, historyFile)) },
+			func(t *testing.T, run string) { must(t, os.Remove(filepath.Join(run, historyFile))) },
 			"runs/a-run: history.jsonl is missing: not the folder of a run\n",
 		},
 		"damaged history": {
@@ -135,13 +129,6 @@ func TestJudgeRefuses(t *testing.T) {
 	}
 }
 
-func remove(t *testing.T, path string) {
-	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // The header says at which scale limits were judged: one that the file does not give is another run's, or was edited.
 func TestAHeaderThatContradictsTheFile(t *testing.T) {
 	t.Parallel()
@@ -167,9 +154,7 @@ func TestAHeaderThatContradictsTheFile(t *testing.T) {
 func recordedRun(t *testing.T, dir, name string) string {
 	t.Helper()
 	run := filepath.Join(dir, runsFolder, name)
-	if err := os.MkdirAll(run, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(run, 0o700))
 	for _, file := range []string{experimentFile, historyFile} {
 		write(t, filepath.Join(run, file), read(t, filepath.Join("../../reports/testdata/recorded", name, file)))
 	}
@@ -215,11 +200,9 @@ func TestJudgeWritesTheReportsAnew(t *testing.T) {
 		before := map[string][]byte{}
 		for _, file := range append(reportFiles(), verdictFile) {
 			before[file] = read(t, filepath.Join(run, file))
-			remove(t, filepath.Join(run, file))
+			must(t, os.Remove(filepath.Join(run, file)))
 		}
-		if again := tryIn(t, run, "judge", "."); again.code != want {
-			t.Errorf("judged again: %+v", again)
-		}
+		tryIn(t, run, "judge", ".").ends(t, want)
 		if entries, err := os.ReadDir(run); err != nil || len(entries) != 2+len(before) {
 			t.Errorf("%s: the folder holds %v (%v), want the two files, verdict.json and the reports", name, entries, err)
 		}
@@ -236,9 +219,7 @@ func TestAReportThatCannotBeWrittenChangesNoVerdict(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	run := recordedRun(t, dir, "fail")
-	if err := os.MkdirAll(filepath.Join(run, "junit.xml", "in the way"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(run, "junit.xml", "in the way"), 0o700))
 	got := tryIn(t, dir, "judge", "fail")
 	if got.code != verdict.ExitSLOFailed || !strings.HasPrefix(got.stdout, "FAIL") ||
 		!strings.Contains(got.stderr, "junit.xml not written; the verdict stands, and lockdrill judge runs/fail writes them anew") {

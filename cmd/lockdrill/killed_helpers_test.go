@@ -136,25 +136,19 @@ func killWhen(t *testing.T, k killable, unguarded bool, moment func(dir string, 
 	cmd.Env = append(os.Environ(), scriptedEnv+"="+t.TempDir()) // for experiments whose worker is this test
 	cmd.Stdout, cmd.Stderr = &text, &text
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	if unguarded {
 		var dogs []int
 		until(t, "the watchdog", func() bool { dogs = processes("watchdog", dir); return len(dogs) == 1 })
-		if err := syscall.Kill(dogs[0], syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(dogs[0], syscall.SIGKILL))
 	}
 	go func() {
 		_ = cmd.Wait()
 		text.end()
 	}()
 	moment(dir, &text)
-	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
 	until(t, "the end of the killed run", text.Over)
 	if cmd.ProcessState.ExitCode() != -1 {
 		t.Fatalf("the run ended by itself, before it was killed:\n%s", text.String())
@@ -235,9 +229,7 @@ slos:
 func create(t *testing.T, api, name string) {
 	t.Helper()
 	resp, err := http.Post(api+"/proxies", "application/json", strings.NewReader(fmt.Sprintf(`{"name":%q,"listen":"127.0.0.1:0","upstream":"127.0.0.1:1"}`, name)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
 		t.Fatal(resp.Status)
@@ -247,13 +239,9 @@ func create(t *testing.T, api, name string) {
 func proxies(t *testing.T, api string) string {
 	t.Helper()
 	resp, err := http.Get(api + "/proxies")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }

@@ -190,13 +190,9 @@ func askedAs(t *testing.T, addr, password, command string) string {
 	t.Helper()
 	const within = 20 * time.Second
 	conn, err := net.DialTimeout("tcp", addr, within)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.SetDeadline(time.Now().Add(within)))
 	commands, line := []string{command}, ""
 	if password != "" {
 		commands = []string{"AUTH " + password, command}
@@ -300,9 +296,7 @@ func awaitMark(t *testing.T, dir, kind, state string, said fmt.Stringer) int {
 	})
 	written := writesTo(t, path) // before the first look: what is written from now on wakes
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	kinds, rest, buf := map[int]string{}, []byte(nil), make([]byte, 1<<16)
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
@@ -319,9 +313,7 @@ func awaitMark(t *testing.T, dir, kind, state string, said fmt.Stringer) int {
 		for line, more, ok := bytes.Cut(rest, []byte("\n")); ok; line, more, ok = bytes.Cut(rest, []byte("\n")) {
 			rest = more
 			var m mark
-			if err := json.Unmarshal(line, &m); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(line, &m))
 			if m.Record != nil {
 				kinds[m.ID] = m.Record.Kind
 			}
@@ -362,9 +354,7 @@ func recoverAfter(t *testing.T, dir string) {
 	if all := marks(dir); all[len(all)-1].Closed {
 		t.Fatal("the journal is closed already: somebody else has undone it")
 	}
-	if got := try(t, "recover", dir); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "everything is undone") {
-		t.Errorf("recover: %+v", got)
-	}
+	try(t, "recover", dir).ends(t, verdict.ExitPass, "everything is undone")
 }
 
 // nothingIsLeft looks at the processes of this host, the run's folder and the journal.
@@ -424,14 +414,10 @@ func TestLiveTheWatchdogStandsApart(t *testing.T) {
 			}
 		}
 		for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
-			if err := syscall.Kill(pid, sig); err != nil {
-				t.Error(err)
-			}
+			must(t, syscall.Kill(pid, sig))
 		}
 	})
-	if o.code != verdict.ExitPass {
-		t.Errorf("exit %d\n%s", o.code, o.text)
-	}
+	o.ends(t, verdict.ExitPass)
 	allGone(t, []int{pid})
 	if _, err := os.Stat(filepath.Join(o.dir, drill.WatchdogLog)); err == nil {
 		t.Error("a watchdog that had nothing to do has left a log")

@@ -82,10 +82,7 @@ func TestKubeAPIServerFaults(t *testing.T) {
 			if o.code != verdict.ExitPass && o.code != verdict.ExitInconclusive {
 				t.Errorf("exit %d\n%s", o.code, o.text)
 			}
-			h, err := readHistory(o.dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := historyIn(t, o.dir)
 			n := 0
 			for _, f := range h.Events {
 				if f.Kind == history.FaultConfirmed {
@@ -109,9 +106,7 @@ func (s *site) barePods(t *testing.T) diary {
 	for i := range 3 {
 		_, err := s.Client.CoreV1().Pods(s.namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%d", i), Labels: map[string]string{"app": "web"}},
 			Spec: corev1.PodSpec{NodeName: kubetest.Node, Containers: []corev1.Container{candidate(corev1.EnvVar{Name: "DIARY", Value: d})}}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	until(t, "a leader", func() bool {
 		lease, err := s.Client.CoordinationV1().Leases(s.namespace).Get(t.Context(), electedLease, metav1.GetOptions{})

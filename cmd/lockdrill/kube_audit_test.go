@@ -42,9 +42,7 @@ func requestsSince(t *testing.T, e *kubetest.Env, from int64, account string) (a
 			ObjectRef      *struct{ Resource, Subresource, APIGroup, Namespace, Name string }
 			ResponseStatus struct{ Code int }
 		}
-		if err := json.Unmarshal(lines.Bytes(), &said); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(lines.Bytes(), &said))
 		o := said.ObjectRef
 		if said.User.Username != "system:serviceaccount:"+account || o == nil {
 			continue

@@ -70,10 +70,7 @@ func (d diary) read(t *testing.T, run *history.History) (all, unsure []written) 
 // they wrote.
 func (d diary) agree(t *testing.T, s *site, o drillOut, lease string) {
 	t.Helper()
-	h, err := readHistory(o.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := historyIn(t, o.dir)
 	wrote, unsure := d.read(t, h)
 	const slack = int64(5 * time.Millisecond) // between the clock of the machine and that of a run
 	calls, n := map[string]history.Span{}, 0
@@ -129,9 +126,7 @@ func (d diary) agree(t *testing.T, s *site, o drillOut, lease string) {
 
 func originOf(t *testing.T, h *history.History) int64 {
 	origin, err := time.Parse(time.RFC3339Nano, h.Header.Started)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return origin.UnixNano()
 }
 
@@ -223,21 +218,11 @@ func (s *site) shippedRole(t *testing.T, experiment string) []kube.Rule {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(experiment))
-	got := tryIn(t, dir, "export", "rbac", "pods.yaml")
-	if got.code != verdict.ExitPass {
-		t.Fatalf("export rbac: %+v", got)
-	}
-	admin, err := kube.Open(kube.Options{Kubeconfig: s.Kubeconfig, Namespace: s.namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	inside, wide, _ := strings.Cut(got.stdout, "---\n# What is in no namespace.\n")
-	applyAll(t, admin, inside)
+	inside, wide, _ := strings.Cut(tryIn(t, dir, "export", "rbac", "pods.yaml").stdout, "---\n# What is in no namespace.\n")
+	s.applyAll(t, inside)
 	s.applyWide(t, wide)
 	e, _, err := loadExperiment(filepath.Join(dir, "pods.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.kubeconfig = s.KubeconfigForServiceAccount(s.namespace, deploy.RunnerName("pods"))
 	rules := drill.Rules(e, "")
 	awaitRules(t, s.cluster(t), rules)
@@ -263,9 +248,7 @@ func (s *site) applyWide(t *testing.T, manifests string) {
 		return
 	}
 	for doc := range strings.SplitSeq(manifests, "---\n") {
-		if err := applied(t.Context(), s.Env, s.namespace, []byte(doc)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, applied(t.Context(), s.Env, s.namespace, []byte(doc)))
 	}
 }
 
@@ -273,8 +256,6 @@ func (s *site) applyWide(t *testing.T, manifests string) {
 func (s *site) cluster(t *testing.T) *kube.Cluster {
 	t.Helper()
 	c, err := kube.Open(kube.Options{Kubeconfig: s.kubeconfig, Namespace: s.namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }

@@ -33,9 +33,7 @@ func (s *site) budget(t *testing.T, least, allows int32) {
 			_, err = budgets.Update(t.Context(), b, metav1.UpdateOptions{})
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	until(t, fmt.Sprintf("a budget that allows %d disruptions", allows), func() bool {
 		b, err := budgets.Get(t.Context(), "web-stays", metav1.GetOptions{})
 		return err == nil && b.Status.ObservedGeneration == b.Generation && b.Status.CurrentHealthy == 3 && b.Status.DisruptionsAllowed == allows
@@ -80,9 +78,7 @@ const drainedNamespace = "drained"
 func (s *site) cordoned(t *testing.T) (closed bool, by string) {
 	t.Helper()
 	n, err := s.Client.CoreV1().Nodes().Get(t.Context(), kubetest.Node, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n.Spec.Unschedulable, n.Annotations[kube.CordonAnnotation]
 }
 
@@ -94,20 +90,13 @@ func drained(t *testing.T, s *site) {
 	diary := s.elections(t, corev1.EnvVar{Name: "RELEASE", Value: "1"})
 	cordon := edit(t, fmt.Sprintf(electedDrill, s.namespace), "kill: {holder_of: leader, form: force_delete}", "for: 50s, node: {do: cordon, holder_of: leader}")
 	s.shippedRole(t, cordon)
-	for _, by := range []string{"recover", "watchdog"} {
-		dir, was := killAt(t, killable{yaml: cordon, args: s.flags()}, "node", "injected", by == "recover")
-		t.Logf("killed at %q", was)
-		if by == "recover" {
-			if closed, by := s.cordoned(t); !closed || by == "" {
-				t.Errorf("cordoned %v, by %q, before anything is undone", closed, by)
-			}
-			recoverAfter(t, dir)
-		}
-		nothingIsLeft(t, dir)
-		if closed, by := s.cordoned(t); closed || by != "" {
-			t.Errorf("cordoned %v, by %q", closed, by)
+	isCordoned := func(want bool) {
+		t.Helper()
+		if closed, by := s.cordoned(t); closed != want || (by != "") != want {
+			t.Errorf("cordoned %v, by %q, want %v", closed, by, want)
 		}
 	}
+	s.killed(t, cordon, "node", "injected", func() { isCordoned(true) }, func() { isCordoned(false) })
 	o := s.drill(t, edit(t, cordon, "for: 50s", "for: 2s"), verdict.ExitInconclusive) // nobody takes over
 	if len(o.j.Faults) != 1 || !o.j.Faults[0].Confirmed {
 		t.Errorf("faults %+v\n%s", o.j.Faults, o.text)
@@ -125,9 +114,7 @@ func drained(t *testing.T, s *site) {
 	}
 	s.roleFits(t)
 	diary.agree(t, s, o, electedLease)
-	if closed, by := s.cordoned(t); closed || by != "" {
-		t.Errorf("cordoned %v, by %q", closed, by)
-	}
+	isCordoned(false)
 	if after := others.objects(t); strings.Join(after, " ") != strings.Join(bystander, " ") {
 		t.Errorf("somebody else's: before %q, after %q", bystander, after)
 	}

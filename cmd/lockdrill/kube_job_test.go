@@ -45,13 +45,9 @@ func TestKubeJobEndsAsLockdrillDoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o, _, err := scheme.Codecs.UniversalDeserializer().Decode(exported(t, dir, "job", "drill.yaml", "--ephemeral", "--release", name)["Job"], nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			job, err := env.Client.BatchV1().Jobs("staging").Create(t.Context(), o.(*batchv1.Job), metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var seen []string
 			for _, e := range c.pods {
 				seen = append(seen, endNextPod(t, env, job, e, seen))
@@ -89,9 +85,7 @@ func poll(t *testing.T, what string, done func(ctx context.Context) bool) {
 func podsOf(t *testing.T, env *kubetest.Env, job *batchv1.Job) []corev1.Pod {
 	t.Helper()
 	list, err := env.Client.CoreV1().Pods(job.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + job.Name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return list.Items
 }
 
@@ -113,9 +107,7 @@ func endNextPod(t *testing.T, env *kubetest.Env, job *batchv1.Job, e end, seen [
 	}
 	poll(t, "the end of "+pod.Name, func(ctx context.Context) bool {
 		p, err := env.Client.CoreV1().Pods("staging").Get(ctx, pod.Name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p.Status.Phase = phase
 		if e.evicted {
 			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"})
@@ -137,9 +129,7 @@ func jobEnd(t *testing.T, env *kubetest.Env, job *batchv1.Job) (end batchv1.JobC
 	t.Helper()
 	poll(t, "the end of "+job.Name, func(ctx context.Context) bool {
 		o, err := env.Client.BatchV1().Jobs(job.Namespace).Get(ctx, job.Name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, c := range o.Status.Conditions {
 			if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
 				end, status = c, o.Status

@@ -23,19 +23,23 @@ import (
 // killedRunner: whoever undoes what a killed runner has in a cluster removes exactly that.
 func killedRunner(t *testing.T, s *site) {
 	bystander := s.bystander(t)
-	for _, c := range []struct{ kind, by string }{{"pods", "recover"}, {"pods", "watchdog"}, {"kill", "recover"}, {"kill", "watchdog"}} {
-		t.Run(c.kind+" "+c.by, func(t *testing.T) {
-			dir, was := killAt(t, killable{yaml: s.yaml(), args: s.flags()}, c.kind, "intent", c.by == "recover")
-			t.Logf("killed at %q", was)
-			if c.by == "recover" {
-				if c.kind == "kill" {
-					s.has(t, "deployment lockdrill-", "serviceaccount lockdrill-", "pod lockdrill-", "lease lockdrill-run")
-				}
-				recoverAfter(t, dir)
-			}
-			nothingIsLeft(t, dir)
-			s.clean(t, bystander...)
-		})
+	for kind, left := range map[string][]string{"pods": nil, "kill": {"deployment lockdrill-", "serviceaccount lockdrill-", "pod lockdrill-", "lease lockdrill-run"}} {
+		s.killed(t, s.yaml(), kind, "intent", func() { s.has(t, left...) }, func() { s.clean(t, bystander...) })
+	}
+}
+
+// killed kills the runner of a drill twice, at a state of a kind of record. What is left is undone once by recover, once by its watchdog.
+func (s *site) killed(t *testing.T, yaml, kind, state string, left, undone func()) {
+	t.Helper()
+	for _, by := range []string{"recover", "watchdog"} {
+		dir, was := killAt(t, killable{yaml: yaml, args: s.flags()}, kind, state, by == "recover")
+		t.Logf("%s: killed at %q", by, was)
+		if by == "recover" {
+			left()
+			recoverAfter(t, dir)
+		}
+		nothingIsLeft(t, dir)
+		undone()
 	}
 }
 
@@ -43,11 +47,7 @@ func killedRunner(t *testing.T, s *site) {
 func (s *site) has(t *testing.T, want ...string) {
 	t.Helper()
 	all := strings.Join(s.objects(t), "\n")
-	for _, w := range want {
-		if !strings.Contains(all, w) {
-			t.Errorf("there is no %s before anything is undone:\n%s", w, all)
-		}
-	}
+	says(t, all, want...)
 }
 
 // killedApplying: the runner is killed between two of the objects that it makes.
@@ -74,13 +74,9 @@ func killedApplying(t *testing.T, s *site) {
 func (s *site) holdUp(t *testing.T, kind string) (held <-chan struct{}) {
 	t.Helper()
 	transport, err := rest.TransportFor(s.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	to, err := url.Parse(s.Config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	onward := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
 		r.Out.Header.Del("Authorization") // that of the transport counts
@@ -109,9 +105,7 @@ func (s *site) holdUp(t *testing.T, kind string) (held <-chan struct{}) {
 func noRoom(t *testing.T, s *site) {
 	quotas, no := s.Client.CoreV1().ResourceQuotas(s.namespace), corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 	q, err := quotas.Create(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: no}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q.Status = corev1.ResourceQuotaStatus{Hard: no, Used: no} // as its controller does, which is not here
 	if _, err := quotas.UpdateStatus(t.Context(), q, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -120,10 +114,6 @@ func noRoom(t *testing.T, s *site) {
 		return strings.Contains(fmt.Sprint(admitPod(t, s.Env, s.namespace, corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}})), "exceeded quota")
 	})
 	o := s.drill(t, edit(t, s.yaml(), "for: 6s, timeout: 60s", "for: 500ms, timeout: 4s"), verdict.ExitInconclusive)
-	for _, want := range []string{"does not make its 3 pods", "FailedCreate", "exceeded quota: none"} {
-		if !strings.Contains(o.text, want) {
-			t.Errorf("it does not say %q:\n%s", want, o.text)
-		}
-	}
+	says(t, o.text, "does not make its 3 pods", "FailedCreate", "exceeded quota: none")
 	s.clean(t)
 }

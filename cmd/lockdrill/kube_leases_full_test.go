@@ -90,13 +90,9 @@ func TestKubeLocksInLeases(t *testing.T) {
 // cluster, in which there is nothing.
 func withReplicas(t *testing.T, runner, replica string) string {
 	all, err := clientcmd.LoadFromFile(runner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	one, err := clientcmd.LoadFromFile(replica)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	as := one.Contexts[one.CurrentContext]
 	all.AuthInfos["replicas"], all.Clusters["replicas"] = one.AuthInfos[as.AuthInfo], one.Clusters[as.Cluster]
 	for _, name := range []string{"r1", "r2", "r3"} {
@@ -106,9 +102,7 @@ func withReplicas(t *testing.T, runner, replica string) string {
 	t.Cleanup(empty.Close)
 	all.Clusters["elsewhere"], all.Contexts["elsewhere"] = &api.Cluster{Server: empty.URL}, &api.Context{Cluster: "elsewhere"}
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*all, file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, clientcmd.WriteToFile(*all, file))
 	return file
 }
 
@@ -119,22 +113,14 @@ func (s *site) permit(t *testing.T, account, experiment string) {
 	path := filepath.Join(t.TempDir(), "drill.yaml")
 	write(t, path, []byte(experiment))
 	e, _, err := loadExperiment(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := deploy.RoleOptions{Name: account, Namespace: s.namespace, ServiceAccount: account}
 	rules := drill.Rules(e, "")
 	for _, r := range rules {
 		o.Rules = append(o.Rules, deploy.Rule(r))
 	}
 	docs, err := deploy.Role(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin, err := kube.Open(kube.Options{Kubeconfig: s.Kubeconfig, Namespace: s.namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	applyAll(t, admin, string(deploy.Join(docs)))
+	must(t, err)
+	s.applyAll(t, string(deploy.Join(docs)))
 	awaitRules(t, s.cluster(t), rules)
 }

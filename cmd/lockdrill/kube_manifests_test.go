@@ -104,17 +104,11 @@ func TestKubeSchedules(t *testing.T) {
 func networkManifest(t *testing.T, path string) []byte {
 	t.Helper()
 	e, _, err := loadExperiment(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o, err := deploy.NetworkFor(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	docs, err := deploy.Network(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return docs[0]
 }
 
@@ -155,9 +149,7 @@ func admitPod(t *testing.T, env *kubetest.Env, namespace string, template corev1
 func templateOf(t *testing.T, doc []byte) *corev1.PodTemplateSpec {
 	t.Helper()
 	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(doc, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	switch o := o.(type) {
 	case *appsv1.Deployment:
 		return &o.Spec.Template

@@ -72,18 +72,14 @@ func besideOthers(t *testing.T, s *site) {
 		t.Fatal(err)
 	}
 	refused("kubernetes kubetest/" + besideNamespace + " is held by run somebody")
-	if err := leases.Delete(t.Context(), kube.RunLease, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, leases.Delete(t.Context(), kube.RunLease, metav1.DeleteOptions{}))
 	before := append(s.objects(t), other.objects(t)...)
 	s.since = auditedUntil(t, s.Env)
 	o := s.drill(t, yaml, verdict.ExitPass)
 	struckInEach(t, o, besideNamespace)
 	s.roleFits(t, besideNamespace)
 	events, err := s.Client.CoreV1().Events(besideNamespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	said := map[string]bool{}
 	for i := range events.Items {
 		said[events.Items[i].Reason] = true
@@ -99,10 +95,7 @@ func besideOthers(t *testing.T, s *site) {
 // struckInEach: of two namespaces, three pods in each, the leader in the second was struck, and then that in the first; others took over.
 func struckInEach(t *testing.T, o drillOut, second string) *history.History {
 	t.Helper()
-	h, err := readHistory(o.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := historyIn(t, o.dir)
 	if len(o.j.Faults) != 2 || len(o.j.Takeovers) != 2 {
 		t.Fatalf("faults %+v, takeovers %+v\n%s", o.j.Faults, o.j.Takeovers, o.text)
 	}

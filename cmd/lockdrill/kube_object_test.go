@@ -56,13 +56,9 @@ const chaosFinalizer = "chaos-mesh/records"
 func (s *site) chaosController(t *testing.T) *chaos {
 	t.Helper()
 	client, err := dynamic.NewForConfig(s.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var kind unstructured.Unstructured
-	if err := yaml.Unmarshal([]byte(chaosKind), &kind.Object); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(chaosKind), &kind.Object))
 	kinds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	if _, err := kinds.Create(t.Context(), &kind, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -128,9 +124,7 @@ func (c *chaos) signal(pods []string, sig syscall.Signal) {
 func (c *chaos) has(t *testing.T) (names []string) {
 	t.Helper()
 	list, err := c.api.List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, o := range list.Items {
 		names = append(names, o.GetName())
 	}
@@ -191,19 +185,14 @@ func madeObjects(t *testing.T, s *site) {
 	long := edit(t, soon, "for: 12s", "for: 50s")
 	c.refused(t, s, yaml)
 	s.shippedRole(t, yaml)
-	for _, by := range []string{"recover", "watchdog"} {
-		dir, was := killAt(t, killable{yaml: long, args: s.flags()}, "object", "injected", by == "recover")
-		t.Logf("killed at %q", was)
-		if by == "recover" {
-			if objects, pods := c.has(t), c.stands(t); len(objects) != 1 || len(pods) != 1 || objects[0] != "lockdrill-"+pods[0] {
-				t.Errorf("before anything is undone there are objects %q, and pods %q stand", objects, pods)
-			}
-			recoverAfter(t, dir)
+	s.killed(t, long, "object", "injected", func() {
+		if objects, pods := c.has(t), c.stands(t); len(objects) != 1 || len(pods) != 1 || objects[0] != "lockdrill-"+pods[0] {
+			t.Errorf("before anything is undone there are objects %q, and pods %q stand", objects, pods)
 		}
-		nothingIsLeft(t, dir)
+	}, func() {
 		c.free(t)
 		s.elected(t)
-	}
+	})
 	dir, _ := killAt(t, killable{yaml: long, args: s.flags()}, "object", "intent", true)
 	recoverAfter(t, dir)
 	nothingIsLeft(t, dir)
@@ -244,9 +233,7 @@ func (c *chaos) notMade(t *testing.T, s *site, yaml string) {
 	theirs := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "chaos-mesh.org/v1alpha1", "kind": "NetworkChaos", "metadata": map[string]any{"name": "theirs"}, "spec": map[string]any{"n": int64(1)}}}
 	c.idle.Store(true)
 	was, err := c.api.Create(t.Context(), theirs, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for text, want := range map[string]string{
 		edit(t, yaml, `name: "lockdrill-${pod}"`, "name: theirs"): "create networkchaos theirs: it is there already",
 		edit(t, yaml, "for: 12s", "for: 2s"):                      `{.status.conditions[?(@.type=="AllInjected")].status} of NetworkChaos lockdrill-web-`,
@@ -263,9 +250,7 @@ func (c *chaos) notMade(t *testing.T, s *site, yaml string) {
 	if err != nil || now.GetResourceVersion() != was.GetResourceVersion() {
 		t.Errorf("somebody's own object was changed: %v", err)
 	}
-	if err := c.api.Delete(t.Context(), "theirs", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.api.Delete(t.Context(), "theirs", metav1.DeleteOptions{}))
 	c.idle.Store(false)
 }
 
@@ -274,11 +259,7 @@ func (c *chaos) notUndone(t *testing.T, s *site, yaml string) {
 	t.Helper()
 	c.deaf.Store(true)
 	o := s.drill(t, edit(t, yaml, "for: 12s", "for: 2s", "within: 20s", "within: 2s"), verdict.ExitDirty)
-	for _, want := range []string{"is still there, held by " + chaosFinalizer, "kubectl --kubeconfig ", " delete networkchaos.v1alpha1.chaos-mesh.org --field-selector metadata.name=lockdrill-web-", "-l lockdrill.dev/run="} {
-		if !strings.Contains(o.text, want) {
-			t.Errorf("it does not say %q:\n%s", want, o.text)
-		}
-	}
+	says(t, o.text, "is still there, held by "+chaosFinalizer, "kubectl --kubeconfig ", " delete networkchaos.v1alpha1.chaos-mesh.org --field-selector metadata.name=lockdrill-web-", "-l lockdrill.dev/run=")
 	c.deaf.Store(false)
 	until(t, "the object is gone", func() bool { return len(c.has(t)) == 0 })
 	until(t, "it is undone, by its watchdog or by hand", func() bool { return try(t, "recover", o.dir).code == verdict.ExitPass })

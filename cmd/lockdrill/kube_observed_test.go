@@ -48,9 +48,7 @@ var elector = sync.OnceValues(func() (path string, err error) {
 func needElector(t *testing.T) string {
 	t.Helper()
 	path, err := elector()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 
@@ -103,11 +101,7 @@ func observedDrill(t *testing.T, s *site) {
 	diary := s.elections(t)
 	yaml := fmt.Sprintf(electedDrill, s.namespace)
 	planned := strings.Join(strings.Fields(s.plan(t, yaml)), " ")
-	for _, want := range []string{"Pods", "uid", "which holds the Lease " + electedLease} {
-		if !strings.Contains(planned, want) {
-			t.Errorf("the plan does not say %q:\n%s", want, planned)
-		}
-	}
+	says(t, planned, "Pods", "uid", "which holds the Lease "+electedLease)
 	o := s.drill(t, yaml, verdict.ExitPass)
 	if len(o.j.Takeovers) != 1 {
 		t.Fatalf("takeovers: %+v\n%s", o.j.Takeovers, o.text)
@@ -118,11 +112,7 @@ func observedDrill(t *testing.T, s *site) {
 		}
 	}
 	diary.agree(t, s, o, electedLease)
-	for _, want := range []string{"somebody's own pods in kubernetes kubetest/observed", "3 pods of somebody's own, only watched"} {
-		if !strings.Contains(o.text, want) {
-			t.Errorf("it does not say %q:\n%s", want, o.text)
-		}
-	}
+	says(t, o.text, "somebody's own pods in kubernetes kubetest/observed", "3 pods of somebody's own, only watched")
 	if left := s.objects(t); strings.Contains(strings.Join(left, " "), "lockdrill") {
 		t.Errorf("left: %q", left)
 	}
@@ -140,9 +130,7 @@ func (s *site) electors(t *testing.T, env ...corev1.EnvVar) {
 		Spec: appsv1.DeploymentSpec{Replicas: &three, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // keyedDrill watches and strikes whoever holds a key of a Redis of theirs.
@@ -219,15 +207,7 @@ func cutOff(t *testing.T, s *site) {
 	yaml := edit(t, fmt.Sprintf(keyedDrill, s.locks, s.namespace), "kill: {holder_of: leader, form: force_delete}", "for: 2s, network_policy: {holder_of: leader}")
 	killed := edit(t, yaml, "for: 2s", "for: 50s")
 	s.shippedRole(t, yaml)
-	for _, by := range []string{"recover", "watchdog"} {
-		dir, was := killAt(t, killable{yaml: killed, args: s.flags()}, "network_policy", "injected", by == "recover")
-		t.Logf("killed at %q", was)
-		if by == "recover" {
-			recoverAfter(t, dir)
-		}
-		nothingIsLeft(t, dir)
-		s.nothingIsCut(t)
-	}
+	s.killed(t, killed, "network_policy", "injected", func() {}, func() { s.nothingIsCut(t) })
 	o := s.drill(t, yaml, verdict.ExitInconclusive)
 	if len(o.j.Faults) == 0 || o.j.Faults[0].Confirmed || !strings.Contains(o.text, "does not enforce NetworkPolicy") {
 		t.Errorf("faults %+v\n%s", o.j.Faults, o.text)

@@ -13,12 +13,21 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
-// applyAll applies manifests that lockdrill has printed.
+// applyAll applies manifests that lockdrill has printed, as an administrator.
+func (s *site) applyAll(t *testing.T, manifests string) {
+	t.Helper()
+	to, err := kube.Open(kube.Options{Kubeconfig: s.Env.Kubeconfig, Namespace: s.namespace})
+	must(t, err)
+	applyAll(t, to, manifests)
+}
+
+// applyAll applies manifests, each in its namespace; there are some.
 func applyAll(t *testing.T, to *kube.Cluster, manifests string) {
 	t.Helper()
 	objects, err := kube.ParseManifests([]byte(manifests))
-	if err != nil {
-		t.Fatal(err)
+	must(t, err)
+	if len(objects) == 0 {
+		t.Fatal("nothing was exported")
 	}
 	for _, o := range objects {
 		to := to
@@ -27,9 +36,7 @@ func applyAll(t *testing.T, to *kube.Cluster, manifests string) {
 				t.Fatal(err)
 			}
 		}
-		if err := to.Apply(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must(t, to.Apply(t.Context(), o))
 	}
 }
 
@@ -59,9 +66,7 @@ func killedByTheRole(t *testing.T, s *site) {
 func (s *site) eventsOf(t *testing.T, reasons ...string) {
 	t.Helper()
 	list, err := s.Client.CoreV1().Events(s.namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, reason := range reasons {
 		found := 0
 		for _, e := range list.Items {
@@ -88,9 +93,7 @@ func (s *site) mayNothingElse(t *testing.T) {
 		review, err := s.Client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authv1.SubjectAccessReview{
 			Spec: authv1.SubjectAccessReviewSpec{User: "system:serviceaccount:" + s.namespace + ":" + deploy.RunnerName("pods"), ResourceAttributes: &a},
 		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if review.Status.Allowed {
 			t.Errorf("the Role permits %+v: %s", a, review.Status.Reason)
 		}

@@ -58,10 +58,7 @@ func (s *site) restartedAll(t *testing.T, o drillOut) {
 	if len(o.j.Faults) != 1 || !o.j.Faults[0].Confirmed || len(o.j.Faults[0].Victims) != 3 || len(o.j.Rolling) != 1 {
 		t.Fatalf("faults %+v, rolling restarts %+v\n%s", o.j.Faults, o.j.Rolling, o.text)
 	}
-	h, err := readHistory(o.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := historyIn(t, o.dir)
 	for _, victim := range o.j.Faults[0].Victims {
 		pod := podOfLife(h, victim)
 		for _, l := range s.Lives() {

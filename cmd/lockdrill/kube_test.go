@@ -127,13 +127,9 @@ func (s *site) objects(t *testing.T) []string {
 	for kind, group := range map[string]string{"deployment": "apis/apps/v1", "statefulset": "apis/apps/v1", "replicaset": "apis/apps/v1", "pod": "api/v1", "configmap": "api/v1",
 		"serviceaccount": "api/v1", "service": "api/v1", "secret": "api/v1", "lease": "apis/coordination.k8s.io/v1"} {
 		data, err := s.Client.Discovery().RESTClient().Get().AbsPath("/" + group + "/namespaces/" + s.namespace + "/" + kind + "s").DoRaw(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var list metav1.PartialObjectMetadataList
-		if err := json.Unmarshal(data, &list); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(data, &list))
 		for _, o := range list.Items {
 			if o.Name != "default" && o.Name != "kube-root-ca.crt" && o.Name != deploy.SummaryName("pods") {
 				names = append(names, kind+" "+o.Name)
@@ -154,9 +150,7 @@ func (s *site) clean(t *testing.T, before ...string) {
 		c := redis.NewClient(&redis.Options{Addr: addr})
 		defer c.Close()
 		keys, err := c.Keys(context.Background(), "*").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, key := range keys {
 			if left, err := c.PTTL(context.Background(), key).Result(); err != nil || left == -1 || !strings.HasPrefix(key, "lockdrill:fleet:") {
 				t.Errorf("key %s is left, for %s, %v", key, left, err)
@@ -177,9 +171,7 @@ func (s *site) runFlags(more ...string) []string {
 func (s *site) drill(t *testing.T, yaml string, want int, flags ...string) drillOut {
 	t.Helper()
 	o := runDrill(t, yaml, nil, s.runFlags(flags...)...)
-	if o.code != want {
-		t.Errorf("exit %d, want %d, verdict %q\n%s", o.code, want, o.j.Verdict, o.text)
-	}
+	o.ends(t, want)
 	if t.Failed() {
 		keep(t, o.dir)
 	}
@@ -212,7 +204,6 @@ func TestKubeDrills(t *testing.T) {
 		{"used", "used", usedWorkers},
 		{"role", "role", killedByTheRole},
 		{"interrupted", "interrupted", interrupted},
-		{"guards", "guards", guardedPods},
 		{"killed", "killed", killedRunner},
 		{"killed while it applies", "killed-applying", killedApplying},
 		{"quota", "quota", noRoom},
@@ -235,11 +226,7 @@ func crashed(t *testing.T, s *site) {
 			t.Errorf("%s#%d: death %+v", f.ID, f.Shot, d)
 		}
 	}
-	for _, want := range []string{"3 replicas as pods", "3 workers of this run's own in pods of kubernetes kubetest/crash", "crashed r"} {
-		if !strings.Contains(o.text, want) {
-			t.Errorf("it does not say %q:\n%s", want, o.text)
-		}
-	}
+	says(t, o.text, "3 replicas as pods", "3 workers of this run's own in pods of kubernetes kubetest/crash", "crashed r")
 	s.clean(t)
 }
 
@@ -254,9 +241,7 @@ func forceDeleted(t *testing.T, s *site) {
 		until(t, "two lives of one replica, and a sign of the first", func() bool { return besideItsNext(path()) })
 		release()
 	}, s.flags()...)
-	if o.code != verdict.ExitPass {
-		t.Errorf("exit %d, want %d, verdict %q\n%s", o.code, verdict.ExitPass, o.j.Verdict, o.text)
-	}
+	o.ends(t, verdict.ExitPass)
 	if len(o.j.Faults) != 1 || o.j.Faults[0].Death == nil {
 		t.Fatalf("faults: %+v", o.j.Faults)
 	}
@@ -268,10 +253,7 @@ func forceDeleted(t *testing.T, s *site) {
 	if alive < gone || dead < 1.9 {
 		t.Errorf("after the call, the object was gone within %.2fs, the last sign of life came after %.2fs, and the process was dead after %.2fs: want these apart", gone, alive, dead)
 	}
-	h, err := readHistory(o.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := historyIn(t, o.dir)
 	victim, _, _ := strings.Cut(o.j.Faults[0].Victim, ".")
 	replaced := false
 	for _, e := range h.Events {
@@ -283,11 +265,7 @@ func forceDeleted(t *testing.T, s *site) {
 		t.Error("the replacement did not start while the old process lived")
 	}
 	report := string(read(t, filepath.Join(o.dir, "report.md")))
-	for _, want := range []string{"grace 0", "object gone", "last sign of life", "process ended"} {
-		if !strings.Contains(report, want) {
-			t.Errorf("the report does not say %q", want)
-		}
-	}
+	says(t, report, "grace 0", "object gone", "last sign of life", "process ended")
 	s.clean(t)
 }
 
@@ -310,42 +288,6 @@ func besideItsNext(path string) bool {
 	return false
 }
 
-// guardedPods: what is wrong is said before anything is touched.
-func guardedPods(t *testing.T, s *site) {
-	refusedAs := func(t *testing.T, want []string, flags ...string) {
-		t.Helper()
-		o := s.drill(t, s.yaml(), verdict.ExitRefused, flags...)
-		for _, w := range want {
-			if !strings.Contains(o.text, w) {
-				t.Errorf("it does not say %q:\n%s", w, o.text)
-			}
-		}
-		if _, err := os.Stat(o.dir); err == nil {
-			t.Error("it made the run's folder")
-		}
-		s.clean(t)
-	}
-	t.Run("annotation", func(t *testing.T) {
-		s.Namespace("production", map[string]string{kube.EnvironmentAnnotation: "production"})
-		refusedAs(t, []string{"environment", `for "staging"`, "namespace production"}, "--namespace", "production", "--environment", "")
-		s.Namespace("silent", nil)
-		refusedAs(t, []string{"environment", "kubectl annotate namespace silent lockdrill.dev/environment=staging"}, "--namespace", "silent")
-	})
-	t.Run("permission", func(t *testing.T) {
-		s.kubeconfig = s.KubeconfigFor("nobody")
-		defer func() { s.kubeconfig = s.Env.Kubeconfig }()
-		refusedAs(t, []string{"permissions", "lockdrill export rbac", "- apiGroups: [\"apps\"]\n  resources: [\"deployments\"]\n  verbs: [\"get\", \"create\", \"patch\", \"delete\"]\n",
-			"- apiGroups: [\"\"]\n  resources: [\"pods/log\"]\n  verbs: [\"get\"]\n"})
-	})
-	t.Run("unreachable", func(t *testing.T) {
-		dir := t.TempDir()
-		kubeconfig(t, dir, "http://127.0.0.1:1")
-		s.kubeconfig = filepath.Join(dir, "kubeconfig")
-		defer func() { s.kubeconfig = s.Env.Kubeconfig }()
-		refusedAs(t, []string{"could not be asked", "connection refused"})
-	})
-}
-
 // bystander makes a Deployment of somebody's, waits for its pod, and returns all its objects.
 func (s *site) bystander(t *testing.T) []string {
 	t.Helper()
@@ -357,9 +299,7 @@ func (s *site) bystander(t *testing.T) []string {
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "none", Args: []string{"help"}}}},
 		}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	until(t, "the bystander's pod", func() bool {
 		return slices.ContainsFunc(s.objects(t), func(o string) bool { return strings.HasPrefix(o, "pod ") })
 	})
@@ -385,8 +325,6 @@ func (s *site) plan(t *testing.T, yaml string) string {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
 	got := tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
-	if got.code != verdict.ExitPass {
-		t.Errorf("plan: %+v", got)
-	}
+	got.ends(t, verdict.ExitPass)
 	return got.stdout
 }

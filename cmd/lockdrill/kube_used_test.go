@@ -15,7 +15,6 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
 // usedWorkers: an exported Deployment of workers serves a drill that kills them, and then one whose faults are of the network, through a
@@ -47,15 +46,7 @@ func usedWorkers(t *testing.T, s *site) {
 // exportedWorkers applies what export deployment prints of pods.yaml in dir.
 func (s *site) exportedWorkers(t *testing.T, dir string) {
 	t.Helper()
-	got := tryIn(t, dir, "export", "deployment", "pods.yaml")
-	if got.code != verdict.ExitPass {
-		t.Fatalf("export: %+v", got)
-	}
-	admin, err := kube.Open(kube.Options{Kubeconfig: s.Kubeconfig, Namespace: s.namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	applyAll(t, admin, got.stdout)
+	s.applyAll(t, tryIn(t, dir, "export", "deployment", "pods.yaml").stdout)
 }
 
 // struckTwice runs a drill of two kills that strike whoever they strike: that one of them holds the lock is luck, and no promise fails.
@@ -81,9 +72,7 @@ func severalControllers(t *testing.T, s *site) {
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "none", Args: []string{"worker", "--join", "redis://" + s.ledger, "--fleet", "theirs"},
 				Env: []corev1.EnvVar{{Name: "LOCKDRILL_POD", Value: "theirs-0"}, {Name: "LOCKDRILL_POD_UID", Value: "theirs"}}}}},
 		}}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var theirs *corev1.Pod
 	until(t, "their pod", func() bool {
 		theirs, err = s.Client.CoreV1().Pods(s.namespace).Get(t.Context(), "theirs-0", metav1.GetOptions{})
@@ -114,10 +103,7 @@ func severalControllers(t *testing.T, s *site) {
 		return got.code == verdict.ExitPass && strings.Count(got.stdout, "Running, ready") == 3 && !strings.Contains(got.stdout, "theirs-0")
 	})
 	o := s.struckTwice(t, named)
-	h, err := readHistory(o.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := historyIn(t, o.dir)
 	for _, e := range h.Events {
 		if e.Kind == history.ReplicaStart && e.Replica.Pod.UID == string(theirs.UID) {
 			t.Errorf("%s is in their pod", e.Replica.Incarnation)
@@ -144,10 +130,7 @@ func statefulWorkers(t *testing.T, s *site) {
 			t.Errorf("%s#%d struck %q", f.ID, f.Shot, f.Victim)
 		}
 	}
-	h, err := readHistory(o.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := historyIn(t, o.dir)
 	uids := map[string]bool{} // of r1
 	for _, e := range h.Events {
 		if e.Kind != history.ReplicaStart {
@@ -171,12 +154,8 @@ func statefulWorkers(t *testing.T, s *site) {
 func interrupted(t *testing.T, s *site) {
 	o := runDrill(t, edit(t, s.yaml(), "at: 0s", "at: 1h", "max_run: 3m", "max_run: 2h"), func(pid int) {
 		until(t, "three workers", func() bool { return strings.Count(strings.Join(s.objects(t), "\n"), "pod lockdrill-") == 3 })
-		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-			t.Error(err)
-		}
+		must(t, syscall.Kill(pid, syscall.SIGINT))
 	}, s.flags()...)
-	if o.code != verdict.ExitAborted {
-		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
-	}
+	o.ends(t, verdict.ExitAborted)
 	s.clean(t)
 }

@@ -67,9 +67,7 @@ func TestKubeEachVerbOfTheRoleIsMissed(t *testing.T) {
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
 			e, _, err := loadExperiment(filepath.Join(dir, "pods.yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			rules := drill.Rules(e, summary)
 			for _, namespace := range append([]string{name}, e.Kubernetes.Namespaces...) {
 				anybody, want := canI(t, env.KubeconfigForServiceAccount(namespace, "somebody"), namespace), map[string]bool{}
@@ -132,13 +130,9 @@ func permission(verb, group, resource string, names []string) string {
 func canI(t *testing.T, kubeconfig, namespace string) map[string]bool {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	review, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
 		&authv1.SelfSubjectRulesReview{Spec: authv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}, metav1.CreateOptions{})
 	if err != nil || review.Status.Incomplete {
@@ -164,9 +158,7 @@ func (s *site) withoutEachVerb(t *testing.T, rules []kube.Rule, beside []string,
 	as := s.cluster(t)
 	for n, namespace := range append([]string{s.namespace}, beside...) {
 		role, err := s.Client.RbacV1().Roles(namespace).Get(t.Context(), deploy.RunnerName("pods"), metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		where := kube.Rule{}
 		if n > 0 {
 			where.Namespace = namespace
@@ -213,16 +205,12 @@ func (s *site) without(t *testing.T, as *kube.Cluster, r rbacv1.PolicyRule, verb
 	missing.APIGroup, missing.Verbs, missing.Names = r.APIGroups[0], []string{verb}, r.ResourceNames
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := change(ctx, slices.DeleteFunc(slices.Clone(r.Verbs), func(v string) bool { return v == verb })); err != nil {
-		t.Fatal(err)
-	}
+	must(t, change(ctx, slices.DeleteFunc(slices.Clone(r.Verbs), func(v string) bool { return v == verb })))
 	until(t, "the Role without "+permission(verb, missing.APIGroup, r.Resources[0], r.ResourceNames), func() bool {
 		gone, err := as.Missing(ctx, []kube.Rule{missing})
 		return err == nil && len(gone) == 1
 	})
 	while(missing)
-	if err := change(ctx, r.Verbs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, change(ctx, r.Verbs))
 	awaitRules(t, as, []kube.Rule{missing})
 }

@@ -39,17 +39,13 @@ func TestKubeAWatchListensOnLeases(t *testing.T) {
 		}
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := free.Addr().String()
 	_ = free.Close()
 	var said, last bytes.Buffer // last: what its metrics were
 	watch := lockdrill("watch", "--kubeconfig", kubeconfig, "--namespace", "shop", "--lease", "billing-leader", "--holder", `^(?P<holder>pod-\w+)$`, "--listen", at)
 	watch.Stderr = &said
-	if err := watch.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, watch.Start())
 	t.Cleanup(func() {
 		_ = watch.Process.Kill() // it runs on until it is ended
 		if _ = watch.Wait(); t.Failed() {

@@ -149,9 +149,7 @@ func runWitness(t *testing.T, client kubernetes.Interface, namespace, redis stri
 		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	witnesstest.Offer(t, redis, "--scale", witnessScale)
 	until(t, "three replicas of the witness that work", func() bool {
 		return asked(t, redis, `EVAL "return tonumber(redis.call('get','cordum:starts') or 0) >= 3" 0`) == ":1" && asked(t, redis, "EXISTS cordum:jobs:log cordum:ticks:reconciler") == ":2"

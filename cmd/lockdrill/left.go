@@ -91,8 +91,3 @@ func printChange(w io.Writer, r undo.Record, why string) {
 		fmt.Fprintf(w, "    by hand:  %s\n", command)
 	}
 }
-
-// notifier prints what a drill has to say to a person, a line each.
-func notifier(w io.Writer) func(string) {
-	return func(line string) { fmt.Fprintln(w, reports.Harmless(line)) }
-}

@@ -29,9 +29,7 @@ func paused(t *testing.T, lasts string, edits []string, during func(dir string, 
 	return runDrillIn(t, base, unrehearsed(edit(t, withFault(t, goodDrill, lasts, "pause: {holder_of: loop}"), edits...)), func(pid int) {
 		awaitMark(t, dir, "pause", "injected", &bytes.Buffer{})
 		c, err := undo.Read(filepath.Join(dir, undo.File))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, e := range c.Entries {
 			if e.Record.Kind == "pause" {
 				during(dir, pid, *e.Record.Process)
@@ -64,9 +62,7 @@ func TestLiveARunWithoutItsJournalEnds(t *testing.T) {
 				t.Errorf("the victim lives (%v)", err)
 			}
 			if _, err := os.Stat(o.dir); err == nil {
-				if got := try(t, "recover", o.dir); got.code != verdict.ExitDirty {
-					t.Errorf("recover: %+v", got)
-				}
+				try(t, "recover", o.dir).ends(t, verdict.ExitDirty)
 			}
 		})
 	}
@@ -83,9 +79,7 @@ func TestLiveSignalsThatEndARun(t *testing.T) {
 	for sig, want := range map[syscall.Signal]int{syscall.SIGHUP: verdict.ExitAborted, syscall.SIGQUIT: -1} {
 		o := paused(t, "40s", nil, func(_ string, pid int, _ undo.Process) {
 			for range 2 { // a terminal says it twice
-				if err := syscall.Kill(pid, sig); err != nil {
-					t.Error(err)
-				}
+				must(t, syscall.Kill(pid, sig))
 			}
 		})
 		if o.code != want {
@@ -102,26 +96,16 @@ func TestAFolderThatOthersMayWriteTo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	_, self := testkit.Sleeper(t)
 	_ = testkit.LeftBy(t, dir, undo.Header{Run: "r", Runner: testkit.Dead(t)}, undo.Record{Kind: undo.StandReplica, Process: &self}).Close() // it is not undone
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if got := try(t, "recover", dir); got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "everybody may write to the folder") || !strings.Contains(got.stderr, "--trust") {
-		t.Errorf("recover: %+v", got)
-	}
+	must(t, os.Chmod(dir, 0o777))
+	try(t, "recover", dir).ends(t, verdict.ExitRefused, "everybody may write to the folder", "--trust")
 	if alive, err := self.Lives(); err != nil || !alive {
 		t.Errorf("by the word of an untrusted journal a process was ended (%v)", err)
 	}
-	if got := try(t, "recover", dir, "--trust"); got.code != verdict.ExitPass || !strings.Contains(got.stderr, "--trust: ") {
-		t.Errorf("recover --trust: %+v", got)
-	}
+	try(t, "recover", dir, "--trust").ends(t, verdict.ExitPass, "--trust: ")
 	open := t.TempDir()
 	file := writeFile(t, filepath.Join(open, "..", "drill.yaml"), goodDrill)
-	if err := os.Chmod(open, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if got := try(t, "run", file, "--out", open); got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "name a new folder in it with --out") {
-		t.Errorf("run: %+v", got)
-	}
+	must(t, os.Chmod(open, 0o777))
+	try(t, "run", file, "--out", open).ends(t, verdict.ExitRefused, "name a new folder in it with --out")
 	if entries, err := os.ReadDir(open); err != nil || len(entries) > 0 {
 		t.Errorf("touched: %v, %v", entries, err)
 	}
@@ -132,9 +116,7 @@ func TestARefusedRecordIsNotRecommended(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	letters := filepath.Join(t.TempDir(), "lockdrill-letters")
-	if err := os.Mkdir(letters, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(letters, 0o700))
 	writeFile(t, filepath.Join(letters, "a"), "dear")
 	_ = testkit.LeftBy(t, dir, undo.Header{Run: "r", Runner: testkit.Dead(t)}, undo.Record{Kind: undo.StandServer, Folder: letters}).Close()
 	for range 2 {
@@ -161,18 +143,14 @@ func TestACrashIsNoWrongFlag(t *testing.T) {
 		t.Errorf("as a first process: %v\n%s", err, out)
 	}
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer write.Close()
 	cmd = exec.Command(built, "worker") // waits for its standard input
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	cmd.Stdin = read
 	var text bytes.Buffer
 	cmd.Stderr = &text
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	if _, err := write.WriteString(" "); err != nil {
 		t.Fatal(err)
 	}
@@ -180,9 +158,7 @@ func TestACrashIsNoWrongFlag(t *testing.T) {
 		left, err := unix.IoctlGetInt(int(read.Fd()), unix.TIOCINQ)
 		return err == nil && left == 0
 	})
-	if err := cmd.Process.Signal(syscall.SIGQUIT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGQUIT))
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != verdict.ExitDirty {
 		t.Errorf("exit %d, want %d\n%s", code, verdict.ExitDirty, text.String())
@@ -231,9 +207,7 @@ func TestLiveAClosedTerminalInterruptsTheRun(t *testing.T) {
 	cmd := lockdrill("run", file, "--out", dir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inside, inside, inside
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	var said bytes.Buffer
 	for piece := make([]byte, 4096); !strings.Contains(said.String(), "SIGSTOP"); {
 		n, err := holder.Read(piece)
@@ -241,9 +215,7 @@ func TestLiveAClosedTerminalInterruptsTheRun(t *testing.T) {
 			t.Fatalf("%v\n%s", err, said.String())
 		}
 	}
-	if err := holder.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, holder.Close())
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != verdict.ExitAborted {
 		t.Errorf("exit %d, want %d", code, verdict.ExitAborted)
@@ -284,15 +256,11 @@ func TestLiveTheFirstProcessWaitsForTheWatchdog(t *testing.T) {
 			if len(children) != 1 {
 				t.Fatalf("children of the first process: %v", children)
 			}
-			if err := syscall.Kill(children[0], syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Kill(children[0], syscall.SIGKILL))
 		},
 		"the run is left at once": func(t *testing.T, first int, said *saying) {
 			for _, answer := range []string{"interrupted: stopping", "left at once"} {
-				if err := syscall.Kill(first, syscall.SIGTERM); err != nil {
-					t.Fatal(err)
-				}
+				must(t, syscall.Kill(first, syscall.SIGTERM))
 				until(t, answer, func() bool { return strings.Contains(said.String(), answer) })
 			}
 		},
@@ -308,9 +276,7 @@ func TestLiveTheFirstProcessWaitsForTheWatchdog(t *testing.T) {
 			cmd := firstProcess(t, append([]string{"run", file, "--out", dir}, consent...)...)
 			var said saying
 			cmd.Stdout, cmd.Stderr = &said, &said
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cmd.Start())
 			t.Cleanup(func() { _ = cmd.Process.Kill() })
 			go func() {
 				_ = cmd.Wait()
@@ -399,13 +365,9 @@ func TestAnUnprovenKubeconfigIsNotRecommended(t *testing.T) {
 func watchdogOf(t *testing.T, dir string) string {
 	t.Helper()
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer read.Close()
-	if err := write.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, write.Close())
 	cmd := lockdrill("watchdog", dir)
 	cmd.ExtraFiles = []*os.File{read}
 	got := finish(t, t.TempDir(), cmd)

@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
@@ -57,10 +60,71 @@ var (
 
 func kubeconfig(t *testing.T, dir, url string) { testkit.Kubeconfig(t, dir, url) }
 
+// must ends a test that lacks what it needs.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// says checks that a text has each of the words, wherever its lines are broken.
+func says(t testing.TB, text string, words ...string) {
+	t.Helper()
+	flat := strings.Join(strings.Fields(text), " ")
+	for _, w := range words {
+		if !strings.Contains(text, w) && !strings.Contains(flat, w) {
+			t.Errorf("it does not say %q:\n%s", w, text)
+		}
+	}
+}
+
+// unmarshal reads one JSON document.
+func unmarshal(t testing.TB, text string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+}
+
 // result is how a command ended.
 type result struct {
 	code           int
 	stdout, stderr string
+}
+
+// ends checks the status of a command, and what it has said.
+func (r result) ends(t testing.TB, code int, words ...string) {
+	t.Helper()
+	if r.code != code {
+		t.Errorf("status %d, want %d: %+v", r.code, code, r)
+	}
+	says(t, r.stdout+r.stderr, words...)
+}
+
+// answer is what a command line ends with, and says on either stream.
+type answer struct {
+	args string
+	code int
+	says []string
+}
+
+// answers checks what a command answers, a line of arguments after another.
+func answers(t *testing.T, dir, command string, all []answer) {
+	t.Helper()
+	for _, a := range all {
+		t.Log(a.args)
+		tryIn(t, dir, strings.Fields(command+" "+a.args)...).ends(t, a.code, a.says...)
+	}
+}
+
+// refused checks that a command was refused as one that is wrong, on standard error alone.
+func (r result) refused(t testing.TB, words ...string) {
+	t.Helper()
+	if r.code != verdict.ExitUsage || r.stdout != "" {
+		t.Errorf("status %d, want %d and nothing on standard output: %+v", r.code, verdict.ExitUsage, r)
+	}
+	says(t, r.stderr, words...)
 }
 
 // try runs the binary in a fresh working directory and waits for its end.

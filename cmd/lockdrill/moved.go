@@ -1,15 +1,17 @@
 package main
 
 import (
+	"io"
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lockdrill/lockdrill/experiments/undo"
 )
 
 // moved refuses a command line of an earlier lockdrill with the one that does the same now, for as long as the version begins with 0.
 func moved(args []string) error {
-	if len(args) > 0 && args[0] == "worker-check" { // it answers itself
-		return nil
-	}
 	now := slices.Clone(args)
 	if len(args) > 0 && successors[args[0]] != nil {
 		now = successors[args[0]](args[1:])
@@ -19,9 +21,7 @@ func moved(args []string) error {
 	}
 	was := "lockdrill " + strings.Join(args[:min(2, len(args))], " ")
 	for i, arg := range now {
-		if strings.ContainsAny(arg, " '\"\\$*?;&|<>()") {
-			now[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
+		now[i] = undo.Quote(arg)
 	}
 	return usagef("%s ...: this has another name now: lockdrill %s", was, strings.Join(now, " "))
 }
@@ -50,7 +50,8 @@ var successors = map[string]func(args []string) []string{
 		}
 		return append([]string{"judge"}, all...)
 	},
-	"sweep": sweptNow,
+	"sweep":        sweptNow,
+	"worker-check": checkedNow,
 	"gameday": func(args []string) []string {
 		if len(args) > 2 && args[0] == "note" {
 			return []string{"judge", args[1]}
@@ -119,6 +120,27 @@ func sweptNow(args []string) []string {
 		}
 	}
 	return append([]string{cmd, "--sweep", strings.Join(terms, ",")}, rest...)
+}
+
+// checkedNow is the drill of a worker. It has no flags but the form of its result.
+func checkedNow(args []string) []string {
+	old := pflag.NewFlagSet("worker-check", pflag.ContinueOnError)
+	old.SetOutput(io.Discard)
+	old.SetInterspersed(false)
+	old.ParseErrorsAllowlist.UnknownFlags = true
+	form := old.StringP("output", "o", "", "")
+	for _, name := range []string{"ttl", "ready", "only"} {
+		old.String(name, "", "")
+	}
+	now := []string{"run", "worker-check"}
+	if err := old.Parse(args); err == nil && *form == string(outputJSON) {
+		now = append(now, "-f", *form)
+	}
+	worker := old.Args()
+	if len(worker) == 0 {
+		worker = []string{"COMMAND"}
+	}
+	return slices.Concat(now, []string{"--"}, worker)
 }
 
 // formNow gives the form of a result its flag of now: -o names a file.

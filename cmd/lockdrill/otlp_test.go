@@ -16,9 +16,7 @@ import (
 func TestATraceChangesNoVerdict(t *testing.T) {
 	dir := storedRun(t, t.TempDir(), "traced")
 	r, err := readRun(io.Discard, dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var asked atomic.Int64
 	status := http.StatusOK
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

@@ -53,7 +53,7 @@ func newPlanCmd(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		plan, err := drill.Plan(cmd.Context(), e, c, notifier(io.Err))
+		plan, err := drill.Plan(cmd.Context(), e, c, storyFlags{}.notifier(io.Err))
 		if err != nil {
 			return err
 		}

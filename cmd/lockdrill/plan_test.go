@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -22,26 +21,16 @@ func TestAPlanTouchesNothing(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
 	ctx := context.Background()
-	if err := client.Set(ctx, stores.EnvironmentKey, "staging", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.Set(ctx, "the-loop", "hunter2-token", time.Hour).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Set(ctx, stores.EnvironmentKey, "staging", 0).Err())
+	must(t, client.Set(ctx, "the-loop", "hunter2-token", time.Hour).Err())
 	before, err := client.Info(ctx, "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
 	got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded")
 	if got.code != verdict.ExitPass || got.stderr != "" {
 		t.Errorf("status %d, says %q", got.code, got.stderr)
 	}
-	for _, want := range []string{"whoever holds loop then", lockcore.Fingerprint("hunter2-token"), "for another", "lockdrill:<run>:the-loop", "staging"} {
-		if !strings.Contains(got.stdout, want) {
-			t.Errorf("the plan has no %q:\n%s", want, got.stdout)
-		}
-	}
+	says(t, got.stdout, "whoever holds loop then", lockcore.Fingerprint("hunter2-token"), "for another", "lockdrill:<run>:the-loop", "staging")
 	for _, never := range []string{"PASS", "hunter2"} {
 		if strings.Contains(got.stdout, never) {
 			t.Errorf("the plan says %s:\n%s", never, got.stdout)
@@ -52,9 +41,7 @@ func TestAPlanTouchesNothing(t *testing.T) {
 		t.Errorf("processes %v are left", pids)
 	}
 	after, err := client.Info(ctx, "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, command := range commands(after) {
 		switch command {
 		case "get", "pttl", "evalsha_ro", "eval_ro", "time", "hello", "client|setinfo", "client|maint_notifications", "auth", "select", "ping", "info", "type", "acl|whoami", "acl|dryrun":
@@ -93,9 +80,7 @@ func TestPlanAsJSON(t *testing.T) {
 		}
 		Duration struct{ Expected, MaxRun float64 }
 	}
-	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
-		t.Fatalf("%v\n%s", err, got.stdout)
-	}
+	unmarshal(t, got.stdout, &doc)
 	if got.code != verdict.ExitPass || doc.SchemaVersion != 1 || doc.Experiment != "first-drill" || len(doc.Timeline) != 2 || doc.Timeline[0].Undone == "" ||
 		len(doc.Guards) < 5 || doc.Duration.Expected <= 0 || doc.Duration.Expected > doc.Duration.MaxRun {
 		t.Errorf("status %d: %+v", got.code, doc)

@@ -89,9 +89,7 @@ func TestProgressWithStalledReader(t *testing.T) {
 		go func() { _, err := io.Copy(&got, r); read <- err }()
 		p.Close()
 		w.Close()
-		if err := <-read; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-read)
 		if n := strings.Count(got.String(), "\n"); n != 1+maxPending+1 || !strings.Contains(got.String(), "(7 lines left out") {
 			t.Errorf("%d lines, want %d and a word about the 7 others", n, 1+maxPending+1)
 		}
@@ -133,9 +131,7 @@ func TestHowMuchIsTold(t *testing.T) {
 		{storyFlags{level: "debug"}, 4}, {storyFlags{level: "info"}, 3}, {storyFlags{level: "warn"}, 1}, {storyFlags{level: "error"}, 0}, {storyFlags{level: "info", quiet: true}, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			if err := c.flags.check(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.flags.check())
 			var out lockedBuffer
 			p := c.flags.start(&out, &experiments.Experiment{Name: "x"}, "", bubbleClock())
 			p.Observe(phase("steady"))

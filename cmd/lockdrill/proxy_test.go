@@ -27,12 +27,8 @@ func startProxy(t *testing.T, args ...string) (clients, api string) {
 	t.Helper()
 	cmd := lockdrill(append([]string{"proxy", "--listen", "127.0.0.1:0", "--api", "127.0.0.1:0"}, args...)...)
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	limit := time.AfterFunc(3*proxyWithin, func() { _ = cmd.Process.Kill() }) // of its beginning, and of its end
 	lines := bufio.NewScanner(stderr)
 	var said []string
@@ -68,19 +64,13 @@ func askProxy(t *testing.T, method, url, body string) (int, string) {
 	ctx, cancel := context.WithTimeout(t.Context(), proxyWithin)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer.StatusCode, string(text)
 }
 

@@ -38,9 +38,7 @@ func TestLiveFirstDrillIsAsTheReadmeSays(t *testing.T) {
 	dir := t.TempDir()
 	got := tryIn(t, dir, "run", patientDrill(t))
 	skipIfTooLate(t, got.code, filepath.Join(dir, "runs", "latest"))
-	if got.code != verdict.ExitPass {
-		t.Fatalf("first-drill: %+v", got)
-	}
+	got.ends(t, verdict.ExitPass)
 	if was, is := shape(shown), shape(got.stdout); !slices.Equal(was, is) {
 		t.Errorf("the README's transcript has another shape than a real run; paste a new one.\nREADME:\n%s\nrun:\n%s",
 			strings.Join(was, "\n"), strings.Join(is, "\n"))
@@ -271,15 +269,11 @@ func TestManualPages(t *testing.T) {
 	t.Parallel()
 	folder := cmp.Or(os.Getenv("LOCKDRILL_MAN"), t.TempDir())
 	epoch, err := strconv.ParseInt(cmp.Or(os.Getenv("SOURCE_DATE_EPOCH"), "0"), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	when := time.Unix(epoch, 0).UTC()
 	root := newRootCmd(streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, nil)
 	root.DisableAutoGenTag = true
-	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "lockdrill " + release, Manual: "lockdrill", Date: &when}, folder); err != nil {
-		t.Fatal(err)
-	}
+	must(t, doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "lockdrill " + release, Manual: "lockdrill", Date: &when}, folder))
 	var each func(cmd *cobra.Command)
 	each = func(cmd *cobra.Command) {
 		if !cmd.IsAvailableCommand() && cmd.HasParent() {

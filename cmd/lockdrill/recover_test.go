@@ -23,28 +23,18 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 	gone := testkit.Dead(t)
 	old := undo.Header{Run: "the-run", Runner: gone}
 	folder := filepath.Join(base, "lockdrill-redis-x")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(folder, 0o700))
 	testkit.Ours(t, folder)
 	_ = testkit.LeftBy(t, filepath.Join(runs, "a"), old, undo.Record{Kind: undo.StandServer, Process: &self, Folder: folder}).Close() // it is not undone
 	_ = testkit.LeftBy(t, filepath.Join(runs, "b"), old, undo.Record{Kind: "from the future", Route: &undo.ProxyRoute{API: "http://h:1", Proxy: "lockdrill-the-run-r1", Toxics: []string{"lockdrill-the-run-slow.1-up"}}}).Close()
 	write(t, filepath.Join(runs, "b", experimentFile), []byte("proxy: {url: 'http://h:1'}\n"))
-	if err := testkit.LeftBy(t, filepath.Join(runs, "c"), old).Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, testkit.LeftBy(t, filepath.Join(runs, "c"), old).Close())
 	defer testkit.LeftBy(t, filepath.Join(runs, "d"), undo.Header{Run: "the-run", Runner: undo.Find(os.Getpid())}).Close()
 	for name, text := range map[string]string{"e/undo.jsonl": "nonsense\n", "f/history.jsonl": `{"n":1,"kind":"run.end","note":{"what":"completed","ok":true}}`, "g/anything": "", "h/history.jsonl": `{"n":1,"kind":"run.phase"}`} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(runs, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(runs, name)), 0o755))
 		write(t, filepath.Join(runs, name), []byte(text))
 	}
-	for _, c := range []struct {
-		args string
-		code int
-		want []string
-	}{
+	answers(t, base, "", []answer{
 		{"recover", verdict.ExitUsage, []string{"name either the folder of a run or --all"}},
 		{"recover a --all", verdict.ExitUsage, []string{"name either the folder of a run or --all"}},
 		{"recover nowhere", verdict.ExitUsage, []string{"nowhere: no such folder"}},
@@ -58,37 +48,17 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 		{"recover h", verdict.ExitDirty, []string{"did not come to a clean end, and its undo.jsonl is gone"}},
 		{"recover g", verdict.ExitUsage, []string{"not the folder of a run"}},
 		{"recover --all", verdict.ExitDirty, []string{"runs/a: closed", "runs/b: NOT CLOSED", "runs/c: closed", "the runner lives", "undo.jsonl:1", "runs/h: the run did not come to a clean end"}},
-	} {
-		got := tryIn(t, base, strings.Fields(c.args)...)
-		if got.code != c.code {
-			t.Errorf("%s: exit %d, want %d", c.args, got.code, c.code)
-		}
-		for _, want := range c.want {
-			if !strings.Contains(got.stdout+got.stderr, want) {
-				t.Errorf("%s: %q is not said:\n%s%s", c.args, want, got.stdout, got.stderr)
-			}
-		}
-	}
-	if got := tryIn(t, filepath.Join(runs, "a"), "recover", ""); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "name either the folder of a run or --all") {
-		t.Errorf("recover \"\" in the folder of a run: %+v", got)
-	}
-	for _, command := range []string{"judge"} {
-		if got := tryIn(t, filepath.Join(runs, "f"), command, ""); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "no such folder") {
-			t.Errorf("%s \"\" in the folder of a run: %+v", command, got)
-		}
-	}
+	})
+	tryIn(t, filepath.Join(runs, "a"), "recover", "").ends(t, verdict.ExitUsage, "name either the folder of a run or --all")
+	tryIn(t, filepath.Join(runs, "f"), "judge", "").ends(t, verdict.ExitUsage, "no such folder")
 	if alive, err := self.Lives(); err != nil || alive {
 		t.Errorf("the process of the record lives (%v)", err)
 	}
 	if _, err := os.Stat(folder); err == nil {
 		t.Error("the folder of the record is left")
 	}
-	if got := tryIn(t, t.TempDir(), "recover", "--all"); got.code != verdict.ExitPass {
-		t.Errorf("recover --all without runs: %+v", got)
-	}
-	if got := try(t, "watchdog", "."); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "lockdrill recover") {
-		t.Errorf("a watchdog by hand: %+v", got)
-	}
+	tryIn(t, t.TempDir(), "recover", "--all").ends(t, verdict.ExitPass)
+	try(t, "watchdog", ".").ends(t, verdict.ExitUsage, "lockdrill recover")
 }
 
 // What a run could not undo is named, with the commands; where its watchdog has done it since, that is said instead.
@@ -97,9 +67,7 @@ func TestARunNamesWhatItLeaves(t *testing.T) {
 	dir := t.TempDir()
 	_, self := testkit.Sleeper(t)
 	j := testkit.LeftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: undo.StandReplica, Process: &self})
-	if err := j.Mark(1, undo.Dirty, "it does not die"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Mark(1, undo.Dirty, "it does not die"))
 	if err := j.Close(); err == nil {
 		t.Error("the journal was closed")
 	}
@@ -115,9 +83,7 @@ func TestARunNamesWhatItLeaves(t *testing.T) {
 			t.Errorf("%q is not said:\n%s", want, got)
 		}
 	}
-	if err := drill.Watch(t.Context(), dir, strings.NewReader(""), drill.Watching{Report: func(undo.Report, error) {}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, drill.Watch(t.Context(), dir, strings.NewReader(""), drill.Watching{Report: func(undo.Report, error) {}}))
 	if got := said(); !strings.Contains(got, "nothing is left") || strings.Contains(got, "NOT UNDONE") {
 		t.Errorf("after the watchdog: %q", got)
 	}
@@ -141,9 +107,7 @@ func TestLiveATargetThatCannotBeGivenBack(t *testing.T) {
 		if got := askedAs(t, addr, "hush", "CLIENT KILL TYPE normal"); !strings.HasPrefix(got, ":") { // nobody is connected any more
 			t.Fatalf("CLIENT KILL: %s", got)
 		}
-		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-			t.Error(err)
-		}
+		must(t, syscall.Kill(pid, syscall.SIGINT))
 	}, k.args...)
 	if o.code != verdict.ExitDirty || !strings.Contains(o.text, "NOT UNDONE  keys") || !strings.Contains(o.text, "lockdrill recover "+o.dir) || !strings.Contains(o.text, "by hand:  redis-cli") {
 		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitDirty, o.text)
@@ -152,19 +116,13 @@ func TestLiveATargetThatCannotBeGivenBack(t *testing.T) {
 		t.Errorf("the watchdog's log: %q, %v", log, err)
 	}
 	file := filepath.Join(filepath.Dir(o.dir), "drill.yaml")
-	if got := try(t, "recover", o.dir); got.code != verdict.ExitDirty {
-		t.Errorf("recover while the target is shut: %+v", got)
-	}
+	try(t, "recover", o.dir).ends(t, verdict.ExitDirty)
 	if got := askedAs(t, addr, "hush", `CONFIG SET requirepass ""`); got != "+OK" {
 		t.Fatalf("CONFIG SET: %s", got)
 	}
 	again := append([]string{"run", file, "--out", filepath.Join(filepath.Dir(o.dir), "again")}, k.args...)
-	if got := try(t, again...); got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "first: lockdrill recover "+o.dir) {
-		t.Errorf("a new run before that: %+v", got)
-	}
-	if got := try(t, "recover", o.dir); got.code != verdict.ExitPass {
-		t.Errorf("recover: %+v", got)
-	}
+	try(t, again...).ends(t, verdict.ExitRefused, "first: lockdrill recover "+o.dir)
+	try(t, "recover", o.dir).ends(t, verdict.ExitPass)
 	nothingIsLeft(t, o.dir)
 	k.check(t, o.dir)
 }

@@ -7,11 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -97,12 +95,10 @@ func newRehearseCmd(io streams) *cobra.Command {
 		}
 		e = rehearsal.RealTime(e)
 		warnOfRehearsing(io.Err, e)
-		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
 		if f.replay != 0 {
-			return f.replayOne(ctx, io, e)
+			return f.replayOne(cmd.Context(), io, e)
 		}
-		return f.many(ctx, io, e, args[0]+overridden(*values))
+		return f.many(cmd.Context(), io, e, args[0]+overridden(*values))
 	}
 	return cmd
 }

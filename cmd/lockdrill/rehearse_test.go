@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -25,14 +24,10 @@ func TestRehearseSaysHowLikelyABreachIs(t *testing.T) {
 	if got.code != verdict.ExitSLOFailed || !strings.Contains(got.stdout, "REHEARSAL") || !strings.Contains(got.stdout, "100.0%") || got.stderr != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := try(t, "rehearse", "too-tight-slo", "--seeds", "20", "--fail-above", "1"); got.code != verdict.ExitPass {
-		t.Errorf("with --fail-above 1: %+v", got)
-	}
+	try(t, "rehearse", "too-tight-slo", "--seeds", "20", "--fail-above", "1").ends(t, verdict.ExitPass)
 	got = try(t, "rehearse", "first-drill", "--seeds", "10", "-f", "json")
 	var doc forecast.Rehearsal
-	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
-		t.Fatalf("%v in %+v", err, got)
-	}
+	unmarshal(t, got.stdout, &doc)
 	if got.code != verdict.ExitPass || !doc.Rehearsal || doc.Seeds != 10 || doc.Breach != 0 || len(doc.Rows) != 11 || doc.Worst == nil || len(doc.Locks) != 2 {
 		t.Errorf("%d, %+v", got.code, doc)
 	}
@@ -43,9 +38,7 @@ func TestReplayWritesARun(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
 	args := []string{"rehearse", "first-drill", "--replay", "4", "--out", "a"}
-	if got := tryIn(t, work, args...); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "REHEARSAL") {
-		t.Fatalf("%+v", got)
-	}
+	tryIn(t, work, args...).ends(t, verdict.ExitPass, "REHEARSAL")
 	if got := tryIn(t, work, append(args[:5:5], "b")...); got.code != verdict.ExitPass || !bytes.Equal(read(t, filepath.Join(work, "a", historyFile)), read(t, filepath.Join(work, "b", historyFile))) {
 		t.Errorf("the same seed gives another history: %+v", got)
 	}
@@ -54,9 +47,7 @@ func TestReplayWritesARun(t *testing.T) {
 	if got.code != verdict.ExitInconclusive || !bytes.Equal(read(t, filepath.Join(work, "a", verdictFile)), before) {
 		t.Errorf("judge: %+v", got)
 	}
-	if got := tryIn(t, work, args...); got.code != verdict.ExitUsage {
-		t.Errorf("a second time into the same folder: %+v", got)
-	}
+	tryIn(t, work, args...).ends(t, verdict.ExitUsage)
 }
 
 // The command that shows a seed again repeats the values that were given, so that it shows the same drill.
@@ -83,9 +74,7 @@ func TestRehearseMisuse(t *testing.T) {
 		}
 	}
 	watched, err := filepath.Abs("../../scenarios/testdata/pods-observed-lease/experiment.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	misused(t, t.TempDir(), "rehearse", map[string]string{watched: watched + ": system.mode observe is not rehearsed: "})
 }
 
@@ -93,9 +82,7 @@ func TestRehearseMisuse(t *testing.T) {
 func TestARehearsalThatCannotBeWrittenLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "run")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o755))
 	err := writeRecorded(dir, []byte("x"), &history.History{}) // its header is refused once the file is there
 	if _, stat := os.Stat(dir); err == nil || !strings.HasPrefix(err.Error(), dir+": ") || !errors.Is(stat, fs.ErrNotExist) {
 		t.Errorf("%v, and the folder: %v", err, stat)
@@ -127,17 +114,13 @@ func TestLivePlanRehearsalAndJudgeGiveTheSameFigures(t *testing.T) {
 	for _, info := range scenarios.List() {
 		data, _ := scenarios.Get(info.Name)
 		e, err := experiments.Parse(info.Name+".yaml", data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rehearsed := try(t, "rehearse", info.Name, "--seeds", "2", "-f", "json")
 		if rehearsed.stdout == "" { // such as a system of somebody's own
 			continue
 		}
 		var doc forecast.Rehearsal
-		if err := json.Unmarshal([]byte(rehearsed.stdout), &doc); err != nil {
-			t.Fatalf("%s: %v", info.Name, err)
-		}
+		unmarshal(t, rehearsed.stdout, &doc)
 		plan, bands := forecast.PlanOf(e), forecast.Bands(e, 0)
 		if len(plan.LockSums) != len(doc.Locks) || len(bands) != len(doc.Locks) {
 			t.Fatalf("%s: %d, %d and %d locks", info.Name, len(plan.LockSums), len(bands), len(doc.Locks))
@@ -181,29 +164,20 @@ func TestADrillThatCannotBeAnsweredIsNoSuccess(t *testing.T) {
 	write(t, filepath.Join(dir, "short.yaml"), []byte(short))
 	healthy, _ := scenarios.Get("cordum-scheduler-job")
 	write(t, filepath.Join(dir, "mutant.yaml"), []byte(edit(t, string(healthy), "cordum/scheduler-job}", "cordum/scheduler-job, class: legacy_warn}")))
-	for _, c := range []struct {
-		args string
-		code int
-		says string
-	}{
-		{"plan first-drill", verdict.ExitPass, ""},
-		{"plan nobody-home", verdict.ExitInconclusive, "L11"},
-		{"plan short.yaml", verdict.ExitInconclusive, "L10"},
-		{"validate --strict first-drill", verdict.ExitPass, ""},
-		{"validate --strict nobody-home", verdict.ExitUsage, "L11: lock job: 1 of 1 shot of fault kill-holder will come"},
-		{"validate --strict short.yaml", verdict.ExitUsage, "L10: the run: the run takes about"},
-		{"rehearse first-drill --seeds 2", verdict.ExitPass, ""},
-		{"rehearse nobody-home --seeds 2", verdict.ExitInconclusive, "no simulated run measured it, because no fault hit a lock holder"},
-		{"plan cordum-scheduler-job", verdict.ExitPass, "renewals-fail provokes abandonments >= 1: in all of them"},
-		{"plan mutant.yaml", verdict.ExitInconclusive, "in none of them. The drill did not provoke"},
-		{"rehearse cordum-scheduler-job --seeds 3", verdict.ExitPass, "abandonments >= 1: in each of 3 simulated runs"},
-		{"rehearse mutant.yaml --seeds 3", verdict.ExitInconclusive, "not in 3 of 3 simulated runs"},
-	} {
-		got := tryIn(t, dir, strings.Fields(c.args)...)
-		if got.code != c.code || !strings.Contains(strings.Join(strings.Fields(got.stdout+got.stderr), " "), c.says) {
-			t.Errorf("%s: status %d, want %d with %q\n%s%s", c.args, got.code, c.code, c.says, got.stdout, got.stderr)
-		}
-	}
+	answers(t, dir, "", []answer{
+		{"plan first-drill", verdict.ExitPass, nil},
+		{"plan nobody-home", verdict.ExitInconclusive, []string{"L11"}},
+		{"plan short.yaml", verdict.ExitInconclusive, []string{"L10"}},
+		{"validate --strict first-drill", verdict.ExitPass, nil},
+		{"validate --strict nobody-home", verdict.ExitUsage, []string{"L11: lock job: 1 of 1 shot of fault kill-holder will come"}},
+		{"validate --strict short.yaml", verdict.ExitUsage, []string{"L10: the run: the run takes about"}},
+		{"rehearse first-drill --seeds 2", verdict.ExitPass, nil},
+		{"rehearse nobody-home --seeds 2", verdict.ExitInconclusive, []string{"no simulated run measured it, because no fault hit a lock holder"}},
+		{"plan cordum-scheduler-job", verdict.ExitPass, []string{"renewals-fail provokes abandonments >= 1: in all of them"}},
+		{"plan mutant.yaml", verdict.ExitInconclusive, []string{"in none of them. The drill did not provoke"}},
+		{"rehearse cordum-scheduler-job --seeds 3", verdict.ExitPass, []string{"abandonments >= 1: in each of 3 simulated runs"}},
+		{"rehearse mutant.yaml --seeds 3", verdict.ExitInconclusive, []string{"not in 3 of 3 simulated runs"}},
+	})
 }
 
 // The hash of a plan is that of what would be run: it stays, whoever asks, and is another once the file or what it executes is.
@@ -211,15 +185,11 @@ func TestPlanHashIsOfWhatIsRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	source, err := os.ReadFile("../../scenarios/first-drill.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file, worker := filepath.Join(dir, "drill.yaml"), filepath.Join(dir, "worker")
 	write := func(path, text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o755))
 	}
 	hash := func(flags ...string) string {
 		t.Helper()
@@ -245,19 +215,13 @@ func TestPlanHashIsOfWhatIsRun(t *testing.T) {
 	if set != third {
 		t.Errorf("--set gives %s, and the same value in the file %s", set, third)
 	}
-	if got := try(t, "validate", file, "--set", "system.replicas=none"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "--set:1:17: system.replicas: a whole number is wanted") {
-		t.Errorf("validate --set: %+v", got)
-	}
-	if got := try(t, "rehearse", file, "--set", "system.replicas=none"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "--set:1:17: ") {
-		t.Errorf("rehearse --set: %+v", got)
-	}
+	try(t, "validate", file, "--set", "system.replicas=none").ends(t, verdict.ExitUsage, "--set:1:17: system.replicas: a whole number is wanted")
+	try(t, "rehearse", file, "--set", "system.replicas=none").ends(t, verdict.ExitUsage, "--set:1:17: ")
 	if second == first || third == second || third == first {
 		t.Errorf("%s; another worker: %s; another file: %s", first, second, third)
 	}
 	out := filepath.Join(dir, "run")
-	if got := try(t, "run", file, "--set", "system.replicas=4", "--plan", first, "--out", out); got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "the approved plan is "+first+", and this is "+third) {
-		t.Errorf("run --plan of another: %+v", got)
-	}
+	try(t, "run", file, "--set", "system.replicas=4", "--plan", first, "--out", out).ends(t, verdict.ExitRefused, "the approved plan is "+first+", and this is "+third)
 	if _, err := os.Stat(out); err == nil {
 		t.Error("the refused run has made its folder")
 	}

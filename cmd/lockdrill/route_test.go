@@ -24,9 +24,7 @@ import (
 func theirWay(t *testing.T, api, name, redis string) (listen string) {
 	t.Helper()
 	p, err := toxi.New(api).Create(t.Context(), toxi.Proxy{Name: name, Listen: "127.0.0.1:0", Upstream: redis, Enabled: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p.Listen
 }
 
@@ -169,18 +167,12 @@ func TestWhatAnObservedSystemSaysEndsTheRun(t *testing.T) {
 				"probes: {lock_keys: {every: 5ms, max_gap: 3s}} # this machine may be busy", fmt.Sprintf(c.sections, at.url))
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, "foreign.yaml"), []byte(yaml))
-			if plan := tryIn(t, dir, append([]string{"plan", "foreign.yaml"}, foreignConsent...)...); plan.code != verdict.ExitPass || !strings.Contains(plan.stdout, "the run ends at ") {
-				t.Errorf("plan: %+v", plan)
-			}
+			tryIn(t, dir, append([]string{"plan", "foreign.yaml"}, foreignConsent...)...).ends(t, verdict.ExitPass, "the run ends at ")
 			go at.turn(t, dir, c.after)
 			got := tryIn(t, dir, append([]string{"run", "foreign.yaml"}, foreignConsent...)...)
 			ended := time.Now()
-			h, err := readHistory(filepath.Join(dir, "runs", "latest"))
-			if err != nil {
-				t.Fatalf("%v\n%+v", err, got)
-			}
 			why, took, undone := "", time.Duration(0), false
-			for _, e := range h.Events {
+			for _, e := range historyIn(t, filepath.Join(dir, "runs", "latest")).Events {
 				switch e.Kind {
 				case history.RunAbort:
 					why = e.Note.What + ": " + e.Note.Why

@@ -100,7 +100,7 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 			root.AddCommand(cmd)
 		}
 	}
-	for _, cmd := range []*cobra.Command{newProxyCmd(io), newWorkerCmd(io), newWorkerCheckCmd(), newWatchdogCmd(io)} {
+	for _, cmd := range []*cobra.Command{newProxyCmd(io), newWorkerCmd(io), newWatchdogCmd(io)} {
 		cmd.Hidden = true
 		root.AddCommand(cmd)
 	}

@@ -85,9 +85,7 @@ func fullScale(t *testing.T, name string) string {
 		t.Fatalf("no scenario is called %s", name)
 	}
 	e, err := experiments.Parse(name+".yaml", data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e.TimeScale = 1
 	e.SteadyState.Timeout, e.Limits.MaxRun = 30*time.Minute, time.Hour
 	for i := range e.Faults {
@@ -112,9 +110,7 @@ func TestEveryProfileHasAScenario(t *testing.T) {
 			continue
 		}
 		e, err := experiments.Parse(name, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(e.System.Locks) != 1 || e.System.Locks[0].Profile != profile {
 			t.Errorf("%s drills %+v", name, e.System.Locks)
 		}
@@ -157,9 +153,7 @@ func drillEndsWith(t *testing.T, code int, limit time.Duration, args ...string) 
 	var stdout, stderr bytes.Buffer
 	cmd := lockdrill(args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = t.TempDir(), &stdout, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	watch := time.AfterFunc(limit, func() { _ = cmd.Process.Signal(os.Interrupt) })
 	defer watch.Stop()
 	start := time.Now()
@@ -197,9 +191,7 @@ func TestNoScenarioIsGreenLiveWithAMutantOfItsSubject(t *testing.T) {
 			Live                bool
 		}
 	}
-	if err := yaml.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(data, &all))
 	healthy := map[string]scenarios.Info{}
 	for _, s := range scenarios.List() {
 		healthy[s.Name] = s
@@ -255,16 +247,12 @@ func TestLiveGameDayIsResumed(t *testing.T) {
 	}
 	cmd := lockdrill("run", "day.yaml", "--out", "day", "--who", "ada")
 	cmd.Dir = dir
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	until(t, "the drill", inFile(func() string { return filepath.Join(day, "02-drill", historyFile) }, "the-loop"))
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	write(t, filepath.Join(dir, "other.yaml"), []byte(shortDay+"\n"))
-	if got := tryIn(t, dir, "run", "other.yaml", "--resume", "day"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "another sheet") {
-		t.Errorf("another sheet: %+v", got)
-	}
+	tryIn(t, dir, "run", "other.yaml", "--resume", "day").ends(t, verdict.ExitUsage, "another sheet")
 	got := tryIn(t, dir, "run", "day.yaml", "--resume", "day", "--who", "ben")
 	var doc gameday.Document
 	data, err := os.ReadFile(filepath.Join(day, gameday.JSONFile))
@@ -281,13 +269,9 @@ func TestLiveGameDayIsResumed(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(day, drill.Folder, fullReport())); err != nil || drill.Folder == drill.Aborted[0] {
 		t.Errorf("the page of the run: %v", err)
 	}
-	if left := tryIn(t, dir, "recover", filepath.Join("day", drill.Aborted[0])); left.code != verdict.ExitPass {
-		t.Errorf("left behind: %+v", left)
-	}
+	tryIn(t, dir, "recover", filepath.Join("day", drill.Aborted[0])).ends(t, verdict.ExitPass)
 	write(t, filepath.Join(day, gameday.NotesFile), []byte("the pager |\nwas <silent>\n\neve was there\n"))
-	if got := tryIn(t, dir, "judge", "day"); got.code != doc.ExitCode {
-		t.Errorf("the report made anew: %+v", got)
-	}
+	tryIn(t, dir, "judge", "day").ends(t, doc.ExitCode)
 	for _, name := range []string{gameday.PageFile, gameday.TextFile, gameday.JSONFile} {
 		if text := string(read(t, filepath.Join(day, name))); !strings.Contains(text, "eve") || strings.Contains(text, "<silent>") && name == gameday.PageFile {
 			t.Errorf("%s does not have the note", name)
@@ -303,15 +287,10 @@ func TestGameDayRefusesBeforeAnythingStarts(t *testing.T) {
 	} {
 		write(t, filepath.Join(dir, name), []byte(text))
 	}
-	for args, want := range map[string]string{
+	misused(t, dir, "run", map[string]string{
 		"people.yaml": "there is no terminal", "missing.yaml": "good.yaml: read", "bad.yaml": "bad.yaml:5:1", "absent.yaml": "no such file",
 		"first-gameday --resume .": "not the folder of a game day", "first-gameday --junit x.xml": "--junit does not go with it", "first-gameday first-drill": "run alone", "first-drill --who me": "first-drill is none",
-	} {
-		got := tryIn(t, dir, append([]string{"run"}, strings.Fields(args)...)...)
-		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, want) {
-			t.Errorf("run %s: %+v, want %q", args, got, want)
-		}
-	}
+	})
 	if _, err := os.Stat(filepath.Join(dir, "gamedays")); err == nil {
 		t.Error("a refused day has a folder")
 	}

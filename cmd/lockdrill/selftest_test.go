@@ -33,9 +33,7 @@ func TestLiveSelftest(t *testing.T) {
 	redistest.Need(t)
 	got := try(t, "selftest", "--live", "-f", "json", "--only", "fake-release")
 	var doc selftestDoc
-	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
-		t.Fatalf("%v: %s%s", err, got.stdout, got.stderr)
-	}
+	unmarshal(t, got.stdout, &doc)
 	if got.code == verdict.ExitInconclusive && !slices.ContainsFunc(doc.Cases, func(r selftest.Result) bool { return r.Outcome != selftest.Right && r.Outcome != selftest.Void }) {
 		t.Skipf("NOT SHOWN: this machine was too late for a fault of these drills\n%s", got.stderr)
 	}
@@ -48,9 +46,7 @@ func TestSelftestAsJSON(t *testing.T) {
 	t.Parallel()
 	got := try(t, "selftest", "--only", "critical", "--seeds", "1", "-f", "json")
 	var doc selftestDoc
-	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(got.stdout), &doc))
 	if got.code != verdict.ExitPass || doc.Verdict != "pass" || len(doc.Cases) < 10 || !doc.Cases[0].Control || doc.Cases[0].Outcome != selftest.Right {
 		t.Errorf("status %d\n%s", got.code, got.stdout)
 	}
@@ -68,9 +64,7 @@ func TestSelftestNamesWhatItKnows(t *testing.T) {
 func TestSelftestPlaysNoTapeLive(t *testing.T) {
 	t.Parallel()
 	got := try(t, "selftest", "--live", "--only", "false-alarm")
-	if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "leave out --live") {
-		t.Errorf("%+v", got)
-	}
+	got.ends(t, verdict.ExitUsage, "leave out --live")
 	f := selftestFlags{live: true, seeds: 1, scale: selftestScale}
 	live, err := f.cases()
 	f.live = false

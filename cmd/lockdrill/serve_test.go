@@ -23,13 +23,9 @@ func TestLivePagesOfTheServerInABrowser(t *testing.T) {
 	dir := filepath.Dir(recordedRun(t, t.TempDir(), "pass-1"))
 	recordedRun(t, filepath.Dir(dir), "fail")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := serve.Open(serve.Options{Dir: dir, Listen: l.Addr().String(), Limits: serve.DefaultLimits(), Reader: runReader(), Say: func(line string) { t.Log(line) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx, l) }()
@@ -73,14 +69,10 @@ func followed(t *testing.T, b *browser.Browser, dir, at string) {
 	t.Helper()
 	lines := bytes.SplitAfter(read(t, filepath.Join(dir, "fail", historyFile)), []byte("\n"))
 	going := filepath.Join(dir, "going")
-	if err := os.Mkdir(going, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(going, 0o755))
 	write(t, filepath.Join(going, experimentFile), read(t, filepath.Join(dir, "fail", experimentFile)))
 	history, err := os.Create(filepath.Join(going, historyFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer history.Close()
 	say := func(lines [][]byte) {
 		if _, err := history.Write(bytes.Join(lines, nil)); err != nil {
@@ -121,9 +113,7 @@ func got(t *testing.T, url string) (code int, body string) {
 	}
 	defer answer.Body.Close()
 	data, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer.StatusCode, string(data)
 }
 
@@ -132,9 +122,7 @@ func TestServersThatCannotBe(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir()
 	shown := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(shown, []byte("a read proxy\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(shown, []byte("a read proxy\n"), 0o644))
 	misused(t, t.TempDir(), "serve", map[string]string{
 		"--dir nowhere":                          "no such folder",
 		"--dir " + empty + " --listen 0.0.0.0:0": "--tokens",

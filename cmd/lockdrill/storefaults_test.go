@@ -25,16 +25,6 @@ func needDrill(t *testing.T) {
 	}
 }
 
-func TestTheGoodDrillPassesOnTheEmbeddedStore(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: no drill through the binary")
-	}
-	if o := runDrill(t, edit(t, goodDrill, "mode: spawn", "mode: embedded"), nil); o.code != verdict.ExitPass {
-		t.Errorf("exit %d\n%s", o.code, o.text)
-	}
-}
-
 const killFault = `  - id: kill
     at: 0s
     repeat: {count: 2, every: settled}
@@ -60,14 +50,10 @@ func patient(t *testing.T, yaml string) string {
 
 func readStruck(t *testing.T, o drillOut) struck {
 	t.Helper()
-	h, err := readHistory(o.dir)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, o.text)
-	}
 	if o.code == verdict.ExitDirty || o.code == verdict.ExitError || o.code == verdict.ExitAborted {
 		t.Errorf("exit %d\n%s", o.code, o.text)
 	}
-	return struck{o, h.Events}
+	return struck{o, historyIn(t, o.dir).Events}
 }
 
 // one returns the only event of that kind.
@@ -125,9 +111,7 @@ func somebodys(t *testing.T) (url string, c *redis.Client) {
 	c = redis.NewClient(&redis.Options{Addr: addr, Password: somebodysPassword, DisableIdentity: true})
 	t.Cleanup(func() { _ = c.Close() })
 	for key, value := range map[string]string{"theirs": "1", "lockdrill:environment": "staging"} {
-		if err := c.Set(t.Context(), key, value, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Set(t.Context(), key, value, 0).Err())
 	}
 	return "redis://" + addr, c
 }
@@ -141,9 +125,7 @@ func TestLiveADrillAtSomebodysRedisLeavesNothingAndTellsNoPassword(t *testing.T)
 		return edit(t, patient(t, goodDrill), "redis: {mode: spawn}", section, "environment: local", "environment: staging", killFault, fault)
 	}
 	s := readStruck(t, runDrill(t, edit(t, drill(killFault), goodSLO, shortSLO), nil, "--confirm", "good"))
-	if s.code != verdict.ExitPass {
-		t.Errorf("exit %d\n%s", s.code, s.text)
-	}
+	s.ends(t, verdict.ExitPass)
 	said := s.text
 	s = readStruck(t, runDrill(t, edit(t, drill("  - {id: flush, at: 100ms, store: {do: flush}}\n  - {id: gone, at: 1s, delete_key: {holder_of: loop}}\n"+
 		"  - {id: still, at: 2s, for: 500ms, store: {do: pause}}\nallow_overlap: [[flush, gone], [gone, still], [flush, still]]\n"), goodSLO, shortSLO), nil, "--confirm", "good"))
@@ -171,9 +153,7 @@ func TestADrillOverTLS(t *testing.T) {
 	yaml := edit(t, patient(t, goodDrill), "redis: {mode: spawn}", fmt.Sprintf("redis: {mode: external, url: %q, ca: %q}", "rediss://"+addr, ca), "environment: local", "environment: staging", goodSLO, shortSLO,
 		jobLock, "", jobWork, "") // each of their calls that is late costs a handshake, and those keep the server from all else
 	s := readStruck(t, runDrill(t, yaml, nil, "--confirm", "good", "--environment", "staging"))
-	if s.code != verdict.ExitPass {
-		t.Errorf("exit %d\n%s", s.code, s.text)
-	}
+	s.ends(t, verdict.ExitPass)
 	if n := asked(t, plain, "DBSIZE"); n != ":0" {
 		t.Errorf("left: %s keys", n)
 	}

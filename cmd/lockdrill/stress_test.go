@@ -113,9 +113,7 @@ func (r *stressRun) play(t *testing.T) {
 	t.Helper()
 	file := filepath.Join(filepath.Dir(r.dir), "stress.yaml")
 	data, err := experiments.Marshal(r.e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	write(t, file, data)
 	cmd := lockdrill("run", file, "--out", r.dir)
 	if r.theirRedis || r.theirProxy {
@@ -124,9 +122,7 @@ func (r *stressRun) play(t *testing.T) {
 	cmd.Env = append(os.Environ(), stressMark+"="+r.dir)
 	cmd.Stdout, cmd.Stderr = &r.text, &r.text
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -201,9 +197,7 @@ func (r *stressRun) recover(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(r.dir, historyFile)); errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	if got := try(t, "recover", r.dir); got.code != verdict.ExitPass {
-		t.Errorf("recover: %+v", got)
-	}
+	try(t, "recover", r.dir).ends(t, verdict.ExitPass)
 }
 
 // isUndone: the journal is closed by who had to. Where the runner died before it had changed anything, it may be left to recover.

@@ -88,9 +88,7 @@ func TestExplainKnowsEveryCodeAndRow(t *testing.T) {
 	rows := 0
 	for _, file := range append(globbed(t, "../../scenarios/*.yaml"), globbed(t, "../../experiments/testdata/*.yaml")...) {
 		e, err := experiments.Load(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, l := range append(e.Rows(), e.Expectations()...) {
 			row := verdict.SLOResult{Measure: l.Name()}
 			asked = append(asked, row.Name())
@@ -207,9 +205,7 @@ func shownTerms(t *testing.T) []string {
 func globbed(t *testing.T, glob string) []string {
 	t.Helper()
 	files, err := filepath.Glob(glob)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return slices.DeleteFunc(files, func(f string) bool { return strings.HasSuffix(f, "_test.go") })
 }
 
@@ -217,9 +213,7 @@ func parsed(t *testing.T, file string) *ast.File {
 	t.Helper()
 	data := read(t, file)
 	f, err := parser.ParseFile(token.NewFileSet(), file, data, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f
 }
 
@@ -286,9 +280,7 @@ func heldByATable(t *testing.T) map[string]func(name string) bool {
 		Scenario string
 		Mutants  []any
 	}
-	if err := yaml.Unmarshal(read(t, "../../scenarios/testdata/mutants.yaml"), &subjects); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(read(t, "../../scenarios/testdata/mutants.yaml"), &subjects))
 	drills := map[string]bool{}
 	for _, s := range subjects {
 		drills[s.Scenario] = len(s.Mutants) > 0
@@ -400,16 +392,12 @@ func (registered) Unregister(prometheus.Collector) bool { return false }
 func schemaFields(t *testing.T) map[string]bool {
 	t.Helper()
 	data, err := experiments.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var schema struct {
 		Properties map[string]any
 		Defs       map[string]struct{ Properties map[string]any } `json:"$defs"`
 	}
-	if err := json.Unmarshal(data, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(data, &schema))
 	fields := map[string]bool{}
 	for f := range schema.Properties {
 		fields[f] = true

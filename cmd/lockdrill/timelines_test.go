@@ -122,9 +122,7 @@ type dice struct {
 func timelineOf(t *testing.T, seed uint64) stress {
 	t.Helper()
 	e, err := experiments.Parse("stress.yaml", []byte(stressBed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := dice{Rand: rand.New(rand.NewPCG(seed, 4)), longest: 1500 * time.Millisecond}
 	l := stress{seed: seed, e: e, end: endsAlone, theirRedis: d.IntN(3) == 0, theirProxy: d.IntN(3) == 0}
 	if d.IntN(4) > 0 {
@@ -210,9 +208,7 @@ func TestLiveTimelinesAreLegalAndMakeEverything(t *testing.T) {
 	for seed := range uint64(300) {
 		l := timelineOf(t, seed)
 		data, err := experiments.Marshal(l.e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := experiments.Parse("stress.yaml", data); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, data)
 		}

@@ -68,9 +68,7 @@ func TestLiveMeasuredTakeoverContainsTheTruth(t *testing.T) {
 	truthDir := filepath.Join(dir, "truth")
 	file := filepath.Join(dir, "truth.yaml")
 	out := filepath.Join(dir, "run")
-	if err := os.Mkdir(truthDir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(truthDir, 0o755))
 	write(t, file, fmt.Appendf(nil, truthDrill, os.Args[0], kills+5))
 	cmd := lockdrill("run", file, "--out", out)
 	cmd.Env = append(os.Environ(), scriptedEnv+"="+truthDir)
@@ -80,19 +78,12 @@ func TestLiveMeasuredTakeoverContainsTheTruth(t *testing.T) {
 	default:
 		t.Fatalf("%v\n%s", err, text)
 	}
-	h, err := readHistory(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := historyIn(t, out)
 	var j verdict.Judgement
 	data := read(t, filepath.Join(out, verdictFile))
-	if err := json.Unmarshal(data, &j); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(data, &j))
 	told, err := readTruth(truthDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	widths := compareWithTruth(t, &j, h, told)
 	t.Logf("with effects: %d trials, width of the range median %.3f ms (goal: 3), max %.3f ms", len(widths), median(widths)*1e3, slices.Max(widths)*1e3)
 	if len(widths) < kills*3/4 { // how many can be is the machine's: a victim may die before it has written its own truth down
@@ -100,9 +91,7 @@ func TestLiveMeasuredTakeoverContainsTheTruth(t *testing.T) {
 	}
 
 	e, _, err := loadExperiment(filepath.Join(out, experimentFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keys := analysis.Judge(e, keysAlone(h))
 	widths = compareWithTruth(t, keys, h, told)
 	t.Logf("from the keys alone: %d trials, width of the range median %.3f ms (goal: 10), max %.3f ms", len(widths), median(widths)*1e3, slices.Max(widths)*1e3)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
@@ -92,9 +90,7 @@ func newTuneCmd(io streams) *cobra.Command {
 		if f.asItIs() {
 			return f.sums(io)
 		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		return f.tune(ctx, io)
+		return f.tune(cmd.Context(), io)
 	}
 	return cmd
 }

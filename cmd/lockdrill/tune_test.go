@@ -79,15 +79,11 @@ func TestTune(t *testing.T) {
 	dir := t.TempDir()
 	args := "tune --p99 18s --jitter 4s --guard 2s --takeover 30s --profile cordum/scheduler-job --seeds 10"
 	got := tryIn(t, dir, append(strings.Fields(args), "--write", "tuned.yaml")...)
-	if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "lockdrill run tuned.yaml") {
-		t.Errorf("%+v", got)
-	}
+	got.ends(t, verdict.ExitPass, "lockdrill run tuned.yaml")
 	if strict := tryIn(t, dir, "validate", "--strict", "tuned.yaml"); strict.code != verdict.ExitPass || strict.stderr != "" {
 		t.Errorf("the drill that was written: %+v", strict)
 	}
-	if again := tryIn(t, dir, append(strings.Fields(args), "--write", "tuned.yaml")...); again.code != verdict.ExitUsage || !strings.Contains(again.stderr, "nothing is written over") {
-		t.Errorf("over a file that is there: %+v", again)
-	}
+	tryIn(t, dir, append(strings.Fields(args), "--write", "tuned.yaml")...).ends(t, verdict.ExitUsage, "nothing is written over")
 	var doc forecast.Tuning
 	decode(t, tryIn(t, dir, append(strings.Fields(args), "-f", "json")...).stdout, &doc)
 	if !doc.Possible || doc.SchemaVersion != 1 || doc.Before.Breaches[0].Breach != 1 || doc.Before.Breaches[1].Breach != 1 || len(doc.After.Breaches) != 2 || doc.After.Breaches[1].Breach != 0 {
@@ -139,20 +135,15 @@ func TestTuneFromARun(t *testing.T) {
 	if string(read(t, filepath.Join(dir, "run", verdictFile))) != string(judged) {
 		t.Error("tune has written to the run's folder")
 	}
-	for args, want := range map[string]string{
-		"--from run":                           "has several locks: choose with --lock leader, --lock job\n",
-		"--from run --lock jib":                `has no lock "jib", did you mean "job"?`,
-		"--from run --lock job --label a=b":    "--series and --label are for a saved scrape, and run is a folder\n",
-		"--from run --lock leader":             "leader is a leader loop: how long it was held is not how long a tick is; give --loop --p99\n",
-		"--from run --lock leader --loop":      "give --p99, or --series with a histogram of ticks\n",
-		"--from nowhere":                       "nowhere: read: no such file or directory\n",
-		"--from run --lock job --class medium": "run: nobody held lock job for a job of class medium\n",
-	} {
-		got := tryIn(t, dir, append([]string{"tune", "--jitter", "100ms"}, strings.Fields(args)...)...)
-		if code := map[bool]int{true: verdict.ExitInconclusive, false: verdict.ExitUsage}[strings.Contains(want, "nobody held")]; got.code != code || got.stdout != "" || !strings.Contains(got.stderr, want) {
-			t.Errorf("%s: %+v, want %d %s", args, got, code, want)
-		}
-	}
+	misused(t, dir, "tune --jitter 100ms", map[string]string{
+		"--from run":                        "has several locks: choose with --lock leader, --lock job\n",
+		"--from run --lock jib":             `has no lock "jib", did you mean "job"?`,
+		"--from run --lock job --label a=b": "--series and --label are for a saved scrape, and run is a folder\n",
+		"--from run --lock leader":          "leader is a leader loop: how long it was held is not how long a tick is; give --loop --p99\n",
+		"--from run --lock leader --loop":   "give --p99, or --series with a histogram of ticks\n",
+		"--from nowhere":                    "nowhere: read: no such file or directory\n",
+	})
+	tryIn(t, dir, strings.Fields("tune --jitter 100ms --from run --lock job --class medium")...).ends(t, verdict.ExitInconclusive, "run: nobody held lock job for a job of class medium\n")
 }
 
 // From a histogram a p99 is a bucket, and its upper end counts; where it has none there is no figure, and no policy.
@@ -175,28 +166,17 @@ func TestTuneFromAScrape(t *testing.T) {
 		write(t, filepath.Join(dir, name), []byte(text))
 	}
 	got := tryIn(t, dir, strings.Fields("tune --from scrape.txt --jitter 4s --guard 2s --takeover 40s --seeds 5")...)
-	for _, want := range []string{"[10.0, 20.0]s  400", "the longest p99: it decides", "[1.0, 10.0]s", "without renewals this class asks for ttl 16s by its p99, 16s by its p95", "work p99 20s + jitter 4s + guard 2s = 26s", "The upper end of the p99 counts."} {
-		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
-			t.Errorf("no %q in %+v", want, got)
-		}
-	}
+	got.ends(t, verdict.ExitPass, "[10.0, 20.0]s  400", "the longest p99: it decides", "[1.0, 10.0]s", "without renewals this class asks for ttl 16s by its p99, 16s by its p95", "work p99 20s + jitter 4s + guard 2s = 26s", "The upper end of the p99 counts.")
 	small := tryIn(t, dir, strings.Fields("tune --from scrape.txt --class small --lock job --jitter 4s --guard 2s --seeds 5")...)
-	if small.code != verdict.ExitPass || !strings.Contains(small.stdout, "work p99 10s") {
-		t.Errorf("of one class: %+v", small)
-	}
-	for args, want := range map[string]string{
-		"open.txt":                         "open.txt: the p99 for a job of class large is above 20s and has no upper end: add larger buckets, or give --p99\n",
+	small.ends(t, verdict.ExitPass, "work p99 10s")
+	tryIn(t, dir, strings.Fields("tune --jitter 4s --from open.txt")...).ends(t, verdict.ExitInconclusive, "open.txt: the p99 for a job of class large is above 20s and has no upper end: add larger buckets, or give --p99\n")
+	misused(t, dir, "tune --jitter 4s --from", map[string]string{
 		"none.txt":                         "none.txt: no histogram lockcore_held_seconds in it; histograms there: none\n",
 		"scrape.txt --series x":            "scrape.txt: no histogram x in it; histograms there: lockcore_held_seconds\n",
 		"scrape.txt --lock other":          "no series with the labels {namespace=\"other\"}\n",
 		"scrape.txt --label pod":           "--label \"pod\": want name=value\n",
 		"scrape.txt --profile cordum/mist": "unknown profile \"cordum/mist\"",
-	} {
-		got := tryIn(t, dir, append(strings.Fields("tune --jitter 4s --from"), strings.Fields(args)...)...)
-		if code := map[bool]int{true: verdict.ExitInconclusive, false: verdict.ExitUsage}[args == "open.txt"]; got.code != code || got.stdout != "" || !strings.Contains(got.stderr, want) {
-			t.Errorf("%s: %+v, want %d %s", args, got, code, want)
-		}
-	}
+	})
 }
 
 // A Prometheus is asked for what it has seen in a window, and its round trips of renewals are the jitter where none is named.
@@ -222,19 +202,13 @@ func TestTuneFromAPrometheus(t *testing.T) {
 	}))
 	defer server.Close()
 	got := try(t, "tune", "--from", server.URL, "--window", "30m", "--lock", "job", "--seeds", "3")
-	for _, want := range []string{"work p99 20s + jitter 200ms + guard 0s", "  400\n"} {
-		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
-			t.Errorf("no %q in %+v", want, got)
-		}
-	}
+	got.ends(t, verdict.ExitPass, "work p99 20s + jitter 200ms + guard 0s", "  400\n")
 	if !strings.Contains(got.stderr, "jitter 200ms: the p99 of lockcore_renew_rtt_seconds") || len(asked) != 2 ||
 		asked[0] != `sum by (class, le) (increase(lockcore_held_seconds_bucket{namespace="job"}[1800s]))` {
 		t.Errorf("%q, %s", asked, got.stderr)
 	}
 	server.Close()
-	if got := try(t, "tune", "--from", server.URL); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, server.URL) {
-		t.Errorf("nobody answers: %+v", got)
-	}
+	try(t, "tune", "--from", server.URL).refused(t, server.URL)
 }
 
 func TestTuneMisuse(t *testing.T) {

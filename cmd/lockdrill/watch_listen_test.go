@@ -28,9 +28,7 @@ func TestAWatchIsScraped(t *testing.T) {
 	var said bytes.Buffer
 	watch := lockdrill("watch", "--redis", "redis://"+c.Options().Addr, "--keys", "sched:*", "--holder", `^(?P<holder>s\d)`, "--listen", at)
 	watch.Stderr = &said
-	if err := watch.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, watch.Start())
 	t.Cleanup(func() { _ = watch.Process.Kill() })
 	page := ""
 	shows := func(series string) func() bool {
@@ -40,9 +38,7 @@ func TestAWatchIsScraped(t *testing.T) {
 		}
 	}
 	lead := func(value string, ttl time.Duration) {
-		if err := c.Set(t.Context(), "sched:leader", value, ttl).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Set(t.Context(), "sched:leader", value, ttl).Err())
 	}
 	until(t, "the watch", func() bool { code, _ := got(t, "http://"+at+"/metrics"); return code == http.StatusOK })
 	lead("s1:hunter2", 2*time.Second)

@@ -58,22 +58,16 @@ func TestWatchEndsWithSumsAndADraft(t *testing.T) {
 		t.Errorf("watch: %+v", got)
 	}
 	e, err := experiments.Load(filepath.Join(dir, "sched.lockdrill.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if l := e.System.Locks[0]; e.Name != "sched" || l.Key != "sched:leader" || l.Policy.TTL != 2*time.Second || l.Policy.RenewEvery < 190*time.Millisecond || e.System.Replicas != 2 {
 		t.Errorf("the draft has %+v", e)
 	}
 	if _, err := os.Stat(filepath.Join(dir, experiments.SchemaFile)); err != nil {
 		t.Error(err)
 	}
-	if got := tryIn(t, dir, "validate", "sched.lockdrill.yaml"); got.code != verdict.ExitPass {
-		t.Errorf("the draft does not validate: %+v", got)
-	}
+	tryIn(t, dir, "validate", "sched.lockdrill.yaml").ends(t, verdict.ExitPass)
 	// It is refused before anything is looked at, not after the time is over.
-	if got := tryIn(t, dir, append(at[:5:5], "--for", "1h", "--draft", "sched.lockdrill.yaml")...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "is there already") {
-		t.Errorf("over a draft that is there: %+v", got)
-	}
+	tryIn(t, dir, append(at[:5:5], "--for", "1h", "--draft", "sched.lockdrill.yaml")...).ends(t, verdict.ExitUsage, "is there already")
 
 	var doc watchDoc
 	got = tryIn(t, dir, append(at, "-f", "json")...)
@@ -93,9 +87,7 @@ func TestADraftThatCannotBeIsNoSuccess(t *testing.T) {
 	if got := tryIn(t, dir, append(args, "--draft", "j.yaml")...); got.code != verdict.ExitInconclusive || !strings.Contains(got.stderr, want) {
 		t.Errorf("with --draft: %+v, want %q", got, want)
 	}
-	if got := tryIn(t, dir, args...); got.code != verdict.ExitPass || !strings.Contains(got.stderr, want) {
-		t.Errorf("without: %+v", got)
-	}
+	tryIn(t, dir, args...).ends(t, verdict.ExitPass, want)
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("it left %v, %v", left, err)
 	}
@@ -109,16 +101,12 @@ func TestWatchSeesAClusterByTLS(t *testing.T) {
 	renewedBySomebody(t, c, "leader")
 	keys := []string{"sched:a:lock", "sched:b:lock", "sched:c:lock", "sched:d:lock", "leader"}
 	for _, key := range append(keys[:4:4], "sched:a:data", "follower") {
-		if err := c.Set(t.Context(), key, "hunter2", time.Minute).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Set(t.Context(), key, "hunter2", time.Minute).Err())
 	}
 	args := []string{"watch", "--redis", "rediss://" + addrs[0], "--keys", "sched:*:loc[jk]", "--keys", "leader", "-f", "json"}
 	var doc watchDoc
 	got := try(t, append(args, "--for", "4s", "--ca", ca, "--cluster")...)
-	if got.code != verdict.ExitPass {
-		t.Fatalf("%+v", got)
-	}
+	got.ends(t, verdict.ExitPass)
 	decode(t, got.stdout, &doc)
 	var names []string
 	for _, r := range doc.Rows {
@@ -138,13 +126,9 @@ func TestAWatchThatSeesNothingSaysSo(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t)
 	got := try(t, "watch", "--redis", "redis://"+addr, "--keys", "sched:*", "--for", "3s")
-	if got.code != verdict.ExitInconclusive || !strings.Contains(got.stderr, "no key that matches sched:* held a text, or a hash as Redisson has it, with an expiry") {
-		t.Errorf("%+v", got)
-	}
+	got.ends(t, verdict.ExitInconclusive, "no key that matches sched:* held a text, or a hash as Redisson has it, with an expiry")
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer silent.Close()
 	got = try(t, "watch", "--redis", "redis://"+silent.Addr().String(), "--keys", "sched:*", "--for", "300ms")
 	if got.code != verdict.ExitInconclusive || !strings.Contains(got.stderr, "the first look was not over") || strings.Contains(got.stderr, "pattern") {
@@ -173,9 +157,7 @@ func TestWatchRefusesWhatItCannotLookAt(t *testing.T) {
 func overTLS(t *testing.T) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {

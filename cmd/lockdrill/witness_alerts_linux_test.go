@@ -19,9 +19,7 @@ func benchOf(t *testing.T, w *witnesstest.Witness) *bench {
 	b := &bench{dir: t.TempDir()}
 	write(t, filepath.Join(b.dir, "mapping.yaml"), []byte("extends: cordum\nsignals: {duplicate_terminal_states: {series: finished_again_total}}\n"))
 	scale, err := strconv.ParseFloat(witnessScale, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.start(t, scale, "--metrics", "mapping.yaml")
 	serve := map[string]string{}
 	for _, at := range w.Metrics() {
@@ -66,7 +64,7 @@ func TestAServiceOfSomebodysOwnRaisesTheAlertOnWhatItCounts(t *testing.T) {
 				b = benchOf(t, w)
 				return []string{
 					// while the alert answers, no other fault may come
-					"  - {id: silent-store, at: 12s, for: 400ms, store: {do: pause}}\n", "", "allow_overlap: [[gc-pause, silent-store]]\n", "",
+					"  - {id: silent-store, at: 9s, for: 400ms, repeat: {count: 3, every: 2s}, store: {do: pause}}\n", "", "allow_overlap: [[gc-pause, silent-store]]\n", "",
 					"probes:\n", "probes:\n  alerts: {url: \"" + b.url + "\", every: 200ms}\n", "slos:\n", "slos:\n  - " + c.row + "\n",
 				}
 			}}
@@ -100,9 +98,7 @@ func TestAServiceOfSomebodysOwnRaisesTheAlertsOnJobsThatWait(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "backlog.lockdrill.yaml"), []byte(text))
 	got := tryIn(t, dir, "run", "backlog.lockdrill.yaml", "--confirm", "witness-backlog")
-	if got.code != verdict.ExitPass {
-		t.Fatalf("exit status %d, want %d\n%s\n%s", got.code, verdict.ExitPass, got.stdout, got.stderr)
-	}
+	got.ends(t, verdict.ExitPass)
 	if rows := alertRows(t, verdictIn(t, dir)); rows != 4 {
 		t.Errorf("%d rows about alerts, want when each fired and when it went away\n%s", rows, got.stdout)
 	}

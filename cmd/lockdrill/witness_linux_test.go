@@ -171,9 +171,7 @@ func (d witnessDrill) run(t *testing.T, code int) (*verdict.Judgement, result) {
 	addr := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	if err := client.Set(t.Context(), "lockdrill:environment", "staging", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Set(t.Context(), "lockdrill:environment", "staging", 0).Err())
 	args, change := slices.Clone(d.args), slices.Clone(d.change)
 	if d.file == "delayed" { // its jobs are offered by the drill itself
 		args = append(args, "--rate", "0")
@@ -197,18 +195,14 @@ func (d witnessDrill) run(t *testing.T, code int) (*verdict.Judgement, result) {
 	if code == verdict.ExitPass {
 		skipIfTooLate(t, got.code, filepath.Join(dir, "runs", "latest"))
 	}
-	if got.code != code {
-		t.Fatalf("exit status %d, want %d\n%s\n%s", got.code, code, got.stdout, got.stderr)
-	}
+	got.ends(t, code)
 	return verdictIn(t, dir), got
 }
 
 func verdictIn(t *testing.T, dir string) *verdict.Judgement {
 	t.Helper()
 	j := &verdict.Judgement{}
-	if err := json.Unmarshal(read(t, filepath.Join(dir, "runs", "latest", "verdict.json")), j); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(read(t, filepath.Join(dir, "runs", "latest", "verdict.json")), j))
 	return j
 }
 
@@ -220,13 +214,9 @@ func TestAServiceOfSomebodysOwnAgreesWithItsTwin(t *testing.T) {
 		t.Skip("of make witness")
 	}
 	path, err := filepath.Abs(filepath.Join(witnesstest.Folder(), "twin.lockdrill.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
-	if got := tryIn(t, dir, "run", path); got.code != verdict.ExitPass {
-		t.Fatalf("the twin: exit status %d\n%s\n%s", got.code, got.stdout, got.stderr)
-	}
+	tryIn(t, dir, "run", path).ends(t, verdict.ExitPass)
 	twin, witness := verdictIn(t, dir), drillWitness(t, "kills", verdict.ExitPass)
 	for _, band := range twin.Predicted {
 		var los []float64
@@ -315,9 +305,7 @@ func TestAServiceOfSomebodysOwnIsDrilledThroughItsToxiproxy(t *testing.T) {
 	cmd.Dir, cmd.Env = dir, os.Environ()
 	got := finish(t, dir, cmd)
 	skipIfTooLate(t, got.code, filepath.Join(dir, "runs", "latest"))
-	if got.code != verdict.ExitPass {
-		t.Fatalf("exit status %d, want %d\n%s\n%s", got.code, verdict.ExitPass, got.stdout, got.stderr)
-	}
+	got.ends(t, verdict.ExitPass)
 	j := verdictIn(t, dir)
 	for _, shot := range []string{"late#1", "nobody-listens#1"} {
 		if !slices.ContainsFunc(j.Takeovers, func(x verdict.Takeover) bool { return x.Fault == shot && x.Lo > 1 }) {

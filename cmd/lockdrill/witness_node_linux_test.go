@@ -77,9 +77,7 @@ func ownWays(t *testing.T, addr string) (args, change []string) {
 	for i := range witnesstest.Replicas {
 		listen := theirWay(t, api, fmt.Sprintf("redis-s%d", i+1), addr)
 		_, port, err := net.SplitHostPort(listen)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ways, change = append(ways, listen), append(change, fmt.Sprint(6391+i), port)
 	}
 	return []string{"--ways", strings.Join(ways, ",")}, append(change, "http://127.0.0.1:8474", api)
@@ -93,9 +91,7 @@ func TestAServiceOfSomebodysOwnOnIoredis(t *testing.T) {
 	var locks struct {
 		Dependencies map[string]string `json:"dependencies"`
 	}
-	if err := json.Unmarshal(read(t, "../../internal/wild/node/package.json"), &locks); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(read(t, "../../internal/wild/node/package.json"), &locks))
 	dir := t.TempDir()
 	install := exec.Command("npm", "install", "--prefix", dir, "--no-audit", "--no-fund", "--ignore-scripts", "--silent", "ioredis@"+locks.Dependencies["ioredis"])
 	if out, err := install.CombinedOutput(); err != nil {

@@ -92,9 +92,7 @@ func drillRecipe(t *testing.T, recipe string, file map[string]any, promises []st
 	var slos []any
 	for _, p := range promises {
 		var row any
-		if err := yaml.Unmarshal([]byte("{lock: job, "+p+"}"), &row); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal([]byte("{lock: job, "+p+"}"), &row))
 		slos = append(slos, row)
 	}
 	mine["slos"] = slos
@@ -120,17 +118,13 @@ func drillRecipe(t *testing.T, recipe string, file map[string]any, promises []st
 	}
 	client := redis.NewClient(&redis.Options{Addr: store})
 	defer client.Close()
-	if err := client.Set(t.Context(), "lockdrill:environment", "staging", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Set(t.Context(), "lockdrill:environment", "staging", 0).Err())
 	w, dir := witnesstest.Start(t, way, args...), t.TempDir()
 	_, port, _ := net.SplitHostPort(way)
 	_, at, _ := net.SplitHostPort(store)
 	edits = append(edits, "127\\.0\\.0\\.1:6390", "127\\.0\\.0\\.1:"+port, "127.0.0.1:6390", "127.0.0.1:"+at, "/tmp/sched", w.Dir)
 	data, err := yaml.Marshal(mine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path, text := filepath.Join(dir, "recipe.yaml"), strings.NewReplacer(edits...).Replace(string(data))
 	write(t, path, []byte(text))
 	got := tryIn(t, dir, "run", path, "--environment", "staging", "--confirm", "pauses")

@@ -34,9 +34,7 @@ import (
 func copied(t *testing.T) map[string][]string {
 	t.Helper()
 	script, err := filepath.Abs("../../scenarios/workers/python/worker.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return map[string][]string{"go": {goWorker(t)}, "python": {witnesstest.Python(t), "-B", script}}
 }
 
@@ -100,9 +98,7 @@ func checked(t *testing.T, worker ...string) (result, *verdict.Judgement) {
 		t.Fatalf("%v\n%s", err, got.stderr)
 	}
 	var j verdict.Judgement
-	if err := json.Unmarshal(data, &j); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(data, &j))
 	return got, &j
 }
 
@@ -123,9 +119,7 @@ func TestLiveTheDrillTellsWrongWorkers(t *testing.T) {
 	needDrill(t)
 	python := witnesstest.Python(t)
 	liarPy, err := filepath.Abs("testdata/liar.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Parallel()
 	command := map[string][]string{}
 	for _, l := range liarsTold {
@@ -201,13 +195,11 @@ func TestLiveTheDrillOfAWorker(t *testing.T) {
 	t.Run("wrong", func(t *testing.T) {
 		t.Parallel()
 		got, _ := checked(t, "sh", "-c", "echo no module named redis >&2; exit 1")
-		if got.code != verdict.ExitSLOFailed || !strings.Contains(got.stdout, "not_ready") || !strings.Contains(got.stdout, `docs/worker-protocol.md, "Commands"`) {
-			t.Errorf("got %+v", got)
-		}
+		got.ends(t, verdict.ExitSLOFailed, "not_ready", `docs/worker-protocol.md, "Commands"`)
 	})
 }
 
-// What stands after `type:` is read by a shell as the drill of the very worker that was given.
+// What stands after `now:` is read by a shell as the drill of the very worker that was given.
 func TestWorkerCheckNamesItsSuccessor(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, want []string }{
@@ -218,7 +210,7 @@ func TestWorkerCheckNamesItsSuccessor(t *testing.T) {
 		{[]string{"--help"}, []string{"--", "COMMAND"}},
 	} {
 		got := try(t, append([]string{"worker-check"}, c.args...)...)
-		_, line, named := strings.Cut(strings.TrimSuffix(got.stderr, "\n"), " type: ")
+		_, line, named := strings.Cut(strings.TrimSuffix(got.stderr, "\n"), " now: ")
 		if got.code != verdict.ExitUsage || got.stdout != "" || !named {
 			t.Fatalf("%q: %+v", c.args, got)
 		}
@@ -232,20 +224,16 @@ func TestWorkerCheckNamesItsSuccessor(t *testing.T) {
 
 func TestRunTakesAWorker(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ want, args string }{
-		{"before -- stand the drills", "run -- sh"},
-		{"before -- stand the drills", "run worker-check --"},
-		{"no-such-program", "run worker-check -- no-such-program"},
-		{"the replicas are pods", "run pods-job-locks -- sh"},
-	} {
-		if got := try(t, strings.Fields(c.args)...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, c.want) {
-			t.Errorf("%s: %+v", c.args, got)
-		}
-	}
+	misused(t, t.TempDir(), "run", map[string]string{
+		"-- sh":                           "before -- stand the drills",
+		"worker-check --":                 "before -- stand the drills",
+		"worker-check -- no-such-program": "no-such-program",
+		"pods-job-locks -- sh":            "the replicas are pods",
+	})
 }
 
-// joined is the binary as it runs in a pod, and a hub that leads it.
-type joined struct {
+// joinedPod is the binary as it runs in a pod, and a hub that leads it.
+type joinedPod struct {
 	addr string
 	cmd  *exec.Cmd
 	log  bytes.Buffer
@@ -257,9 +245,9 @@ type joined struct {
 }
 
 // joinPod starts the binary and waits for its hello.
-func joinPod(t *testing.T) *joined {
+func joinPod(t *testing.T) *joinedPod {
 	t.Helper()
-	j := &joined{addr: redistest.Start(t), events: map[history.Kind]int{}}
+	j := &joinedPod{addr: redistest.Start(t), events: map[history.Kind]int{}}
 	asked(t, j.addr, "CONFIG SET requirepass hunter2")
 	j.hub = linestream.Open(linestream.Options{
 		Redis: &redis.Options{Addr: j.addr, Password: "hunter2"}, Fleet: "f", Clock: monotime.Now,
@@ -280,24 +268,22 @@ func joinPod(t *testing.T) *joined {
 	return j
 }
 
-func (j *joined) start(t *testing.T) {
+func (j *joinedPod) start(t *testing.T) {
 	t.Helper()
 	cmd := lockdrill("worker", "--join", "redis://"+j.addr, "--fleet", "f", "--password-env", "JOIN_TEST_PASSWORD")
 	cmd.Env = []string{"JOIN_TEST_PASSWORD=hunter2", "LOCKDRILL_POD=worker-0", "LOCKDRILL_POD_UID=u-1"}
 	cmd.Stdout, cmd.Stderr = &j.log, &j.log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	j.cmd = cmd
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 }
 
-func (j *joined) await(t *testing.T, what string, ok func() bool) {
+func (j *joinedPod) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	until(t, what, func() bool { j.mu.Lock(); defer j.mu.Unlock(); return ok() })
 }
 
-func (j *joined) send(t *testing.T, c protocol.Command, answer history.Kind) {
+func (j *joinedPod) send(t *testing.T, c protocol.Command, answer history.Kind) {
 	t.Helper()
 	c.V = protocol.Version
 	text, err := json.Marshal(c)

@@ -49,12 +49,8 @@ func runPage(t *testing.T, page string, prints, leaves []string) {
 	dir := t.TempDir()
 	for name, target := range map[string]string{"scenarios": "../../scenarios", "go.mod": "../../go.mod"} {
 		full, err := filepath.Abs(target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(full, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.Symlink(full, filepath.Join(dir, name)))
 	}
 	script, ends := pageScript(t, "../../docs/"+page, dir)
 	cmd := exec.Command("bash", "-c", script)
@@ -69,11 +65,7 @@ func runPage(t *testing.T, page string, prints, leaves []string) {
 		}
 		t.Fatalf("exit status %d\n%s\n%s", out.code, out.stdout, out.stderr)
 	} else {
-		for _, want := range prints {
-			if !strings.Contains(regexp.MustCompile(` {2,}`).ReplaceAllString(out.stdout, "  "), want) {
-				t.Errorf("it does not print %q:\n%s", want, out.stdout)
-			}
-		}
+		says(t, regexp.MustCompile(` {2,}`).ReplaceAllString(out.stdout, "  "), prints...)
 	}
 	for _, name := range leaves {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
@@ -125,9 +117,7 @@ func TestRecipesOfThePause(t *testing.T) {
 	t.Parallel()
 	for name, file := range pauseRecipes(t) {
 		data, err := yaml.Marshal(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := experiments.Parse("recipe.yaml", data); err != nil {
 			t.Errorf("%s\n%v", name, err)
 		}
@@ -151,9 +141,7 @@ func pauseRecipes(t *testing.T) map[string]map[string]any {
 	all := map[string]map[string]any{}
 	for _, r := range recipes {
 		var base, over map[string]any
-		if err := errors.Join(yaml.Unmarshal([]byte(file[1]), &base), yaml.Unmarshal([]byte(r[2]), &over)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(yaml.Unmarshal([]byte(file[1]), &base), yaml.Unmarshal([]byte(r[2]), &over)))
 		maps.Copy(base, over)
 		all[r[1]] = base
 	}

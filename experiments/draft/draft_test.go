@@ -69,6 +69,11 @@ func TestEveryCombinationIsValid(t *testing.T) {
 					if !strings.HasPrefix(string(data), experiments.Modeline) || e.Redis.URL != d.Redis.URL || e.Redis.Key != d.Redis.Key || e.Faults[0].Lock() != e.System.Locks[0].Name {
 						t.Errorf("the draft is\n%s", data)
 					}
+					for line := range strings.Lines(string(data)) {
+						if strings.Contains(line, " release: ") && !strings.Contains(line, check) && l != "ttl hold" {
+							t.Errorf("how the lock is released is assumed, and not marked:\n%s", data)
+						}
+					}
 					if w := list[len(list)-1]; w.TTL > 0 && w.KeyPrefix == "" && d.Redis.URL != "" && e.System.Locks[len(e.System.Locks)-1].Policy.TTL != w.TTL {
 						t.Errorf("the ttl %s is lost:\n%s", w.TTL, data)
 					}

@@ -63,7 +63,7 @@ func (l *Lock) entry() (experiments.Lock, map[string]experiments.Comment) {
 	if l.RenewEvery == 0 {
 		said["policy.renew_every"] = beside("its holder never renews it")
 	}
-	for path, known := range map[string]bool{"ttl": l.TTL > 0, "renew_every": l.TTL > 0, "op_timeout": e.Policy.OpTimeout == 0, "release": e.Policy.Release.Timeout == 0,
+	for path, known := range map[string]bool{"ttl": l.TTL > 0, "renew_every": l.TTL > 0, "op_timeout": e.Policy.OpTimeout == 0, "release": l.Mode == lockcore.LoopTTLHold,
 		"acquire": false, "loop": l.Poll > 0 && l.Mode != ""} {
 		if !known {
 			said["policy."+path] = beside(check)

@@ -75,16 +75,12 @@ const (
 	nobody  = "?holder_of, replica or neither"
 )
 
-func (a *Aim) check(c Checker, whom string) {
+// check holds whom a section names against whom it may.
+func (a *Aim) check(c Checker, section any, whom string) {
 	words, open := strings.CutPrefix(whom, "?")
-	var given []string
-	for _, w := range []struct {
-		word string
-		set  bool
-	}{{"holder_of", a.HolderOf != ""}, {"replica", a.Replica != ""}, {"all", a.All}, {"count", a.Some.Count > 0}, {"percent", a.Some.Percent > 0}} {
-		if w.set {
-			given = append(given, w.word)
-		}
+	given := said(section, "holder_of", "replica", "all")
+	if words == group {
+		given = append(given, said(section, "count", "percent")...)
 	}
 	switch {
 	case len(given) > 1:

@@ -48,7 +48,10 @@ func (o *Object) seen(form, _ string) { o.Struck = form == aimed }
 // Header is what names an object, as its manifest has it: filled in or not.
 type Header struct {
 	APIVersion, Kind string
-	Metadata         struct{ Name, GenerateName, Namespace string }
+	Metadata         struct {
+		Name, GenerateName, Namespace string
+		Labels, Annotations           map[string]string
+	}
 }
 
 // Header is that of the manifest; the zero Header where it has none.
@@ -153,7 +156,7 @@ func (o *Object) manifest(c Checker) string {
 	}
 	switch why := h.Guarded(); {
 	case badly != nil:
-		return "is no manifest of one object: apiVersion, kind, metadata.name and metadata.namespace are texts, in quotes where they look like numbers"
+		return "is no manifest of one object: apiVersion, kind and the names, labels and annotations in metadata are texts, in quotes where they look like numbers"
 	case strings.HasSuffix(h.Kind, "List"):
 		return h.Kind + " is a list of objects: a fault makes one, and is confirmed by that one"
 	case h.APIVersion == "" || h.Kind == "":

@@ -236,8 +236,7 @@ func (f Fault) Measured(m Measured) string {
 // Check holds the section against the laws of its kind, and of whom it strikes.
 func (f Fault) Check(c Checker) {
 	if a, ok := f.section.(Aimed); ok && f.row.Aims != "" {
-		aim := a.Target()
-		aim.check(c, f.row.Aims)
+		a.AimAt().check(c, f.section, f.row.Aims)
 	}
 	told := false
 	for _, l := range f.row.Constraints {

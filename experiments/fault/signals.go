@@ -90,7 +90,7 @@ func (k *Kill) Fill() {
 	if k.Zone != "" && k.HolderOf == "" && k.Pick == "" && k.Count == 0 && k.Percent == 0 {
 		k.All = true
 	}
-	if k.Pick == "" && len(k.among()) > 0 {
+	if k.Pick == "" && len(k.among()) > 0 && !k.All {
 		k.Pick = PickRandom
 	}
 }
@@ -329,19 +329,11 @@ var leads = []Constraint{breaks("lock", "lock {lock} is taken per job: it has no
 
 // whom says what is wrong with whom a kill strikes, and with the moment.
 func (k *Kill) whom(c Checker) string {
-	around, said := c.Around(), func(field, text string) string { c.Check(field, "%s", text); return "" }
-	var many []string
-	for _, w := range []struct {
-		word string
-		set  bool
-	}{{"all", k.All}, {"count", k.Count > 0}, {"percent", k.Percent > 0}} {
-		if w.set {
-			many = append(many, w.word)
-		}
-	}
-	aimed := "pods"
+	around, tell := c.Around(), func(field, text string) string { c.Check(field, "%s", text); return "" }
+	many := said(k, "all", "count", "percent")
+	chosen := "pods"
 	if len(k.Pods) == 0 {
-		aimed = "topology_zone"
+		chosen = "topology_zone"
 	}
 	whatever := "pods are struck whatever they hold"
 	if len(k.among()) == 0 {
@@ -353,28 +345,28 @@ func (k *Kill) whom(c Checker) string {
 	case k.HolderOf != "" && len(many) > 0:
 		return "has holder_of and " + many[0] + ": a kill strikes the holder of a lock, or replicas whatever they hold"
 	case k.HolderOf != "" && len(k.among()) > 0:
-		return "has holder_of and " + aimed + ": a kill strikes the holder of a lock, or one pod with these labels"
+		return "has holder_of and " + chosen + ": a kill strikes the holder of a lock, or one pod with these labels"
 	case k.HolderOf == "" && len(k.among()) == 0 && len(many) == 0 && around.Pods:
 		return "does not say whom it strikes: holder_of a lock, pods by their labels, all: true, count or percent"
 	case k.HolderOf == "" && len(k.among()) == 0 && len(many) == 0:
 		return "does not say whom it strikes: holder_of a lock, all: true, count or percent"
 	case len(k.among()) > 0 && !around.Pods:
-		return said(aimed, "is for replicas in pods, "+noPods+": holder_of a lock, or count")
+		return tell(chosen, "is for replicas in pods, "+noPods+": holder_of a lock, or count")
 	case k.Pick != "" && len(k.among()) == 0:
-		return said("pick", "chooses among pods: say which, pods by their labels; a lock has one holder")
+		return tell("pick", "chooses among pods: say which, pods by their labels; a lock has one holder")
 	case k.Pick != "" && k.All && c.Given("pick"):
-		return said("pick", "chooses among pods, and all: true strikes every one of them")
+		return tell("pick", "chooses among pods, and all: true strikes every one of them")
 	case k.HolderOf == "":
 		for _, word := range []string{"phase", "on"} {
 			if c.Given(word) {
-				said(word, "is a moment of a holder's lease: "+whatever+"; leave it out, or say holder_of")
+				tell(word, "is a moment of a holder's lease: "+whatever+"; leave it out, or say holder_of")
 			}
 		}
 		return ""
 	case around.Observed && k.Moment() == BeforeRenew:
-		return said("phase", "before_renew cannot be hit here: nobody announces a renewal of an observed lock, and a look sees it only when it is done; say after_renew")
+		return tell("phase", "before_renew cannot be hit here: nobody announces a renewal of an observed lock, and a look sees it only when it is done; say after_renew")
 	case around.Observed && k.Moment() == Acquired:
-		return said("on", "observed locks are leader loops, held long enough: say phase: after_grant")
+		return tell("on", "observed locks are leader loops, held long enough: say phase: after_grant")
 	}
 	l := c.Lock("holder_of", k.HolderOf)
 	if l == nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +62,14 @@ func valueOf(section reflect.Value, name string) (string, bool) {
 		}
 	}
 	return fmt.Sprint(f.Interface()), true
+}
+
+// said are those of some fields of a section that say something.
+func said(section any, names ...string) []string {
+	return slices.DeleteFunc(names, func(name string) bool {
+		f := fieldNamed(reflectOf(section), name)
+		return !f.IsValid() || f.IsZero()
+	})
 }
 
 func reflectOf(p any) reflect.Value { return reflect.ValueOf(p).Elem() }

@@ -18,15 +18,14 @@ import (
 // Many rehearses e with the seeds 1 to n, on all cores, and judges each. done, which may be nil, counts those that are finished; it is
 // called from several goroutines. Where ctx ends first, what was gathered by then is returned with ctx's error.
 func Many(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, done func(seeds int64)) (*forecast.Rehearsed, error) {
-	parts := make([]*forecast.Rehearsed, workers(n))
-	for i := range parts {
-		parts[i] = forecast.NewRehearsed(e)
-	}
-	err := each(ctx, e, net, n, func(worker int, seed int64, j *verdict.Judgement, h *history.History) { parts[worker].Add(seed, j, h) }, done)
-	for _, part := range parts[1:] {
-		parts[0].Merge(part)
-	}
-	return parts[0], err
+	all := forecast.NewRehearsed(e)
+	var adding sync.Mutex
+	err := each(ctx, e, net, n, func(seed int64, j *verdict.Judgement, h *history.History) {
+		adding.Lock()
+		defer adding.Unlock()
+		all.Add(seed, j, h)
+	}, done)
+	return all, err
 }
 
 // Predict rehearses e with the seeds 1 to n, or as many of them as ctx gives time for, and gathers the takeovers. Where there was no
@@ -39,15 +38,13 @@ func Predict(ctx context.Context, e *experiments.Experiment, net sim.Net, n int6
 	return all.Prediction(), nil
 }
 
-func workers(n int64) int { return int(min(int64(runtime.GOMAXPROCS(0)), n)) }
-
-// each rehearses and judges the seeds 1 to n on all cores. take is called by each worker for its own seeds.
-func each(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, take func(worker int, seed int64, j *verdict.Judgement, h *history.History), done func(seeds int64)) error {
+// each rehearses and judges the seeds 1 to n on all cores. take is called by several goroutines.
+func each(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, take func(seed int64, j *verdict.Judgement, h *history.History), done func(seeds int64)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var next, finished atomic.Int64
 	var wg sync.WaitGroup
-	for i := range workers(n) {
+	for range min(int64(runtime.GOMAXPROCS(0)), n) {
 		wg.Go(func() {
 			r, judger := New(e, net), analysis.NewJudger(e)
 			for seed := next.Add(1); seed <= n && ctx.Err() == nil; seed = next.Add(1) {
@@ -56,7 +53,7 @@ func each(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, 
 					stop(err)
 					return
 				}
-				take(i, seed, judger.Judge(d.History), d.History)
+				take(seed, judger.Judge(d.History), d.History)
 				if all := finished.Add(1); done != nil {
 					done(all)
 				}

@@ -172,7 +172,7 @@ func (s *Store) byHand(r Record) []string {
 
 // Quote makes one word for a shell.
 func Quote(s string) string {
-	if !strings.ContainsAny(s, " \t\n'\"\\$`*?[]{}()<>|&;#~!") {
+	if s != "" && !strings.ContainsAny(s, " \t\n'\"\\$`*?[]{}()<>|&;#~!") {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"

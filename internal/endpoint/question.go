@@ -61,7 +61,7 @@ func greeted(secure *tls.Config, greet func(net.Conn) error) func(context.Contex
 
 // AskRedis asks by PING and ECHO.
 func AskRedis(a Access) Question {
-	q := Question{Dial: greeted(a.TLS, a.introduce), Ask: askRedis, Most: most}
+	q := Question{Dial: greeted(a.TLS, func(conn net.Conn) error { return a.Login(conn, bufio.NewReader(conn), 0) }), Ask: askRedis, Most: most}
 	if a.TLS != nil {
 		q.Trips += tlsTrips
 	}
@@ -85,15 +85,16 @@ func (a Access) Logins(db int) (commands [][]string) {
 	return commands
 }
 
-// introduce logs in. What goes wrong there is told without the command.
-func (a Access) introduce(conn net.Conn) error {
-	for _, words := range a.Logins(0) {
+// Login says on a fresh connection who asks, which database it is about, and what else is to be said before a question; in reads what the
+// server answers. Its refusal is a resp.ServerError, which does not tell the command.
+func (a Access) Login(conn net.Conn, in *bufio.Reader, db int, more ...[]string) error {
+	for _, words := range append(a.Logins(db), more...) {
 		if _, err := conn.Write(resp.Command(words...)); err != nil {
 			return err
 		}
-		answer, err := bufio.NewReader(conn).ReadString('\n')
+		answer, err := in.ReadString('\n')
 		if err == nil && !strings.HasPrefix(answer, "+") {
-			err = errors.New("the store refused the password")
+			err = resp.ServerError(strings.TrimSpace(strings.TrimPrefix(answer, "-")))
 		}
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
@@ -109,7 +110,7 @@ func Open(o Options) *Hub {
 	if o.pace == (pace{}) {
 		o.pace = defaults()
 	}
-	h := &Hub{o: o, redis: connect(o.Redis), names: f, id: newID(), wake: make(chan struct{}, 1), lives: map[string]*life{}, heard: "0-0"}
+	h := &Hub{o: o, redis: endpoint.Client(o.Redis, o.pace.call), names: f, id: newID(), wake: make(chan struct{}, 1), lives: map[string]*life{}, heard: "0-0"}
 	running, stop := context.WithCancel(context.Background())
 	h.stop = stop
 	h.work.Go(func() { h.send(running) })

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // Version of what stands in the streams. A reader ends a life whose version is higher.
@@ -146,15 +145,6 @@ func added(err error) (bool, error) {
 func wasThere(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && strings.Contains(reply.Error(), "equal or smaller than the target stream top item")
-}
-
-// connect makes a client that repeats nothing by itself and keeps to deadlines.
-func connect(o *redis.Options) *redis.Client {
-	own := *o
-	own.ContextTimeoutEnabled, own.MaxRetries, own.DialerRetries = true, -1, 1
-	own.PoolSize, own.DisableIdentity = 4, true
-	own.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return redis.NewClient(&own)
 }
 
 // newID is a name that nobody else has.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 )
 
@@ -82,7 +83,7 @@ func Join(ctx context.Context, o JoinOptions) (*Pod, error) {
 		o.pace = defaults()
 	}
 	p := &Pod{
-		redis: connect(o.Redis), names: f, life: newID(), log: o.Log, pace: o.pace, last: place{0, 1}, taken: place{0, 1},
+		redis: endpoint.Client(o.Redis, o.pace.call), names: f, life: newID(), log: o.Log, pace: o.pace, last: place{0, 1}, taken: place{0, 1},
 		wake: make(chan struct{}, 1), lines: make(chan []byte, inLines),
 		quit: make(chan struct{}), over: make(chan struct{}),
 	}

@@ -5,9 +5,14 @@
 package spawn
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"runtime"
+	"strconv"
+	"syscall"
 )
 
 // Spawner starts child processes from one goroutine that is locked to its operating system thread for good: the kernel's
@@ -49,4 +54,21 @@ func (s *Spawner) Start(cmd *exec.Cmd, cgroup *os.File) error {
 func (s *Spawner) Close() {
 	close(s.jobs)
 	<-s.done
+}
+
+// Unprivileged is whom a server runs as that refuses to be root's: the user of that name, or nobody; nil = whoever runs this.
+func Unprivileged(name string) (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		u, err = user.Lookup("nobody")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find a user for the server, which refuses to be root's: %w", err)
+	}
+	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err1, err2)
 }

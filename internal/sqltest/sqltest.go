@@ -11,15 +11,14 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/servertest"
+	"github.com/lockdrill/lockdrill/internal/spawn"
 )
 
 // Postgres starts a server and gives its address as a URL. A missing program skips the test, and fails it where CI=true.
@@ -118,27 +117,19 @@ func folder(t testing.TB, owner string) (string, *syscall.Credential) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if os.Getuid() != 0 {
-		return dir, nil
-	}
-	u, err := user.Lookup(owner)
-	if err != nil {
-		u, err = user.Lookup("nobody")
+	as, err := spawn.Unprivileged(owner)
+	if err == nil && as != nil {
+		err = os.Chown(dir, int(as.Uid), int(as.Gid))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	uid, _ := strconv.Atoi(u.Uid)
-	gid, _ := strconv.Atoi(u.Gid)
-	if err := os.Chown(dir, uid, gid); err != nil {
-		t.Fatal(err)
-	}
-	return dir, &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return dir, as
 }
 
 func command(ctx context.Context, as *syscall.Credential, words []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Dir, cmd.SysProcAttr = "/", attributes(as)
+	cmd.Dir, cmd.SysProcAttr = "/", spawn.ServerAttributes(as, syscall.SIGKILL)
 	return cmd
 }
 

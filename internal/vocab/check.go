@@ -35,7 +35,9 @@ func (f *File) check(path string, v reflect.Value) {
 		for i := range v.Len() {
 			f.check(At(path, i), v.Index(i))
 		}
-		f.unique(path, v)
+		if v.Type().Elem().Kind() == reflect.Struct {
+			f.unique(path, v)
+		}
 	case reflect.Struct:
 		if _, is := v.Addr().Interface().(Scalar); is {
 			return
@@ -67,6 +69,9 @@ func (f *File) section(path string, v reflect.Value) {
 		}
 		f.format(at, value, d.Rule.Format)
 		f.ref(at, value, d.Rule.Ref)
+		if words, is := value.Interface().([]string); is && !f.Stored && (d.Rule.Unique || d.Rule.Words != nil || d.Rule.Ref != "") {
+			f.once(at, "", words)
+		}
 		f.check(at, value)
 	}
 }
@@ -128,7 +133,7 @@ func (f *File) needed(path string, v reflect.Value, all []Cond) bool {
 func (f *File) broken(path string, v reflect.Value, all []Cond) *Cond {
 	for i, c := range all {
 		if fact, is := strings.CutPrefix(c.Field, "@"); is {
-			if !f.Facts[fact] {
+			if holds, known := f.Facts[fact]; known && !holds {
 				return &all[i]
 			}
 			continue
@@ -176,23 +181,23 @@ func (f *File) length(at string, d time.Duration, r Rule) {
 
 // unique refuses entries of a list that have a value in a field that no two may share.
 func (f *File) unique(list string, v reflect.Value) {
-	t := v.Type().Elem()
-	if t.Kind() != reflect.Struct {
-		return
-	}
-	t = spelled(reflect.New(t).Elem()).Type()
-	for _, d := range f.Fields(t) {
-		if !d.Rule.Unique {
+	for _, d := range f.Fields(spelled(reflect.New(v.Type().Elem()).Elem()).Type()) {
+		if !d.Rule.Unique || d.Type.Kind() != reflect.String {
 			continue
 		}
-		first := map[string]int{}
+		var all []string
 		for i := range v.Len() {
-			value := f.fieldOf(spelled(v.Index(i)), d.Name).String()
-			if at, twice := first[value]; twice && value != "" {
-				f.Check(Join(At(list, i), d.Name), "%q is there twice: the first is %s", value, At(list, at))
-				continue
-			}
-			first[value] = i
+			all = append(all, f.fieldOf(spelled(v.Index(i)), d.Name).String())
+		}
+		f.once(list, "."+d.Name, all)
+	}
+}
+
+// once refuses a text that stands in a list before; field is where in an entry it stands.
+func (f *File) once(list, field string, all []string) {
+	for i, text := range all {
+		if first := slices.Index(all, text); first < i && text != "" {
+			f.Check(At(list, i)+field, "%q is there twice: the first is %s", text, At(list, first))
 		}
 	}
 }

@@ -46,12 +46,6 @@ func (f *File) Decode(into any) {
 	}
 }
 
-// DecodeAt decodes the value n, whose name stands at key, as what stands at path.
-func (f *File) DecodeAt(path string, key, n *yaml.Node, into any) {
-	f.Default(into)
-	f.value(path, key, n, reflect.ValueOf(into).Elem(), Rule{})
-}
-
 // value decodes n into v. key is where the value's name stands (nil for list elements).
 func (f *File) value(path string, key, n *yaml.Node, v reflect.Value, r Rule) {
 	f.positions[path] = n
@@ -290,17 +284,25 @@ func (f *File) Describe(n *yaml.Node) string {
 // mapping decodes a section of texts by free names.
 func (f *File) mapping(path string, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
-		f.Add(path, n, "a section of names and texts is wanted, not %s", f.Describe(n))
+		f.Add(path, n, "a section of names is wanted, not %s", f.Describe(n))
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
-		element := reflect.New(v.Type().Elem()).Elem()
+		element, at := reflect.New(v.Type().Elem()).Elem(), f.Entry(path, i/2, key.Value)
 		if v.MapIndex(reflect.ValueOf(key.Value)).IsValid() {
-			f.Add(Join(path, key.Value), key, "given twice")
+			f.Add(at, key, "given twice")
 		}
-		f.value(Join(path, key.Value), key, value, element, Rule{})
+		f.value(at, key, value, element, Rule{})
 		v.SetMapIndex(reflect.ValueOf(key.Value), element)
 	}
+}
+
+// Entry is the path of an entry of a section of free names: of a hidden file by its number.
+func (f *File) Entry(path string, i int, name string) string {
+	if f.hidden {
+		return At(path, i)
+	}
+	return Join(path, name)
 }

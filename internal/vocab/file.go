@@ -49,10 +49,11 @@ func (p *Problem) String() string {
 // "faults[1].kill.phase" and get its line.
 type File struct {
 	*Vocabulary
-	Name  string
-	Root  *yaml.Node                                     // nil where the text is no document
-	Facts map[string]bool                                // what conditions @NAME ask of the file as a whole
-	Refs  func(list string) (names []string, known bool) // the names of a list that rules refer to; not known = one may have been lost to another problem
+	Name   string
+	Root   *yaml.Node                                     // nil where the text is no document
+	Stored bool                                           // it was right when it was written: what is refused since then is read
+	Facts  map[string]bool                                // what conditions @NAME ask of the file as a whole
+	Refs   func(list string) (names []string, known bool) // the names of a list that rules refer to; not known = one may have been lost to another problem
 
 	lines     []string
 	hidden    bool // no line is shown; nor, of what is decoded, a key or a value

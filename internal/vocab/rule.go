@@ -62,7 +62,7 @@ type Rule struct {
 	One    []string      // of a section, by its field _: just one of these fields is there
 	Any    []string      // of a section, by its field _: at least one of these fields is there
 	Format string        // of a text, or of each text of a list
-	Unique bool          // no other entry of the list has the same
+	Unique bool          // no other entry of the list has the same; of a list of texts: no two are the same, as of words and references
 	Ref    string        // it names an entry of another list
 	Least  time.Duration // of a duration above 0
 	Most   time.Duration

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/endpoint"
-	"github.com/lockdrill/lockdrill/internal/resp"
 )
 
 // Cost is what a window of MONITOR came to.
@@ -140,21 +139,7 @@ func (c *Client) dial(ctx context.Context) (net.Conn, *bufio.Reader, error) {
 		_ = conn.SetDeadline(until)
 	}
 	in := bufio.NewReaderSize(conn, maxTold)
-	say := func(words ...string) error {
-		if _, err := conn.Write(resp.Command(words...)); err != nil {
-			return err
-		}
-		reply, err := in.ReadSlice('\n')
-		if err == nil && reply[0] != '+' {
-			err = errors.New(oneLine(string(reply)))
-		}
-		return err
-	}
-	for _, words := range append(endpoint.Access{User: o.Username, Password: o.Password}.Logins(0), []string{"MONITOR"}) {
-		if err = say(words...); err != nil {
-			break
-		}
-	}
+	err = endpoint.Access{User: o.Username, Password: o.Password}.Login(conn, in, 0, []string{"MONITOR"})
 	if err != nil {
 		_ = conn.Close()
 		return nil, nil, err
@@ -164,16 +149,13 @@ func (c *Client) dial(ctx context.Context) (net.Conn, *bufio.Reader, error) {
 
 // cpu is the processor time that the server has used, in seconds.
 func (c *Client) cpu(ctx context.Context) (used float64, ok bool) {
-	text, err := c.admin.Info(ctx, "cpu").Result()
+	info, err := c.admin.InfoMap(ctx, "cpu").Result()
 	if err != nil {
 		return 0, false
 	}
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name == "used_cpu_sys" || name == "used_cpu_user" {
-			s, err := strconv.ParseFloat(value, 64)
-			used, ok = used+s, err == nil
-		}
+	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
+		s, err := strconv.ParseFloat(info["CPU"][name], 64)
+		used, ok = used+s, err == nil
 	}
 	return used, ok
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -47,7 +46,7 @@ func start(ctx context.Context, how stores.Own, name string) (s *server, err err
 		return nil, err
 	}
 	how.Binary = filepath.Join(filepath.Dir(initdb), "postgres")
-	as, err := unprivileged("postgres")
+	as, err := spawn.Unprivileged("postgres")
 	if err != nil {
 		return nil, err
 	}
@@ -87,23 +86,6 @@ func program() (string, error) {
 func versionOf(program string) int {
 	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(program)))) // 0 = none
 	return n
-}
-
-// unprivileged is whom a server runs as that refuses to be root's; nil = whoever runs this.
-func unprivileged(name string) (*syscall.Credential, error) {
-	if os.Getuid() != 0 {
-		return nil, nil
-	}
-	u, err := user.Lookup(name)
-	if err != nil {
-		u, err = user.Lookup("nobody")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find a user for the server, which refuses to be root's: %w", err)
-	}
-	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
-	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err1, err2)
 }
 
 // passable reports whether everybody may pass through a folder and all that it is in; one that is not there yet is made so.

@@ -43,7 +43,7 @@ func TestKeysOfACluster(t *testing.T) {
 	addrs := redistest.StartCluster(t)
 	nodes := map[string]*redis.Client{}
 	for _, addr := range addrs {
-		nodes[addr] = client(t, addr)
+		nodes[addr] = redistest.Dial(t, addr)
 		nodes[addr].ConfigSet(t.Context(), "notify-keyspace-events", "KA")
 	}
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs[:1], DisableIdentity: true})
@@ -110,17 +110,17 @@ func TestKeysOfACluster(t *testing.T) {
 // A promoted replica that does not tell of changes is not believed to; what happened while nobody looked is a stretch without looks.
 func TestSentinelFailsOver(t *testing.T) {
 	sentinel, primary, replica := redistest.StartSentinel(t, "--notify-keyspace-events", "KA")
-	client(t, replica).ConfigSet(t.Context(), "notify-keyspace-events", "")
+	redistest.Dial(t, replica).ConfigSet(t.Context(), "notify-keyspace-events", "")
 	w := newKeyspace(t, KeyspaceOptions{Client: redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: redistest.SentinelMaster, SentinelAddrs: []string{sentinel}, DisableIdentity: true, MaxRetries: -1, DialTimeout: time.Second, ReadTimeout: 2 * time.Second, ContextTimeoutEnabled: true,
 	})})
-	set(t, client(t, primary), "job:a", "one", time.Minute)
+	set(t, redistest.Dial(t, primary), "job:a", "one", time.Minute)
 	w.step(false)
 	if w.way() != history.ByEvents {
 		t.Fatal("the primary's events are not taken")
 	}
-	_ = client(t, primary).ShutdownNoSave(t.Context()).Err()
-	c := client(t, replica)
+	_ = redistest.Dial(t, primary).ShutdownNoSave(t.Context()).Err()
+	c := redistest.Dial(t, replica)
 	for end := time.Now().Add(15 * time.Second); c.Set(t.Context(), "job:b", "two", time.Minute).Err() != nil; {
 		if time.Now().After(end) {
 			t.Fatal("the Sentinel has promoted nobody")
@@ -152,7 +152,7 @@ func TestAReadOnlyReplicaIsLookedAt(t *testing.T) {
 			t.Errorf("bracket %v after %v does not contain %d to %d", e.Span, e.Look.Prev, before, after)
 		}
 		w.until("its expiry", isGone("job:a"))
-		if err := client(t, replica).Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+		if err := redistest.Dial(t, replica).Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
 			t.Fatal(err)
 		}
 		w.o.MaxGap = 100 * time.Millisecond
@@ -169,9 +169,9 @@ func TestAReadOnlyReplicaIsLookedAt(t *testing.T) {
 // Once a replica has taken the place of a primary that crashed, which here is the server that the file names, looks go there.
 func TestAClusterFailsOver(t *testing.T) {
 	addrs := redistest.StartCluster(t)
-	replica := client(t, redistest.FollowInCluster(t, addrs, addrs[0]))
+	replica := redistest.Dial(t, redistest.FollowInCluster(t, addrs, addrs[0]))
 	w := newKeyspace(t, KeyspaceOptions{Client: endpoint.Clients(&redis.Options{Addr: addrs[0]}, true, looksWithin)})
-	primary := client(t, addrs[0])
+	primary := redistest.Dial(t, addrs[0])
 	key := "job:"
 	for i := 0; slotOf(key) > 5460; i++ { // the first server has the slots before
 		key = fmt.Sprint("job:", i)

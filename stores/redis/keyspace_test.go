@@ -108,7 +108,7 @@ func isGap(e history.Event) bool { return e.Kind == history.GapKind }
 func both(t *testing.T, f func(t *testing.T, c *redis.Client, way string)) {
 	for way, flags := range map[string]string{history.ByEvents: "Kg$", history.ByPolling: ""} {
 		t.Run(way, func(t *testing.T) {
-			f(t, client(t, redistest.Start(t, "--notify-keyspace-events", flags)), way)
+			f(t, redistest.Dial(t, redistest.Start(t, "--notify-keyspace-events", flags)), way)
 		})
 	}
 }
@@ -118,7 +118,7 @@ func both(t *testing.T, f func(t *testing.T, c *redis.Client, way string)) {
 func TestEventsThatDoNotTellAllAreNotBelieved(t *testing.T) {
 	for flags, want := range map[string]string{"EA": history.ByPolling, "Kg": history.ByPolling, "Kx$": history.ByPolling, "KEg$": history.ByEvents} {
 		t.Run(flags, func(t *testing.T) {
-			c := client(t, redistest.Start(t, "--notify-keyspace-events", flags))
+			c := redistest.Dial(t, redistest.Start(t, "--notify-keyspace-events", flags))
 			w := newKeyspace(t, KeyspaceOptions{Client: probing(c.Options().Addr)})
 			w.step(false)
 			set(t, c, "job:a", "one", 200*time.Millisecond)
@@ -242,7 +242,7 @@ func TestAServerThatRefusesSubscriptionsIsPolled(t *testing.T) {
 		"info too":  {"+@all", "-psubscribe", "-info", "-config"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := client(t, redistest.Start(t, "--notify-keyspace-events", "KA"))
+			c := redistest.Dial(t, redistest.Start(t, "--notify-keyspace-events", "KA"))
 			rule := append([]any{"ACL", "SETUSER", "looker", "on", ">secret", "~*", "&*"}, rules...)
 			if err := c.Do(t.Context(), rule...).Err(); err != nil {
 				t.Fatal(err)
@@ -262,7 +262,7 @@ func TestAServerThatRefusesSubscriptionsIsPolled(t *testing.T) {
 
 // A server that stops telling of changes is found out by its canary, and what may have escaped is a gap.
 func TestEventsThatAreSwitchedOffAreAGap(t *testing.T) {
-	c := client(t, redistest.Start(t, "--notify-keyspace-events", "KA"))
+	c := redistest.Dial(t, redistest.Start(t, "--notify-keyspace-events", "KA"))
 	w := newKeyspace(t, KeyspaceOptions{Client: probing(c.Options().Addr)})
 	w.step(false)
 	off := w.o.Clock()
@@ -279,7 +279,7 @@ func TestEventsThatAreSwitchedOffAreAGap(t *testing.T) {
 
 // A connection that was cut has lost what was told meanwhile: the next look begins anew, and finds it.
 func TestALostSubscriptionIsMadeUpFor(t *testing.T) {
-	c := client(t, redistest.Start(t, "--notify-keyspace-events", "KA"))
+	c := redistest.Dial(t, redistest.Start(t, "--notify-keyspace-events", "KA"))
 	w := newKeyspace(t, KeyspaceOptions{Client: probing(c.Options().Addr)})
 	set(t, c, "job:gone", "zero", time.Minute)
 	w.step(false)
@@ -312,7 +312,7 @@ func anyOf(events []history.Event, fits func(history.Event) bool) bool {
 
 // A server that takes no writes for a while, and so no canaries, is looked at all the same.
 func TestKeyspaceLooksWhileWritesArePaused(t *testing.T) {
-	c := client(t, redistest.Start(t, "--notify-keyspace-events", "KA"))
+	c := redistest.Dial(t, redistest.Start(t, "--notify-keyspace-events", "KA"))
 	w := newKeyspace(t, KeyspaceOptions{Client: probing(c.Options().Addr)})
 	w.step(false)
 	if err := c.Do(t.Context(), "CLIENT", "PAUSE", 1500, "WRITE").Err(); err != nil {
@@ -329,7 +329,7 @@ func TestKeyspaceLooksWhileWritesArePaused(t *testing.T) {
 
 // A database that is emptied tells of none of its keys: the sweep misses them, and that is a gap.
 func TestTheSweepFindsWhatNoEventToldOf(t *testing.T) {
-	c := client(t, redistest.Start(t, "--notify-keyspace-events", "KA"))
+	c := redistest.Dial(t, redistest.Start(t, "--notify-keyspace-events", "KA"))
 	w := newKeyspace(t, KeyspaceOptions{Client: probing(c.Options().Addr)})
 	set(t, c, "job:a", "one", time.Minute)
 	w.step(false)

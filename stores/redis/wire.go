@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"fmt"
@@ -74,9 +75,9 @@ func dial(ctx context.Context, o redis.Options, limit time.Time) (*answers, erro
 	}
 	a := &answers{Conn: conn}
 	_ = a.SetDeadline(limit)
-	if err := a.login(o); err != nil {
+	if err := (endpoint.Access{User: o.Username, Password: o.Password}).Login(conn, bufio.NewReader(conn), o.DB); err != nil {
 		_ = conn.Close()
-		return nil, err
+		return nil, fmt.Errorf("log in: %w", err)
 	}
 	return a, nil
 }
@@ -89,33 +90,6 @@ type answers struct {
 	n       int
 	scanned int
 	whole   int // replies
-}
-
-// login says who asks, and which database it is about.
-func (a *answers) login(o redis.Options) error {
-	commands := endpoint.Access{User: o.Username, Password: o.Password}.Logins(o.DB)
-	if len(commands) == 0 {
-		return nil
-	}
-	var question []byte
-	for _, words := range commands {
-		question = append(question, resp.Command(words...)...)
-	}
-	if _, err := a.Write(question); err != nil {
-		return err
-	}
-	b, err := a.take(len(commands))
-	if err != nil {
-		return err
-	}
-	said := resp.NewReply(b)
-	for range commands {
-		said.Status()
-	}
-	if err := said.Err(); err != nil {
-		return fmt.Errorf("log in: %w", err)
-	}
-	return nil
 }
 
 // take returns so many replies once they are there, which are good until the next call.

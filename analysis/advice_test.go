@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/advicetest"
-	"github.com/lockdrill/lockdrill/analysis/facts"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -183,19 +182,6 @@ func TestReplicasThatCannotStart(t *testing.T) {
 	j := judged(t, tp)
 	if l := j.Missing[0]; j.Missing[1].Next != l.Next || !strings.Contains(l.Why, "(replicas lost: replica r2 cannot start") || l.Next != "See r2.3.stderr in the run's folder. A worker must say replica.ready within 20 s." {
 		t.Errorf("%+v", l)
-	}
-}
-
-// "Surely" and "may have" follow from what was measured.
-func TestTallyOf(t *testing.T) {
-	for want, x := range map[string]facts.Tally{
-		"2 of 3 kills surely":                  {Lo: 2, Hi: 2},
-		"2 of 3 kills maybe":                   {Lo: 0, Hi: 2},
-		"1 of 3 kills surely and 1 more maybe": {Lo: 1, Hi: 2},
-	} {
-		if got := x.Of(3, "kill", "surely", "maybe"); got != want {
-			t.Errorf("%+v: %q, want %q", x, got, want)
-		}
 	}
 }
 

@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -221,31 +220,70 @@ func count(n int) *experiments.CountLimit {
 	return &experiments.CountLimit{Bound: *experiments.AtMost(n)}
 }
 
-func TestSecondEndsOfAForeignSystem(t *testing.T) {
-	normal := taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2", op: "o1"})
+// Ends, open jobs and work that is done again, as the effects of somebody's own scheduler tell them. What is missing is said in the words of a
+// system that is observed: its source, its map, its states.
+func TestJobsOfAForeignSystem(t *testing.T) {
+	ends, open := experiments.SLO{DuplicateTerminalStates: count(0)}, experiments.SLO{Stranded: count(0)}
+	again := func(most int) experiments.SLO { return experiments.SLO{ReExecuted: count(most)} }
+	job := func(state, token, op string) said { return said{job: "1", state: state, token: token, op: op} }
+	over := taken(21, job("RUNNING", "a2", ""), job("DONE", "a2", "o1"))
+	and := func(more func(foreignTape)) func(foreignTape) {
+		return func(tp foreignTape) { over(tp); more(tp) }
+	}
+	wrote := func(at float64, x said) func(foreignTape) {
+		return func(tp foreignTape) { tp.effect(at, jobKey(x.job), x) }
+	}
+	beside := func(tp foreignTape) { // another job, of which all was seen
+		tp.holds(12, 14, jobKey("2"), "b1", "r2.1")
+		tp.effect(13, jobKey("2"), said{job: "2", state: "DONE", token: "b1"})
+	}
+	begun := wrote(8.05, job("RUNNING", "a1", ""))
+	const longer = "Promise one that is longer than a job takes"
 	for _, c := range []struct {
 		name string
-		more said
+		slo  experiments.SLO
+		body func(foreignTape)
 		want verdict.Verdict
 		code verdict.MissingCode
+		says string
 	}{
-		{"none", said{}, verdict.Pass, ""},
-		{"the same operation again", said{job: "1", state: "DONE", token: "a2", op: "o1"}, verdict.Pass, ""},
-		{"another operation", said{job: "1", state: "DONE", token: "a2", op: "o2"}, verdict.Fail, ""},
-		{"another state", said{job: "1", state: "FAILED", token: "a2"}, verdict.Fail, ""},
-		{"by another epoch", said{job: "1", state: "DONE", token: "a3"}, verdict.Fail, ""},
-		{"by the same, without operations", said{job: "1", state: "DONE", token: "a2"}, verdict.Inconclusive, verdict.MissingOperations},
-		{"by nobody known", said{job: "1", state: "DONE"}, verdict.Inconclusive, verdict.MissingOperations},
+		{"one end", ends, over, verdict.Pass, "", ""},
+		{"the same operation again", ends, and(wrote(25.5, job("DONE", "a2", "o1"))), verdict.Pass, "", ""},
+		{"another operation", ends, and(wrote(25.5, job("DONE", "a2", "o2"))), verdict.Fail, "", ""},
+		{"another state", ends, and(wrote(25.5, job("FAILED", "a2", ""))), verdict.Fail, "", ""},
+		{"by another epoch", ends, and(wrote(25.5, job("DONE", "a3", ""))), verdict.Fail, "", ""},
+		{"by the same, without operations", ends, and(wrote(25.5, job("DONE", "a2", ""))), verdict.Inconclusive, verdict.MissingOperations, ""},
+		{"by nobody known", ends, and(wrote(25.5, job("DONE", "", ""))), verdict.Inconclusive, verdict.MissingOperations, ""},
+		{"entries that the source lost", ends, and(func(tp foreignTape) {
+			tp.add(30, 31, history.Event{Kind: history.StoreIncarnation, Source: "probe:effects:jobs", Incarnation: &history.Incarnation{Store: "effects:jobs", Life: 2, Why: history.EntriesLost}})
+		}), verdict.Inconclusive, verdict.MissingLedger, "source of effects jobs lost entries"},
+		{"no entry", open, func(foreignTape) {}, verdict.Inconclusive, verdict.MissingForeignJobs, "`map` fits"},
+		{"no entry, ends asked for", ends, func(foreignTape) {}, verdict.Inconclusive, verdict.MissingForeignJobs, "`map` fits"},
+		{"no end", ends, begun, verdict.Inconclusive, verdict.MissingForeignEnds, "map.terminal"},
+
+		{"finished", open, over, verdict.Pass, "", ""},
+		{"begun and left", open, func(tp foreignTape) { begun(tp); beside(tp) }, verdict.Fail, "", ""},
+		{"taken over, and still worked at", open, func(tp foreignTape) {
+			begun(tp)
+			tp.holds(115, 0, jobKey("1"), "a2", "r2.1")
+		}, verdict.Inconclusive, "", longer},
+		{"nothing was seen of it but its lock", open, beside, verdict.Inconclusive, "", longer},
+		{"one that came later is open", open, and(func(tp foreignTape) {
+			tp.holds(119, 0, jobKey("9"), "z", "r2.1")
+			tp.effect(119.1, jobKey("9"), said{job: "9", state: "RUNNING", token: "z"})
+		}), verdict.Pass, "", ""},
+
+		{"what was cut off is done again", again(1), over, verdict.Pass, "", ""},
+		{"it may have been done nearly", again(0), over, verdict.Inconclusive, "", ""},
+		{"what was finished is done again", again(0), and(func(tp foreignTape) {
+			tp.holds(40, 45, jobKey("1"), "a3", "r2.1")
+			tp.effect(41, jobKey("1"), job("RUNNING", "a3", ""))
+		}), verdict.Fail, "", ""},
+		{"begun again by nobody known", again(1), and(wrote(60, job("RUNNING", "", ""))), verdict.Inconclusive, verdict.MissingWriters, ""},
 	} {
-		row, _ := scheduled(t, experiments.SLO{DuplicateTerminalStates: count(0)}, func(tp foreignTape) {
-			normal(tp)
-			if c.more.job != "" {
-				tp.effect(25.5, jobKey("1"), c.more)
-			}
-		})
-		coded := slices.ContainsFunc(row.Missing, func(m verdict.Missing) bool { return m.Code == c.code })
-		if row.Verdict != c.want || c.code != "" && !coded || row.Rests != verdict.RestsOnEffects {
-			t.Errorf("%s: %s [%g, %v] %s %v", c.name, row.Verdict, row.Lo, row.Hi, row.Why, row.Missing)
+		row, _ := scheduled(t, c.slo, c.body)
+		if row.Verdict != c.want || c.code != "" && !has(row.Missing, c.code) || !strings.Contains(row.Why+" "+row.Next, c.says) || row.Rests != verdict.RestsOnEffects {
+			t.Errorf("%s: %s [%g, %v], rests on %s: %s %s %v", c.name, row.Verdict, row.Lo, row.Hi, row.Rests, row.Why, row.Next, row.Missing)
 		}
 	}
 }
@@ -263,28 +301,6 @@ func TestStaleEffectsOfAForeignSystemAreSomebodys(t *testing.T) {
 		})
 		if j.Counts.StaleApplied != c.stale {
 			t.Errorf("%s: %d stale, want %d", c.name, j.Counts.StaleApplied, c.stale)
-		}
-	}
-}
-
-// What is missing is said in the words of a system that is observed: its source, its map, its states.
-func TestAForeignSystemOfWhichNoJobWasRead(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		slo  experiments.SLO
-		body func(foreignTape)
-		code verdict.MissingCode
-		next string
-	}{
-		{"no entry", experiments.SLO{Stranded: count(0)}, func(foreignTape) {}, verdict.MissingForeignJobs, "`map` fits"},
-		{"no entry, ends asked for", experiments.SLO{DuplicateTerminalStates: count(0)}, func(foreignTape) {}, verdict.MissingForeignJobs, "`map` fits"},
-		{"no end", experiments.SLO{DuplicateTerminalStates: count(0)}, func(tp foreignTape) {
-			tp.effect(8.05, jobKey("1"), said{job: "1", state: "RUNNING", token: "a1"})
-		}, verdict.MissingForeignEnds, "map.terminal"},
-	} {
-		row, _ := scheduled(t, c.slo, c.body)
-		if !slices.ContainsFunc(row.Missing, func(m verdict.Missing) bool { return m.Code == c.code && strings.Contains(m.Next, c.next) }) {
-			t.Errorf("%s: %v", c.name, row.Missing)
 		}
 	}
 }
@@ -310,71 +326,6 @@ func TestNoSteadyStateButWorkOfAForeignSystem(t *testing.T) {
 		}
 		if len(j.Missing) == 0 {
 			t.Error("nothing was missing")
-		}
-	}
-}
-
-func TestJobsOfAForeignSystemThatNobodyFinishes(t *testing.T) {
-	begin := said{job: "1", state: "RUNNING", token: "a1"}
-	for _, c := range []struct {
-		name string
-		body func(foreignTape)
-		want verdict.Verdict
-	}{
-		{"finished", taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"}), verdict.Pass},
-		{"begun and left", func(tp foreignTape) {
-			tp.effect(8.05, jobKey("1"), begin)
-			tp.holds(12, 14, jobKey("2"), "b1", "r2.1")
-			tp.effect(13, jobKey("2"), said{job: "2", state: "DONE", token: "b1"})
-		}, verdict.Fail},
-		{"taken over, and still worked at", func(tp foreignTape) {
-			tp.effect(8.05, jobKey("1"), begin)
-			tp.holds(115, 0, jobKey("1"), "a2", "r2.1")
-		}, verdict.Inconclusive},
-		{"nothing was seen of it but its lock", func(tp foreignTape) {
-			tp.holds(12, 14, jobKey("2"), "b1", "r2.1")
-			tp.effect(13, jobKey("2"), said{job: "2", state: "DONE", token: "b1"})
-		}, verdict.Inconclusive},
-		{"one that came later is open", func(tp foreignTape) {
-			taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})(tp)
-			tp.holds(119, 0, jobKey("9"), "z", "r2.1")
-			tp.effect(119.1, jobKey("9"), said{job: "9", state: "RUNNING", token: "z"})
-		}, verdict.Pass},
-	} {
-		row, _ := scheduled(t, experiments.SLO{Stranded: count(0)}, c.body)
-		if row.Verdict != c.want || row.Verdict == verdict.Inconclusive && !strings.Contains(row.Next, "Promise one that is longer than a job takes") {
-			t.Errorf("%s: %s [%g, %v] %s %s", c.name, row.Verdict, row.Lo, row.Hi, row.Why, row.Next)
-		}
-	}
-}
-
-func TestWorkOfAForeignSystemThatIsDoneAgain(t *testing.T) {
-	over := taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})
-	again := func(tp foreignTape) {
-		over(tp)
-		tp.holds(40, 45, jobKey("1"), "a3", "r2.1")
-		tp.effect(41, jobKey("1"), said{job: "1", state: "RUNNING", token: "a3"})
-	}
-	unknown := func(tp foreignTape) {
-		over(tp)
-		tp.effect(60, jobKey("1"), said{job: "1", state: "RUNNING"})
-	}
-	for _, c := range []struct {
-		name  string
-		limit int
-		body  func(foreignTape)
-		want  verdict.Verdict
-		code  verdict.MissingCode
-	}{
-		{"what was cut off is done again", 1, over, verdict.Pass, ""},
-		{"it may have been done nearly", 0, over, verdict.Inconclusive, ""},
-		{"what was finished is done again", 0, again, verdict.Fail, ""},
-		{"begun again by nobody known", 1, unknown, verdict.Inconclusive, verdict.MissingWriters},
-	} {
-		row, _ := scheduled(t, experiments.SLO{ReExecuted: count(c.limit)}, c.body)
-		coded := slices.ContainsFunc(row.Missing, func(m verdict.Missing) bool { return m.Code == c.code })
-		if row.Verdict != c.want || c.code != "" && !coded {
-			t.Errorf("%s: %s [%g, %v] %s %v", c.name, row.Verdict, row.Lo, row.Hi, row.Why, row.Missing)
 		}
 	}
 }
@@ -412,17 +363,5 @@ func TestTicksOfAForeignLoop(t *testing.T) {
 		if row.Verdict != c.want {
 			t.Errorf("%+v: %s [%g, %v] %s %+v", c, row.Verdict, row.Lo, row.Hi, row.Why, j.Takeovers)
 		}
-	}
-}
-
-// What a source may have lost lets nothing pass, whatever is left; its blindness is told by its own name.
-func TestForeignEffectsThatWereLost(t *testing.T) {
-	normal := taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})
-	row, _ := scheduled(t, experiments.SLO{DuplicateTerminalStates: count(0)}, func(tp foreignTape) {
-		normal(tp)
-		tp.add(30, 31, history.Event{Kind: history.StoreIncarnation, Source: "probe:effects:jobs", Incarnation: &history.Incarnation{Store: "effects:jobs", Life: 2, Why: history.EntriesLost}})
-	})
-	if row.Verdict != verdict.Inconclusive || !strings.Contains(row.Why, "source of effects jobs lost entries") {
-		t.Errorf("%s %s", row.Verdict, row.Why)
 	}
 }

@@ -76,6 +76,9 @@ func TestLimitsOfEveryForm(t *testing.T) {
 		{"as slow as that, or slower: no luck", "good-drill", experiments.SLO{Lock: "leader", Takeover: experiments.Within(6193 * time.Millisecond)}, "takeover.max", verdict.Inconclusive, "The limit 6.193s lies within the measured range"},
 		{"the least takeover", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(4 * second)}}, "takeover.min", verdict.Pass, ""},
 		{"the least takeover is shorter", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(5 * second)}}, "takeover.min", verdict.Fail, "asks for at least 5s"},
+		{"a holder acted on without its key", "gone-early-vanished", experiments.SLO{Vanished: count(experiments.AtMost(0))}, "vanished", verdict.Fail, "1 of 3"},
+		{"a key that may have been given back", "gone-early-released", experiments.SLO{Vanished: count(experiments.AtMost(0))}, "vanished", verdict.Inconclusive, "2 of 3"},
+		{"a key that a fault of ours took", "key-vanishes", experiments.SLO{Vanished: count(experiments.AtMost(0))}, "vanished", verdict.Pass, ""},
 		// Each refused acquire waited so long.
 		{"waited for less", "lost-acquire-reply-left", experiments.SLO{Busy: &experiments.BusyLimit{Each: experiments.AtMost(time.Microsecond)}}, "busy.each", verdict.Fail, ""},
 		{"waited for that long", "lost-acquire-reply-left", experiments.SLO{Busy: &experiments.BusyLimit{Each: experiments.AtMost(time.Hour)}}, "busy.each", verdict.Pass, ""},

@@ -61,10 +61,6 @@ func over(values []facts.Value, limit int64) facts.Tally {
 	return t
 }
 
-func thingOf(measure string) string {
-	return map[string]string{facts.MeasureHeld: "hold", facts.MeasureWait: "wait"}[measure]
-}
-
 // least is the range of the smallest of values; not seen to end where there is none.
 func least(values []facts.Value) *facts.Value {
 	if len(values) == 0 {
@@ -87,7 +83,7 @@ func spread(j *judging, l *experiments.Limit) figure {
 		if l.Class != "" {
 			whose = "class " + l.Class + " of " + whose
 		}
-		f.lacks = []verdict.Missing{verdict.Lacking(verdict.MissingValues, thingOf(l.Measure), whose)}
+		f.lacks = []verdict.Missing{verdict.Lacking(verdict.MissingValues, j.measureOf(l).of, whose)}
 	}
 	return f
 }

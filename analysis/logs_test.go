@@ -65,68 +65,6 @@ func TestLogPromises(t *testing.T) {
 	}
 }
 
-// abandonedBy judges a promise about abandonments of a lock that has a signal for them.
-func abandonedBy(t *testing.T, tp *tape, by experiments.Signal, max int) verdict.SLOResult {
-	t.Helper()
-	h := tp.history(t)
-	e, _ := load(t, "metrics-agree")
-	e.Probes.Logs = &experiments.Logs{MaxGap: 2 * time.Second, Patterns: map[string]string{"gave_up": "x"}}
-	e.Lock("job").AbandonedBy, e.Probes.Metrics[0].Series = &by, "gave_up_total"
-	e.SLOs = []experiments.SLO{{Lock: "job", Abandonments: &experiments.CountLimit{Bound: *experiments.AtMost(max)}}}
-	return Judge(e, h).SLOs[0]
-}
-
-// Nobody claims what an observed system gives up: a pattern or a counter tells, and what neither could see leaves the count open.
-func TestAbandonmentsBySignal(t *testing.T) {
-	log, metric := experiments.Signal{Log: "gave_up"}, experiments.Signal{Metric: "abandoned"}
-	twice := func(tp *tape) {
-		tp.followed(100, 0)
-		tp.logged(72, "r1.1", "gave_up")
-		tp.logged(73, "r2.1", "gave_up")
-	}
-	for _, c := range []struct {
-		name    string
-		write   func(*tape)
-		by      experiments.Signal
-		max     int
-		verdict verdict.Verdict
-		lo, hi  float64 // hi < 0 = open
-	}{
-		{"lines within the limit", twice, log, 2, verdict.Pass, 2, 2},
-		{"lines above the limit", twice, log, 1, verdict.Fail, 2, 2},
-		{"a truncated log", func(tp *tape) {
-			twice(tp)
-			tp.add(80, 80.2, history.Event{Kind: history.GapKind, Source: "probe:logs", Coverage: &history.Coverage{Probe: facts.ProbeLogs, Lost: true}})
-		}, log, 2, verdict.Inconclusive, 2, -1},
-		{"a counter", func(tp *tape) {
-			tp.scrape(0.5, -1, "endpoint", "counter", 3, 0)
-			tp.scrape(72.5, 71.5, "endpoint", "counter", 4, 1)
-			tp.last(230.01, 229.5, "endpoint", "counter", 4, 1)
-		}, metric, 1, verdict.Fail, 2, 2},
-		{"a counter whose last scrape failed", func(tp *tape) {
-			tp.scrape(0.5, -1, "endpoint", "counter", 3, 0)
-			tp.scrape(72.5, 71.5, "endpoint", "counter", 4, 0)
-		}, metric, 1, verdict.Inconclusive, 1, -1},
-		{"a value that is no count", func(tp *tape) {
-			tp.scrape(0.5, -1, "endpoint", "counter", 0)
-			tp.last(230.01, 229.5, "endpoint", "counter", 0.5)
-		}, metric, 1, verdict.Inconclusive, 0, -1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			tp := burst(false)
-			c.write(tp)
-			row := abandonedBy(t, tp, c.by, c.max)
-			hi := -1.0
-			if row.Hi != nil {
-				hi = *row.Hi
-			}
-			if row.Measure != "abandonments" || row.Verdict != c.verdict || row.Lo != c.lo || hi != c.hi {
-				t.Errorf("%s %s [%g, %g], want %s [%g, %g]: %s", row.Measure, row.Verdict, row.Lo, hi, c.verdict, c.lo, c.hi, row.Why)
-			}
-		})
-	}
-}
-
 // What must be provoked counts in the stretch of the shot alone, by the brackets of the lines.
 func TestSignalsOfAShot(t *testing.T) {
 	lines := signals.Lines{

@@ -58,15 +58,8 @@ func compareWider(t *testing.T, name string, before, after *verdict.SLOResult) {
 	}
 	wider := after.Lo <= before.Lo && (after.Hi == nil || before.Hi != nil && *after.Hi >= *before.Hi)
 	if after.N == before.N && !wider { // else what is counted is not the same
-		t.Errorf("%s: %s %s [%v, %v] does not hold [%v, %v]", name, after.Lock, after.Measure, after.Lo, endOf(after.Hi), before.Lo, endOf(before.Hi))
+		t.Errorf("%s: %s %s [%v, %v] does not hold [%v, %v]", name, after.Lock, after.Measure, after.Lo, orOpen(after.Hi), before.Lo, orOpen(before.Hi))
 	}
-}
-
-func endOf(hi *float64) any {
-	if hi == nil {
-		return "open"
-	}
-	return *hi
 }
 
 // edited is a recorded history, changed.

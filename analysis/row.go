@@ -95,7 +95,8 @@ func (a *answer) hold() {
 	a.held = a.Value
 	switch {
 	case a.l.Quantile > 0:
-		a.held, a.word = quantile(a.each, a.l.Quantile), a.share()
+		claim := a.claim() // that at least this share of all trials keeps the limit
+		a.held, a.word = quantile(a.each, a.l.Quantile), claim.Answer()
 		return
 	case a.l.Share > 0 || a.least == nil:
 	case a.l.Side == experiments.SideLeast:
@@ -106,12 +107,6 @@ func (a *answer) hold() {
 		return
 	}
 	a.word = word(a.l.Side, a.held.InTime(), a.limit)
-}
-
-// share says whether at least the share of the quantile of all trials surely keeps the limit, at 95 % confidence.
-func (a *answer) share() verdict.Verdict {
-	claim := a.claim()
-	return claim.Answer()
 }
 
 // claim is the trials beside the limit.

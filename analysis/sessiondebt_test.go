@@ -23,7 +23,7 @@ func TestASessionOwesItsKeyUntilSomebodyLooks(t *testing.T) {
 				continue
 			}
 			if r.Hi == nil || *r.Hi < want[0] || *r.Hi > want[1] {
-				t.Errorf("%s: the key was owed for up to %v s, want %v", kind, endOf(r.Hi), want)
+				t.Errorf("%s: the key was owed for up to %v s, want %v", kind, orOpen(r.Hi), want)
 			}
 		}
 	}

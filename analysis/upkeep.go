@@ -67,8 +67,7 @@ func notYours(j *judging, l *experiments.Limit) figure {
 	f := figure{n: o.Answered, evidence: o.Evidence}
 	f.Lo = scaled(verdict.UnitRatio, o.Ratio)
 	f.Hi = f.Lo
-	thing := map[string]string{facts.OpRenew: "renewal", facts.OpRelease: "release"}[l.Part]
-	f.saw = fmt.Sprintf("%s of %s were answered \"not yours\" (%s absent, %s other)", figures.Count(o.Absent+o.Other), figures.Plural(o.Answered, thing), figures.Count(o.Absent), figures.Count(o.Other))
+	f.saw = fmt.Sprintf("%s of %s were answered \"not yours\" (%s absent, %s other)", figures.Count(o.Absent+o.Other), figures.Plural(o.Answered, j.measureOf(l).of), figures.Count(o.Absent), figures.Count(o.Other))
 	if o.Own > 0 {
 		f.saw += fmt.Sprintf("; %d more followed a release of the holder's own", o.Own)
 	}

@@ -9,40 +9,6 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 )
 
-// A promise that no key vanishes fails where a holder acted on without its key, and is not answered where it may have given it back.
-func TestPromisesOfVanishedKeys(t *testing.T) {
-	ask := experiments.SLO{Lock: "job", Vanished: &experiments.CountLimit{Bound: *experiments.AtMost(0)}}
-	for _, c := range []struct {
-		dir    string
-		want   verdict.Verdict
-		lo, hi float64
-	}{
-		{"gone-early-vanished", verdict.Fail, 1, 2}, // of two keys that ended early, the holder of one went on
-		{"gone-early-released", verdict.Inconclusive, 0, 2},
-	} {
-		e, h := load(t, c.dir)
-		e.SLOs = append(e.SLOs, ask)
-		r := rowOf(t, Judge(e, h), "vanished")
-		if r.Verdict != c.want || r.Lo != c.lo || r.Hi == nil || *r.Hi != c.hi || r.N != 3 || r.Of != "grant" || len(r.Evidence) == 0 || r.Rests != verdict.RestsOnKeys {
-			t.Errorf("%s: %+v", c.dir, r)
-		}
-		without(h, func(ev *history.Event) bool { // nobody looked at the keys
-			return ev.Coverage != nil && ev.Coverage.Probe == experiments.ProbeKeys && !ev.Coverage.Final
-		})
-		if r := rowOf(t, Judge(e, h), "vanished"); r.Verdict == verdict.Pass {
-			t.Errorf("%s, without coverage: %+v", c.dir, r)
-		}
-	}
-	for dir, want := range map[string]verdict.Verdict{"good-drill": verdict.Pass, "key-vanishes": verdict.Pass} { // the latter is a fault's doing
-		e, h := load(t, dir)
-		ask.Lock = e.System.Locks[0].Name
-		e.SLOs = append(e.SLOs, ask)
-		if r := rowOf(t, Judge(e, h), "vanished"); r.Verdict != want || *r.Hi != 0 {
-			t.Errorf("%s: %+v", dir, r)
-		}
-	}
-}
-
 // A leader of somebody's own that says of itself that it leads, for longer than its release can have taken, did not release.
 func TestBeliefOfAVanishedKey(t *testing.T) {
 	belief := func(tp foreignTape, prev, at float64, b history.Belief) {

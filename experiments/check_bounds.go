@@ -8,20 +8,26 @@ import (
 	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
-// said is one limit of a row: what it bounds, and where it stands below the measure. A limit from above or below has a word of ladder;
-// its figure is that of what.
-type said struct {
-	what, path string
-	figure     *figure
-	word       string
-	limit      float64
+// limit is one limit of a row: what it bounds, and where it stands: in which row, below which measure. One from above or below has a word of
+// ladder; its figure is that of what.
+type limit struct {
+	row, measure, path string
+	what               string
+	figure             *figure
+	word               string
+	value              float64
 }
+
+func (l *limit) at() string { return l.row + "." + l.measure + "." + l.path }
 
 // ladder are the limits that one figure may have, each at most the next one.
 var ladder = []string{"min", "p50", "p90", "p95", "p99", "max"}
 
-// promised are the limits that the row gives.
-func (s *SLO) promised() (out []said) {
+// promised are the limits that the row at a place gives.
+func (s *SLO) promised(row string) (out []limit) {
+	add := func(f *figure, path, word string, value float64) {
+		out = append(out, limit{row, s.Measure(), path, f.at(word), f, word, value})
+	}
 	for _, f := range s.figures() {
 		for i := range f.limits {
 			l := &f.limits[i]
@@ -32,11 +38,12 @@ func (s *SLO) promised() (out []said) {
 			}
 			switch {
 			case l.Share > 0:
-				out = append(out, said{what: path + " of " + f.of, path: path})
+				out = append(out, limit{row: row, measure: s.Measure(), path: path, what: path + " of " + f.of})
 			case word == "exactly":
-				out = append(out, said{f.at("max"), path, &f, "max", l.value()}, said{f.at("min"), path, &f, "min", l.value()})
+				add(&f, path, "max", l.value())
+				add(&f, path, "min", l.value())
 			default:
-				out = append(out, said{f.at(word), path, &f, word, l.value()})
+				add(&f, path, word, l.value())
 			}
 		}
 	}

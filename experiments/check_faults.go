@@ -20,6 +20,11 @@ func (c *checker) faults() {
 			c.Refuse(len(kinds) > 1, path, "has %s: a fault has exactly one kind", strings.Join(kinds, " and ")) {
 			continue
 		}
+		t, last := f.Traits(), c.e.Observed() && c.e.System.Replicas == 1 && !c.e.Limits.LastReplica
+		c.Refuse(last && (t.Kills || t.Rolls || t.InVictim && t.Stands > 0), path, "strikes the only replica that there is, and nobody would be left: say limits: {last_replica: true} where that is meant")
+		if of, making := f.Spec.(fault.Making); making && c.e.Kubernetes != nil {
+			c.makes(path+"."+f.Kind(), of.Makes(), c.e.Kubernetes)
+		}
 		c.fault(path, f)
 		if c.sure(path) {
 			c.answered(path+".repeat", f)

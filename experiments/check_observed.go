@@ -25,18 +25,6 @@ func (c *checker) observed() {
 		c.Refuse(e.System.Restart > 0 && c.Node("system.restart") != nil, "system.restart", "is for processes that the runner starts: an observed one is started again by its supervisor, when that sees fit")
 	}
 	c.observedLocks()
-	c.lastReplica()
-}
-
-// lastReplica refuses what could only strike the one replica that there is.
-func (c *checker) lastReplica() {
-	if c.e.System.Replicas != 1 || c.e.Limits.LastReplica {
-		return
-	}
-	for i := range c.e.Faults {
-		t := c.e.Faults[i].Traits()
-		c.Refuse(t.Kills || t.Rolls || t.InVictim && t.Stands > 0, vocab.At("faults", i), "strikes the only replica that there is, and nobody would be left: say limits: {last_replica: true} where that is meant")
-	}
 }
 
 // observedLocks checks that each lock can be looked at.

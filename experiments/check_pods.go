@@ -31,11 +31,6 @@ func (c *checker) pods() {
 	if e.System.Mode == ModeEmbedded {
 		c.workerPods(k)
 	}
-	for i := range e.Faults {
-		if f, making := e.Faults[i].Spec.(fault.Making); making {
-			c.makes(vocab.At("faults", i)+"."+f.Kind(), f.Makes(), k)
-		}
-	}
 }
 
 // makes checks where an object is made, and what shows it.

@@ -86,16 +86,16 @@ func (c *checker) together() {
 			}
 			first[key] = path
 		}
-		for _, l := range s.promised() {
+		for _, l := range s.promised(path) {
 			key := fault + " " + s.subject() + " " + l.what
 			if other, ok := first[key]; ok && other != path {
-				c.Check(path+"."+s.Measure()+"."+l.path, "%s limits the same: keep the one that counts", other)
+				c.Check(l.at(), "%s limits the same: keep the one that counts", other)
 				continue
 			}
 			first[key] = path
 			if l.word != "" {
 				figure := strings.TrimSuffix(key, l.word)
-				all[figure] = append(all[figure], limit{l, path, s.Measure()})
+				all[figure] = append(all[figure], l)
 			}
 		}
 	}
@@ -110,33 +110,27 @@ func (c *checker) together() {
 	}
 }
 
-// limit is one limit of a figure, and the row that gives it.
-type limit struct {
-	said
-	row, measure string
-}
-
 // ordered refuses a limit above one that bounds it already, such as that of a higher quantile.
 func (c *checker) ordered(limits []limit) {
 	slices.SortFunc(limits, func(a, b limit) int { return cmp.Compare(slices.Index(ladder, a.word), slices.Index(ladder, b.word)) })
 	for i := range max(0, len(limits)-1) {
 		low, high := limits[i], limits[i+1]
-		if low.limit <= high.limit || low.row == high.row && !besides(low.said, high.said) {
+		if low.value <= high.value || low.row == high.row && !besides(low, high) {
 			continue
 		}
-		there, why := high.word+" "+high.figure.spell(high.limit), ", which bounds it already: lower it, or leave it out"
+		there, why := high.word+" "+high.figure.spell(high.value), ", which bounds it already: lower it, or leave it out"
 		if high.row != low.row {
 			there += " of " + high.row
 		}
 		if low.word == "min" {
 			why = ": nothing keeps both"
 		}
-		c.Check(low.row+"."+low.measure+"."+low.path, "%s is above %s%s", low.figure.spell(low.limit), there, why)
+		c.Check(low.at(), "%s is above %s%s", low.figure.spell(low.value), there, why)
 	}
 }
 
 // besides reports limits that may stand in one row; of others bound says what is wrong with them.
-func besides(low, high said) bool {
+func besides(low, high limit) bool {
 	exact := strings.HasSuffix(low.path, "exactly") || strings.HasSuffix(high.path, "exactly")
 	return !exact && (low.word != "min" || high.word == "max")
 }

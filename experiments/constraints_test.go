@@ -83,6 +83,10 @@ func constraintsIn(t *testing.T, folder string) map[string]string {
 				if n.Body != nil && (whole || slices.Contains(r.reasons, n.Name.Name)) {
 					returned(n.Body, add)
 				}
+			case *ast.KeyValueExpr:
+				if key, is := n.Key.(*ast.Ident); is && whole && slices.Contains([]string{"says", "user", "query", "secret"}, key.Name) {
+					add(n.Value)
+				}
 			case *ast.CallExpr:
 				name := nameOfCall(n)
 				if at, is := refusals[name]; is && at < len(n.Args) {

@@ -47,11 +47,16 @@ var formats = map[string]vocab.Format{
 		}
 		return ""
 	},
-	"toxiproxy":  written(notToxiproxy),
-	"proxy":      written(notProxy),
-	"server":     written(notServer),
-	"address":    written(notAddress),
-	"quiet":      written(notQuiet),
+	"toxiproxy": written(addresses["toxiproxy"].wrong),
+	"proxy": written(func(text string) string {
+		if strings.HasPrefix(text, "unix:") {
+			return ""
+		}
+		return addresses["proxy"].wrong(text)
+	}),
+	"server":     written(addresses["server"].wrong),
+	"address":    written(addresses["address"].wrong),
+	"quiet":      written(addresses["quiet"].wrong),
 	"hostport":   written(notHostPort),
 	"query":      func(_ *vocab.File, text, _ string) string { return noQuery(text) },
 	"clock":      func(_ *vocab.File, text, _ string) string { return noClock(text) },
@@ -143,70 +148,48 @@ func notRedis(text string) string {
 
 var database = regexp.MustCompile(`^(/[0-9]{0,4})?$`)
 
-func notToxiproxy(text string) string {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
-		return "not the address of a Toxiproxy's API: write it like http://host:8474"
-	case u.User != nil:
-		return "has a user: write the address without one, like http://host:8474"
-	}
-	return ""
+// address is what is asked by a URL with one of these schemes, and what is said of a text that is none, and of one with a user, with a query or
+// with what looks like a secret; "" = it may have that.
+type address struct {
+	schemes                   []string
+	path                      *regexp.Regexp // nil = any
+	says, user, query, secret string
 }
 
-// notProxy says why a text is no API of a lockdrill proxy.
-func notProxy(text string) string {
+var web = []string{"http", "https"}
+
+// addresses are the formats of addresses.
+var addresses = map[string]address{
+	"toxiproxy": {schemes: web, path: regexp.MustCompile(`^/*$`), says: "not the address of a Toxiproxy's API: write it like http://host:8474",
+		user: "has a user: write the address without one, like http://host:8474", query: "not the address of a Toxiproxy's API: write it like http://host:8474"},
+	"proxy": {schemes: web[:1], user: "has a user: the API of a lockdrill proxy asks for none",
+		says: "%q is no address of a proxy's API: write it like http://127.0.0.1:6381, or unix:/run/lockdrill.sock, as lockdrill proxy --api has it"},
+	"server": {schemes: web, says: "no address of a Prometheus server: write it like http://prometheus.monitoring:9090", user: notHere, query: notHere},
+	"address": {schemes: web, says: "no address: write it like http://127.0.0.1:8080/jobs", user: "user and password do not stand in a file: token_env names a variable with a bearer token",
+		secret: "has what looks like a secret in it, and is written down with the run: token_env names a variable with a bearer token"},
+	"quiet": {schemes: web, says: "no address: write it like http://deploys.internal/quiet", user: secretInside, secret: secretInside},
+}
+
+const notHere = "has a user, a password or a query in it, and would be written down: only the server's address; username_env, password_env and bearer_env say who asks"
+
+// wrong says why a text is no such address, or "".
+func (a address) wrong(text string) string {
 	u, err := url.Parse(text)
 	switch {
-	case strings.HasPrefix(text, "unix:"):
-	case err == nil && u.User != nil:
-		return "has a user: the API of a lockdrill proxy asks for none"
-	case err != nil || u.Host == "" || u.Scheme != "http":
-		return fmt.Sprintf("%q is no address of a proxy's API: write it like http://127.0.0.1:6381, or unix:/run/lockdrill.sock, as lockdrill proxy --api has it", text)
+	case err == nil && u.User != nil && a.user != "":
+		return a.user
+	case err == nil && u.RawQuery != "" && a.query != "":
+		return a.query
+	case err != nil || u.Host == "" || !slices.Contains(a.schemes, u.Scheme) || a.path != nil && !a.path.MatchString(u.Path):
+		return strings.ReplaceAll(a.says, "%q", strconv.Quote(text))
+	case a.secret != "" && vocab.Redact(text) != text:
+		return a.secret
 	}
 	return ""
 }
 
 // isHTTP reports an address that is asked by HTTP.
-func isHTTP(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
-}
-
-// notServer says why a text is no address of a Prometheus server.
-func notServer(text string) string {
-	switch u, err := url.Parse(text); {
-	case err == nil && (u.User != nil || u.RawQuery != ""):
-		return "has a user, a password or a query in it, and would be written down: only the server's address; username_env, password_env and bearer_env say who asks"
-	case !isHTTP(text):
-		return "no address of a Prometheus server: write it like http://prometheus.monitoring:9090"
-	}
-	return ""
-}
-
-// notAddress says why a text is no address of jobs. What it is asked with does not stand in a file.
-func notAddress(text string) string {
-	switch u, err := url.Parse(text); {
-	case !isHTTP(text):
-		return "no address: write it like http://127.0.0.1:8080/jobs"
-	case err == nil && u.User != nil:
-		return "user and password do not stand in a file: token_env names a variable with a bearer token"
-	case vocab.Redact(text) != text:
-		return "has what looks like a secret in it, and is written down with the run: token_env names a variable with a bearer token"
-	}
-	return ""
-}
-
-// notQuiet says why a text is no address that says whether all is quiet.
-func notQuiet(text string) string {
-	switch {
-	case vocab.Redact(text) != text:
-		return secretInside
-	case !isHTTP(text):
-		return "no address: write it like http://deploys.internal/quiet"
-	}
-	return ""
-}
+func isHTTP(text string) bool { return address{schemes: web, says: "none"}.wrong(text) == "" }
 
 func notHostPort(text string) string {
 	host, port, err := net.SplitHostPort(text)

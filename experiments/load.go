@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 
 	"gopkg.in/yaml.v3"
@@ -46,14 +44,9 @@ func openFile(name string, data []byte) *vocab.File {
 
 // Load reads and checks an experiment file. A file that is not right gives Problems; one that cannot be read, another error.
 func Load(path string) (*Experiment, error) {
-	f, err := os.Open(path)
+	data, err := ReadRegular(path, MaxFile)
 	if err != nil {
-		return nil, fmt.Errorf("read experiment: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read experiment: %w", err)
+		return nil, fmt.Errorf("read experiment: %s: %w", path, err)
 	}
 	return Parse(path, data)
 }

@@ -1,12 +1,11 @@
 package probes
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,26 +27,21 @@ func AskHistograms(ctx context.Context, o PromServer, name string, labels map[st
 		selector = strings.ReplaceAll(labelText(labels), ", ", ",")
 	}
 	query := fmt.Sprintf("sum by (class, le) (increase(%s_bucket%s[%ds]))", name, selector, int(window.Seconds()))
-	var data struct {
-		Result []struct {
-			Metric map[string]string
-			Value  [2]json.RawMessage
-		}
-	}
-	if err := s.get(ctx, "/api/v1/query", url.Values{"query": {query}}, &data); err != nil {
+	values, err := s.evaluate(ctx, query)
+	if err != nil {
 		return nil, err
 	}
 	by := map[string][]Bucket{}
-	for _, r := range data.Result {
-		most, err := strconv.ParseFloat(r.Metric["le"], 64)
+	for _, v := range values {
+		most, err := strconv.ParseFloat(v.Labels["le"], 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s_bucket has le=%q, which is no number", name, witness.Cut(r.Metric["le"]))
+			return nil, fmt.Errorf("%s_bucket has le=%q, which is no number", name, witness.Cut(v.Labels["le"]))
 		}
-		count, err := strconv.ParseFloat(strings.Trim(string(r.Value[1]), `"`), 64)
-		if err != nil || !(count >= 0) || count > math.MaxInt64 {
-			return nil, fmt.Errorf("%s_bucket grew by %s, which is no count", name, witness.Cut(string(r.Value[1])))
+		count := float64(v.Value)
+		if !(count >= 0) || count > math.MaxInt64 {
+			return nil, fmt.Errorf("%s_bucket grew by %g, which is no count", name, count)
 		}
-		class := r.Metric["class"]
+		class := v.Labels["class"]
 		by[class] = append(by[class], Bucket{most, uint64(math.Round(count))})
 	}
 	if len(by) == 0 {
@@ -56,12 +50,7 @@ func AskHistograms(ctx context.Context, o PromServer, name string, labels map[st
 	var out []Histogram
 	for _, class := range slices.Sorted(maps.Keys(by)) {
 		buckets := by[class]
-		slices.SortFunc(buckets, func(a, b Bucket) int {
-			if a.Most < b.Most {
-				return -1
-			}
-			return 1
-		})
+		slices.SortFunc(buckets, func(a, b Bucket) int { return cmp.Compare(a.Most, b.Most) })
 		for i := 1; i < len(buckets); i++ { // an increase is an estimate, each bucket's by itself
 			buckets[i].Count = max(buckets[i].Count, buckets[i-1].Count)
 		}

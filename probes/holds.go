@@ -48,7 +48,7 @@ func ReadHistograms(text []byte, name string, labels map[string]string) ([]Histo
 		for _, l := range m.GetLabel() {
 			own[l.GetName()] = l.GetValue()
 		}
-		if !carries(own, labels) {
+		if !Carries(own, labels) {
 			continue
 		}
 		class := own["class"]
@@ -100,8 +100,8 @@ func labelText(labels map[string]string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// carries reports whether a series has all the labels that are asked for.
-func carries(own, asked map[string]string) bool {
+// Carries reports whether a series has all the labels that are asked for.
+func Carries(own, asked map[string]string) bool {
 	for name, value := range asked {
 		if own[name] != value {
 			return false

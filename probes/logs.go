@@ -6,7 +6,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"sync"
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/follow"
@@ -28,15 +27,12 @@ type Logs struct {
 	patterns []*regexp.Regexp
 	redact   func(string) string
 	files    *follow.Files // nil = none
-
-	mu      sync.Mutex
-	pending []history.Event
-	matches int
+	inbox    Inbox
 }
 
 // NewLogs returns a probe of patterns by their names. redact takes secrets out of a line before it is kept.
 func NewLogs(patterns map[string]string, redact func(string) string) (*Logs, error) {
-	p := &Logs{redact: redact}
+	p := &Logs{redact: redact, inbox: Inbox{Probe: LogsName, Source: sourceLogs, Full: "matched", Most: maxMatches}}
 	for _, name := range slices.Sorted(maps.Keys(patterns)) {
 		r, err := regexp.Compile(patterns[name])
 		if err != nil {
@@ -69,10 +65,7 @@ func (p *Logs) Follow(o LogFiles) error {
 				return sourceLogs
 			}, path, l)
 		},
-		Gap: func(path string, at history.Span, why string, lost bool) {
-			p.add(history.Event{Kind: history.GapKind, Span: at, Source: sourceLogs,
-				Coverage: &history.Coverage{Probe: LogsName, Why: path + ": " + why, Largest: at.Width(), Lost: lost}})
-		},
+		Gap: p.inbox.FileGap,
 	})
 	return p.files.Read(false)
 }
@@ -93,38 +86,21 @@ func (p *Logs) Line(incarnation string, l follow.Line) {
 func (p *Logs) line(source func() string, file string, l follow.Line) {
 	unsure := false
 	for i, r := range p.patterns {
-		text := l.Text
-		if !r.Match(text) {
-			text = l.Whole
-		}
-		if !r.Match(text) {
+		text, at := l.Find(r)
+		if at == nil {
 			unsure = unsure || l.Cut // what nobody read of it may match
 			continue
 		}
-		p.add(history.Event{Kind: history.LogMatch, Span: l.At, Source: source(), Match: &history.Match{Pattern: p.names[i], Text: witness.Cut(p.redact(string(text))), File: file}})
+		p.inbox.Found(history.Event{Kind: history.LogMatch, Span: l.At, Source: source(), Match: &history.Match{Pattern: p.names[i], Text: witness.Cut(p.redact(string(text))), File: file}})
 	}
 	if unsure {
-		p.add(history.Event{Kind: history.UnreadKind, Span: l.At, Source: sourceLogs,
-			Unread: &history.Unread{Source: LogsName, Count: 1, Reason: history.CutOff, Detail: follow.WhyCut}})
+		p.inbox.Cut(l.At)
 	}
 }
 
 // Cut takes a stretch in which the log of a life that lived was not followed: no line of it is no word.
 func (p *Logs) Cut(whose string, gap history.Span) {
-	why := "the log of " + whose + " was not followed"
-	p.add(history.Event{Kind: history.GapKind, Span: gap, Source: sourceLogs, Coverage: &history.Coverage{Probe: LogsName, Why: why, Largest: gap.Width()}})
-}
-
-func (p *Logs) add(e history.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if e.Match != nil {
-		p.matches++
-		if p.matches > maxMatches {
-			return
-		}
-	}
-	p.pending = append(p.pending, e)
+	p.inbox.Gap(gap, "the log of "+whose+" was not followed", false)
 }
 
 // Look gives what came since the last look whose function was called. It fails for good once more matched than a run keeps.
@@ -134,17 +110,6 @@ func (p *Logs) Look(_ context.Context, final bool) (func(history.Span) []history
 			return nil, err
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.matches > maxMatches && len(p.pending) == 0 {
-		return nil, fmt.Errorf("over %d lines matched: what came after them is not kept", maxMatches)
-	}
-	n := len(p.pending)
-	return func(history.Span) []history.Event {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		events := p.pending[:n:n]
-		p.pending = p.pending[n:]
-		return events
-	}, nil
+	take, err := p.inbox.Look()
+	return func(history.Span) []history.Event { return take() }, err
 }

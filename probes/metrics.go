@@ -226,8 +226,8 @@ func (p *expositions) read(ctx context.Context, at string, into *history.Sample)
 func (p *expositions) pick(all model.Vector) []history.Value {
 	var values []history.Value
 	for _, s := range all {
-		if string(s.Metric[model.MetricNameLabel]) == p.metric.Series && matches(s.Metric, p.metric.Labels) {
-			values = append(values, history.Value{Labels: labelsOf(s.Metric), Value: history.Number(s.Value)})
+		if labels := labelsOf(s.Metric); string(s.Metric[model.MetricNameLabel]) == p.metric.Series && Carries(labels, p.metric.Labels) {
+			values = append(values, history.Value{Labels: labels, Value: history.Number(s.Value)})
 		}
 	}
 	return inOrder(values)
@@ -249,15 +249,6 @@ func inOrder(values []history.Value) []history.Value {
 		values[i] = k.value
 	}
 	return values[:len(all)]
-}
-
-func matches(m model.Metric, want map[string]string) bool {
-	for name, value := range want {
-		if string(m[model.LabelName(name)]) != value {
-			return false
-		}
-	}
-	return true
 }
 
 func labelsOf(m model.Metric) map[string]string {

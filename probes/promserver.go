@@ -139,16 +139,10 @@ func (p *partial) Error() string { return "its answer is not whole: " + p.what }
 // now asks what time it is there.
 func (s *promServer) now(ctx context.Context) (c promClock, err error) {
 	for _, ask := range []string{"time()", "now()"} {
-		var data struct {
-			ResultType string
-			Result     json.RawMessage
-		}
+		var data result
 		c.asked = history.At(s.clock())
-		err = s.get(ctx, "/api/v1/query", url.Values{"query": {ask}}, &data)
+		data, _, err = s.query(ctx, url.Values{"query": {ask}}) // of the time a partial answer has all that there is
 		c.asked.To = s.clock()
-		if less := new(partial); errors.As(err, &less) { // of the time it has all that there is
-			err = nil
-		}
 		if err != nil {
 			return c, err
 		}
@@ -171,21 +165,33 @@ func (s *promServer) now(ctx context.Context) (c promClock, err error) {
 	return c, errors.Join(errors.New("it does not say what time it is"), err)
 }
 
+// result is that of a query, of whatever type.
+type result struct {
+	ResultType string
+	Result     json.RawMessage
+}
+
+// query evaluates a query now. lacks says that the answer is partial; nil = it is whole.
+func (s *promServer) query(ctx context.Context, query url.Values) (r result, lacks, err error) {
+	err = s.get(ctx, "/api/v1/query", query, &r)
+	if less := new(partial); errors.As(err, &less) {
+		return r, less, nil
+	}
+	return r, nil, err
+}
+
 // samples are the raw samples of a selector, so far back. Beside an error that says that the answer is partial, they are what it has.
 func (s *promServer) samples(ctx context.Context, selector string, back time.Duration) ([]rawSeries, error) {
-	var data struct {
-		ResultType string
-		Result     json.RawMessage
-	}
+	var all []rawSeries
 	var result []struct {
 		Metric     map[string]string
 		Values     [][2]json.RawMessage
 		Histograms [][2]json.RawMessage
 	}
 	query := fmt.Sprintf("%s[%dms]", selector, back.Milliseconds())
-	answer := s.get(ctx, "/api/v1/query", url.Values{"query": {query}}, &data)
-	if less := new(partial); answer != nil && !errors.As(answer, &less) {
-		return nil, answer
+	data, lacks, err := s.query(ctx, url.Values{"query": {query}})
+	if err != nil {
+		return nil, err
 	}
 	if data.ResultType != "matrix" {
 		return nil, fmt.Errorf("%w: it gives a %s, and samples are wanted", ErrQuery, data.ResultType)
@@ -193,7 +199,6 @@ func (s *promServer) samples(ctx context.Context, selector string, back time.Dur
 	if err := json.Unmarshal(data.Result, &result); err != nil {
 		return nil, err
 	}
-	var all []rawSeries
 	for _, r := range result {
 		one := rawSeries{labels: r.Metric}
 		delete(one.labels, "__name__")
@@ -212,7 +217,7 @@ func (s *promServer) samples(ctx context.Context, selector string, back time.Dur
 			all = append(all, one)
 		}
 	}
-	return all, answer
+	return all, lacks
 }
 
 // Instant evaluates a query once: the values of its result, all of which are numbers to go by.
@@ -239,13 +244,9 @@ func Instant(ctx context.Context, query string, o PromServer) (all []float64, er
 // evaluate gives the series of a query's result as it is now, or its scalar. Beside an error that says that the answer is partial, they are
 // what it has. VictoriaMetrics gives the result of some time ago where it is not told to look anew.
 func (s *promServer) evaluate(ctx context.Context, query string) (all []history.Value, err error) {
-	var data struct {
-		ResultType string
-		Result     json.RawMessage
-	}
-	answer := s.get(ctx, "/api/v1/query", url.Values{"query": {query}, "nocache": {"1"}}, &data)
-	if less := new(partial); answer != nil && !errors.As(answer, &less) {
-		return nil, answer
+	data, lacks, err := s.query(ctx, url.Values{"query": {query}, "nocache": {"1"}})
+	if err != nil {
+		return nil, err
 	}
 	samples := []struct {
 		Metric    map[string]string
@@ -265,14 +266,14 @@ func (s *promServer) evaluate(ctx context.Context, query string) (all []history.
 		switch {
 		case x.Histogram != nil:
 			return nil, fmt.Errorf("%w: it gives histograms, and numbers are wanted: ask for histogram_quantile, histogram_count or histogram_sum of them", ErrQuery)
-		case (!ok || err != nil) && answer != nil:
-			return nil, answer
+		case (!ok || err != nil) && lacks != nil:
+			return nil, lacks
 		case !ok || err != nil:
 			return nil, errors.Join(fmt.Errorf("%w: it gives a %s, and a number, or numbers, are wanted", ErrQuery, data.ResultType), err)
 		}
 		all = append(all, history.Value{Labels: x.Metric, Value: history.Number(v)})
 	}
-	return inOrder(all), answer
+	return inOrder(all), lacks
 }
 
 // valueOf reads a number, which may be NaN or infinite, or how much a native histogram has counted.

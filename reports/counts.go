@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 // What was counted, and of how much that is all. A 0 is said only where the run would have shown more.
@@ -70,19 +71,19 @@ func list(separator string, parts ...string) string {
 }
 
 // workItems are what became of the jobs, and what the ledger saw.
-func workItems(j *verdict.Judgement) []item {
+func workItems(j *verdict.Judgement) []doc.Item {
 	c := j.Counts
-	var items []item
+	var items []doc.Item
 	if c.Jobs > 0 {
-		items = append(items, item{"jobs", list("; ",
+		items = append(items, doc.Of("jobs", list("; ",
 			fmt.Sprintf("%s offered, %s finished", figures.Count(c.Jobs), figures.Count(c.Finished)),
 			list(", ", figures.Plural(c.TerminalAccepted, "terminal state")+" accepted", counted(j, "duplicate_terminal_states", c.Duplicates, figures.Plural(c.Duplicates, "duplicate"))),
 			list(", ", counted(j, "re_executed", c.ReExecuted, upTo(c.ReExecuted, c.ReExecutedAtMost)+" re-executed"),
-				counted(j, "stranded", c.Stranded, upTo(c.Stranded, c.StrandedAtMost)+" stranded")))})
+				counted(j, "stranded", c.Stranded, upTo(c.Stranded, c.StrandedAtMost)+" stranded")))))
 	}
 	items = append(items,
-		item{"stale writes", counted(j, "overlap", c.StaleApplied+c.StaleRefused, fmt.Sprintf("%s applied, %s refused", figures.Count(c.StaleApplied), figures.Count(c.StaleRefused)))},
-		item{"abandonments", counted(j, "abandonments", c.Abandonments, figures.Count(c.Abandonments))})
+		doc.Of("stale writes", counted(j, "overlap", c.StaleApplied+c.StaleRefused, fmt.Sprintf("%s applied, %s refused", figures.Count(c.StaleApplied), figures.Count(c.StaleRefused)))),
+		doc.Of("abandonments", counted(j, "abandonments", c.Abandonments, figures.Count(c.Abandonments))))
 	var rare []string
 	for _, r := range []struct {
 		n    int
@@ -99,14 +100,14 @@ func workItems(j *verdict.Judgement) []item {
 			rare = append(rare, figures.Count(r.n)+" x "+r.name)
 		}
 	}
-	return append(items, item{"besides", strings.Join(rare, "; ")})
+	return append(items, doc.Of("besides", strings.Join(rare, "; ")))
 }
 
 // mostUnknown bounds how many locks are named together of which the same is not known.
 const mostUnknown = 3
 
 // unknownItems say what of the measures is not known, or may be more than was seen, and why: once for all that a reason holds for.
-func unknownItems(j *verdict.Judgement, measures []string) []item {
+func unknownItems(j *verdict.Judgement, measures []string) []doc.Item {
 	type reason struct {
 		verdict.Missing
 		measures, locks []string
@@ -123,21 +124,17 @@ func unknownItems(j *verdict.Judgement, measures []string) []item {
 		r := all[at]
 		r.measures, r.locks = addOnce(r.measures, countWords[u.Measure]), addOnce(r.locks, u.Lock)
 	}
-	var items []item
+	var items []doc.Item
 	for _, r := range all {
 		label := "may be more"
 		if r.Code == verdict.MissingTeller {
 			label = "not known"
 		}
-		locks := strings.Join(first(r.locks, mostUnknown), ", ")
-		if more := len(r.locks) - mostUnknown; more > 0 {
-			locks += fmt.Sprintf(" and %s more", figures.Count(more))
-		}
 		word := "lock"
 		if len(r.locks) > 1 {
 			word = "locks"
 		}
-		items = append(items, item{label, fmt.Sprintf("%s of %s %s. %s", inWords(r.measures), word, locks, r.Why)})
+		items = append(items, doc.Of(label, fmt.Sprintf("%s of %s %s. %s", inWords(r.measures), word, someOf(r.locks, mostUnknown), r.Why)))
 	}
 	return items
 }

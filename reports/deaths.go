@@ -103,46 +103,20 @@ func leavesOpen(f verdict.FaultResult) string {
 	return within
 }
 
-// deathItems are these kills in one line each.
-func deathItems(j *verdict.Judgement) []item {
-	var list []item
-	for _, f := range slowKills(j) {
-		w := deathOf(f)
-		object, end := "object gone "+w.object+"; ", "process ended "+w.end
-		switch {
-		case bySignal(f):
-			object = ""
-		case f.Death.Object == nil:
-			object = "object " + w.object + "; "
-		}
-		if f.Death.End == nil {
-			end = "end of the process " + w.end
-		}
-		list = append(list, item{shotName(f), fmt.Sprintf("%s, %s %s; %slast sign of life %s; %s. %s", f.Victim, meansWords(f), w.call, object, w.sign, end, leavesOpen(f))})
-	}
-	return list
-}
-
-// deathBlocks are these kills: in one line each, and on a page as a table with what each leaves open.
-func deathBlocks(j *verdict.Judgement, level doc.Level) []doc.Block {
-	if level < doc.Page {
-		return []doc.Block{itemsBlock("", deathItems(j))}
-	}
-	kills, title := slowKills(j), deathTitle(j)
-	g := tableOf(title, "fault,victim,form,means,call,object gone,last sign of life,process ended", kills,
+// deathBlocks are these kills, a row each, and below it what each leaves open.
+func deathBlocks(j *verdict.Judgement) []doc.Block {
+	g := tableOf(deathTitle(j), "fault,victim,means,call,object gone,last sign of life,process ended", slowKills(j),
 		func(f verdict.FaultResult) ([]doc.Cell, []int64) {
 			w := deathOf(f)
-			return []doc.Cell{figureCell(shotName(f)), plainCell(f.Victim), plainCell(fault.Words(f.Form, "")), plainCell(meansWords(f)), figureCell(w.call),
+			return []doc.Cell{figureCell(shotName(f)), plainCell(f.Victim), plainCell(meansWords(f)), figureCell(w.call),
 				figureCell(w.object), figureCell(w.sign), plainCell(w.end)}, nil
 		})
 	if g == nil {
 		return nil
 	}
-	var open []item
-	for _, f := range first(kills, rowsOfTable) {
-		open = append(open, item{shotName(f), leavesOpen(f)})
+	for i, f := range first(slowKills(j), rowsOfTable) {
+		g.Rows[i].Notes = []doc.Item{doc.Of("so", leavesOpen(f))}
 	}
 	return []doc.Block{{Table: g},
-		{Text: "A pod's object is an entry in a list: it judges nothing. The clock of a takeover starts between the last sign of life and the seen end of the process; of a hand-over, at the call.", Quiet: true},
-		{Items: itemsIn(open)}}
+		{Least: doc.Page, Text: "A pod's object is an entry in a list: it judges nothing. The clock of a takeover starts between the last sign of life and the seen end of the process; of a hand-over, at the call.", Quiet: true}}
 }

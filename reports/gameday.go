@@ -166,3 +166,36 @@ func GameDay(g *gameday.Document) *doc.Document {
 func forPeopleToSay(p forPeople, measured ...string) []doc.Block {
 	return []doc.Block{{Heading: p.title, List: first(measured, rowsOfTable), Blank: p.hint}}
 }
+
+// impactTexts are what a drill did to the locks: what was not met, the takeovers, and what became of the work.
+func impactTexts(j *verdict.Judgement) []string {
+	var list []string
+	for _, s := range unmet(j) {
+		list = append(list, fmt.Sprintf("%s: %s, %s: %s, %s", s.word, doc.Shorten(s.Lock, doc.LongName), s.promise, s.observed, s.sample))
+	}
+	for _, s := range seriesOf(j.Takeovers, j.Faults) {
+		list = append(list, fmt.Sprintf("takeover of %s: %s: %s", doc.Shorten(s.lock, doc.LongName), s.head(), listed(s.extent())))
+	}
+	for _, i := range slices.Concat(workItems(j), debtItems(j.Debts), unknownItems(j, ofBoth)) {
+		if i.Texts[0] != "" {
+			list = append(list, i.Label+": "+i.Texts[0])
+		}
+	}
+	return list
+}
+
+func reasonsOf(j *verdict.Judgement) []string {
+	var list []string
+	for _, s := range unmet(j) {
+		list = append(list, fmt.Sprintf("%s %s: %s", doc.Shorten(s.Lock, doc.LongName), s.promise, s.Why))
+	}
+	return list
+}
+
+func heldTexts(j *verdict.Judgement) []string {
+	var list []string
+	for _, s := range held(j) {
+		list = append(list, doc.Shorten(s.Lock, doc.LongName)+" "+s.heldText())
+	}
+	return list
+}

@@ -14,11 +14,8 @@ import (
 )
 
 // HTML writes report.html: one file that needs no network and no script. The same run gives the same bytes.
-func HTML(w io.Writer, r Run) error { return writePage(w, r, mostEvents) }
-
-// writePage is HTML with a bound of its own on the event log, in lines; those that evidence points at are not counted.
-func writePage(w io.Writer, r Run, mostEvents int) error {
-	d, err := pageOf(r, mostEvents)
+func HTML(w io.Writer, r Run) error {
+	d, err := Page(r)
 	if err != nil {
 		return err
 	}
@@ -53,7 +50,8 @@ func MarkdownUnjudged(w io.Writer, experiment, word, why string) error {
 	return put(w, "summary", doc.Markdown(&doc.Document{Word: doc.Word{Text: strings.ToUpper(word)}, Title: experiment, Tally: "no verdict", Lead: []string{"Why: " + why}}, doc.Short))
 }
 
-// pageOf is the document of a run with all that only a page has room for.
+// pageOf is the document of a run with all that only a page has room for. mostEvents bounds its event log, in lines; those that evidence
+// points at are not counted.
 func pageOf(r Run, mostEvents int) (*doc.Document, error) {
 	d := document(r, Options{}, doc.Page)
 	var err error
@@ -82,7 +80,6 @@ func pageOf(r Run, mostEvents int) (*doc.Document, error) {
 	add("done", "What was done", "", done)
 	add("cleanup", "Clean-up", "", cleanUpBlocks(r, ev))
 	add("reproduce", "How to reproduce it", "Reproduce", reproduceBlocks(r))
-	add("postmortem", "Post-mortem", "", postmortemBlocks(r))
 	ev.cited = doc.Cited(d)
 	log, err := ev.blocks(mostEvents) // last: by now it is known what was cited
 	if err != nil {
@@ -132,7 +129,7 @@ func document(r Run, o Options, level doc.Level) *doc.Document {
 	}
 	d.Sections = append(d.Sections, doc.Section{ID: "early", Title: "Ended early", Bare: true, Blocks: []doc.Block{{Items: abortItems(j, o)}}})
 	if r.Record != nil {
-		d.Sections = append(d.Sections, doc.Section{ID: "left", Title: "Not cleaned up", Blocks: []doc.Block{{Items: itemsIn(leftItems(r.Record, o.Folder))}}})
+		d.Sections = append(d.Sections, doc.Section{ID: "left", Title: "Not cleaned up", Blocks: []doc.Block{{Items: leftItems(r.Record, o.Folder)}}})
 	}
 	d.Sections = append(d.Sections, doc.Section{ID: "slos", Title: sloTitle(j), Short: "SLOs", Bare: true, Blocks: sloBlocks(j, ev)})
 	if level >= doc.Short {
@@ -144,8 +141,8 @@ func document(r Run, o Options, level doc.Level) *doc.Document {
 	}
 	d.Sections = append(d.Sections,
 		doc.Section{ID: "takeovers", Title: takeoverTitle, Short: "Takeovers", Least: doc.Short, Blocks: takeoverBlocks(r, ev)},
-		doc.Section{ID: "rolling", Title: rollingTitle, Short: "Rolling restarts", Blocks: []doc.Block{{Items: itemsIn(rollingItems(j))}}},
-		doc.Section{ID: "deaths", Title: deathTitle(j), Short: "Kills", Least: doc.Short, Blocks: deathBlocks(j, level)},
+		doc.Section{ID: "rolling", Title: rollingTitle, Short: "Rolling restarts", Blocks: []doc.Block{{Items: rollingItems(j)}}},
+		doc.Section{ID: "deaths", Title: deathTitle(j), Short: "Kills", Least: doc.Short, Blocks: deathBlocks(j)},
 		doc.Section{ID: "correctness", Title: "Correctness", Least: doc.Short, Blocks: correctnessBlocks(r, ev)},
 		doc.Section{ID: "debt", Title: "Lock debt and waiters", Least: doc.Full, Blocks: debtBlocks(r, ev)},
 		doc.Section{ID: "valid", Title: drillTitle, Least: doc.Short, Blocks: validityBlocks(r)},
@@ -203,42 +200,23 @@ func remarksText(j *verdict.Judgement) string {
 	return strings.Join(parts, " and ") + " in the full report"
 }
 
-// itemsIn are labelled texts as blocks have them.
-func itemsIn(all []item) (list []doc.Item) {
-	for _, i := range all {
-		if last := len(list) - 1; last >= 0 && i.Text != "" && (i.Label == "" || i.Label == list[last].Label) {
-			list[last].Texts = append(list[last].Texts, i.Text)
-		} else if i.Text != "" {
-			list = append(list, doc.Of(i.Label, i.Text))
-		}
-	}
-	return list
-}
-
-func itemsBlock(heading string, items []item) doc.Block {
-	return doc.Block{Heading: heading, Items: itemsIn(items)}
-}
-
-// item is a labelled text; without a label it goes on with the one before.
-type item struct{ Label, Text string }
-
 // leftItems are the parts of the clean-up that did not succeed, and who undoes them.
-func leftItems(r *Record, folder string) []item {
-	var list []item
+func leftItems(r *Record, folder string) []doc.Item {
+	var list []doc.Item
 	for _, e := range r.done {
 		if e.Kind == history.RunCleanup && !e.Note.OK {
 			why := e.Note.Why
 			if why == "" {
 				why = "not verified"
 			}
-			list = append(list, item{e.Note.What, why})
+			list = append(list, doc.Of(e.Note.What, why))
 		}
 	}
 	if len(list) > 0 {
 		if folder == "" {
 			folder = "DIR (this folder)"
 		}
-		list = append(list, item{"next", "lockdrill recover " + folder + " undoes what it can, and names what is left"})
+		list = append(list, doc.Of("next", "lockdrill recover "+folder+" undoes what it can, and names what is left"))
 	}
 	return list
 }

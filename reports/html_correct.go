@@ -12,21 +12,21 @@ import (
 )
 
 // tableBlock is a table under a heading; nothing where there is no table.
-func tableBlock(heading string, g *doc.Table) []doc.Block {
+func tableBlock(least doc.Level, heading string, g *doc.Table) []doc.Block {
 	if g == nil {
 		return nil
 	}
-	return []doc.Block{{Least: doc.Page, Heading: heading, Table: g}}
+	return []doc.Block{{Least: least, Heading: heading, Table: g}}
 }
 
 // correctnessBlocks are duplicates, overlaps, abandonments and stale writes, each with the events that show it.
 func correctnessBlocks(r Run, ev *evidence) []doc.Block {
 	j := r.Judgement
 	return slices.Concat(
-		[]doc.Block{itemsBlock("", slices.Concat(workItems(j), unknownItems(j, ofWork)))},
-		tableBlock("Duplicate terminal states", duplicateTable(j.Duplicates, ev)),
-		tableBlock("Overlap", overlapTable(j.Overlap, ev)),
-		tableBlock("Abandonments", abandonmentTable(j.Abandonments, ev)),
+		[]doc.Block{{Items: slices.Concat(workItems(j), unknownItems(j, ofWork))}},
+		tableBlock(doc.Page, "Duplicate terminal states", duplicateTable(j.Duplicates, ev)),
+		tableBlock(doc.Page, "Overlap", overlapTable(j.Overlap, ev)),
+		tableBlock(doc.Page, "Abandonments", abandonmentTable(j.Abandonments, ev)),
 	)
 }
 
@@ -72,20 +72,27 @@ func abandonmentTable(list []verdict.Abandonment, ev *evidence) *doc.Table {
 // debtBlocks are what the locks cost those who wanted them.
 func debtBlocks(r Run, ev *evidence) []doc.Block {
 	j := r.Judgement
-	items := keyItems(j)
+	items := debtItems(j.Debts)
 	switch k := knows(j, "lock_debt"); {
 	case len(j.Debts) > 0:
 	case k == whole:
-		items = []item{{"lock debt", "none: no key stayed taken after its work was done"}}
+		items = []doc.Item{doc.Of("lock debt", "none: no key stayed taken after its work was done")}
 	case k == partial:
-		items = []item{{"lock debt", "none was seen"}}
+		items = []doc.Item{doc.Of("lock debt", "none was seen")}
 	}
 	items = append(items, unknownItems(j, ofKeys)...)
 	return slices.Concat(
-		[]doc.Block{itemsBlock("", items)},
-		tableBlock("Debts", debtTable(j.Debts, ev)),
-		tableBlock("Answered \"not yours\"", notOwnedTable(j.NotOwned, ev)),
-		tableBlock("Holds and waits of jobs", distributionTable(j.Distributions)),
+		[]doc.Block{{Items: items}},
+		tableBlock(doc.Page, "Debts", debtTable(j.Debts, ev)),
+		keyBlocks(j, ev),
+	)
+}
+
+// keyBlocks are the answers that a key was somebody else's, and how long jobs held theirs and waited for them.
+func keyBlocks(j *verdict.Judgement, ev *evidence) []doc.Block {
+	return slices.Concat(
+		tableBlock(doc.Full, "Answered \"not yours\"", notOwnedTable(j.NotOwned, ev)),
+		tableBlock(doc.Full, "Holds and waits of jobs", distributionTable(j.Distributions)),
 	)
 }
 

@@ -18,7 +18,14 @@ const mostOfLabel = 6
 // validityBlocks answer whether the drill itself can be believed. A chat has no room for single shots, and what is void stands above.
 func validityBlocks(r Run) []doc.Block {
 	j := r.Judgement
-	list := itemsIn(validityItems(j))
+	var list []doc.Item
+	for _, i := range validityItems(j) {
+		if last := len(list) - 1; last >= 0 && i.Label == list[last].Label {
+			list[last].Texts = append(list[last].Texts, i.Texts...)
+		} else {
+			list = append(list, i)
+		}
+	}
 	for i := range list {
 		if slices.Contains([]string{"void", "confirmed"}, list[i].Label) {
 			list[i].Least = doc.Full
@@ -28,7 +35,7 @@ func validityBlocks(r Run) []doc.Block {
 		}
 	}
 	if r.Lanes != nil {
-		list = append(list, itemsIn(calledItems(r.Lanes))...)
+		list = append(list, calledItems(r.Lanes)...)
 	}
 	return []doc.Block{{Items: list}, {Heading: heading("Warnings", len(j.Warnings)), List: firstWarnings(j.Warnings), Least: doc.Full}}
 }
@@ -55,7 +62,7 @@ func doneBlocks(r Run, ev *evidence) ([]doc.Block, error) {
 	if err != nil {
 		return nil, fmt.Errorf("show the experiment: %w", err)
 	}
-	blocks := []doc.Block{itemsBlock("", stoodOn(r.Record))}
+	blocks := []doc.Block{{Items: stoodOn(r.Record)}}
 	if g := shotTable(r, ev); g != nil {
 		blocks = append(blocks, doc.Block{Heading: "Faults and their victims", Table: g})
 	} else {
@@ -65,14 +72,14 @@ func doneBlocks(r Run, ev *evidence) ([]doc.Block, error) {
 }
 
 // stoodOn is what the run stood on.
-func stoodOn(r *Record) []item {
-	var list []item
+func stoodOn(r *Record) []doc.Item {
+	var list []doc.Item
 	for _, e := range r.done {
 		switch {
 		case e.Environment != nil:
-			list = append(list, item{"stores and fleet", environment(e.Environment)})
+			list = append(list, doc.Of("stores and fleet", environment(e.Environment)))
 		case e.Calibration != nil:
-			list = append(list, item{"calibration", calibration(e.Calibration)})
+			list = append(list, doc.Of("calibration", calibration(e.Calibration)))
 		}
 	}
 	return list
@@ -135,7 +142,7 @@ func cleanUpBlocks(r Run, ev *evidence) []doc.Block {
 	if more > 0 {
 		g.Left, g.Where = more, "faults of which nothing is left; undo.jsonl has them all"
 	}
-	blocks := []doc.Block{itemsBlock("", []item{{"clean-up", cleanUpText(r.Judgement)}})}
+	blocks := []doc.Block{{Items: []doc.Item{doc.Of("clean-up", cleanUpText(r.Judgement))}}}
 	if len(g.Rows) > 0 {
 		blocks = append(blocks, doc.Block{Table: g})
 	}
@@ -179,15 +186,16 @@ func reproduceBlocks(r Run) []doc.Block {
 	return []doc.Block{
 		{Text: "In the folder of the run:"},
 		{Code: Again(r, "experiment.yaml") + "\nlockdrill judge .\n"},
-		itemsBlock("", []item{
-			{"run", h.Run},
-			{"tool", h.Tool},
-			{"seed", fmt.Sprint(h.Seed)},
-			{"experiment", h.Digest},
-			{"time scale", factor(h.TimeScale)},
-			{"formats", fmt.Sprintf("history %d, verdict %d", h.Schema, r.Judgement.SchemaVersion)},
-			{"recorded", h.Recorded},
-		}),
+		{Items: []doc.Item{
+			doc.Of("run", h.Run),
+			doc.Of("tool", h.Tool),
+			doc.Of("seed", fmt.Sprint(h.Seed)),
+			doc.Of("experiment", h.Digest),
+			doc.Of("time scale", factor(h.TimeScale)),
+			doc.Of("formats", fmt.Sprintf("history %d, verdict %d", h.Schema, r.Judgement.SchemaVersion)),
+			doc.Of("recorded", h.Recorded),
+			doc.Of("post-mortem", "lockdrill judge . -f postmortem-md writes one with what was measured filled in"),
+		}},
 		{Text: note, Quiet: true},
 	}
 }

@@ -17,7 +17,7 @@ func sloBlocks(j *verdict.Judgement, ev *evidence) []doc.Block {
 	if j.Verdict == "aborted" && len(missing) > 0 { // its first reason stands above
 		missing = missing[1:]
 	}
-	blocks := []doc.Block{itemsBlock("", missing)}
+	blocks := []doc.Block{{Items: missing}}
 	if len(j.SLOs) == 0 {
 		return append(blocks, doc.Block{Text: "No SLO was judged."})
 	}

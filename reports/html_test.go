@@ -269,11 +269,13 @@ func TestHTMLDisarmsWhatOthersWrote(t *testing.T) {
 
 func TestHTMLSaysWhatItLeftOut(t *testing.T) {
 	r := sixtyKills(t)
-	var b bytes.Buffer
-	if err := writePage(&b, r, 5); err != nil {
-		t.Fatal(err)
-	}
-	doc := b.String()
+	doc := written(t, func(w io.Writer, r Run) error {
+		d, err := pageOf(r, 5)
+		if err != nil {
+			return err
+		}
+		return Write(w, d)
+	}, r)
 	if !strings.Contains(doc, "left out, those of replicas first") {
 		t.Error("a cut event log does not say so")
 	}

@@ -49,11 +49,11 @@ func (s *Suites) Add(r Run) {
 	if at, err := time.Parse(time.RFC3339Nano, j.Run.Started); err == nil {
 		suite.Timestamp = at.UTC().Format("2006-01-02T15:04:05") // the form of the published schema, without a zone
 	}
-	for _, p := range []item{
+	for _, p := range [][2]string{
 		{"run", j.Run.ID}, {"verdict", j.Verdict}, {"exitStatus", strconv.Itoa(j.ExitCode)}, {"seed", strconv.FormatInt(j.Run.Seed, 10)},
 		{"timeScale", factor(j.Run.TimeScale)}, {"tool", r.Record.Header.Tool}, {"experimentDigest", r.Record.Header.Digest},
 	} {
-		suite.AddProperty(p.Label, doc.Clean(p.Text))
+		suite.AddProperty(p[0], doc.Clean(p[1]))
 	}
 	for _, row := range numbered(j) {
 		suite.AddTestcase(row)
@@ -143,8 +143,10 @@ func caseName(row sloRow, scale float64) string {
 // told is why a row is not met: the figure in the message, why and what to do in the text.
 func told(row sloRow, kind string) *junit.Result {
 	var lines []string
-	for _, i := range row.explained() {
-		lines = append(lines, i.Label+": "+i.Text)
+	for _, says := range [][2]string{{"based on", row.Rests}, {"why", row.Why}, {"next", row.Next}, {"see", doc.Events(row.Evidence)}} {
+		if says[1] != "" {
+			lines = append(lines, says[0]+": "+says[1])
+		}
 	}
 	if len(lines) == 0 {
 		why, _ := verdict.Reasons(row.Missing)
@@ -164,7 +166,7 @@ func drillCases(r Run) []junit.Testcase {
 	if !j.Run.CleanedUp {
 		lines := []string{runText(j.Run)}
 		for _, i := range leftItems(r.Record, "") {
-			lines = append(lines, because(i.Label, i.Text))
+			lines = append(lines, because(i.Label, i.Texts[0]))
 		}
 		dirt = &junit.Result{Type: "dirty", Message: "clean-up " + cleanUpText(j), Data: strings.Join(lines, "\n")}
 		if j.Verdict != "dirty" {

@@ -8,27 +8,11 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
-// keyItems are what the locks cost those who wanted them; they are silent about what did not happen.
-func keyItems(j *verdict.Judgement) []item {
-	list := debtItems(j.Debts)
-	for _, o := range j.NotOwned {
-		if n := o.Absent + o.Other; n > 0 {
-			list = append(list, item{"not owned", fmt.Sprintf("%s: %s of %s answered \"not yours\" (%s absent, %s other)",
-				o.Lock, figures.Count(n), figures.Plural(o.Answered, operation(o.Op)), figures.Count(o.Absent), figures.Count(o.Other))})
-		}
-	}
-	for _, d := range j.Distributions {
-		if d.N > 1 {
-			list = append(list, item{d.Measure, distributionText(d)})
-		}
-	}
-	return list
-}
-
 // debtItems sum up the debts of each lock.
-func debtItems(all []verdict.Debt) []item {
+func debtItems(all []verdict.Debt) []doc.Item {
 	var locks []string
 	of := map[string][]verdict.Debt{}
 	for _, d := range all {
@@ -37,9 +21,9 @@ func debtItems(all []verdict.Debt) []item {
 		}
 		of[d.Lock] = append(of[d.Lock], d)
 	}
-	var list []item
+	var list []doc.Item
 	for _, lock := range locks {
-		list = append(list, item{"lock debt", lock + ": " + debtText(of[lock])})
+		list = append(list, doc.Of("lock debt", lock+": "+debtText(of[lock])))
 	}
 	return list
 }
@@ -87,20 +71,4 @@ func together(a, b verdict.Range, join func(a, b float64) float64) verdict.Range
 		r.Hi = &hi
 	}
 	return r
-}
-
-func distributionText(d verdict.Distribution) string {
-	name := d.Lock
-	if d.Class != "" {
-		name += ", class " + d.Class
-	}
-	text := func(r verdict.Range) string { return span(r.Lo, r.Hi, verdict.UnitSeconds) }
-	return fmt.Sprintf("%s: p50 %s  p95 %s  p99 %s  max %s  n %s", name, text(d.P50), text(d.P95), text(d.P99), text(d.Max), figures.Count(d.N))
-}
-
-func operation(op string) string {
-	if op == "renew" {
-		return "renewal"
-	}
-	return op
 }

@@ -46,10 +46,6 @@ func postmortem(r Run, o Options) (*doc.Document, error) {
 	if len(unmet.Rows) == 0 {
 		violated = doc.Block{Text: "No SLO was violated."}
 	}
-	work := workItems(j)
-	for _, i := range keyItems(j) {
-		work = append(work, item{i.Label, listed(i.Text)})
-	}
 	var kept []doc.Item
 	for _, s := range held(j) {
 		kept = append(kept, doc.Of(s.Lock, s.heldText()))
@@ -70,11 +66,13 @@ func postmortem(r Run, o Options) (*doc.Document, error) {
 	actions.Blocks = append([]doc.Block{{Table: table}}, actions.Blocks...)
 	d.Sections = []doc.Section{
 		human(pmSummary),
-		{ID: "impact", Title: pmImpact.title + ", as measured", Blocks: []doc.Block{violated, {Heading: heading("Takeovers", len(j.Takeovers)), Items: seriesItems(seriesOf(j.Takeovers, j.Faults))}, {Items: predictedItems(j)},
-			{Heading: "Work", Items: itemsIn(append(work, unknownItems(j, ofBoth)...))}, {Heading: heading("Duplicates", len(j.Duplicates)), Table: duplicateTable(j.Duplicates, ev)}, {Blank: pmImpact.hint}}},
+		{ID: "impact", Title: pmImpact.title + ", as measured", Blocks: slices.Concat(
+			[]doc.Block{violated, {Heading: heading("Takeovers", len(j.Takeovers)), Items: seriesItems(seriesOf(j.Takeovers, j.Faults))}, {Items: predictedItems(j)},
+				{Heading: "Work", Items: slices.Concat(workItems(j), debtItems(j.Debts), unknownItems(j, ofBoth))}},
+			keyBlocks(j, ev), tableBlock(doc.Full, "Duplicates", duplicateTable(j.Duplicates, ev)), []doc.Block{{Blank: pmImpact.hint}})},
 		{ID: "held", Title: "What held", Blocks: []doc.Block{{Items: kept}}},
 		{ID: "timeline", Title: "Timeline", Blocks: []doc.Block{{Table: moments}}},
-		{ID: "left", Title: "Not cleaned up", Blocks: []doc.Block{{Items: itemsIn(leftItems(r.Record, o.Folder))}}},
+		{ID: "left", Title: "Not cleaned up", Blocks: []doc.Block{{Items: leftItems(r.Record, o.Folder)}}},
 		{ID: "valid", Title: drillTitle, Blocks: validityBlocks(Run{Judgement: j})},
 		{ID: "findings", Title: "Findings: two ways to know the same thing disagree", Blocks: []doc.Block{{Table: findingTable(j, ev)}}},
 		human(pmDetection), human(pmCauses), human(pmLuck), actions,
@@ -82,7 +80,7 @@ func postmortem(r Run, o Options) (*doc.Document, error) {
 	return d, nil
 }
 
-// forPeople is a heading of a post-mortem, and what people are to write below it. The page has the same ones.
+// forPeople is a heading of a post-mortem, and what people are to write below it. That of a game day has the same ones.
 type forPeople struct{ title, hint string }
 
 var (

@@ -6,22 +6,23 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 )
 
 const rollingTitle = "Rolling restarts: what each cost"
 
 // rollingItems are the rolling restarts, and below each what it cost at every lock.
-func rollingItems(j *verdict.Judgement) []item {
-	var list []item
+func rollingItems(j *verdict.Judgement) []doc.Item {
+	var list []doc.Item
 	for _, r := range j.Rolling {
 		all := len(r.Restarted) + len(r.Left)
 		text := fmt.Sprintf("%d of %s restarted, from %s to %s", len(r.Restarted), figures.Plural(all, "replica"), since(r.From), until(r.To))
 		if len(r.Left) > 0 {
 			text += "; not restarted: " + strings.Join(r.Left, ", ")
 		}
-		list = append(list, item{r.Fault, text})
+		list = append(list, doc.Of(r.Fault, text))
 		for _, c := range r.Locks {
-			list = append(list, item{c.Lock, costWords(c)})
+			list = append(list, doc.Of(c.Lock, costWords(c)))
 		}
 	}
 	return list

@@ -247,19 +247,19 @@ func sloTitle(j *verdict.Judgement) string {
 }
 
 // missingItems are the reasons why the drill answers no question, said once for all rows.
-func missingItems(j *verdict.Judgement) []item {
-	var list []item
+func missingItems(j *verdict.Judgement) []doc.Item {
+	var list []doc.Item
 	said := map[string]bool{}
 	for i, l := range j.Missing {
 		if l.Code == verdict.MissingLiveSystem { // which the headline says
 			continue
 		}
-		list = append(list, item{"why", l.Why})
+		list = append(list, doc.Of("why", l.Why))
 		if i > 0 && j.Missing[0].Code == verdict.MissingCompletion { // what a run that ended early lacks tells nothing of the file
 			continue
 		}
 		if !said[l.Next] {
-			list = append(list, item{"next", l.Next})
+			list = append(list, doc.Of("next", l.Next))
 		}
 		said[l.Next] = true
 	}
@@ -317,11 +317,6 @@ func rowOf(s verdict.SLOResult, j *verdict.Judgement) sloRow {
 		}
 	}
 	return r
-}
-
-// explained is why a row is as it is, what to do next, and what shows it.
-func (s sloRow) explained() []item {
-	return slices.DeleteFunc([]item{{"based on", s.Rests}, {"why", s.Why}, {"next", s.Next}, {"see", doc.Events(s.Evidence)}}, func(i item) bool { return i.Text == "" })
 }
 
 // promise is the SLO in words, with the limit as the file has it: "takeover max <= 30s", "duplicate terminal states 0".

@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
@@ -109,36 +110,36 @@ func gapText(j *verdict.Judgement) string {
 }
 
 // validityItems are what the drill consisted of, and how well it was watched.
-func validityItems(j *verdict.Judgement) []item {
-	list := []item{{"steady state", "held before the first fault"}}
+func validityItems(j *verdict.Judgement) []doc.Item {
+	steady := "held before the first fault"
 	if !j.Run.Steady {
-		list[0].Text = "NOT reached: nothing after it means anything"
+		steady = "NOT reached: nothing after it means anything"
 	}
-	list = append(list, faultItems(j)...)
+	list := append([]doc.Item{doc.Of("steady state", steady)}, faultItems(j)...)
 	for _, probe := range j.Probes {
-		list = append(list, item{"probe", probeText(probe)})
+		list = append(list, doc.Of("probe", probeText(probe)))
 		if probe.Cost != nil {
-			list = append(list, item{"watching", costText(probe.Cost)})
+			list = append(list, doc.Of("watching", costText(probe.Cost)))
 		}
 	}
 	if m := j.Monitor; m != nil {
-		list = append(list, item{"MONITOR", fmt.Sprintf("%s, %s in all. Meanwhile the server reported %s commands and used %.0f%% of a processor for all its clients.",
-			figures.Plural(m.Windows, "window"), exact(m.Seconds, verdict.UnitSeconds), figures.Count(m.Commands), 100*m.Server/max(m.Seconds, 1e-9))})
+		list = append(list, doc.Of("MONITOR", fmt.Sprintf("%s, %s in all. Meanwhile the server reported %s commands and used %.0f%% of a processor for all its clients.",
+			figures.Plural(m.Windows, "window"), exact(m.Seconds, verdict.UnitSeconds), figures.Count(m.Commands), 100*m.Server/max(m.Seconds, 1e-9))))
 	}
 	if len(j.HoldersBy) > 0 {
-		list = append(list, item{"holder by", holdersText(j.HoldersBy)})
+		list = append(list, doc.Of("holder by", holdersText(j.HoldersBy)))
 	}
 	if len(j.Probes) == 0 {
-		list = append(list, item{"probes", "NONE looked"})
+		list = append(list, doc.Of("probes", "NONE looked"))
 	}
 	if j.Machine != nil {
-		list = append(list, item{"machine", machineText(j.Machine)})
+		list = append(list, doc.Of("machine", machineText(j.Machine)))
 	}
-	return append(list, item{"clean-up", cleanUpText(j)}, item{"run", runText(j.Run)})
+	return append(list, doc.Of("clean-up", cleanUpText(j)), doc.Of("run", runText(j.Run)))
 }
 
 // calledItems are the owner's words for the replicas of a service that is somebody's own: by these its logs are found.
-func calledItems(l *timeline.Lanes) []item {
+func calledItems(l *timeline.Lanes) []doc.Item {
 	var parts []string
 	for i := range l.Replicas {
 		if called := l.Replicas[i].Called(); called != "" {
@@ -148,11 +149,7 @@ func calledItems(l *timeline.Lanes) []item {
 	if len(parts) == 0 {
 		return nil
 	}
-	text := strings.Join(first(parts, mostOfReplicas), ", ")
-	if more := len(parts) - mostOfReplicas; more > 0 {
-		text += fmt.Sprintf(" and %s more", figures.Count(more))
-	}
-	return []item{{"replicas", text}}
+	return []doc.Item{doc.Of("replicas", someOf(parts, mostOfReplicas))}
 }
 
 // mostOfReplicas bounds how many replicas are listed.
@@ -213,16 +210,16 @@ func second(wall string) string {
 }
 
 // faultItems count the shots of each fault, and list the void ones.
-func faultItems(j *verdict.Judgement) []item {
+func faultItems(j *verdict.Judgement) []doc.Item {
 	ids, counts := shotCounts(j)
 	if len(ids) == 0 {
-		return []item{{"faults", "NONE fired"}}
+		return []doc.Item{doc.Of("faults", "NONE fired")}
 	}
-	var list []item
+	var list []doc.Item
 	for _, id := range ids {
-		list = append(list, item{"fault", id + ": " + counts[id].String()})
+		list = append(list, doc.Of("fault", id+": "+counts[id].String()))
 	}
-	return append(append(list, shotItems(j.Faults)...), item{"void", voidText(j.Faults)})
+	return append(append(list, shotItems(j.Faults)...), doc.Of("void", voidText(j.Faults)))
 }
 
 // mostShots bounds how many shots of one fault are told one by one.
@@ -230,8 +227,8 @@ const mostShots = 3
 
 // shotItems tell of the confirmed ones that lasted, or that were measured, what was configured and what was seen. A kill has nothing to
 // tell but its takeovers.
-func shotItems(shots []verdict.FaultResult) []item {
-	var list []item
+func shotItems(shots []verdict.FaultResult) []doc.Item {
+	var list []doc.Item
 	told, more := map[string]int{}, map[string]int{}
 	var ids []string
 	for _, s := range shots {
@@ -244,10 +241,10 @@ func shotItems(shots []verdict.FaultResult) []item {
 			}
 			continue
 		}
-		list = append(list, item{"confirmed", shotName(s) + ": " + shotText(s)})
+		list = append(list, doc.Of("confirmed", shotName(s)+": "+shotText(s)))
 	}
 	for _, id := range ids {
-		list = append(list, item{"", fmt.Sprintf("%s: and %s, see verdict.json", id, figures.Plural(more[id], "more shot"))})
+		list = append(list, doc.Of("confirmed", fmt.Sprintf("%s: and %s, see verdict.json", id, figures.Plural(more[id], "more shot"))))
 	}
 	return list
 }

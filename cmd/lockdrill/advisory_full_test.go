@@ -40,9 +40,7 @@ const postgresEnv = "LOCKDRILL_TEST_POSTGRES"
 // A worker on an advisory lock is drilled: the lock goes with the session of a holder that is killed or cut off, and stays with one that
 // stands still.
 func TestAdvisoryLocksAreDrilled(t *testing.T) {
-	if os.Getenv(postgresEnv) == "" {
-		t.Skip("it takes a minute: make postgres")
-	}
+	onlyFor(t, postgresEnv, "", "it takes a minute: make postgres")
 	needDrill(t)
 	s := readStruck(t, runDrill(t, fmt.Sprintf(advisoryDrill, os.Args[0])+advisoryFaults, nil))
 	if s.code != verdict.ExitPass && s.code != verdict.ExitInconclusive {

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"math"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/stats"
 )
 
 // agreeEnv asks for the live drill that is held against its rehearsals: five minutes, on a machine that does little else.
@@ -64,9 +62,7 @@ slos:
 // A live drill and the rehearsals of its file at its time scale agree: every live takeover lies in the band that the run predicted, and
 // a rank test does not tell the live sample from the rehearsed.
 func TestALiveDrillAgreesWithItsRehearsals(t *testing.T) {
-	if os.Getenv(agreeEnv) == "" {
-		t.Skipf("%s=1 runs sixty kills live and holds them against their rehearsals: five minutes", agreeEnv)
-	}
+	onlyFor(t, agreeEnv, "", "runs sixty kills live and holds them against their rehearsals: five minutes")
 	needDrill(t)
 	o := runDrill(t, agreeDrill, nil)
 	if o.code != verdict.ExitPass {
@@ -129,30 +125,16 @@ func takeoversOf(j *verdict.Judgement) (all []float64) {
 	return all
 }
 
-// rankTest is the two-sided P of the Mann-Whitney test, by its normal approximation: the samples are large, and hardly any two values
-// are the same.
+// rankTest is the P of the rank test of two samples.
 func rankTest(a, b []float64) float64 {
-	type value struct {
-		x     float64
-		first bool
-	}
-	var all []value
-	for _, x := range a {
-		all = append(all, value{x, true})
-	}
-	for _, x := range b {
-		all = append(all, value{x, false})
-	}
-	slices.SortFunc(all, func(v, w value) int { return cmp.Compare(v.x, w.x) })
-	n, m, ranks := float64(len(a)), float64(len(b)), 0.0
-	for i, v := range all {
-		if v.first {
-			ranks += float64(i + 1)
+	exact := func(values []float64) stats.Sample {
+		var all []stats.Range
+		for _, v := range values {
+			all = append(all, stats.Range{Lo: v, Hi: v})
 		}
+		return stats.SampleOf(all)
 	}
-	u := ranks - n*(n+1)/2
-	z := (math.Abs(u-n*m/2) - 0.5) / math.Sqrt(n*m*(n+m+1)/12)
-	return min(1, math.Erfc(z/math.Sqrt2))
+	return stats.RankTest(exact(a), exact(b)).P
 }
 
 // The test of the agreement can fail: sixty kills of a lock with a longer lease are told from the rehearsals of the drill, and sixty of

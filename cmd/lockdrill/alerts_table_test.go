@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -80,8 +79,7 @@ func TestEveryExportedAlertIsDrilled(t *testing.T) {
 			drilled[a+" "+drill] = true
 		}
 	}
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "cordum.yaml"), []byte("extends: cordum\nsignals: {duplicate_terminal_states: {series: app_total}}\n"))
+	dir := folder(t, "cordum.yaml", "extends: cordum\nsignals: {duplicate_terminal_states: {series: app_total}}\n")
 	alerts := map[string]bool{}
 	for _, mapping := range []string{"lockcore", "cordum.yaml", "watch"} {
 		got := tryIn(t, dir, "export", "alerts", "--recording", "--metrics", mapping)

@@ -188,9 +188,7 @@ func asks(e *experiments.Experiment, fault, alert string, scale float64, within,
 // verdictOf reads the rows about alerts of the last drill.
 func (b *bench) verdictOf(t *testing.T) (rows []verdict.SLOResult) {
 	t.Helper()
-	var j verdict.Judgement
-	must(t, json.Unmarshal(read(t, filepath.Join(b.last, "verdict.json")), &j))
-	for _, r := range j.Rows() {
+	for _, r := range judgementIn(t, b.last).Rows() {
 		if strings.HasPrefix(r.Measure, "alert.") {
 			rows = append(rows, r)
 		}
@@ -220,9 +218,7 @@ func TestLiveARealPrometheusSaysThatAnAlertFires(t *testing.T) {
 }
 
 func TestARealAlertmanagerSaysThatAnAlertFires(t *testing.T) {
-	if os.Getenv("LOCKDRILL_ALERTS") == "" {
-		t.Skip("LOCKDRILL_ALERTS=scaled lets a real Prometheus tell a real Alertmanager")
-	}
+	onlyFor(t, "LOCKDRILL_ALERTS", "", "lets a real Prometheus tell a real Alertmanager")
 	b := &bench{dir: t.TempDir(), manager: promtest.Alertmanager(t, "[]").URL}
 	b.start(t, benchScale)
 	b.burst(t)
@@ -295,9 +291,7 @@ func atMostText(hi *float64) string {
 
 // What a drill left is scraped, and fires as long as the last run says so; what nobody serves is missed.
 func TestAlertsOnDrillsFire(t *testing.T) {
-	if os.Getenv("LOCKDRILL_ALERTS") == "" {
-		t.Skip("LOCKDRILL_ALERTS=scaled lets each alert fire in a real Prometheus")
-	}
+	onlyFor(t, "LOCKDRILL_ALERTS", "", "lets each alert fire in a real Prometheus")
 	for _, c := range alertsAfterDrills {
 		t.Run(c.scenario, func(t *testing.T) {
 			if !strings.Contains(c.scenario, os.Getenv(onlyEnv)) {

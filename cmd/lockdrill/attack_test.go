@@ -40,8 +40,7 @@ func stepsOf(t *testing.T, dir string) string { return string(read(t, filepath.J
 // A hook strikes whom the file names, is confirmed by its own command and undone when its time is up; what it says stands in the history,
 // without secrets; and the drill sees what it does: here, a holder that stands still and loses its lease.
 func TestAHookIsDoneSeenAndUndone(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	dir, fault := hookFolder(t)
 	s := strike(t, "for: 1500ms, "+fault, consent...)
 	confirmed := s.one(t, history.FaultConfirmed)
@@ -52,9 +51,7 @@ func TestAHookIsDoneSeenAndUndone(t *testing.T) {
 	if got, want := stepsOf(t, dir), fmt.Sprintf("do f#1 %s the-loop\nconfirm f#1 %s the-loop\nundo f#1 %s the-loop\n", name, name, name); !strings.HasSuffix(got, "the-loop\n") || got != want {
 		t.Errorf("steps\n%swant\n%s", got, want)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "on")); err == nil {
-		t.Error("the hook was not undone")
-	}
+	isGone(t, filepath.Join(dir, "on"))
 	reverted := s.over(t, history.FaultReverted)
 	if lasted := reverted.From - s.one(t, history.FaultApplied).From; lasted < 1400e6 {
 		t.Errorf("it was undone after %d ns", lasted)
@@ -73,8 +70,7 @@ func TestAHookIsDoneSeenAndUndone(t *testing.T) {
 // A runner that dies while a command of a hook is at work takes it along, before it is undone: what the command would still do, nobody
 // would undo.
 func TestARunnerKilledInTheMiddleOfAHookEndsIt(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	for _, by := range []string{"watchdog", "recover"} {
 		dir, _ := hookFolder(t)
 		pid := filepath.Join(dir, "pid")
@@ -101,8 +97,7 @@ const burstDrill = `kill: {holder_of: loop, phase: after_renew}`
 
 // Two runs that are given one folder: one of them is refused, the other has its verdict.
 func TestTwoRunsInOneFolder(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "drill.yaml"), filepath.Join(dir, "run")
 	write(t, file, []byte(goodDrill))
@@ -119,15 +114,12 @@ func TestTwoRunsInOneFolder(t *testing.T) {
 	if codes != [2]int{verdict.ExitPass, verdict.ExitUsage} && codes != [2]int{verdict.ExitUsage, verdict.ExitPass} {
 		t.Errorf("exits %v, want one pass and one refusal", codes)
 	}
-	if _, err := os.Stat(filepath.Join(out, verdictFile)); err != nil {
-		t.Error(err)
-	}
+	isThere(t, filepath.Join(out, verdictFile))
 }
 
 // A drill that cannot be run hides no verdict of the one before it.
 func TestARefusalHidesNoFailure(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	dir := t.TempDir()
 	fail := edit(t, goodDrill, "takeover: {max: 2s}", "takeover: {min: 2s, max: 4s}") // sooner than allowed: no late machine explains that
 	tiny := edit(t, goodDrill, "steady_state:", "time_scale: 0.03\nsteady_state:")
@@ -141,8 +133,7 @@ func TestARefusalHidesNoFailure(t *testing.T) {
 
 // A redis-server that is a wrapper which does not exec is told apart, and nothing of it is left.
 func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	dir := t.TempDir()
 	real := redistest.Need(t)
 	wrapper := filepath.Join(dir, "bin", "redis-server")
@@ -159,9 +150,7 @@ func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 	left, err := strconv.Atoi(strings.TrimSpace(string(read(t, filepath.Join(dir, "child"))))) // written before the server was one
 	must(t, err)
 	allGone(t, []int{left})
-	if _, err := os.Stat(out); err == nil {
-		t.Error("the folder of a run that did not come about is left")
-	}
+	isGone(t, out)
 }
 
 // historyOf finds the history of the test's run, "" while there is none.

@@ -28,20 +28,14 @@ func BenchmarkDrillOfManyJobs(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			e, err := experiments.Load(filepath.Join("testdata", "manyjobs.yaml"))
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			many(e)
 			file, err := experiments.Marshal(e)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			for b.Loop() {
 				dir := b.TempDir()
 				path := filepath.Join(dir, "manyjobs.yaml")
-				if err := os.WriteFile(path, file, 0o600); err != nil {
-					b.Fatal(err)
-				}
+				must(b, os.WriteFile(path, file, 0o600))
 				benchDrill(b, path, filepath.Join(dir, "out"))
 			}
 		})
@@ -51,12 +45,8 @@ func BenchmarkDrillOfManyJobs(b *testing.B) {
 func benchDrill(b *testing.B, path, out string) {
 	cmd := exec.Command(built, "run", path, "--out", out)
 	says, err := cmd.StderrPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
+	must(b, cmd.Start())
 	pid := cmd.Process.Pid
 	var said strings.Builder
 	began, drilling := 0.0, 0.0
@@ -71,9 +61,7 @@ func benchDrill(b *testing.B, path, out string) {
 			}
 		}
 	}
-	if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-		b.Fatal(err)
-	}
+	must(b, unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
 	own, others := usedBy(b, pid)
 	_ = cmd.Wait() // the verdict says more than the status
 	data, err := os.ReadFile(filepath.Join(out, verdictFile))
@@ -81,9 +69,7 @@ func benchDrill(b *testing.B, path, out string) {
 		b.Fatalf("%v\n%s", err, said.String())
 	}
 	var v struct{ Verdict string }
-	if err := json.Unmarshal(data, &v); err != nil {
-		b.Fatal(err)
-	}
+	must(b, json.Unmarshal(data, &v))
 	b.Logf("%s: %s", filepath.Base(path), v.Verdict) // inconclusive where the machine was too busy for the looks
 	b.ReportMetric(own, "cpu-s/runner")
 	b.ReportMetric(others, "cpu-s/replicas+stores")
@@ -96,9 +82,7 @@ func benchDrill(b *testing.B, path, out string) {
 // usedBy is what a process that has ended has used of the processors, and what those have that it has started, in seconds.
 func usedBy(b *testing.B, pid int) (own, others float64) {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	fields := strings.Fields(string(line[bytes.LastIndexByte(line, ')')+1:]))
 	var ticks [4]float64
 	for i := range ticks { // utime, stime, cutime, cstime
@@ -112,14 +96,10 @@ func usedBy(b *testing.B, pid int) (own, others float64) {
 // covered is the share of the drill, of 1, in which the looks at keys and ledger came within their max_gap.
 func covered(b *testing.B, path string) float64 {
 	file, err := os.Open(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer file.Close()
 	h, err := history.Read(file)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	var blind int64
 	for _, e := range h.Events {
 		if e.Kind == history.GapKind {

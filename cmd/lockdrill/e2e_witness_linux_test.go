@@ -17,7 +17,6 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
 )
@@ -59,7 +58,7 @@ func withPython(t *testing.T, args ...string) corev1.PodSpec {
 const killsPython = `import os; [os.kill(int(p), 9) for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid() and b'scheduler' in open('/proc/' + p + '/cmdline', 'rb').read()]`
 
 // witnessInContainers: the times that a drill of the witness in pods measures contain what really happened, by the node's kernel and the
-// witness's own records. Then the pod of a holder is cut off from the network by a policy that is enforced.
+// witness's own records.
 func (c *realCluster) witnessInContainers(t *testing.T) {
 	store := c.redis(t)
 	python, _ := ownPython(t)
@@ -80,7 +79,6 @@ func (c *realCluster) witnessInContainers(t *testing.T) {
 		t.Errorf("exit %d, verdict %q", o.code, o.j.Verdict)
 	}
 	c.takeoversAreTrue(t, o, store, ends())
-	t.Run("cut off by a policy", func(t *testing.T) { c.cutByPolicy(t, store, yaml) })
 }
 
 // tellPods shows the ends of pods' logs, and what the cluster says of pods.
@@ -140,61 +138,6 @@ func (c *realCluster) takeoversAreTrue(t *testing.T, o drillOut, store string, e
 	if held < 2 {
 		t.Errorf("%d takeovers could be held against the witness's records, want those of both locks: %+v", held, o.j.Takeovers)
 	}
-}
-
-// cutByPolicy: the cluster's network enforces policies now. A drill cuts off the pod of a holder, which reaches its Redis no more until the
-// fault is over. What it had sent by then comes late, with what that means for jobs: a finished one may be finished again.
-func (c *realCluster) cutByPolicy(t *testing.T, store, yaml string) {
-	c.enforcePolicies(t)
-	yaml, _, _ = strings.Cut(yaml, "faults:\n")
-	yaml += "faults:\n  - {id: cut, for: 5s, network_policy: {holder_of: job}}\nlimits: {max_run: 2m}\n" +
-		"slos:\n  - {lock: job, takeover: {max: 3s}}\n  - {lock: job, stranded: {max: 0}}\n"
-	var cut kube.Pod
-	var during error
-	o := runDrill(t, yaml, func(int) {
-		until(t, "a pod that is cut off", func() bool {
-			pods, err := c.kube.Pods(t.Context(), witnessLabels, "")
-			at := slices.IndexFunc(pods, func(p kube.Pod) bool { return p.Labels[kube.CutLabel] != "" })
-			if err == nil && at >= 0 {
-				cut = pods[at]
-			}
-			return cut.Name != ""
-		})
-		during = c.reaches(t, cut, store)
-	}, "--kubeconfig", c.env.Kubeconfig, "--environment", "e2e", "--confirm", "pods", "--seed", "1")
-	t.Log(o.text)
-	if during == nil {
-		t.Errorf("pod %s, which was cut off, reached its Redis", cut.Name)
-	}
-	if err := c.reaches(t, cut, store); err != nil {
-		t.Errorf("after the fault pod %s does not reach its Redis: %v", cut.Name, err)
-	}
-	if o.code != verdict.ExitPass || len(o.j.Faults) != 1 || !o.j.Faults[0].Confirmed || len(o.j.Takeovers) == 0 {
-		keep(t, o.dir)
-		t.Errorf("exit %d, faults %+v, takeovers %+v", o.code, o.j.Faults, o.j.Takeovers)
-	}
-	policies, err := c.env.Client.NetworkingV1().NetworkPolicies(c.kube.Namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(policies.Items) > 0 {
-		t.Errorf("policies %+v, %v", policies, err)
-	}
-}
-
-// reaches asks from within a pod for a connection that a Redis answers on.
-func (c *realCluster) reaches(t *testing.T, p kube.Pod, store string) error {
-	t.Helper()
-	const ask = `import socket, sys; s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 1); s.sendall(b"PING\r\n"); sys.exit(s.recv(5) != b"+PONG")`
-	host, port, _ := strings.Cut(store, ":")
-	python, _ := ownPython(t)
-	ctx, cancel := context.WithTimeout(t.Context(), podsWithin)
-	defer cancel()
-	exit, out, err := c.kube.Exec(ctx, p.Name, p.Container.Name, []string{python, "-c", ask, host, port})
-	if err != nil {
-		t.Errorf("ask in pod %s: %v", p.Name, err)
-	}
-	if exit != 0 {
-		return fmt.Errorf("exit status %d: %s", exit, out)
-	}
-	return nil
 }
 
 // ruleset drops what goes to and comes from the addresses in cut, and what comes from those in held to any port but those in open, on the bridge

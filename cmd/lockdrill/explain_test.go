@@ -39,7 +39,7 @@ func TestEveryMeasureAndLintHasAWord(t *testing.T) {
 		seen[w.name] = true
 	}
 	for _, w := range want {
-		if !seen[w] {
+		if !seen[w] && !explained(w) {
 			t.Errorf("%q is not explained", w)
 		}
 	}

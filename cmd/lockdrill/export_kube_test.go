@@ -28,8 +28,7 @@ func podDrillYAML(t *testing.T) string {
 // podDir holds the experiment as drill.yaml.
 func podDir(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "drill.yaml"), []byte(podDrillYAML(t)))
+	dir := folder(t, "drill.yaml", podDrillYAML(t))
 	return dir
 }
 

@@ -22,8 +22,7 @@ import (
 // exportDir holds the files that the examples of the documents name.
 func exportDir(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "drill.yaml"), []byte(goodDrill))
+	dir := folder(t, "drill.yaml", goodDrill)
 	_, rest, ok := strings.Cut(string(read(t, "../../docs/alerts.md")), "```yaml ignore\n")
 	if !ok {
 		t.Fatal("docs/alerts.md has no mapping between ```yaml ignore and ```")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -128,15 +127,14 @@ func runDrillIn(t *testing.T, dir, yaml string, during func(pid int), args ...st
 	}
 	_ = cmd.Wait()
 	o.code, o.text = cmd.ProcessState.ExitCode(), text.String()
-	if data, err := os.ReadFile(filepath.Join(o.dir, verdictFile)); err == nil {
-		must(t, json.Unmarshal(data, &o.j))
+	if _, err := os.Stat(filepath.Join(o.dir, verdictFile)); err == nil {
+		o.j = *judgementIn(t, o.dir)
 	}
 	return o
 }
 
 func TestTheGoodDrillPasses(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	runDrill(t, goodDrill, nil).ends(t, verdict.ExitPass)
 	runDrill(t, edit(t, goodDrill, "mode: spawn", "mode: embedded"), nil).ends(t, verdict.ExitPass)
 }
@@ -144,8 +142,7 @@ func TestTheGoodDrillPasses(t *testing.T) {
 // What a peer would call green: it must say that it shows nothing, and why. What the judge makes of each such history is TestRetoldRecordings of
 // package analysis.
 func TestFalseGreens(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	for _, c := range []struct {
 		name string
 		yaml string

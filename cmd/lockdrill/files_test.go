@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -98,9 +97,7 @@ func TestOneFileIsNotForTwo(t *testing.T) {
 		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "name the same file") {
 			t.Errorf("%v: %+v", args, got)
 		}
-		if _, err := os.Stat(filepath.Join(dir, "x")); err == nil {
-			t.Errorf("%v: the file was written", args)
-		}
+		isGone(t, filepath.Join(dir, "x"))
 	}
 }
 
@@ -133,9 +130,7 @@ func TestAVerdictThatCannotBeWritten(t *testing.T) {
 	if got := tryIn(t, dir, "judge", run); got.code != verdict.ExitError || got.stdout != "" || !strings.Contains(got.stderr, "to see it now, judge a copy") {
 		t.Errorf("%+v", got)
 	}
-	if _, err := os.Stat(filepath.Join(run, fullReport())); err == nil {
-		t.Error("there is a report without a verdict")
-	}
+	isGone(t, filepath.Join(run, fullReport()))
 }
 
 // changeHistory writes the history of a run as somebody else might have recorded it: nothing that is judged is another.
@@ -159,8 +154,7 @@ func TestAVerdictOfAnotherHistoryIsNamed(t *testing.T) {
 	if got := tryIn(t, dir, "judge", "pass-1"); got.code != verdict.ExitPass || got.stderr != "" {
 		t.Fatalf("judge: %+v", got)
 	}
-	var j verdict.Judgement
-	must(t, json.Unmarshal(read(t, filepath.Join(run, verdictFile)), &j))
+	j := judgementIn(t, run)
 	digest := func(name string) string {
 		return fmt.Sprintf("sha256:%x", sha256.Sum256(read(t, filepath.Join(run, name))))
 	}
@@ -203,9 +197,7 @@ func TestARefusedHistoryHasNoVerdict(t *testing.T) {
 	got := tryIn(t, dir, "judge", "pass-1", "--result-file", "word")
 	got.refused(t, "runs/pass-1 has no verdict now")
 	for _, name := range append(reportFiles(), verdictFile) {
-		if _, err := os.Stat(filepath.Join(run, name)); err == nil {
-			t.Errorf("%s is still there", name)
-		}
+		isGone(t, filepath.Join(run, name))
 	}
 	if word := string(read(t, filepath.Join(dir, "word"))); word != "usage" {
 		t.Errorf("the result is %q", word)
@@ -226,30 +218,25 @@ func TestARefusedHistoryHasNoVerdict(t *testing.T) {
 
 // Nobody reads what a drill prints, as behind `| head`: it goes on to its end, and its status and its files say how that was.
 func TestLiveOutputThatNobodyReads(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	read, write, err := os.Pipe()
+	besideDrills(t)
+	unread, out, err := os.Pipe()
 	must(t, err)
-	defer write.Close()
-	must(t, read.Close())
-	base := t.TempDir()
+	defer out.Close()
+	must(t, unread.Close())
+	base := folder(t, "drill.yaml", unrehearsed(goodDrill), "bad.yaml", "kind: Experiment\n")
 	dir, result, junit := filepath.Join(base, "run"), filepath.Join(base, "result"), filepath.Join(base, "junit.xml")
-	good := filepath.Join(base, "drill.yaml")
-	must(t, os.WriteFile(good, []byte(unrehearsed(goodDrill)), 0o600))
-	bad := filepath.Join(base, "bad.yaml")
-	must(t, os.WriteFile(bad, []byte("kind: Experiment\n"), 0o600))
 	for _, c := range []struct {
 		args string
 		want int
 	}{
-		{"run " + good + " --out " + dir + " --result-file " + result + " --junit " + junit, verdict.ExitPass},
+		{"run drill.yaml --out " + dir + " --result-file " + result + " --junit " + junit, verdict.ExitPass},
 		{"judge " + dir + " -f json", verdict.ExitPass},
 		{"judge " + dir, verdict.ExitPass},
 		{"recover " + dir, verdict.ExitPass},
-		{"run " + bad, verdict.ExitUsage},
+		{"run bad.yaml", verdict.ExitUsage},
 	} {
 		cmd := lockdrill(strings.Fields(c.args)...)
-		cmd.Dir, cmd.Stdout, cmd.Stderr = base, write, write
+		cmd.Dir, cmd.Stdout, cmd.Stderr = base, out, out
 		if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 			t.Fatal(err)
 		}
@@ -257,20 +244,27 @@ func TestLiveOutputThatNobodyReads(t *testing.T) {
 			t.Errorf("%s: %s, want exit status %d", c.args, cmd.ProcessState, c.want)
 		}
 	}
-	if word, err := os.ReadFile(result); err != nil || string(word) != "pass" {
-		t.Errorf("result file: %q, %v", word, err)
+	if word := string(read(t, result)); word != "pass" {
+		t.Errorf("result file: %q", word)
 	}
-	if data, err := os.ReadFile(junit); err != nil || strings.Contains(string(data), "<error") {
-		t.Errorf("JUnit: %v\n%s", err, data)
+	if data := string(read(t, junit)); strings.Contains(data, "<error") {
+		t.Errorf("JUnit:\n%s", data)
 	}
 	c, err := undo.Read(filepath.Join(dir, undo.File))
 	if err != nil || !c.Closed {
 		t.Errorf("journal: closed %v, %v", c.Closed, err)
 	}
-	var j verdict.Judgement
-	if data, err := os.ReadFile(filepath.Join(dir, verdictFile)); err != nil || json.Unmarshal(data, &j) != nil || j.ExitCode != verdict.ExitPass {
-		t.Errorf("verdict: %v\n%s", err, data)
+	if j := judgementIn(t, dir); j.ExitCode != verdict.ExitPass {
+		t.Errorf("verdict: %+v", j)
 	}
+}
+
+// judgementIn is the verdict in a run's folder.
+func judgementIn(t *testing.T, dir string) *verdict.Judgement {
+	t.Helper()
+	j := &verdict.Judgement{}
+	unmarshal(t, string(read(t, filepath.Join(dir, verdictFile))), j)
+	return j
 }
 
 // historyIn is the whole history of a run's folder.

@@ -117,8 +117,7 @@ func endGroups(t *testing.T, trees []string) {
 
 // The replicas are units of a real systemd, which starts again what is killed; or whatever is in cgroups of a name.
 func TestSomebodysUnitsAreDrilled(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	addr := redistest.Start(t)
 	_, port, _ := strings.Cut(addr, ":")
 	cgroup, dir := startUnits(t, port), t.TempDir()

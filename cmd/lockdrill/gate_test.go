@@ -53,8 +53,7 @@ func TestResultFileOfJudge(t *testing.T) {
 			t.Errorf("%s: %q, want %q and nothing else", name, got, want)
 		}
 	}
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "word"), []byte("pass"))
+	dir := folder(t, "word", "pass")
 	if got := tryIn(t, dir, "judge", "nowhere", "--result-file", "word"); got.code != verdict.ExitUsage || string(read(t, filepath.Join(dir, "word"))) != "usage" {
 		t.Errorf("of a run that is not there: %+v, %q", got, read(t, filepath.Join(dir, "word")))
 	}

@@ -11,6 +11,17 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
+// loopPolicy is that of a leader who renews.
+const loopPolicy = `      policy:
+        ttl: 1s
+        renew_every: 300ms
+        class: standard
+        op_timeout: 200ms
+        release: {mode: none}
+        acquire: {mode: try, timeout: 200ms}
+        loop: {poll: 100ms, mode: renewed}
+`
+
 // guardedDrill is a drill without end, with sections of one's own.
 const guardedDrill = `apiVersion: lockdrill/v1
 kind: Experiment
@@ -22,15 +33,7 @@ system:
   locks:
     - name: loop
       key: the-loop
-      policy:
-        ttl: 1s
-        renew_every: 300ms
-        class: standard
-        op_timeout: 200ms
-        release: {mode: none}
-        acquire: {mode: try, timeout: 200ms}
-        loop: {poll: 100ms, mode: renewed}
-steady_state: {for: 200ms, timeout: 20s}
+` + loopPolicy + `steady_state: {for: 200ms, timeout: 20s}
 faults:
   - {id: slow, at: 1h, kill: {holder_of: loop}}
 slos:
@@ -63,9 +66,7 @@ func onlyFile(t *testing.T, dir string, names ...string) {
 
 func TestTheKillSwitchAbortsARun(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("-short: no drill through the binary")
-	}
+	atLength(t, "no drill through the binary")
 	dir := t.TempDir()
 	// A call that waits for a second is late on a busy machine, and no matter here.
 	patient := strings.NewReplacer("ttl: 1s", "ttl: 20s", "op_timeout: 200ms", "op_timeout: 5s", "timeout: 200ms}", "timeout: 5s}", "timeout: 20s}", "timeout: 100s}", "max: 5s", "max: 60s")
@@ -137,8 +138,7 @@ func stoppedChild(t *testing.T, pid int) (children []int) {
 // The first interrupt stops a run in order, also one that has not begun to drill: it ends the faults that are in effect, and says so in the
 // history. The second leaves at once and names what is not undone; the watchdog undoes it.
 func TestInterrupts(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	signal := func(pid int, all ...syscall.Signal) {
 		for _, sig := range all {
 			must(t, syscall.Kill(pid, sig))
@@ -175,9 +175,7 @@ func TestInterrupts(t *testing.T) {
 			o.ends(t, c.code)
 			says(t, o.text, c.says...)
 			allGone(t, children)
-			if _, err := os.Stat(filepath.Join(o.dir, "stores")); err == nil {
-				t.Error("the stores' folder is left behind")
-			}
+			isGone(t, filepath.Join(o.dir, "stores"))
 			if c.told != nil {
 				says(t, string(read(t, filepath.Join(o.dir, historyFile))), c.told...)
 			}

@@ -45,9 +45,7 @@ func TestInitWritesWhatValidates(t *testing.T) {
 			t.Errorf("init %s: the same flags give another file (%v)", args, err)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, experiments.SchemaFile)); err != nil {
-		t.Error(err)
-	}
+	isThere(t, filepath.Join(dir, experiments.SchemaFile))
 	if got := tryIn(t, dir, "validate", "e.lockdrill.yaml"); got.code != verdict.ExitUsage || strings.Count(got.stderr, "still to be said") != 2 {
 		t.Errorf("a draft with what nobody said: %+v", got)
 	}
@@ -88,7 +86,5 @@ func TestInitSaysWhatIsMissing(t *testing.T) {
 		"--redis redis://h:1 --lock a --replicas -1":             "at least 1",
 		"--redis redis://h:1 --lock a /no/such/folder/x.yaml":    "no such file or directory",
 	})
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("refusals left %v, %v", left, err)
-	}
+	onlyFile(t, dir)
 }

@@ -17,22 +17,14 @@ import (
 // lines, of which nothing is kept: Python's json.
 func BenchmarkJudgeBesidePython(b *testing.B) {
 	e, err := experiments.Load(filepath.Join("testdata", "long.yaml"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	d, err := rehearsal.New(e, sim.DefaultNet()).Run(context.Background(), 1)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	resolved, err := experiments.Marshal(e)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	dir := b.TempDir()
 	d.History.Header.Tool, d.History.Header.Digest = "lockdrill bench", experiments.Digest(resolved)
-	if err := writeRecorded(dir, resolved, d.History); err != nil {
-		b.Fatal(err)
-	}
+	must(b, writeRecorded(dir, resolved, d.History))
 	var theirs time.Duration
 	for b.Loop() {
 		if _, err := judgeDir(io.Discard, dir); err != nil {

@@ -122,9 +122,7 @@ func TestJudgeRefuses(t *testing.T) {
 			if got.code != verdict.ExitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, c.want) || strings.Count(got.stderr, "\n") != 1 {
 				t.Errorf("got %+v, want status 2 and %q", got, c.want)
 			}
-			if _, err := os.Stat(filepath.Join(run, verdictFile)); err == nil {
-				t.Error("a verdict was written")
-			}
+			isGone(t, filepath.Join(run, verdictFile))
 		})
 	}
 }

@@ -96,9 +96,7 @@ func changes() []changed {
 				if got := stepsOf(t, dir); !strings.Contains(got, "undo ") {
 					t.Errorf("the steps of the hook: %q", got)
 				}
-				if _, err := os.Stat(filepath.Join(dir, "on")); err == nil {
-					t.Error("the hook was not undone")
-				}
+				isGone(t, filepath.Join(dir, "on"))
 			}}
 		}},
 		{name: "clock", states: all, drill: instead("clock: {holder_of: loop, offset: 1s}")},
@@ -212,8 +210,7 @@ func askedAs(t *testing.T, addr, password, command string) string {
 // A runner that is killed with -9 at any state of its journal leaves nothing behind: its watchdog undoes it, or, where that was killed
 // before, recover does.
 func TestLiveARunnerKilledAtEachStateLeavesNothing(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	all, next := os.Getenv(drillsEnv) == "all", 0
 	for _, c := range changes() {
 		for _, state := range c.states {
@@ -385,8 +382,7 @@ func processes(words ...string) []int {
 
 // The watchdog lives as long as its run, apart from it, holds nothing of it open, and leaves no trace where it had nothing to do.
 func TestLiveTheWatchdogStandsApart(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	var pid int
 	o := runDrill(t, goodDrill, func(runner int) {
 		waitForWorker(t, runner)
@@ -419,9 +415,7 @@ func TestLiveTheWatchdogStandsApart(t *testing.T) {
 	})
 	o.ends(t, verdict.ExitPass)
 	allGone(t, []int{pid})
-	if _, err := os.Stat(filepath.Join(o.dir, drill.WatchdogLog)); err == nil {
-		t.Error("a watchdog that had nothing to do has left a log")
-	}
+	isGone(t, filepath.Join(o.dir, drill.WatchdogLog))
 	if all := marks(o.dir); len(all) == 0 || !all[len(all)-1].Closed {
 		t.Errorf("journal of a run that went well: %+v", all)
 	}

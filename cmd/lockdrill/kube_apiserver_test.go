@@ -43,9 +43,7 @@ var apiFaults = []struct {
 // one answer back.
 // Who leads when, the electors say themselves.
 func TestKubeAPIServerFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: no drill through the binary")
-	}
+	atLength(t, "no drill through the binary")
 	t.Parallel()
 	candidates := needElector(t)
 	shots, _ := strconv.Atoi(os.Getenv("LOCKDRILL_API_FAULTS"))

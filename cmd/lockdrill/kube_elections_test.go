@@ -216,8 +216,7 @@ func handedOver(t *testing.T, s *site) {
 // shippedRole makes drills of this site go by what export rbac prints, and returns the rules that they need.
 func (s *site) shippedRole(t *testing.T, experiment string) []kube.Rule {
 	t.Helper()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "pods.yaml"), []byte(experiment))
+	dir := folder(t, "pods.yaml", experiment)
 	inside, wide, _ := strings.Cut(tryIn(t, dir, "export", "rbac", "pods.yaml").stdout, "---\n# What is in no namespace.\n")
 	s.applyAll(t, inside)
 	s.applyWide(t, wide)

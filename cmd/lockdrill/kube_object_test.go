@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -164,8 +163,7 @@ func documentedChaos(t *testing.T) (yaml, rules string) {
 // The rules that docs/kubernetes.md shows are those that export rbac prints of the drill above them.
 func TestTheDocumentedRoleIsThatOfItsDrill(t *testing.T) {
 	yaml, rules := documentedChaos(t)
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "partition.yaml"), []byte(yaml))
+	dir := folder(t, "partition.yaml", yaml)
 	got := tryIn(t, dir, "export", "rbac", "partition.yaml")
 	if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "\n"+rules+"---\n") {
 		t.Errorf("%+v\nwant the rules\n%s", got, rules)

@@ -73,9 +73,7 @@ const (
 // cluster is a real API server whose fake node runs this lockdrill's own workers as containers; in the observed namespace, electors.
 func startCluster(t *testing.T) *kubetest.Env {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: no drill through the binary")
-	}
+	atLength(t, "no drill through the binary")
 	redistest.Need(t)
 	var e *kubetest.Env
 	python, candidates := witnesstest.Python(t), needElector(t)
@@ -322,8 +320,7 @@ func keep(t *testing.T, dir string) {
 // plan is what plan says of the experiment.
 func (s *site) plan(t *testing.T, yaml string) string {
 	t.Helper()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
+	dir := folder(t, "pods.yaml", yaml)
 	got := tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
 	got.ends(t, verdict.ExitPass)
 	return got.stdout

@@ -21,8 +21,7 @@ import (
 // Toxiproxy of somebody's, and stays as it was.
 func usedWorkers(t *testing.T, s *site) {
 	yaml := edit(t, s.yaml(), "pods: apply", "pods: use")
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
+	dir := folder(t, "pods.yaml", yaml)
 	s.exportedWorkers(t, dir)
 	s.planned(t, dir, 3)
 	api := theirProxies(t)
@@ -81,27 +80,15 @@ func severalControllers(t *testing.T, s *site) {
 	yaml := edit(t, s.yaml(), "pods: apply", "pods: use", "kill: {holder_of: loop, form: crash}",
 		"kill: {pods: {app.kubernetes.io/name: lockdrill-worker}, pick: oldest, form: force_delete}", "takeover: {max: 5s}", "overlap: {level: effect, max: 0}")
 	dir := t.TempDir()
-	plan := func(yaml string) result {
-		write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
-		return tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
-	}
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
 	s.exportedWorkers(t, dir)
-	says := func(yaml, want string) {
-		t.Helper()
-		until(t, "a plan that is refused, and says "+want, func() bool {
-			got := plan(yaml)
-			return got.code == verdict.ExitRefused && strings.Contains(strings.Join(strings.Fields(got.stdout), " "), want)
-		})
-	}
-	says(yaml, "they are 3 of deployment/lockdrill-pods, 1 of statefulset/theirs, and system.replicas is 3; name the one to drill in kubernetes.controller")
 	named := edit(t, yaml, "pods: use", "pods: use, controller: deployment/lockdrill-pods")
-	says(edit(t, named, "replicas: 3", "replicas: 2"), "they are 3 of deployment/lockdrill-pods, and system.replicas is 2")
-	s.drill(t, yaml, verdict.ExitRefused)
 	until(t, "a plan with the controller's pods alone", func() bool {
-		got := plan(named)
+		write(t, filepath.Join(dir, "pods.yaml"), []byte(named))
+		got := tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
 		return got.code == verdict.ExitPass && strings.Count(got.stdout, "Running, ready") == 3 && !strings.Contains(got.stdout, "theirs-0")
 	})
+	says(t, s.drill(t, yaml, verdict.ExitRefused).text, "they are 3 of deployment/lockdrill-pods, 1 of statefulset/theirs", "name the one to drill in kubernetes.controller")
 	o := s.struckTwice(t, named)
 	h := historyIn(t, o.dir)
 	for _, e := range h.Events {

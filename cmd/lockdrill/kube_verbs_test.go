@@ -64,8 +64,7 @@ func TestKubeEachVerbOfTheRoleIsMissed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s.shippedRole(t, yaml)
 			summary := deploy.SummaryName("pods")
-			dir := t.TempDir()
-			write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
+			dir := folder(t, "pods.yaml", yaml)
 			e, _, err := loadExperiment(filepath.Join(dir, "pods.yaml"))
 			must(t, err)
 			rules := drill.Rules(e, summary)

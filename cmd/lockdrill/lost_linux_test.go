@@ -41,8 +41,7 @@ func paused(t *testing.T, lasts string, edits []string, during func(dir string, 
 // A journal that is gone in the middle of a fault ends the run: what is in effect is undone from memory, and that is no verdict. Other ways to
 // lose it are undo's TestAJournalThatIsCutIsLost and drill's TestTheWatchdogUndoesAJournalWithoutAName.
 func TestLiveARunWithoutItsJournalEnds(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
+	besideDrills(t)
 	for name, lose := range map[string]func(dir string) error{
 		"journal removed": func(dir string) error { return os.Remove(filepath.Join(dir, undo.File)) },
 		"folder removed":  os.RemoveAll,
@@ -71,8 +70,7 @@ func TestLiveARunWithoutItsJournalEnds(t *testing.T) {
 // The end of a terminal ends a run in order; SIGQUIT breaks it off, with a status that is not that of a wrong flag, and its watchdog
 // undoes everything.
 func TestLiveSignalsThatEndARun(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
+	besideDrills(t)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // else a run that these tests start under nohup has it ignored, and goes on
 	defer signal.Stop(hangups)
@@ -106,9 +104,7 @@ func TestAFolderThatOthersMayWriteTo(t *testing.T) {
 	file := writeFile(t, filepath.Join(open, "..", "drill.yaml"), goodDrill)
 	must(t, os.Chmod(open, 0o777))
 	try(t, "run", file, "--out", open).ends(t, verdict.ExitRefused, "name a new folder in it with --out")
-	if entries, err := os.ReadDir(open); err != nil || len(entries) > 0 {
-		t.Errorf("touched: %v, %v", entries, err)
-	}
+	onlyFile(t, open)
 }
 
 // What a forged record names is neither done nor recommended to a person.
@@ -125,9 +121,7 @@ func TestARefusedRecordIsNotRecommended(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(letters, "a")); err != nil {
-		t.Error(err)
-	}
+	isThere(t, filepath.Join(letters, "a"))
 }
 
 // A crash has a status of its own, also that of the first process of a container, which the kernel lets no signal end.
@@ -196,8 +190,7 @@ func ownTerminal(t *testing.T) (holder, inside *os.File) {
 // Whoever closes the terminal of a run has interrupted it, and that is its status: that nobody reads its last words is no failure of its
 // own.
 func TestLiveAClosedTerminalInterruptsTheRun(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
+	besideDrills(t)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // else a run that these tests start under nohup has it ignored, and goes on
 	t.Cleanup(func() { signal.Stop(hangups) })
@@ -248,8 +241,7 @@ func firstProcess(t *testing.T, args ...string) *exec.Cmd {
 // The first process of a container takes the watchdog along when it ends: so it stays until everything is undone, however the run ended
 // that left it, and whoever asks it to end meanwhile.
 func TestLiveTheFirstProcessWaitsForTheWatchdog(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	for name, end := range map[string]func(t *testing.T, first int, said *saying){
 		"the runner is killed": func(t *testing.T, first int, _ *saying) {
 			children := childrenOf(first)
@@ -296,9 +288,7 @@ func TestLiveTheFirstProcessWaitsForTheWatchdog(t *testing.T) {
 			if code := cmd.ProcessState.ExitCode(); code != verdict.ExitDirty {
 				t.Errorf("exit %d, want %d\n%s", code, verdict.ExitDirty, said.String())
 			}
-			if _, err := os.Stat(filepath.Join(hook, "on")); err == nil {
-				t.Errorf("the hook was not undone\n%s", said.String())
-			}
+			isGone(t, filepath.Join(hook, "on"))
 			nothingIsLeft(t, dir)
 		})
 	}

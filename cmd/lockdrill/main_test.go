@@ -60,11 +60,52 @@ var (
 
 func kubeconfig(t *testing.T, dir, url string) { testkit.Kubeconfig(t, dir, url) }
 
+// onlyFor skips a test that takes long, unless a variable asks for it: by a value, or "" by any.
+func onlyFor(t testing.TB, variable, value, what string) {
+	t.Helper()
+	if got := os.Getenv(variable); got == "" || value != "" && got != value {
+		t.Skipf("only with %s=%s: %s", variable, value, what)
+	}
+}
+
+// atLength skips a test where only quick ones are asked for.
+func atLength(t testing.TB, what string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: " + what)
+	}
+}
+
 // must ends a test that lacks what it needs.
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// folder is a new folder with files: names, and what is in them.
+func folder(t testing.TB, files ...string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for i := 0; i < len(files); i += 2 {
+		write(t, filepath.Join(dir, files[i]), []byte(files[i+1]))
+	}
+	return dir
+}
+
+// isThere checks that a path exists, isGone that it does not.
+func isThere(t testing.TB, path string) {
+	t.Helper()
+	if _, err := os.Lstat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+func isGone(t testing.TB, path string) {
+	t.Helper()
+	if _, err := os.Lstat(path); err == nil {
+		t.Errorf("%s is there", path)
 	}
 }
 

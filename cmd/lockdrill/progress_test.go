@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +27,7 @@ func bubbleClock() func() int64 {
 func TestProgressOffATerminal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var out lockedBuffer
+		var out saying
 		p := storyFlags{level: "info"}.start(&out, &experiments.Experiment{Name: "x"}, "the embedded store is used", bubbleClock())
 		p.Observe(phase("steady"))
 		<-time.After(holdBack)
@@ -57,7 +56,7 @@ func TestProgressOffATerminal(t *testing.T) {
 func TestProgressOnATerminal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var out lockedBuffer
+		var out saying
 		p := newProgress(&out, &experiments.Experiment{Name: "x"}, true, bubbleClock())
 		go p.write()
 		p.Observe(phase("steady"))
@@ -100,7 +99,7 @@ func TestProgressWithStalledReader(t *testing.T) {
 func TestProgressIsInOrderOfTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var out lockedBuffer
+		var out saying
 		p := storyFlags{level: "debug"}.start(&out, &experiments.Experiment{Name: "x"}, "", bubbleClock())
 		told := func(name string, at time.Duration) {
 			e := phase(name)
@@ -132,7 +131,7 @@ func TestHowMuchIsTold(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			must(t, c.flags.check())
-			var out lockedBuffer
+			var out saying
 			p := c.flags.start(&out, &experiments.Experiment{Name: "x"}, "", bubbleClock())
 			p.Observe(phase("steady"))
 			p.Observe(history.Event{Kind: history.ReplicaReady, Source: "r1.1", Replica: &history.Replica{Incarnation: "r1.1"}})
@@ -144,22 +143,4 @@ func TestHowMuchIsTold(t *testing.T) {
 			}
 		})
 	}
-}
-
-// lockedBuffer is a buffer that two goroutines may use.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

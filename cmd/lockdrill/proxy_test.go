@@ -125,8 +125,7 @@ func TestTheProxySpeaksTLSToTheRedis(t *testing.T) {
 
 func TestTheProxyRefusesBadInput(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "rules.json"), []byte(`{"keys": ["lock:*"], "scripts": [{"op": "renew"}]}`))
+	dir := folder(t, "rules.json", `{"keys": ["lock:*"], "scripts": [{"op": "renew"}]}`)
 	misused(t, dir, "proxy", map[string]string{
 		"":                                      "--upstream is missing",
 		"--upstream http://h:1":                 "--upstream: want",

@@ -23,9 +23,7 @@ import (
 
 // The first minute, as the README promises it: the drill passes, in under a minute, and prints what the transcript shows.
 func TestLiveFirstDrillIsAsTheReadmeSays(t *testing.T) {
-	if testing.Short() {
-		t.Skip("first-drill takes the better part of a minute")
-	}
+	atLength(t, "first-drill takes the better part of a minute")
 	t.Parallel()
 	command, shown := transcript(t, "../../README.md", "first-drill")
 	if command != "$ go run ./cmd/lockdrill run first-drill" {

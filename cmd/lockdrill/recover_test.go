@@ -54,9 +54,7 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 	if alive, err := self.Lives(); err != nil || alive {
 		t.Errorf("the process of the record lives (%v)", err)
 	}
-	if _, err := os.Stat(folder); err == nil {
-		t.Error("the folder of the record is left")
-	}
+	isGone(t, folder)
 	tryIn(t, t.TempDir(), "recover", "--all").ends(t, verdict.ExitPass)
 	try(t, "watchdog", ".").ends(t, verdict.ExitUsage, "lockdrill recover")
 }
@@ -92,8 +90,7 @@ func TestARunNamesWhatItLeaves(t *testing.T) {
 // A run that cannot give a target back ends dirty and names what is left; when the target is reachable again, recover gives it back,
 // and until then a new run is refused.
 func TestLiveATargetThatCannotBeGivenBack(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	k := atSomebodys(t, "30s", "pause: {holder_of: loop}")
 	_, addr, _ := strings.Cut(k.yaml, `url: "redis://`)
 	addr, _, _ = strings.Cut(addr, `"`)

@@ -86,8 +86,7 @@ func atALockdrillProxy(t *testing.T, lasts string) killable {
 // Operations of a service that knows nothing of lockdrill fail on its way: what was hit is seen there, one by one, and another replica
 // takes over.
 func TestLiveOperationsFailAtTheServicesOwnProxy(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	yaml, _ := tapped(t, "5s", "renew_failures: {holder_of: leader, mode: error, count: 1, via: proxy}")
 	o := runDrill(t, yaml, nil, foreignConsent...)
 	s := readStruck(t, o)
@@ -165,8 +164,7 @@ func TestWhatAnObservedSystemSaysEndsTheRun(t *testing.T) {
 			yaml := edit(t, fmt.Sprintf(foreignDrill, service.port),
 				"at: 0s, kill: {holder_of: leader}, repeat: {count: 3, every: settled}", "at: 0s, for: 50s, pause: {holder_of: leader}",
 				"probes: {lock_keys: {every: 5ms, max_gap: 3s}} # this machine may be busy", fmt.Sprintf(c.sections, at.url))
-			dir := t.TempDir()
-			write(t, filepath.Join(dir, "foreign.yaml"), []byte(yaml))
+			dir := folder(t, "foreign.yaml", yaml)
 			tryIn(t, dir, append([]string{"plan", "foreign.yaml"}, foreignConsent...)...).ends(t, verdict.ExitPass, "the run ends at ")
 			go at.turn(t, dir, c.after)
 			got := tryIn(t, dir, append([]string{"run", "foreign.yaml"}, foreignConsent...)...)

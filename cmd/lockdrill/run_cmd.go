@@ -305,14 +305,6 @@ func untilClosed(ctx context.Context, fd int, stderr io.Writer) (context.Context
 	return ctx, nil
 }
 
-// toldOn shows how a drill goes on.
-func (f storyFlags) toldOn(w io.Writer) func(*experiments.Experiment, string, func() int64) (func(history.Event), func()) {
-	return func(e *experiments.Experiment, notice string, clock func() int64) (func(history.Event), func()) {
-		p := f.start(w, e, notice, clock)
-		return p.Observe, p.Close
-	}
-}
-
 // runOne is one drill from the folder to the verdict.
 func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experiment, under *underWay, g *gate) (int, error) {
 	if err := drill.Authorize(ctx, e, f.consent); err != nil { // again: an earlier drill may have taken hours
@@ -323,31 +315,43 @@ func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experime
 			return 0, err
 		}
 	}
-	d, err := drill.New(drill.Options{
-		Experiment: e, Cluster: f.consent.Cluster, Seed: f.seed, Out: f.out, Trust: f.trust, Tool: "lockdrill " + version(), Labels: f.labels.Labels, Notify: f.story.notifier(io.Err),
-		Begin: f.story.toldOn(io.Err),
-	})
+	defer under.set("")
+	dir, r, err := f.story.drill(ctx, io.Err, drill.Options{
+		Experiment: e, Cluster: f.consent.Cluster, Seed: f.seed, Out: f.out, Trust: f.trust, Labels: f.labels.Labels,
+	}, under.set)
 	if err != nil {
 		return 0, err
 	}
-	under.set(d.Dir())
-	defer under.set("")
+	if err := printJudgement(io, *f.output, f.verbose, dir, r); err != nil {
+		return 0, err
+	}
+	g.judged(r, dir)
+	return f.onInconclusive.code(io.Err, r.Judgement.ExitCode), nil
+}
+
+// drill is a drill from its folder, which begin is told, to its judgement. It tells its story on stderr.
+func (f storyFlags) drill(ctx context.Context, stderr io.Writer, o drill.Options, begin func(dir string)) (dir string, r reports.Run, err error) {
+	o.Tool, o.Notify = "lockdrill "+version(), f.notifier(stderr)
+	o.Begin = func(e *experiments.Experiment, notice string, clock func() int64) (func(history.Event), func()) {
+		p := f.start(stderr, e, notice, clock)
+		return p.Observe, p.Close
+	}
+	d, err := drill.New(o)
+	if err != nil {
+		return "", r, err
+	}
+	begin(d.Dir())
 	ending, err := d.Run(ctx)
 	if ending != nil {
-		printEnding(io.Err, ending)
+		printEnding(stderr, ending)
 	}
 	if err != nil {
-		return 0, err
+		return d.Dir(), r, err
 	}
-	r, err := judgeDir(io.Err, d.Dir())
-	if err != nil {
-		return 0, &exitError{code: verdict.ExitError, err: err} // not a wrong file of the user's: something was touched
+	if r, err = judgeDir(stderr, d.Dir()); err != nil {
+		err = &exitError{code: verdict.ExitError, err: err} // not a wrong file of the user's: something was touched
 	}
-	if err := printJudgement(io, *f.output, f.verbose, d.Dir(), r); err != nil {
-		return 0, err
-	}
-	g.judged(r, d.Dir())
-	return f.onInconclusive.code(io.Err, r.Judgement.ExitCode), nil
+	return d.Dir(), r, err
 }
 
 // consentFlags adds what an operator says on the command line about targets that are not the run's own.

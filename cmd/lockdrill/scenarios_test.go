@@ -58,9 +58,7 @@ func needsMore(t *testing.T, s scenarios.Info) {
 
 // The scenario of each shipped profile holds at the published numbers too: one shot of each fault, at time scale 1.
 func TestScenariosAtFullScale(t *testing.T) {
-	if os.Getenv(drillsEnv) != "full" {
-		t.Skipf("%s=full runs the profiles' scenarios in real time: an hour and a half", drillsEnv)
-	}
+	onlyFor(t, drillsEnv, "full", "runs the profiles' scenarios in real time: an hour and a half")
 	for _, profile := range experiments.ProfileNames() {
 		name := strings.ReplaceAll(profile, "/", "-")
 		if !strings.Contains(name, os.Getenv(onlyEnv)) {
@@ -180,9 +178,7 @@ func drillEndsWith(t *testing.T, code int, limit time.Duration, args ...string) 
 // One mutant of each scenario's subject, live: what the drill is about is not there, so it must not end as if it were. All of them are
 // rehearsed in experiments/rehearsal.
 func TestNoScenarioIsGreenLiveWithAMutantOfItsSubject(t *testing.T) {
-	if os.Getenv(drillsEnv) != "mutants" {
-		t.Skipf("%s=mutants runs a mutant of each scenario in real time: a quarter of an hour", drillsEnv)
-	}
+	onlyFor(t, drillsEnv, "mutants", "runs a mutant of each scenario in real time: a quarter of an hour")
 	data := read(t, "../../scenarios/testdata/mutants.yaml")
 	var all []struct {
 		Scenario string
@@ -208,8 +204,7 @@ func TestNoScenarioIsGreenLiveWithAMutantOfItsSubject(t *testing.T) {
 			ran++
 			t.Run(s.Scenario, func(t *testing.T) {
 				text, _ := scenarios.Get(s.Scenario)
-				dir := t.TempDir()
-				write(t, filepath.Join(dir, "mutant.yaml"), []byte(strings.ReplaceAll(string(text), m.Replace, m.With)))
+				dir := folder(t, "mutant.yaml", strings.ReplaceAll(string(text), m.Replace, m.With))
 				got := finish(t, dir, lockdrill("run", "mutant.yaml"))
 				code, out := got.code, got.stdout+got.stderr
 				t.Logf("%s: %d", m.Says, code)
@@ -291,7 +286,5 @@ func TestGameDayRefusesBeforeAnythingStarts(t *testing.T) {
 		"people.yaml": "there is no terminal", "missing.yaml": "good.yaml: read", "bad.yaml": "bad.yaml:5:1", "absent.yaml": "no such file",
 		"first-gameday --resume .": "not the folder of a game day", "first-gameday --junit x.xml": "--junit does not go with it", "first-gameday first-drill": "run alone", "first-drill --who me": "first-drill is none",
 	})
-	if _, err := os.Stat(filepath.Join(dir, "gamedays")); err == nil {
-		t.Error("a refused day has a folder")
-	}
+	isGone(t, filepath.Join(dir, "gamedays"))
 }

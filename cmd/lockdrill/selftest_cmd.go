@@ -18,7 +18,6 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/selftest"
-	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports/doc"
 )
@@ -210,13 +209,7 @@ func (l *liveSelftest) Play(ctx context.Context, c *selftest.Case, e *experiment
 	}
 	dir := filepath.Join(l.dir, fmt.Sprintf("%d-%s", len(l.runs)+1, c.Name()))
 	l.runs[c.Name()+" "+c.Scene.Name] = dir
-	d, err := drill.New(drill.Options{Experiment: e, Seed: 1, Out: dir, Tool: "lockdrill " + version(), Notify: func(string) {},
-		Begin: func(*experiments.Experiment, string, func() int64) (func(history.Event), func()) {
-			return func(history.Event) {}, func() {}
-		}})
-	if err == nil {
-		_, err = d.Run(ctx)
-	}
+	_, r, err := storyFlags{quiet: true}.drill(ctx, l.stderr, drill.Options{Experiment: e, Seed: 1, Out: dir}, func(string) {})
 	if refused := new(drill.Error); errors.As(err, &refused) && ctx.Err() == nil {
 		return nil, &selftest.NotPlayed{Why: refused.Error()}
 	}
@@ -226,13 +219,9 @@ func (l *liveSelftest) Play(ctx context.Context, c *selftest.Case, e *experiment
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	r, err := judgeDir(l.stderr, d.Dir())
-	if err != nil {
-		return nil, &exitError{code: verdict.ExitError, err: err}
-	}
 	if r.Judgement.ExitCode == verdict.ExitDirty {
 		l.keep[dir] = true
-		return nil, &exitError{code: verdict.ExitDirty, err: fmt.Errorf("%s: not everything was undone: the self-test goes no further", d.Dir())}
+		return nil, &exitError{code: verdict.ExitDirty, err: fmt.Errorf("%s: not everything was undone: the self-test goes no further", dir)}
 	}
 	return []*verdict.Judgement{r.Judgement}, nil
 }

@@ -27,9 +27,7 @@ func TestSelftestShowsHowAnAnimalWasFoundOut(t *testing.T) {
 // One animal with real processes; make selftest-live takes them all.
 func TestLiveSelftest(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("drills with real processes")
-	}
+	atLength(t, "drills with real processes")
 	redistest.Need(t)
 	got := try(t, "selftest", "--live", "-f", "json", "--only", "fake-release")
 	var doc selftestDoc

@@ -20,9 +20,14 @@ import (
 func needDrill(t *testing.T) {
 	t.Helper()
 	redistest.Need(t)
-	if testing.Short() {
-		t.Skip("-short: no drill through the binary")
-	}
+	atLength(t, "no drill through the binary")
+}
+
+// besideDrills is needDrill of a test that runs beside others.
+func besideDrills(t *testing.T) {
+	t.Helper()
+	needDrill(t)
+	t.Parallel()
 }
 
 const killFault = `  - id: kill
@@ -117,8 +122,7 @@ func somebodys(t *testing.T) (url string, c *redis.Client) {
 }
 
 func TestLiveADrillAtSomebodysRedisLeavesNothingAndTellsNoPassword(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
+	besideDrills(t)
 	url, c := somebodys(t)
 	section := fmt.Sprintf("redis: {mode: external, url: %q, password_env: LOCKDRILL_TEST_PASSWORD, allow: [flush, delete_key, pause]}", url)
 	drill := func(fault string) string {
@@ -147,8 +151,7 @@ func TestLiveADrillAtSomebodysRedisLeavesNothingAndTellsNoPassword(t *testing.T)
 }
 
 func TestADrillOverTLS(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
+	besideDrills(t)
 	addr, ca, plain := redistest.StartTLS(t)
 	yaml := edit(t, patient(t, goodDrill), "redis: {mode: spawn}", fmt.Sprintf("redis: {mode: external, url: %q, ca: %q}", "rediss://"+addr, ca), "environment: local", "environment: staging", goodSLO, shortSLO,
 		jobLock, "", jobWork, "") // each of their calls that is late costs a handshake, and those keep the server from all else

@@ -147,29 +147,18 @@ func (f *sweeping) rehearse(ctx context.Context, io streams, e *experiments.Expe
 
 // drill is one step in real time: a run like any other, with a folder of its own. What the machine refuses to begin, it cannot carry.
 func (f *sweeping) drill(ctx context.Context, io streams, e *experiments.Experiment) (sweep.Step, error) {
-	d, err := drill.New(drill.Options{Experiment: e, Cluster: f.consent.Cluster, Seed: f.seed, Tool: "lockdrill " + version(), Notify: f.told.notifier(io.Err), Begin: f.told.toldOn(io.Err)})
-	if refused := new(drill.Error); errors.As(err, &refused) && refused.Status == verdict.ExitRefused {
+	dir, r, err := f.told.drill(ctx, io.Err, drill.Options{Experiment: e, Cluster: f.consent.Cluster, Seed: f.seed}, func(string) {})
+	if refused := new(drill.Error); dir == "" && errors.As(err, &refused) && refused.Status == verdict.ExitRefused {
 		return sweep.Step{Outcome: sweep.Machine, Why: refused.Error()}, nil
 	}
 	if err != nil {
 		return sweep.Step{}, err
 	}
-	ending, err := d.Run(ctx)
-	if ending != nil {
-		printEnding(io.Err, ending)
-	}
-	if err != nil {
-		return sweep.Step{}, err
-	}
-	r, err := judgeDir(io.Err, d.Dir())
-	if err != nil {
-		return sweep.Step{}, &exitError{code: verdict.ExitError, err: err}
-	}
 	if r.Judgement.ExitCode == verdict.ExitDirty {
-		return sweep.Step{}, &exitError{code: verdict.ExitDirty, err: fmt.Errorf("%s: not everything was undone: the sweep goes no further", fromHere(d.Dir()))}
+		return sweep.Step{}, &exitError{code: verdict.ExitDirty, err: fmt.Errorf("%s: not everything was undone: the sweep goes no further", fromHere(dir))}
 	}
 	step := sweep.Judged(r.Judgement)
-	step.Run = fromHere(d.Dir())
+	step.Run = fromHere(dir)
 	return step, nil
 }
 

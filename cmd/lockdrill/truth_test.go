@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -79,12 +78,9 @@ func TestLiveMeasuredTakeoverContainsTheTruth(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	h := historyIn(t, out)
-	var j verdict.Judgement
-	data := read(t, filepath.Join(out, verdictFile))
-	must(t, json.Unmarshal(data, &j))
 	told, err := readTruth(truthDir)
 	must(t, err)
-	widths := compareWithTruth(t, &j, h, told)
+	widths := compareWithTruth(t, judgementIn(t, out), h, told)
 	t.Logf("with effects: %d trials, width of the range median %.3f ms (goal: 3), max %.3f ms", len(widths), median(widths)*1e3, slices.Max(widths)*1e3)
 	if len(widths) < kills*3/4 { // how many can be is the machine's: a victim may die before it has written its own truth down
 		t.Errorf("%d trials could be compared, want at least %d", len(widths), kills*3/4)

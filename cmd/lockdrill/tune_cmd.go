@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/draft"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/reports"
 	"github.com/lockdrill/lockdrill/reports/doc"
@@ -250,20 +251,20 @@ func (f *tuneFlags) rehearse(ctx context.Context, io streams, doc *forecast.Tuni
 			lock.Name = before.Name
 		}
 	}
-	after := tunedDrill{lock: lock, replicas: f.replicas, p50: f.p50, p99: f.p99, offered: t.Pickup, takeover: promised, fenced: f.fenced || !f.idempotent}
-	doc.Trade, doc.YAML, doc.Drill = forecast.TradeOf(t.Policy, f.locks), lockYAML(&lock), after.kill()
+	after := draft.Tuned{Lock: lock, Replicas: f.replicas, P50: f.p50, P99: f.p99, Offered: t.Pickup, Takeover: promised, Fenced: f.fenced || !f.idempotent}
+	doc.Trade, doc.YAML, doc.Drill = forecast.TradeOf(t.Policy, f.locks), draft.LockYAML(&lock), after.Kill()
 	var err error
 	if before != nil {
 		was := after
-		was.lock.Policy = before.Policy
+		was.Lock.Policy = before.Policy
 		if m.lock != nil && f.profile == "" && m.offered > 0 {
-			was.offered = m.offered
+			was.Offered = m.offered
 		}
-		if doc.Before, err = was.rehearsed(ctx, io, f.beforeName(), f.locks, f.seeds); err != nil {
+		if doc.Before, err = rehearsedPolicy(ctx, io, &was, f.beforeName(), f.locks, f.seeds); err != nil {
 			return err
 		}
 	}
-	doc.After, err = after.rehearsed(ctx, io, "recommended", f.locks, f.seeds)
+	doc.After, err = rehearsedPolicy(ctx, io, &after, "recommended", f.locks, f.seeds)
 	return err
 }
 

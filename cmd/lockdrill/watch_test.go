@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,9 +61,7 @@ func TestWatchEndsWithSumsAndADraft(t *testing.T) {
 	if l := e.System.Locks[0]; e.Name != "sched" || l.Key != "sched:leader" || l.Policy.TTL != 2*time.Second || l.Policy.RenewEvery < 190*time.Millisecond || e.System.Replicas != 2 {
 		t.Errorf("the draft has %+v", e)
 	}
-	if _, err := os.Stat(filepath.Join(dir, experiments.SchemaFile)); err != nil {
-		t.Error(err)
-	}
+	isThere(t, filepath.Join(dir, experiments.SchemaFile))
 	tryIn(t, dir, "validate", "sched.lockdrill.yaml").ends(t, verdict.ExitPass)
 	// It is refused before anything is looked at, not after the time is over.
 	tryIn(t, dir, append(at[:5:5], "--for", "1h", "--draft", "sched.lockdrill.yaml")...).ends(t, verdict.ExitUsage, "is there already")
@@ -88,9 +85,7 @@ func TestADraftThatCannotBeIsNoSuccess(t *testing.T) {
 		t.Errorf("with --draft: %+v, want %q", got, want)
 	}
 	tryIn(t, dir, args...).ends(t, verdict.ExitPass, want)
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("it left %v, %v", left, err)
-	}
+	onlyFile(t, dir)
 }
 
 // Keys are found on every server of a cluster, by patterns and by names, and by TLS. The draft has what it takes to get there.

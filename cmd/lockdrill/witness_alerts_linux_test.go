@@ -2,7 +2,6 @@ package main
 
 import (
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -47,9 +46,7 @@ func alertRows(t *testing.T, j *verdict.Judgement) (rows int) {
 // Only an application can count the jobs that it finished twice. This one does: the alert on that fires beside the drill of a witness
 // that works on after its lock is lost, and beside that of one which does not it is silent.
 func TestAServiceOfSomebodysOwnRaisesTheAlertOnWhatItCounts(t *testing.T) {
-	if os.Getenv("LOCKDRILL_ALERTS") == "" {
-		t.Skip("of make alerts")
-	}
+	onlyFor(t, "LOCKDRILL_ALERTS", "", "of make alerts")
 	for name, c := range map[string]struct {
 		args []string
 		code int
@@ -80,9 +77,7 @@ func TestAServiceOfSomebodysOwnRaisesTheAlertOnWhatItCounts(t *testing.T) {
 // For fifty minutes of production nobody gets the lock of a job. The shipped file asks for both alerts on jobs that wait, and for their end;
 // before, both were silent, or the rows would have no answer.
 func TestAServiceOfSomebodysOwnRaisesTheAlertsOnJobsThatWait(t *testing.T) {
-	if os.Getenv("LOCKDRILL_ALERTS") == "" {
-		t.Skip("of make alerts")
-	}
+	onlyFor(t, "LOCKDRILL_ALERTS", "", "of make alerts")
 	needDrill(t)
 	addr := redistest.Start(t)
 	clients, api := startProxy(t, "--upstream", addr)
@@ -95,8 +90,7 @@ func TestAServiceOfSomebodysOwnRaisesTheAlertsOnJobsThatWait(t *testing.T) {
 	_, before, _ := net.SplitHostPort(clients)
 	text := string(read(t, filepath.Join(witnesstest.Folder(), "backlog.lockdrill.yaml")))
 	text = strings.NewReplacer("http://127.0.0.1:6381", api, "6390", behind, "6391", before, "http://127.0.0.1:9090", b.url, "/tmp/sched", w.Dir).Replace(text)
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "backlog.lockdrill.yaml"), []byte(text))
+	dir := folder(t, "backlog.lockdrill.yaml", text)
 	got := tryIn(t, dir, "run", "backlog.lockdrill.yaml", "--confirm", "witness-backlog")
 	got.ends(t, verdict.ExitPass)
 	if rows := alertRows(t, verdictIn(t, dir)); rows != 4 {

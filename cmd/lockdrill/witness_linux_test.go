@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -60,9 +59,7 @@ var witnessCases = []witnessCase{
 // A service in another language, that knows nothing of lockdrill, is drilled as it runs: it passes as it is, and each mistake in it fails
 // the promise that it breaks.
 func TestLiveAServiceOfSomebodysOwnPassesAndItsBugsDoNot(t *testing.T) {
-	if testing.Short() {
-		t.Skip("drills of twenty seconds")
-	}
+	atLength(t, "drills of twenty seconds")
 	redistest.Need(t)
 	witnesstest.Python(t)
 	drillCases(t, witnessCases, func(t *testing.T, file, bug string, code int) *verdict.Judgement {
@@ -104,8 +101,7 @@ func drillCases(t *testing.T, cases []witnessCase, drill func(t *testing.T, file
 
 // Jobs that are due later, and that nobody does then, are stranded, though the queue was idle when the replicas died.
 func TestLiveDelayedJobsOfSomebodysOwnThatNobodyDoes(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
+	besideDrills(t)
 	witnesstest.Python(t)
 	if j := drillWitness(t, "delayed", verdict.ExitSLOFailed, "--workers", "0"); !failed(j, "jobs", "stranded") {
 		t.Error(allRows(j))
@@ -114,9 +110,7 @@ func TestLiveDelayedJobsOfSomebodysOwnThatNobodyDoes(t *testing.T) {
 
 // A supervisor that leaves one replica down ends the rolling restart there, and nothing has been shown of the others.
 func TestAServiceOfSomebodysOwnThatDoesNotComeBackEndsTheRollingRestart(t *testing.T) {
-	if os.Getenv(witnessEnv) != "all" {
-		t.Skip("of make witness")
-	}
+	onlyFor(t, witnessEnv, "all", "of make witness")
 	j, got := witnessDrill{file: "rolling", args: []string{"--once", "s2"}, change: []string{"within: 20s", "within: 3s"}}.run(t, verdict.ExitInconclusive)
 	lost := func(f verdict.FaultResult) bool { return f.Void && strings.HasPrefix(f.Why, "replica not replaced") }
 	if !slices.ContainsFunc(j.Faults, lost) || !strings.Contains(got.stdout, "no replica took its place") {
@@ -201,18 +195,14 @@ func (d witnessDrill) run(t *testing.T, code int) (*verdict.Judgement, result) {
 
 func verdictIn(t *testing.T, dir string) *verdict.Judgement {
 	t.Helper()
-	j := &verdict.Judgement{}
-	must(t, json.Unmarshal(read(t, filepath.Join(dir, "runs", "latest", "verdict.json")), j))
-	return j
+	return judgementIn(t, filepath.Join(dir, "runs", "latest"))
 }
 
 // The same drill of lockdrill's own lock, at the same timings, is a second way to know what the witness's takeovers are: none is sooner
 // than rehearsals of the twin have it, and the median is within their band. Above it a busy witness may be: it takes a job again only when
 // one of its four workers is free.
 func TestAServiceOfSomebodysOwnAgreesWithItsTwin(t *testing.T) {
-	if os.Getenv(witnessEnv) != "all" {
-		t.Skip("of make witness")
-	}
+	onlyFor(t, witnessEnv, "all", "of make witness")
 	path, err := filepath.Abs(filepath.Join(witnesstest.Folder(), "twin.lockdrill.yaml"))
 	must(t, err)
 	dir := t.TempDir()
@@ -241,9 +231,7 @@ func TestAServiceOfSomebodysOwnAgreesWithItsTwin(t *testing.T) {
 
 // Its jobs may as well end in a table of PostgreSQL; the drivers of databases are in the full build.
 func TestAServiceOfSomebodysOwnWithItsJobsInPostgreSQL(t *testing.T) {
-	if os.Getenv(witnessEnv) != "all" {
-		t.Skip("of make witness")
-	}
+	onlyFor(t, witnessEnv, "all", "of make witness")
 	dsn := sqltest.Postgres(t)
 	_, where, _ := strings.Cut(dsn, "@")
 	where, _, _ = strings.Cut(where, "?")
@@ -269,9 +257,7 @@ func TestAServiceOfSomebodysOwnWithItsJobsInPostgreSQL(t *testing.T) {
 
 // How often its locks are given up, a Prometheus server tells that scrapes it, and its logs. Both say the same.
 func TestAServiceOfSomebodysOwnIsJudgedByItsPrometheusAndLogs(t *testing.T) {
-	if os.Getenv(witnessEnv) != "all" {
-		t.Skip("of make witness")
-	}
+	onlyFor(t, witnessEnv, "all", "of make witness")
 	j, _ := witnessDrill{file: "signals", with: func(w *witnesstest.Witness, _ string) []string {
 		return []string{"http://127.0.0.1:9090", promtest.Start(t, w.Metrics()...).URL}
 	}}.run(t, verdict.ExitPass)
@@ -283,11 +269,8 @@ func TestAServiceOfSomebodysOwnIsJudgedByItsPrometheusAndLogs(t *testing.T) {
 
 // The shipped file of faults of the network, against a service behind a Toxiproxy of its owner's: what the service lost by them is seen.
 func TestAServiceOfSomebodysOwnIsDrilledThroughItsToxiproxy(t *testing.T) {
-	t.Parallel()
-	needDrill(t)
-	if os.Getenv(witnessEnv) != "all" {
-		t.Skip("of make witness; make test-live cuts off a holder by its own proxy")
-	}
+	besideDrills(t)
+	onlyFor(t, witnessEnv, "all", "of make witness; make test-live cuts off a holder by its own proxy")
 	witnesstest.Python(t)
 	addr, api := redistest.Start(t), toxitest.Start(t).URL
 	listen := theirWay(t, api, "redis", addr)
@@ -299,8 +282,7 @@ func TestAServiceOfSomebodysOwnIsDrilledThroughItsToxiproxy(t *testing.T) {
 	_, before, _ := net.SplitHostPort(listen)
 	text := string(read(t, filepath.Join(witnesstest.Folder(), "network.lockdrill.yaml")))
 	text = strings.NewReplacer("6390", behind, "6391", before, "http://127.0.0.1:8474", api, "/tmp/sched", w.Dir).Replace(text)
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "network.lockdrill.yaml"), []byte(text))
+	dir := folder(t, "network.lockdrill.yaml", text)
 	cmd := exec.Command(built, "run", "network.lockdrill.yaml", "--confirm", "witness-network")
 	cmd.Dir, cmd.Env = dir, os.Environ()
 	got := finish(t, dir, cmd)

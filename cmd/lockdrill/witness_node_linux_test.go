@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -37,9 +36,7 @@ var nodeCases = []witnessCase{
 // A second service, with the timing habits of Node, passes as it is in drills of kills, pauses and cuts, and each of its bugs is found out by a
 // row in each drill that can show it, without anybody who gathers what its replicas say.
 func TestLiveAServiceOfSomebodysOwnInNodePassesAndItsBugsDoNot(t *testing.T) {
-	if testing.Short() {
-		t.Skip("drills of twenty seconds")
-	}
+	atLength(t, "drills of twenty seconds")
 	redistest.Need(t)
 	witnesstest.Python(t)
 	witnesstest.Node(t)
@@ -85,9 +82,7 @@ func ownWays(t *testing.T, addr string) (args, change []string) {
 
 // The witness in Node speaks to Redis by itself, with the habits of ioredis. With ioredis itself, of npm, it passes the same drills.
 func TestAServiceOfSomebodysOwnOnIoredis(t *testing.T) {
-	if os.Getenv(witnessEnv) != "all" {
-		t.Skip("of make witness")
-	}
+	onlyFor(t, witnessEnv, "all", "of make witness")
 	var locks struct {
 		Dependencies map[string]string `json:"dependencies"`
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,9 +25,7 @@ var recipePromises = []string{"duplicate_terminal_states: {max: 0}", "stale_writ
 // Each cell of the page's table is what a drill shows: the promises that it names are broken, and under a dash none is. Without a mistake none
 // is either.
 func TestAServiceOfSomebodysOwnInEachRecipe(t *testing.T) {
-	if os.Getenv(witnessEnv) != "all" {
-		t.Skip("of make witness")
-	}
+	onlyFor(t, witnessEnv, "all", "of make witness")
 	recipes, rows := pauseRecipes(t), 0
 	for line := range strings.Lines(string(read(t, "../../docs/pause-longer-than-the-lease.md"))) {
 		cells := strings.Split(strings.TrimSpace(line), "|")

@@ -12,10 +12,10 @@ import (
 type word struct{ name, kind, meaning string }
 
 // words is the vocabulary of verdicts, lints and policies: what each measure of an SLO, each budget lint and each value of a policy
-// means, in a sentence or two.
+// means, in a sentence or two. What a field of an experiment file says of itself or of its values is not said again.
 func words() []word {
-	const measure, lint, term, class, release, loop, backoff = "measure", "lint", "word", "renewal class", "release", "loop mode", "back-off"
-	const form, mode, store, guard, compared = "form of a kill", "failure mode", "store fault", "guard", "comparison"
+	const measure, lint, term, class, backoff = "measure", "lint", "word", "renewal class", "back-off"
+	const form, store, guard, compared = "form of a kill", "store fault", "guard", "comparison"
 	all := []word{
 		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into residual, pickup and warm-up"},
 		{"tick_gap", measure, "of a loop: from the last accepted tick before the fault to anybody's next"},
@@ -94,7 +94,6 @@ func words() []word {
 		{"jeopardy", term, "an epoch whose work still ran at lease end, or that had to be given up"},
 		{"claim", term, "what a replica says of itself; evidence is what the ledger and the probes saw"},
 		{"min", term, "the figure is at least this; of several trials the least must be. Too little is a fail only where it would have been seen"},
-		{"exactly", term, "max and min in one"},
 		{"at_most", term, "a limit that is a share of what another lock (of) of the same run measured; at_least is its counterpart"},
 		{"expect", term, "what each confirmed fault must provoke for the drill to mean anything; if it does not, the run is inconclusive"},
 		{"inconclusive", term, "nothing wrong was seen, and the question was not reached; never a pass"},
@@ -116,9 +115,6 @@ func words() []word {
 		{"continuity", class, "never given up, visibly unowned past the validity; for idempotent and fenced work that must not stop"},
 		{"legacy_count", class, "given up after N failed renewals of any kind and by nothing else; the published scheduler policy"},
 		{"legacy_warn", class, "never given up: failures are logged; the published workflow policy"},
-		{"none", release, "the key is left to its ttl"},
-		{"single", release, "one call; if it fails, the key is left to its ttl"},
-		{"bounded_retry", release, "a few calls, each on a fresh context with its own timeout; then the key is left to its ttl"},
 		{"fixed", backoff, "who waits asks again at the same pause, and no later than the holder's lease ends"},
 		{"decorrelated", backoff, "who waits asks again after random pauses from every up to cap, each at most three times the last"},
 		{"wake", backoff, "who waits stands in line at the store, first come first served, and is told when the turn has come; else it asks every cap only"},
@@ -127,15 +123,7 @@ func words() []word {
 		{"evict", form, "a pod ends as by graceful, if its PodDisruptionBudgets allow it; one that blocks makes the shot void, and is named"},
 		{"drain", "what is done to a node", "the node of a holder takes no pods for a while, and the drill's pods are evicted from it, within their PodDisruptionBudgets"},
 		{"cordon", "what is done to a node", "the node of a holder takes no pods for a while; those on it stay"},
-		{"slow", "what befalls an API server", "what electors send to their API server arrives late"},
-		{"refuse_writes", "what befalls an API server", "the API server answers the electors' reads, and refuses their writes with 503"},
-		{"lose_reply", "what befalls an API server", "the API server carries out one write of an elector, and its answer does not come"},
-		{"away", "what befalls an API server", "the electors' connections to their API server are reset, and new ones too"},
 		{"force_delete", form, "the pod is deleted with grace 0, which is no SIGKILL: its object goes at once, its process may live on for 2s or more beside the replacement"},
-		{"error", mode, "refused at once, surely without effect"},
-		{"timeout", mode, "never sent on; no answer"},
-		{"delay", mode, "held back, then sent on"},
-		{"lost_reply", mode, "executed; no answer"},
 		{"freeze", store, "SIGSTOP of the server for a while"},
 		{"restart", store, "the server is killed and started again at once; keep: its data survives"},
 		{"stop", store, "the server is killed, and started again after a while"},
@@ -143,14 +131,6 @@ func words() []word {
 		{"failover", store, "the primary is killed, and a replica that lags becomes the primary"},
 		{"environment", guard, "what the target must say it is: a file for staging never runs against production"},
 		{"confirm", guard, "a target that the run does not start needs --confirm with the experiment's name"},
-		{"windows", guard, "a run may be in progress only within one of them, and within no blackout; one that leaves them is aborted"},
-		{"blocked_by", guard, "what must be quiet before a run starts: a file, an address, a query; what cannot be asked is not quiet"},
-		{"kill_switch", guard, "a file: where it exists nothing starts, and a run that goes on is aborted within a second"},
-		{"max_targets", guard, "replicas that faults other than kills may strike in all; each life counts"},
-		{"max_kills", guard, "kills in all, whatever the faults ask for"},
-		{"ttl_hold", loop, "after a tick the key is left to its ttl; it is renewed, if at all, only while the tick runs"},
-		{"explicit", loop, "the key is released after each tick"},
-		{"renewed", loop, "the key is kept and renewed between ticks, until death or loss"},
 	}
 	all = append(all, outputWords()...)
 	for _, e := range verdict.Exits() {
@@ -226,15 +206,12 @@ func outputWords() []word {
 		{"mean", column, "the average"},
 		{"worst", column, "the figure that comes closest to its limit, or goes furthest beyond"},
 		{"max", column, "the greatest value; a limit max is broken by a single one"},
-		{"p50", column, "percentile: half of the values are at most this"},
 		{"p95", column, "percentile: 95 of 100 values are at most this; a clean answer needs 59 kills"},
 		{"p99", column, "percentile: 99 of 100 values are at most this; a clean answer needs 299 kills"},
 		{"at least", column, "the lower end of what was measured"},
 		{"before the first fault", column, "the samples of a signal until the first fault; during and after are those that follow"},
 		{"job", column, "one piece of work that is done under a lock of its own"},
 		{"kinds", column, "of a duplicate: stale (by a superseded holder), repeated (the same state again), conflicting (another state)"},
-		{"ttl", column, "the lease of the lock: how long the store keeps the key without a renewal"},
-		{"poll", column, "how often a loop asks for its key"},
 		{"expected", line, "how long a run would take, before it runs"},
 		{"alert", line, "an alert of a Prometheus that had to fire after a fault, and to go away, or to stay silent"},
 		{"no_target", void, "nobody held the lock, or the victim was gone, when the shot was due"},

@@ -93,13 +93,10 @@ func checked(t *testing.T, worker ...string) (result, *verdict.Judgement) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
 	got := try(t, append([]string{"run", "worker-check", "--out", dir, "--"}, worker...)...)
-	data, err := os.ReadFile(filepath.Join(dir, verdictFile))
-	if err != nil {
+	if _, err := os.Stat(filepath.Join(dir, verdictFile)); err != nil {
 		t.Fatalf("%v\n%s", err, got.stderr)
 	}
-	var j verdict.Judgement
-	must(t, json.Unmarshal(data, &j))
-	return got, &j
+	return got, judgementIn(t, dir)
 }
 
 // rulesOf are the rules that a drill says were broken, each with what a reader needs to mend it.
@@ -181,8 +178,7 @@ func TestLiveTheDrillTellsWrongWorkers(t *testing.T) {
 
 // Workers that are right break no rule, and the report of one that does says all that is needed to mend it.
 func TestLiveTheDrillOfAWorker(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
+	besideDrills(t)
 	for name, worker := range copied(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

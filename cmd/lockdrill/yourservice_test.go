@@ -38,9 +38,7 @@ func TestLiveThePageOnYourOwnServiceRunsFromTopToBottom(t *testing.T) {
 // runPage runs the commands of a page.
 func runPage(t *testing.T, page string, prints, leaves []string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("drills of a service that runs")
-	}
+	atLength(t, "drills of a service that runs")
 	redistest.Need(t)
 	witnesstest.Python(t)
 	if _, err := exec.LookPath("redis-cli"); err != nil {
@@ -68,9 +66,7 @@ func runPage(t *testing.T, page string, prints, leaves []string) {
 		says(t, regexp.MustCompile(` {2,}`).ReplaceAllString(out.stdout, "  "), prints...)
 	}
 	for _, name := range leaves {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Error(err)
-		}
+		isThere(t, filepath.Join(dir, name))
 	}
 }
 

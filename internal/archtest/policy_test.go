@@ -183,7 +183,7 @@ var policy = []place{
 		why:  "satisfy the runner's interfaces structurally; they know neither runner nor probes, so a fault cannot reach the witness"},
 	{path: "probes", below: []string{"stores/witness", "internal/endpoint", "internal/follow"}, libs: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "github.com/redis/go-redis/v9", "google.golang.org/protobuf"},
 		why: "the witness of what is counted and written: own connections, and no idea of faults or of the runner's intentions"},
-	{path: "probes/effects", below: []string{"history", "lockcore", "internal/command", "internal/endpoint", "internal/follow"}, libs: []string{"github.com/redis/go-redis/v9"},
+	{path: "probes/effects", below: []string{"stores/witness", "internal/command", "internal/endpoint", "internal/follow"}, libs: []string{"github.com/redis/go-redis/v9"},
 		why: "reads what somebody else's system writes, wherever that is"},
 	{path: "probes/effects/rows", below: []string{"probes/effects"}, libs: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"},
 		why: "rows of SQL databases, whose drivers weigh much: a build has it that imports it"},

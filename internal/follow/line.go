@@ -20,6 +20,25 @@ type Line struct {
 	At    history.Span
 }
 
+// Find matches the line as its writer meant it or, where that fails, as the log has it, and says where in text the groups are; nil = nowhere.
+func (l *Line) Find(p *regexp.Regexp) (text []byte, groups []int) {
+	for _, text = range [][]byte{l.Text, l.Whole} {
+		if groups = p.FindSubmatchIndex(text); groups != nil {
+			break
+		}
+	}
+	return text, groups
+}
+
+// Group is a named group of what Find found.
+func Group(p *regexp.Regexp, name string, text []byte, groups []int) string {
+	i := p.SubexpIndex(name)
+	if i < 0 || groups[2*i] < 0 {
+		return ""
+	}
+	return string(text[groups[2*i]:groups[2*i+1]])
+}
+
 // Plain is a line that nothing was written around.
 func Plain(raw []byte, cut bool, at history.Span) Line {
 	raw = bytes.TrimPrefix(bytes.TrimLeft(bytes.TrimSuffix(raw, []byte("\r")), "\x00"), []byte("\xef\xbb\xbf"))

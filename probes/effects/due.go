@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 // clockError is how far the clock that wrote an instant may be off this host's: nobody measures it, and a cluster's clocks agree better.
@@ -22,7 +23,7 @@ func (m *Map) due(r Row, at int64, now time.Time) (due *history.Span, wrong stri
 		}
 		t, err := instant(text)
 		if err != nil {
-			wrong = strconv.Quote(cut(text)) + " in column " + column + " is " + err.Error()
+			wrong = strconv.Quote(witness.Cut(text)) + " in column " + column + " is " + err.Error()
 			continue
 		}
 		ahead := max(-farthest, min(farthest, t.Sub(now)))

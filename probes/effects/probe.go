@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 // Map says which column of an entry means what, as the file has it.
@@ -166,7 +166,7 @@ func (p *Probe) entry(r Row) (e history.Event, missing string) {
 		if !ok || state == "" {
 			return e, p.Map.State
 		}
-		body.Subject, body.State, body.Terminal = cut(job), cut(state), slices.Contains(p.Map.Terminal, state)
+		body.Subject, body.State, body.Terminal = witness.Cut(job), witness.Cut(state), slices.Contains(p.Map.Terminal, state)
 		e.Key = p.Prefix + job + p.Suffix
 		if key, ok := r.Get(p.Map.Key); ok && key != "" {
 			e.Key = key
@@ -182,7 +182,7 @@ func (p *Probe) entry(r Row) (e history.Event, missing string) {
 		e.Fence, _ = strconv.ParseInt(fence, 10, 64) // 0 = not known
 	}
 	if op, ok := r.Get(p.Map.Op); ok {
-		e.Op = cut(op)
+		e.Op = witness.Cut(op)
 	}
 	return e, ""
 }
@@ -240,7 +240,7 @@ func (p *Probe) Last(ctx context.Context, n int) ([]history.Event, error) {
 				return nil, Declared("%s", wrong)
 			}
 			if named, ok := r.Get(p.Map.Replica); ok {
-				e.Entry.Writer = cut(named)
+				e.Entry.Writer = witness.Cut(named)
 			}
 			all = append(all, e)
 		}
@@ -253,16 +253,3 @@ var traceparent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$
 
 // manyLines are looked through for entries where not every line is one.
 const manyLines = 10_000
-
-// maxText bounds what a history keeps of a text that others wrote.
-const maxText = 200
-
-func cut(s string) string {
-	if len(s) <= maxText && utf8.ValidString(s) {
-		return s
-	}
-	if runes := []rune(s); len(runes) > maxText {
-		return string(runes[:maxText])
-	}
-	return s
-}

@@ -80,12 +80,7 @@ func parser(pattern string) (parse func(follow.Line) Parsed, err error) {
 		return nil, Declared("pattern: %v", err)
 	}
 	return func(l follow.Line) Parsed {
-		text := l.Text
-		at := re.FindSubmatchIndex(text)
-		if at == nil {
-			text = l.Whole
-			at = re.FindSubmatchIndex(text)
-		}
+		text, at := l.Find(re)
 		if at == nil {
 			return Parsed{Unread: unreadIf(l.Cut, history.CutOff)}
 		}

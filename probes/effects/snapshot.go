@@ -14,6 +14,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/command"
 	"github.com/lockdrill/lockdrill/internal/follow"
+	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 // fetched is a source that gives all there is each time: an HTTP answer without a cursor, a command.
@@ -190,7 +191,7 @@ func (a *answers) pages(ctx context.Context, at *string, most int, take func([]R
 			return false, Declared("an element has no field %s, which is to be the cursor: it has %s", a.Cursor, rows[len(rows)-1].columns())
 		}
 		if last == *at {
-			return false, Declared("the answer after the cursor %s ends with it again: %s is to give what comes after", cut(last), a.Param)
+			return false, Declared("the answer after the cursor %s ends with it again: %s is to give what comes after", witness.Cut(last), a.Param)
 		}
 		take(rows)
 		*at = last

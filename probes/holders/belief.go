@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -85,8 +84,10 @@ func (b *Beliefs) Look(ctx context.Context, final bool) (func(history.Span) []hi
 }
 
 func beliefEvent(lock, key string, at history.Span, b *history.Belief) history.Event {
-	return history.Event{Kind: history.BeliefKind, Span: at, Source: "probe:" + history.BeliefProbe(lock), Lock: lock, Key: key, Belief: b}
+	return history.Event{Kind: history.BeliefKind, Span: at, Source: beliefSource(lock), Lock: lock, Key: key, Belief: b}
 }
+
+func beliefSource(lock string) string { return "probe:" + history.BeliefProbe(lock) }
 
 // gone are answers of nobody.
 func gone(lives []Life, word, why string) []Said {
@@ -109,7 +110,7 @@ func (m *Metric) Tell(q Question) Teller {
 			case s.Gone != "":
 				all[i] = Said{Gone: s.Gone, Why: s.Why, At: s.at}
 			default:
-				all[i] = Said{At: s.at, Holds: slices.ContainsFunc(s.Values, func(v history.Value) bool { return v.Value > 0 && labelled(v.Labels, want) })}
+				all[i] = Said{At: s.at, Holds: slices.ContainsFunc(s.Values, func(v history.Value) bool { return v.Value > 0 && probes.Carries(v.Labels, want) })}
 			}
 		}
 		return all
@@ -178,17 +179,14 @@ func unanswered(err error) Said {
 // Listed asks a command that prints the names, pids or pods of all that believe.
 func Listed(run command.Command) Teller {
 	return func(ctx context.Context, _ func() int64, lives []Life) []Said {
-		r, err := run.Run(ctx)
-		switch {
-		case errors.Is(err, command.ErrTime):
+		words, err := printed(ctx, run)
+		if errors.Is(err, command.ErrTime) {
 			return gone(lives, history.GoneTimeout, oneLine(err.Error()))
-		case err != nil:
+		} else if err != nil {
 			return gone(lives, history.GoneUnreadable, oneLine(err.Error()))
-		case r.Exit != 0:
-			return gone(lives, history.GoneUnreadable, fmt.Sprintf("the command ended with status %d: %s", r.Exit, r.Said()))
 		}
 		all := make([]Said, len(lives))
-		for _, word := range strings.Fields(r.Stdout) {
+		for _, word := range words {
 			known := false
 			for i, l := range lives {
 				if l.called(word) {

@@ -2,15 +2,14 @@ package holders
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"sync"
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/follow"
+	"github.com/lockdrill/lockdrill/probes"
 )
 
 // mostBeliefs are the lines of a run that tell of a change. More are a pattern that matches too much.
@@ -22,9 +21,7 @@ type BeliefLog struct {
 	o     BeliefLogOptions
 	files *follow.Files
 
-	mu      sync.Mutex
-	pending []history.Event
-	matched int
+	inbox   probes.Inbox
 	writers map[string][]Life          // by path, the last life last
 	said    map[string]map[string]bool // of an incarnation: whether it holds a key
 	began   int64                      // when the first look was made; -1 = not yet
@@ -43,19 +40,17 @@ type BeliefLogOptions struct {
 
 // NewBeliefLog returns a probe that follows logs from where they end now.
 func NewBeliefLog(o BeliefLogOptions) *BeliefLog {
-	b := &BeliefLog{o: o, writers: map[string][]Life{}, said: map[string]map[string]bool{}, began: -1}
+	b := &BeliefLog{
+		o: o, inbox: probes.Inbox{Probe: history.BeliefProbe(o.Lock), Source: beliefSource(o.Lock), Full: "tell of who holds " + o.Lock, Most: mostBeliefs},
+		writers: map[string][]Life{}, said: map[string]map[string]bool{}, began: -1,
+	}
 	b.files = follow.New(follow.Options{
 		Globs: []string{o.Glob}, Clock: o.Clock, Line: b.line,
 		Want: func(path string) bool { return len(b.writers[filepath.Clean(path)]) > 0 },
-		Gap: func(path string, at history.Span, why string, lost bool) {
-			b.add(history.Event{Kind: history.GapKind, Span: at, Source: b.source(),
-				Coverage: &history.Coverage{Probe: history.BeliefProbe(o.Lock), Why: path + ": " + why, Largest: at.Width(), Lost: lost}})
-		},
+		Gap:  b.inbox.FileGap,
 	})
 	return b
 }
-
-func (b *BeliefLog) source() string { return "probe:" + history.BeliefProbe(b.o.Lock) }
 
 // Close closes the files.
 func (b *BeliefLog) Close() error {
@@ -66,15 +61,12 @@ func (b *BeliefLog) Close() error {
 // change is what a line tells: of which key, and whether it is held; ok is false where it tells nothing of this lock.
 func (b *BeliefLog) change(l follow.Line) (key string, holds, ok bool) {
 	for _, p := range []*regexp.Regexp{b.o.Gain, b.o.Lose} {
-		m := p.FindSubmatch(l.Text)
-		if m == nil {
-			m = p.FindSubmatch(l.Whole)
-		}
-		if m == nil {
+		text, groups := l.Find(p)
+		if groups == nil {
 			continue
 		}
-		if i := p.SubexpIndex("key"); i >= 0 {
-			if key = string(m[i]); !b.o.Of(key) {
+		if p.SubexpIndex("key") >= 0 {
+			if key = follow.Group(p, "key", text, groups); !b.o.Of(key) {
 				continue
 			}
 		}
@@ -92,11 +84,10 @@ func (b *BeliefLog) line(path string, l follow.Line) {
 	writer, known := b.writer(path, l.At)
 	switch {
 	case ok && known:
-		b.add(beliefEvent(b.o.Lock, key, l.At, &history.Belief{Incarnation: writer.Incarnation, Named: writer.Name, Holds: holds, By: "log", Direct: true}))
+		b.inbox.Found(beliefEvent(b.o.Lock, key, l.At, &history.Belief{Incarnation: writer.Incarnation, Named: writer.Name, Holds: holds, By: "log", Direct: true}))
 		b.now(writer.Incarnation, key, holds)
 	case l.Cut && !ok:
-		b.add(history.Event{Kind: history.UnreadKind, Span: l.At, Source: b.source(),
-			Unread: &history.Unread{Source: history.BeliefProbe(b.o.Lock), Count: 1, Reason: history.CutOff, Detail: follow.WhyCut}})
+		b.inbox.Cut(l.At)
 	}
 }
 
@@ -130,17 +121,6 @@ func (b *BeliefLog) writer(path string, at history.Span) (Life, bool) {
 		return Life{}, false
 	}
 	return lives[0], true
-}
-
-func (b *BeliefLog) add(e history.Event) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if e.Belief != nil && e.Belief.Direct {
-		if b.matched++; b.matched > mostBeliefs {
-			return
-		}
-	}
-	b.pending = append(b.pending, e)
 }
 
 // meet takes in who writes to which file, and gives those of whom nothing is known.
@@ -203,24 +183,16 @@ func (b *BeliefLog) Look(_ context.Context, final bool) (func(history.Span) []hi
 	if b.o.Loop {
 		first = b.before(strangers)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.matched > mostBeliefs && len(b.pending) == 0 {
-		return nil, fmt.Errorf("over %d lines tell of who holds %s: what came after them is not kept", mostBeliefs, b.o.Lock)
-	}
-	n := len(b.pending)
+	take, err := b.inbox.Look()
 	return func(at history.Span) (events []history.Event) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
 		for _, who := range slices.Sorted(maps.Keys(first)) {
 			s := first[who]
 			events = append(events, beliefEvent(b.o.Lock, "", at, &history.Belief{Incarnation: who, Holds: s.Holds, By: "log", Gone: s.Gone, Why: s.Why}))
 		}
-		events = append(events, b.pending[:n]...)
-		b.pending = b.pending[n:]
+		events = append(events, take()...)
 		if final {
 			events = append(events, b.last(at)...)
 		}
 		return events
-	}, nil
+	}, err
 }

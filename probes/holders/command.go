@@ -19,14 +19,10 @@ func (*Command) Word() string { return "command" }
 
 // Ask implements Source.
 func (c *Command) Ask(ctx context.Context, q Question) Answer {
-	r, err := c.Run(q).Run(ctx)
-	switch {
-	case err != nil:
+	words, err := printed(ctx, c.Run(q))
+	if err != nil {
 		return unknown(oneLine(err.Error()))
-	case r.Exit != 0:
-		return unknown(fmt.Sprintf("the command ended with status %d: %s", r.Exit, r.Said()))
 	}
-	words := strings.Fields(r.Stdout)
 	if len(words) == 0 {
 		return unknown("the command printed nobody")
 	}
@@ -39,4 +35,13 @@ func (c *Command) Ask(ctx context.Context, q Question) Answer {
 		a.Holders = append(a.Holders, found.Holders...)
 	}
 	return a
+}
+
+// printed are the words that a command prints.
+func printed(ctx context.Context, run command.Command) ([]string, error) {
+	r, err := run.Run(ctx)
+	if err == nil && r.Exit != 0 {
+		err = fmt.Errorf("the command ended with status %d: %s", r.Exit, r.Said())
+	}
+	return strings.Fields(r.Stdout), err
 }

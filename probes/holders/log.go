@@ -66,14 +66,11 @@ func (g *Log) Line(incarnation string, line follow.Line) { g.line(incarnation, l
 
 // line takes a line. A log goes on over restarts: an old line was perhaps written by the life before.
 func (g *Log) line(incarnation string, line follow.Line, old bool) {
-	m := g.pattern.FindSubmatch(line.Text)
-	if m == nil {
-		m = g.pattern.FindSubmatch(line.Whole)
-	}
-	if m == nil {
+	text, groups := line.Find(g.pattern)
+	if groups == nil {
 		return
 	}
-	id := tokenID(string(m[g.pattern.SubexpIndex("key")]), string(m[g.pattern.SubexpIndex("token")]))
+	id := tokenID(follow.Group(g.pattern, "key", text, groups), follow.Group(g.pattern, "token", text, groups))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, known := g.seen[id]; !known {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -30,17 +29,13 @@ func (m *Metric) Ask(ctx context.Context, q Question) Answer {
 	ctx, cancel := context.WithTimeout(ctx, scrapeWithin)
 	defer cancel()
 	lives := m.Lives()
-	samples := m.scrapeAll(ctx, func() int64 { return 0 }, lives)
 	var a Answer
 	gone, why := 0, ""
-	for _, l := range lives {
-		s, asked := samples[m.URL(l)]
-		if s.Gone != "" || !asked {
-			gone, why = gone+1, cmp.Or(s.Why, s.Gone, history.GoneNoMetrics)
-		}
-		want := m.Labels(l, q)
-		if slices.ContainsFunc(s.Values, func(v history.Value) bool { return v.Value > 0 && labelled(v.Labels, want) }) {
-			a.Holders = append(a.Holders, l.Incarnation)
+	for i, s := range m.Tell(q)(ctx, func() int64 { return 0 }, lives) {
+		if s.Holds {
+			a.Holders = append(a.Holders, lives[i].Incarnation)
+		} else if s.Gone != "" {
+			gone, why = gone+1, cmp.Or(s.Why, s.Gone)
 		}
 	}
 	if len(a.Holders) == 0 {
@@ -103,13 +98,4 @@ func (m *Metric) scrape(ctx context.Context, url string) history.Sample {
 		return *e.Sample
 	}
 	return history.Sample{Gone: history.GoneUnreadable}
-}
-
-func labelled(labels, want map[string]string) bool {
-	for name, value := range want {
-		if labels[name] != value {
-			return false
-		}
-	}
-	return true
 }

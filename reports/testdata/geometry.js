@@ -14,7 +14,7 @@
     const r = e.getBoundingClientRect();
     if (r.width > 0 && r.right > width + 1) say(`${name(e)} ends at ${r.right.toFixed()} px`);
   }
-  for (const id of ["slos", "valid", "timeline", "takeovers", "correctness", "debt", "done", "cleanup", "reproduce", "postmortem", "nothing", "log"]) {
+  for (const id of ["slos", "valid", "timeline", "takeovers", "correctness", "debt", "done", "cleanup", "reproduce", "nothing", "log"]) {
     const h = document.querySelector(`#${id} > h2`);
     if (!h || !shown(h)) say(`no heading of section ${id}`);
   }

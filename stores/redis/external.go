@@ -259,7 +259,7 @@ func removeKeys(ctx context.Context, c redis.UniversalClient, prefix string, tri
 }
 
 func removeOnce(ctx context.Context, server *redis.Client, c redis.UniversalClient, begin string) (found int, err error) {
-	pattern := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(begin) + "*"
+	pattern := globQuote(begin) + "*"
 	for cursor := uint64(0); ; {
 		keys, next, err := server.Scan(ctx, cursor, pattern, removePage).Result()
 		if err != nil {

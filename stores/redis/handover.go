@@ -75,7 +75,7 @@ func eachSentinel(ctx context.Context, w undo.Store, ask func(*redis.Client) err
 	}
 	err = errors.New("no Sentinel is named")
 	for _, addr := range w.Sentinel.Addrs {
-		c := redis.NewClient(&redis.Options{Addr: addr, Username: own.User, Password: own.Password, Dialer: endpoint.Dialer(o), Protocol: 2, DisableIdentity: true, ContextTimeoutEnabled: true, MaxRetries: -1})
+		c := endpoint.Client(&redis.Options{Addr: addr, Username: own.User, Password: own.Password, Dialer: endpoint.Dialer(o)}, answersWithin)
 		if err = errors.Join(ask(c), c.Close()); err == nil {
 			return nil
 		}

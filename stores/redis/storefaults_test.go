@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
@@ -39,14 +37,6 @@ func openFor(t *testing.T, f fault.Store, dir string) *Stores {
 	return s
 }
 
-// direct asks the store over a connection that the testbed does not know of.
-func direct(t *testing.T, addr string) *redis.Client {
-	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true})
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
 func life(t *testing.T, s *Store) (string, bool) {
 	t.Helper()
 	id, marker, err := s.Life(t.Context())
@@ -64,7 +54,7 @@ func TestARestartedServerIsAnotherOneAtTheSameAddress(t *testing.T) {
 			ledger, _ := life(t, s.Ledger)
 			first := s.Locks.Process()
 			for range 20 { // the last writes before the kill count
-				if err := direct(t, s.Locks.Addr).Incr(t.Context(), "n").Err(); err != nil {
+				if err := redistest.Dial(t, s.Locks.Addr).Incr(t.Context(), "n").Err(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -78,7 +68,7 @@ func TestARestartedServerIsAnotherOneAtTheSameAddress(t *testing.T) {
 				t.Fatal(err)
 			}
 			after, marker := life(t, s.Locks)
-			n, _ := direct(t, s.Locks.Addr).Get(t.Context(), "n").Int()
+			n, _ := redistest.Dial(t, s.Locks.Addr).Get(t.Context(), "n").Int()
 			if after == before || marker != keep || (n == 20) != keep {
 				t.Errorf("run id %s after %s, marker %v, %d of 20 writes there; want another server, data kept: %v", after, before, marker, n, keep)
 			}
@@ -101,7 +91,7 @@ func TestAServerThatKeptNothingIsNotStartedWithItsData(t *testing.T) {
 
 func TestAFailOverLosesWhatWasWrittenSinceTheCut(t *testing.T) {
 	s := openFor(t, fault.Store{Do: fault.StoreFailover}, t.TempDir())
-	c := direct(t, s.Locks.Addr)
+	c := redistest.Dial(t, s.Locks.Addr)
 	for range 2 { // the new standby is as good as the first
 		before, _ := life(t, s.Locks)
 		if err := errors.Join(c.Set(t.Context(), "old", "1", 0).Err(), c.Del(t.Context(), "new").Err(), c.Wait(t.Context(), 1, 0).Err()); err != nil {
@@ -117,7 +107,7 @@ func TestAFailOverLosesWhatWasWrittenSinceTheCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		after, marker := life(t, s.Locks)
-		c = direct(t, s.Locks.Addr)
+		c = redistest.Dial(t, s.Locks.Addr)
 		old, err := c.Exists(t.Context(), "old").Result()
 		lost, err2 := c.Exists(t.Context(), "new").Result()
 		role, err3 := c.Do(t.Context(), "ROLE").Slice()

@@ -244,6 +244,10 @@ func unownedWork(j *judging, l *experiments.Limit) figure {
 		}
 		f.Dur = f.Dur.Add(u)
 	}
+	if strays := j.ix.Strays(l.Lock); len(strays) > 0 {
+		f.Hi, f.evidence = facts.Open, append(f.evidence, strays...)
+		f.unsure = []verdict.Missing{verdict.Lacking(verdict.MissingAuthors, l.Lock, figures.Plural(len(strays), "effect"))}
+	}
 	return f
 }
 

@@ -103,7 +103,7 @@ func (ix *Facts) GiveUp(e *Epoch) (verdict.Abandonment, bool) {
 func (e *Epoch) stop() history.Span {
 	s := history.Span{}
 	for _, w := range e.Works {
-		s = history.Span{From: max(s.From, w.End.From), To: max(s.To, w.End.To)}
+		s = later(s, w.End)
 	}
 	return s
 }

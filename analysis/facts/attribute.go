@@ -183,7 +183,7 @@ func (ix *Facts) whose(k *Key, f *effect, fences map[int64]*Epoch) verdict.Attri
 // be of that grant.
 func (ix *Facts) foundHidden(k *Key, f *effect, past *Epoch) bool {
 	return slices.ContainsFunc(ix.Shots, func(s *Shot) bool {
-		return s.Key == k.Name && s.Epoch != "" && s.Applied != nil && s.Applied.From >= past.Granted.To && s.Applied.From <= f.Span.To && k.Find(s.Epoch) == nil &&
+		return s.Key == k.Name && s.Epoch != "" && s.Applied != nil && s.Applied.From >= past.Granted.To && s.Applied.From <= f.Span.To && k.at(s.Epoch, s.Applied.Span) == nil &&
 			history.ReplicaOf(s.Victim) == history.ReplicaOf(f.Writer)
 	})
 }
@@ -362,6 +362,16 @@ func (j *job) surelyAgain(i int) bool {
 // Unwritten reports effects of jobs of the lock that nobody can be told to have written.
 func (ix *Facts) Unwritten(lock string) bool {
 	return ix.Exp.Observed() && slices.ContainsFunc(ix.effects, func(f *effect) bool { return f.key.Lock == lock && f.by == "" && f.begins })
+}
+
+// Strays are effects under the lock that say who wrote them, who is not known to have had it by then: under grants that no look showed.
+func (ix *Facts) Strays(lock string) (ns []int64) {
+	for _, f := range ix.effects {
+		if f.Foreign && f.key.Lock == lock && f.Fresh() && f.by == "" && f.tells() != verdict.ByHolder {
+			ns = append(ns, f.N)
+		}
+	}
+	return ns
 }
 
 // LedgerOf is the probe that sees effects under the lock; "" = none does.

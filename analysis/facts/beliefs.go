@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -15,12 +16,19 @@ import (
 
 // believer is what one life said of itself under a key of a lock.
 type believer struct {
+	lock        string
 	key, who    string
+	place       int            // among all
 	sure, maybe []stretchOf    // in which it surely held, or may have; their holder is its place among all
 	blind       []history.Span // in which it lived, moved and could not be asked, each longer than is tolerated
 	apart       int64          // so long it may have been otherwise between two readings; 0 where a log tells of each change
 	n           int            // times that it began to
 	seen        []int64        // the events that say so
+}
+
+// of reports that b tells of who under the key.
+func (b *believer) of(k *Key, who string) bool {
+	return b.who == who && (b.key == k.Name || b.key == "" && k.Loop)
 }
 
 // reading is what a source said, from the first look that showed it to the last.
@@ -50,6 +58,9 @@ func (ix *Facts) believers(lock string) []*believer {
 		r := reading{holds: b.Holds, gone: b.Gone != "", first: ev.Span, last: ev.Span, n: ev.N}
 		if rs := said[o]; len(rs) > 0 {
 			last := &rs[len(rs)-1]
+			if b.By == experiments.HolderByLog && !b.Direct && !r.gone && r.holds != last.holds { // its lines, which tell of each change, were taken for its last life's
+				continue
+			}
 			_, untold := firstIn(cut, history.Span{From: last.first.From, To: ev.To}) // a line in between that told of another change
 			switch {
 			case b.Direct:
@@ -88,7 +99,7 @@ func (ix *Facts) lifeOf(ev *history.Event) string {
 
 // believer puts the readings of one life in order.
 func (ix *Facts) believer(lock, who, key string, rs []reading, place int) *believer {
-	b := &believer{key: key, who: who}
+	b := &believer{lock: lock, key: key, who: who, place: place}
 	tolerated := ix.MaxGap(history.BeliefProbe(lock))
 	read := ix.Probes[history.BeliefProbe(lock)]
 	life := ix.lifeSpan(who)
@@ -236,16 +247,6 @@ func (ix *Facts) bornAt(who string) int64 {
 	return 0
 }
 
-// cutTo are the parts of stretches that lie in w.
-func cutTo(ss []stretchOf, w history.Span) (out []stretchOf) {
-	for _, s := range ss {
-		if s.from, s.to = max(s.from, w.From), min(s.to, w.To); s.from < s.to {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // beliefOverlap integrates believers beyond one of each key of the lock.
 func (ix *Facts) beliefOverlap(lock string) overlap {
 	var o overlap
@@ -337,8 +338,8 @@ func (ix *Facts) LossToBelief(lock string) (out losses) {
 		}
 		var d Dur
 		for _, b := range all {
-			if b.who == who && (b.key == k.Name || b.key == "" && k.Loop) {
-				d = d.Worst(ix.heldOn(b, freed, ix.regrant(k, e)))
+			if b.of(k, who) {
+				d = d.Worst(ix.heldOn(b, freed, ix.regrant(k, e, b)))
 			}
 		}
 		d = ix.lessStanding(e, d, freed.From, Plus(freed.To, d.Hi))
@@ -382,8 +383,8 @@ func (ix *Facts) heldOn(b *believer, freed, until history.Span) (d Dur) {
 	return d
 }
 
-// regrant is when e's holder may have been granted the key again after e; open where it was not.
-func (ix *Facts) regrant(k *Key, e *Epoch) history.Span {
+// regrant is when e's holder, b, may have been granted the key again after e; open where it was not.
+func (ix *Facts) regrant(k *Key, e *Epoch, b *believer) history.Span {
 	until := history.Span{From: Open, To: Open}
 	for _, o := range k.Epochs {
 		if o != e && o.Rank > e.Rank && (o.Replica == "" || o.Replica == e.Replica) {
@@ -393,57 +394,33 @@ func (ix *Facts) regrant(k *Key, e *Epoch) history.Span {
 			}
 		}
 	}
+	if b.apart == 0 { // a line tells of each grant
+		return until
+	}
+	for _, s := range k.Looks { // or after another, before a look shows whose it is then
+		if s.next != nil && s.epoch != "" && s.First.From >= e.Lease.Freed.From && !s.next.direct {
+			until.From = min(until.From, s.last().From)
+		}
+	}
+	for _, l := range ix.losses { // or before what it had then was lost
+		if l.From > e.Lease.Freed.To {
+			until.From = min(until.From, max(e.Lease.Freed.To, l.From-ix.probeOf(ix.Looker(k.Lock)).largest))
+		}
+	}
 	return until
-}
-
-// Leaderless is for how long nobody led in w: nobody said so, or, where nobody is asked, nobody who lived had the key.
-func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence []int64) {
-	if ix.within != nil {
-		w, _ = w.Intersect(*ix.within)
-	}
-	var sure, maybe []stretchOf
-	l := ix.Exp.Lock(lock)
-	if l != nil && l.Belief != nil {
-		for _, b := range ix.believers(lock) {
-			sure, maybe, n = append(sure, b.sure...), append(maybe, b.maybe...), n+b.n
-			evidence = append(evidence, b.seen...)
-		}
-	} else {
-		for _, e := range ix.EpochsOf(lock) {
-			if e.Ghost || e.Stranger {
-				continue
-			}
-			until := ix.letGo(e)
-			sure = append(sure, stretchOf{e.Granted.To, until.From, 0})
-			maybe = append(maybe, stretchOf{e.Granted.From, until.To, 0})
-			n, evidence = n+1, append(evidence, e.N)
-		}
-		looker := ix.Looker(lock)
-		for _, s := range ix.Probes[looker].Blinds(w, ix.MaxGap(looker)) { // somebody may have come and gone there
-			maybe = append(maybe, stretchOf{s.From, s.To, 0})
-		}
-	}
-	return Dur{Lo: w.Width() - filled(maybe, w), Hi: w.Width() - filled(sure, w)}, n, Cite(evidence...)
 }
 
 // resigned reports that e's holder surely ceased to say that it held the key when that was gone, or a call's time later: it gave it back.
 func (ix *Facts) resigned(k *Key, e *Epoch) bool {
 	said := false
 	for _, b := range ix.believers(k.Lock) {
-		if b.who != e.Replica || b.key != k.Name && (b.key != "" || !k.Loop) {
+		if !b.of(k, e.Replica) {
 			continue
 		}
-		if ix.heldOn(b, e.Lease.Freed, ix.regrant(k, e)).Hi > ix.flight(ix.policy(k.Lock).OpTimeout) {
+		if ix.heldOn(b, e.Lease.Freed, ix.regrant(k, e, b)).Hi > ix.flight(ix.policy(k.Lock).OpTimeout) {
 			return false
 		}
 		said = said || slices.ContainsFunc(b.sure, func(s stretchOf) bool { return s.from <= e.Lease.Freed.To && s.to > e.Granted.From })
 	}
 	return said
-}
-
-// filled is how much of w lies in at least one of the stretches.
-func filled(ss []stretchOf, w history.Span) int64 {
-	ss = cutTo(ss, w)
-	slices.SortFunc(ss, func(a, b stretchOf) int { return cmp.Compare(a.from, b.from) })
-	return covered(ss)
 }

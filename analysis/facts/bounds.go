@@ -62,6 +62,11 @@ func first(a, b history.Span) history.Span {
 	return history.Span{From: min(a.From, b.From), To: min(a.To, b.To)}
 }
 
+// later is the bracket of the later of two instants.
+func later(a, b history.Span) history.Span {
+	return history.Span{From: max(a.From, b.From), To: max(a.To, b.To)}
+}
+
 // length of what s and w have in common, 0 where nothing.
 func common(s, w history.Span) int64 {
 	c, ok := s.Intersect(w)

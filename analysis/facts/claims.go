@@ -87,11 +87,8 @@ func (ix *Facts) seen(k *Key, s *keyState) {
 	} else if e.nth > 0 && len(e.Looks) == 0 {
 		ix.rollBack(k, e, s)
 	}
-	if n := len(e.Looks); n > 0 && e.Looks[n-1].next != s && !e.reused && !ix.Exp.Observed() {
-		gone := e.Looks[n-1].next
-		between := history.Span{From: gone.prev.From, To: s.First.To}
-		forgot := func(l history.Span) bool { _, in := l.Intersect(between); return in }
-		if !slices.ContainsFunc(ix.losses, forgot) {
+	if gone := e.shownGone(); gone != nil && gone != s && !e.reused && !ix.Exp.Observed() {
+		if ix.sameStore(gone.prev.From, s.First.To) {
 			e.reused = true
 			ix.findAs(verdict.FindingTokenReuse, "key "+k.Name+": the token of epoch "+e.ID+" came back after it had been gone", gone.n, s.n)
 			k.Doubt(verdict.Lacking(verdict.MissingNewToken, k.Name, e.ID))

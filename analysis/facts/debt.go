@@ -126,7 +126,7 @@ func orphaned(e *Epoch) (owing, bool) {
 	}
 	for _, c := range e.Acquires {
 		if c.Returned && c.Outcome == history.Unknown {
-			return owing{cause: CauseOrphan, start: history.Span{From: max(c.answered.From, e.Granted.From), To: max(c.answered.To, e.Granted.To)}}, true
+			return owing{cause: CauseOrphan, start: later(c.answered, e.Granted)}, true
 		}
 	}
 	return owing{}, false
@@ -148,7 +148,7 @@ func (ix *Facts) doneWith(e *Epoch) (owing, bool) {
 	if len(e.Works) > 0 {
 		stop := e.stop()
 		if p := ix.policy(e.Lock); p.Loop != nil && p.Loop.Mode == lockcore.LoopRenewed { // between ticks it is held on purpose
-			stop = history.Span{From: max(stop.From, start.From), To: max(stop.To, start.To)}
+			stop = later(stop, start)
 		}
 		start = stop
 	}
@@ -203,9 +203,9 @@ func (ix *Facts) freed(e *Epoch) history.Span {
 	}
 	end := ix.freedUnseen(e)
 	end.From = min(end.From, max(until, e.Lease.lastSeen))
-	if n := len(e.Looks); n > 0 { // it was free when a look says so, not when its holder does
+	if len(e.Looks) > 0 { // it was free when a look says so, not when its holder does
 		end.To = Open
-		if gone := e.Looks[n-1].next; gone != nil {
+		if gone := e.shownGone(); gone != nil {
 			end.To = max(end.From, gone.First.To)
 		}
 	}
@@ -289,25 +289,17 @@ func (ix *Facts) addWaiters(k *Key, of []Debt) {
 		var sure, maybe []stretchOf
 		for _, w := range ws {
 			if d.Time.Lo > 0 {
-				s := clipped(w.sure, d.Start.To, until.From)
+				s := cutTo(w.sure, history.Span{From: d.Start.To, To: until.From})
 				sure = append(sure, s...)
 				d.Waiting.Lo += covered(s)
 			}
-			m := clipped(w.maybe, d.Start.From, until.To)
+			m := cutTo(w.maybe, history.Span{From: d.Start.From, To: until.To})
 			maybe = append(maybe, m...)
-			d.Waiting.Hi = Plus(d.Waiting.Hi, length(m))
+			d.Waiting.Hi = Plus(d.Waiting.Hi, total(m))
 		}
-		d.Effective = Dur{covered(merged(sure)), length(merged(maybe))}
+		d.Effective = Dur{total(merged(sure)), total(merged(maybe))}
 		d.Late = ix.lateIn(d, until.From, sure)
 	}
-}
-
-// length of stretches that do not overlap; open where one never ended.
-func length(ss []stretchOf) int64 {
-	if slices.ContainsFunc(ss, func(s stretchOf) bool { return s.to == Open }) {
-		return Open
-	}
-	return covered(ss)
 }
 
 func (ds Debts) Evidence() []int64 {

@@ -34,8 +34,7 @@ type Ending struct {
 func (ix *Facts) EndingsOf(lock string) (all []Ending) {
 	for _, k := range ix.KeysOf(lock) {
 		for i, e := range k.Epochs {
-			n := len(e.Looks)
-			if n == 0 || e.Stranger || e.Ghost || e.Looks[n-1].next == nil {
+			if e.Stranger || e.Ghost || e.shownGone() == nil {
 				continue
 			}
 			end := Ending{How: ix.endedBy(e)}
@@ -56,7 +55,7 @@ func (ix *Facts) EndingsOf(lock string) (all []Ending) {
 
 // endedBy tells how e's lease ended. A look no longer shows it.
 func (ix *Facts) endedBy(e *Epoch) LeaseEnd {
-	l, s := &e.Lease, e.Looks[len(e.Looks)-1]
+	l, s := &e.Lease, e.shownLast()
 	switch {
 	case l.gave != nil:
 		return EndReleased
@@ -86,8 +85,8 @@ func (e *Epoch) failed() (at history.Span) {
 // end, so the key may have been free from the last look on that showed it.
 func (ix *Facts) freedUnseen(e *Epoch) history.Span {
 	freed := e.Lease.Freed
-	if n := len(e.Looks); ix.Exp.Observed() && n > 0 && e.Looks[n-1].next != nil && e.Lease.gave == nil && !ix.OutlivesLease(e.Lock) {
-		freed.From = min(freed.From, max(e.Looks[n-1].last().From, e.Granted.From))
+	if ix.Exp.Observed() && e.shownGone() != nil && e.Lease.gave == nil && !ix.OutlivesLease(e.Lock) {
+		freed.From = min(freed.From, max(e.shownLast().last().From, e.Granted.From))
 	}
 	return freed
 }

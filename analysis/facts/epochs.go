@@ -129,6 +129,22 @@ func (s *keyState) last() history.Span {
 	return s.First
 }
 
+// shownLast is the last state of the key that shows e; nil where none does.
+func (e *Epoch) shownLast() *keyState {
+	if len(e.Looks) == 0 {
+		return nil
+	}
+	return e.Looks[len(e.Looks)-1]
+}
+
+// shownGone is the state that showed that e's key was not e's any more; nil where none did.
+func (e *Epoch) shownGone() *keyState {
+	if last := e.shownLast(); last != nil {
+		return last.next
+	}
+	return nil
+}
+
 // Key is all that is known about one lock key.
 type Key struct {
 	Name, Lock string

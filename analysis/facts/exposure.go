@@ -373,16 +373,16 @@ func (ix *Facts) standing(k *Key, s *Shot, e *Epoch) bool {
 
 // due is from when on a job under the key is owed that s kept from its end; zero where one is owed from the beginning.
 func (k *Key) due(s *Shot, e *Epoch) history.Span {
-	first := history.Span{From: Open, To: Open}
+	until := history.Span{From: Open, To: Open}
 	for _, j := range k.Jobs {
 		if !j.finished(s, e) {
-			first = history.Span{From: min(first.From, j.due.From), To: min(first.To, j.due.To)}
+			until = first(until, j.due)
 		}
 	}
-	if first.From == Open {
+	if until.From == Open {
 		return history.Span{}
 	}
-	return first
+	return until
 }
 
 // owedUntil is from when on nobody had a reason to take the key any more, since all its jobs were finished, by whomever; open while

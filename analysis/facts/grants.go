@@ -68,7 +68,8 @@ func (k *Key) of(s *keyState) *Epoch {
 }
 
 // at is the epoch that somebody meant who named the value at that time: the last one of it that may have been granted by then, else the
-// first; nil where there is none.
+// first; nil where there is none, or looks show that it was
+// granted later, or gone by then: no look showed what was meant.
 func (k *Key) at(value string, when history.Span) *Epoch {
 	var meant *Epoch
 	for _, e := range k.All {
@@ -76,7 +77,16 @@ func (k *Key) at(value string, when history.Span) *Epoch {
 			meant = e
 		}
 	}
+	if meant != nil && meant.looked && (meant.Granted.From > when.To || meant.goneBefore(when)) {
+		return nil
+	}
 	return meant
+}
+
+// goneBefore reports that a look showed the key without e before w.
+func (e *Epoch) goneBefore(w history.Span) bool {
+	gone := e.shownGone()
+	return gone != nil && gone.First.To < w.From
 }
 
 // lastOf is the grant of e's value before that of e; nil where there is none.

@@ -87,9 +87,7 @@ func (ix *Facts) StrandedOf(lock string) (t Tally, evidence []int64, known bool)
 }
 
 // owed is from when on somebody has to do the job: since its offer, or since it is due.
-func (j *job) owed() history.Span {
-	return history.Span{From: max(j.offered.From, j.due.From), To: max(j.offered.To, j.due.To)}
-}
+func (j *job) owed() history.Span { return later(j.offered, j.due) }
 
 // Horizon is the instant from which on a breach of this lock would have been seen; faulted is false where no fault was applied.
 func (ix *Facts) Horizon(lock string) (at int64, faulted bool) {

@@ -39,8 +39,7 @@ func (ix *Facts) leaseOf(k *Key, e, next *Epoch) {
 	for _, c := range e.refusals {
 		l.lastSeen = max(l.lastSeen, c.Span.From)
 	}
-	if len(e.Looks) > 0 {
-		s := e.Looks[len(e.Looks)-1]
+	if s := e.shownLast(); s != nil {
 		if ix.OutlivesLease(e.Lock) {
 			l.lastSeen = max(l.lastSeen, min(s.last().From, l.Expires.From))
 		} else {
@@ -85,17 +84,14 @@ const pttlRounding = int64(1e6)
 // renewedUnseen is when a lease of which looks alone are known is over at the latest. Between the last look that showed it and the next
 // one it may have been prolonged, as often as there was time for, and have been given back or have ended.
 func (ix *Facts) renewedUnseen(e *Epoch, end int64) int64 {
-	if !ix.Exp.Observed() || !ix.Exp.Leases() || ix.OutlivesLease(e.Lock) || len(e.Looks) == 0 || end == Open {
+	if !ix.Exp.Observed() || !ix.Exp.Leases() || ix.OutlivesLease(e.Lock) || end == Open {
 		return end
 	}
-	s := e.Looks[len(e.Looks)-1]
-	if s.next == nil || s.next.direct {
+	gone := e.shownGone()
+	if d, dead := ix.Deaths[e.Replica]; gone == nil || gone.direct || dead && d.To <= e.shownLast().last().From {
 		return end
 	}
-	if d, dead := ix.Deaths[e.Replica]; dead && d.To <= s.last().From {
-		return end
-	}
-	return max(end, s.next.First.To)
+	return max(end, gone.First.To)
 }
 
 // takenFrom is when a confirmed fault took the key from under e; nil where none did. The fault names the epoch whose token it found.
@@ -286,8 +282,8 @@ func (ix *Facts) endless() {
 
 // NeverExpires reports that the key had no expiry when it was last seen with e, of a lock whose keys should have one.
 func (ix *Facts) NeverExpires(e *Epoch) bool {
-	n := len(e.Looks)
-	return n > 0 && e.Looks[n-1].pttl == -1 && !ix.OutlivesLease(e.Lock)
+	last := e.shownLast()
+	return last != nil && last.pttl == -1 && !ix.OutlivesLease(e.Lock)
 }
 
 // lastSign brackets the end of an incarnation: its death, else from its last word on.

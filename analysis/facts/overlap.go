@@ -3,7 +3,6 @@ package facts
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -99,24 +98,6 @@ func (ix *Facts) heldAt(e *Epoch, level string) []held {
 // stoppedBefore reports that all of e's work had surely ended when the release was sent.
 func (e *Epoch) stoppedBefore(c *Call) bool {
 	return !slices.ContainsFunc(e.Works, func(w *Stint) bool { return !w.exited() || w.End.To > c.Sent.To })
-}
-
-// cutOut removes p from the stretches.
-func cutOut(ss []stretchOf, p history.Span) []stretchOf {
-	var out []stretchOf
-	for _, s := range ss {
-		if s.to <= p.From || s.from >= p.To {
-			out = append(out, s)
-			continue
-		}
-		if s.from < p.From {
-			out = append(out, stretchOf{s.from, p.From, s.holder})
-		}
-		if s.to > p.To {
-			out = append(out, stretchOf{p.To, s.to, s.holder})
-		}
-	}
-	return out
 }
 
 // Fencing is what became of effects of epochs that had been superseded or had lost the key.
@@ -308,93 +289,6 @@ func (f *effect) beforeRelease() bool {
 	return gave != nil && f.claim.told() && f.claim.by == gave.Source && f.claim.ret < gave.told && f.Epoch.Lease.Freed.From >= gave.Span.From
 }
 
-// stretchOf is a stretch of time in which holder held.
-type stretchOf struct {
-	from, to int64 // to is open where it never ended
-	holder   int
-}
-
-// excess is the integral of max(0, holders - 1) over time, in ns: holder-seconds that mutual exclusion would not have allowed.
-// It is open where two hold for ever. It is what all held, each for itself, less what was held at all; stretches of one holder
-// may overlap one another without counting twice. O(n log n).
-func excess(ss []stretchOf) int64 {
-	ss = slices.DeleteFunc(slices.Clone(ss), func(s stretchOf) bool { return s.from >= s.to })
-	var last int64 // from here on, at most one holds
-	for _, s := range ss {
-		last = max(last, s.from)
-		if s.to != Open {
-			last = max(last, s.to)
-		}
-	}
-	endless := -1
-	for i, s := range ss {
-		if s.to != Open {
-			continue
-		}
-		if endless >= 0 && endless != s.holder {
-			return Open
-		}
-		endless, ss[i].to = s.holder, last
-	}
-	slices.SortFunc(ss, func(a, b stretchOf) int { return cmp.Or(cmp.Compare(a.holder, b.holder), cmp.Compare(a.from, b.from)) })
-	var each int64
-	for i := 0; i < len(ss); {
-		n := i + 1
-		for n < len(ss) && ss[n].holder == ss[i].holder {
-			n++
-		}
-		each += covered(ss[i:n])
-		i = n
-	}
-	slices.SortFunc(ss, func(a, b stretchOf) int { return cmp.Compare(a.from, b.from) })
-	return each - covered(ss)
-}
-
-// covered is how much time lies in at least one of the stretches, which are in the order of their beginnings.
-func covered(ss []stretchOf) int64 {
-	sum, until := int64(0), int64(math.MinInt64)
-	for _, s := range ss {
-		if from := max(s.from, until); s.to > from {
-			sum += s.to - from
-			until = s.to
-		}
-	}
-	return sum
-}
-
-// collision finds two stretches of different holders at the same time. There is none iff the history of these epochs is
-// linearizable to a mutex that knows its owner: each epoch can then be placed at its surely held stretch. O(n log n).
-func collision(ss []stretchOf) (a, b int, found bool) {
-	for _, c := range collisions(ss) {
-		return c[0], c[1], true
-	}
-	return 0, 0, false
-}
-
-// collisions are the stretches that begin while another holder's goes on: each beside the one that holds longest so far, in the order of time.
-func collisions(ss []stretchOf) (found [][2]int) {
-	order := make([]int, len(ss))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(i, j int) int {
-		return cmp.Or(cmp.Compare(ss[i].from, ss[j].from), cmp.Compare(ss[i].to, ss[j].to))
-	})
-	last := -1 // the one that holds longest so far
-	for _, i := range order {
-		if ss[i].from > ss[i].to {
-			continue
-		}
-		if last >= 0 && ss[i].from < ss[last].to && ss[i].holder != ss[last].holder {
-			found = append(found, [2]int{last, i})
-		}
-		if last < 0 || ss[i].to > ss[last].to {
-			last = i
-		}
-	}
-	return found
-}
-
 // LeaseOverlap is for how long a key was somebody's while the lease of the one before him had not ended: surely where that one is known not
 // to have given it back.
 func (ix *Facts) LeaseOverlap(lock string) (o overlap) {
@@ -408,34 +302,90 @@ func (ix *Facts) LeaseOverlap(lock string) (o overlap) {
 			for j := i + 1; next != nil && next.Stranger; j++ { // what came back with a store was granted to nobody
 				next = k.following(j)
 			}
-			if next == nil || e.Lease.gave != nil || e.Lease.Freed.To >= e.Lease.Expires.From || !next.surelyAfter(e) {
-				continue
+			if next != nil {
+				ix.overlapped(&o, k, e, next)
 			}
-			due := e.Lease.Expires
-			hi := max(0, due.To-next.Granted.From)
-			if hi == 0 {
-				continue
+		}
+		for _, s := range ix.Shots { // what it took nobody saw but it
+			if s.Does.AtKey && s.Effective() && s.Key == k.Name && k.at(s.Epoch, s.Applied.Span) == nil {
+				o.Hi = Plus(o.Hi, ix.longestLease(k)+s.Applied.Width())
 			}
-			what, n := ix.actsAfter(e, e.Lease.Freed.To)
-			if what == "" {
-				what, n = ix.believesAfter(k, e)
-			}
-			sure := what != "" || ix.takenFrom(e) != nil
-			if !sure && ix.resigned(k, e) {
-				continue
-			}
-			if lo := max(0, due.From-next.Granted.To); sure && lo > 0 {
-				o.Lo += lo
-				if o.Who == "" {
-					o.Who = fmt.Sprintf("Key %s was granted to %s at %s, with %s left of the lease of %s", k.Name, cmp.Or(ix.Writer(next.Replica), "another"),
-						figures.Clock(next.Granted.To), figures.Short(lo), cmp.Or(ix.Writer(e.Replica), "the one before"))
-				}
-			} else if !sure {
-				o.Undecided++
-			}
-			o.Hi = Plus(o.Hi, hi)
-			o.Evidence = Cite(append(o.Evidence, e.N, next.N, n)...)
 		}
 	}
 	return o
+}
+
+// overlapped adds for how long the lease of e overlapped the grant of next.
+func (ix *Facts) overlapped(o *overlap, k *Key, e, next *Epoch) {
+	due, granted := e.Lease.Expires, next.Granted
+	lost := ix.mayBeLost(e, next)
+	if len(lost) == 0 && (e.Lease.gave != nil || e.Lease.Freed.To >= due.From || !next.surelyAfter(e)) {
+		return
+	}
+	hi := int64(0)
+	for i, l := range lost { // until then it may have been renewed, and others may have come since, and been lost by the next
+		from := l.From
+		if i == len(lost)-1 {
+			from = max(from, min(granted.From, ix.firstAfter(k, e, next).From))
+		}
+		hi = Plus(hi, max(0, Plus(l.To, ix.longestLease(k))-from))
+	}
+	if hi = max(hi, due.To-granted.From); hi <= 0 {
+		return
+	}
+	what, n := ix.actsAfter(e, e.Lease.Freed.To)
+	if what == "" {
+		what, n = ix.believesAfter(k, e)
+	}
+	sure := (what != "" || ix.takenFrom(e) != nil) && e.Lease.gave == nil && e.Lease.Freed.To < due.From && next.surelyAfter(e)
+	if !sure && len(lost) == 0 && ix.resigned(k, e) {
+		return
+	}
+	if lo := max(0, due.From-granted.To); sure && lo > 0 {
+		o.Lo += lo
+		if o.Who == "" {
+			o.Who = fmt.Sprintf("Key %s was granted to %s at %s, with %s left of the lease of %s", k.Name, cmp.Or(ix.Writer(next.Replica), "another"),
+				figures.Clock(granted.To), figures.Short(lo), cmp.Or(ix.Writer(e.Replica), "the one before"))
+		}
+	} else if !sure {
+		o.Undecided++
+	}
+	o.Hi = Plus(o.Hi, hi)
+	o.Evidence = Cite(append(o.Evidence, e.N, next.N, n)...)
+}
+
+// mayBeLost are the times at which the store, or a fault of ours, may have taken the key from e, or from one that no look showed, before next
+// was granted it.
+func (ix *Facts) mayBeLost(e, next *Epoch) (lost []history.Span) {
+	shown := e.Granted.From
+	if s := e.shownLast(); s != nil {
+		shown = s.last().From
+	}
+	if taken := ix.takenFrom(e); taken != nil {
+		lost = append(lost, *taken)
+	}
+	for _, l := range ix.losses {
+		if l.To < shown || l.From > next.Granted.To {
+			continue
+		}
+		lost = append(lost, l)
+		for _, s := range ix.Shots { // two at once are seen as one
+			if s.Does.Empties && s.Effective() && s.Applied.From > lost[len(lost)-1].From && s.Applied.To < l.To {
+				lost = append(lost, history.Span{From: s.Applied.From, To: l.To})
+			}
+		}
+	}
+	return lost
+}
+
+// longestLease is how long a lease of the key may last from when it was extended.
+func (ix *Facts) longestLease(k *Key) int64 {
+	longest := int64(ix.policy(k.Lock).TTL)
+	for _, s := range k.Looks {
+		longest = max(longest, s.pttl)
+	}
+	if longest == 0 || !ix.Exp.Leases() {
+		return Open
+	}
+	return longest + ix.Cal.Expiry
 }

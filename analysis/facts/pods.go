@@ -71,15 +71,13 @@ func (ix *Facts) mayHaveGiven(e *Epoch) bool {
 	if !ix.Exp.Observed() || e.Lease.gave != nil {
 		return false
 	}
-	if n := len(e.Looks); n > 0 {
-		if next := e.Looks[n-1].next; next != nil && next.direct && next.epoch != "" {
-			if by := ix.Keys[e.Key].of(next).Replica; by != "" && by != e.Replica { // some write themselves a new term
-				return false
-			}
+	if next := e.shownGone(); next != nil && next.direct && next.epoch != "" {
+		if by := ix.Keys[e.Key].of(next).Replica; by != "" && by != e.Replica { // some write themselves a new term
+			return false
 		}
 	}
 	d, dead := ix.Deaths[e.Replica]
-	return !dead || len(e.Looks) == 0 || e.Looks[len(e.Looks)-1].last().From < d.To
+	return !dead || len(e.Looks) == 0 || e.shownLast().last().From < d.To
 }
 
 // UnseenEnd is a victim that held a key of the lock and of whose process nobody saw the end; "" = there is none.
@@ -194,11 +192,8 @@ func (e *Epoch) handBack(s *keyState) {
 // gaveWhenAsked notes that e's holder gave its key back when it was asked to end: looks show the key after the call, and free before its
 // lease ended and before its holder had. Nobody who is only watched tells of that.
 func (ix *Facts) gaveWhenAsked(e *Epoch) {
-	if !ix.Exp.Observed() || ix.OutlivesLease(e.Lock) || len(e.Looks) == 0 {
-		return
-	}
-	gone := e.Looks[len(e.Looks)-1].next
-	if gone == nil || gone.epoch != "" || gone.First.To >= ix.dueOf(e).From {
+	gone := e.shownGone()
+	if !ix.Exp.Observed() || ix.OutlivesLease(e.Lock) || gone == nil || gone.epoch != "" || gone.First.To >= ix.dueOf(e).From {
 		return
 	}
 	for _, s := range ix.Shots {

@@ -90,10 +90,9 @@ func (ix *Facts) renewedLast(s *Shot, e *Epoch) bool {
 		return false
 	}
 	l := &e.Lease
-	if n := len(e.Looks); n > 0 && e.Looks[n-1].next != nil && !e.Looks[n-1].next.direct {
-		last := e.Looks[n-1]
+	if gone := e.shownGone(); gone != nil && !gone.direct {
 		shut := s.Does.Stands >= 1 || s.Does.Cuts || s.Does.AtStore && !s.Does.AtOnce
-		return !shut || last.last().From < s.Applied.To || last.next.First.To > s.Over.From
+		return !shut || e.shownLast().last().From < s.Applied.To || gone.First.To > s.Over.From
 	}
 	return l.Freed.To < l.Expires.From
 }

@@ -127,7 +127,7 @@ func (ix *Facts) refuteKeeps(e *Epoch, s sighting) {
 				figures.Short(l.pttl), figures.Clock(l.at.From), figures.Short(c.Span.From+ttl-l.at.To)))
 		}
 	}
-	if gone := s.last.next; gone != nil && e.Looks[len(e.Looks)-1] == s.last {
+	if gone := s.last.next; gone != nil && e.shownLast() == s.last {
 		for _, c := range kept {
 			if !c.Refuted && c.Span.From > gone.First.To && ix.sameStore(gone.First.From, c.Span.To) && !e.askedAfter(gone.First.From) {
 				refute(c, gone.n, fmt.Sprintf("the probe saw the key carry %s meanwhile", cmp.Or(gone.epoch, "nothing")))

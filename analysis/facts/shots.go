@@ -174,8 +174,7 @@ func (s *Shot) conclude(ix *Facts) {
 	case s.Does.InVictim && len(s.victims) > 0:
 		all := history.Span{}
 		for _, v := range s.victims {
-			end := s.endIn(ix, v)
-			all = history.Span{From: max(all.From, end.From), To: max(all.To, end.To)}
+			all = later(all, s.endIn(ix, v))
 		}
 		s.Over = all
 	case s.reverted != nil:

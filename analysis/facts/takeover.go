@@ -62,10 +62,9 @@ func (ix *Facts) newTrial(s *Shot, e *Epoch) *Trial {
 	x, n := ix.endOf(k, t)
 	start := t.from
 	if !k.Loop && len(k.Jobs) == 0 && asked { // nobody says that work is owed: the clock starts with the first who wants it
-		start = history.Span{From: max(start.From, demand.From), To: max(start.To, demand.To)}
+		start = later(start, demand)
 	}
-	due := k.due(s, e) // nobody has to take it up before
-	start = history.Span{From: max(start.From, due.From), To: max(start.To, due.To)}
+	start = later(start, k.due(s, e)) // nobody has to take it up before
 	censor, cause := ix.censored(k, t, x)
 	ix.measureTick(k, t, censor)
 	if x.To == Open || cause != 0 {
@@ -209,7 +208,7 @@ func (ix *Facts) split(t *Trial) {
 	if t.Next == nil {
 		return
 	}
-	t.pickup = part(history.Span{From: max(t.Start.From, end.From), To: max(t.Start.To, end.To)}, t.grant) // none begins before the whole
+	t.pickup = part(later(t.Start, end), t.grant) // none begins before the whole
 	if t.End == endEffect {
 		t.warmup = part(t.grant, t.Ended)
 	}
@@ -315,10 +314,7 @@ func gapBetween(a, b *effect) tickGap {
 func (ix *Facts) tickGap(k *Key, t *Trial, cut int64, unsure bool) (gap tickGap, last *effect) {
 	f := t.Shot.Applied.Span
 	var after []*effect
-	for _, tick := range k.Effects {
-		if tick.State != history.StateTick || !tick.Fresh() {
-			continue
-		}
+	for tick := range k.ticks() {
 		before := tick.Span.To <= f.From
 		switch {
 		case tick.Foreign && tick.by == "":
@@ -380,10 +376,7 @@ func (g tickGap) longer(o tickGap) tickGap {
 // usualGap is the longest stretch between two ticks of the key in the whole run, at most.
 func (ix *Facts) usualGap(k *Key) (longest int64) {
 	var last *effect
-	for _, tick := range k.Effects {
-		if tick.State != history.StateTick || !tick.Fresh() {
-			continue
-		}
+	for tick := range k.ticks() {
 		if last != nil {
 			longest = max(longest, between(last.Span, tick.Span).Hi)
 		}

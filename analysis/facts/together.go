@@ -83,3 +83,59 @@ func (ix *Facts) Believed(lock string) map[string][]history.Span {
 	}
 	return said
 }
+
+// Leaderless is for how long nobody led in w: nobody said so, or, where nobody is asked, nobody who lived had the key.
+func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence []int64) {
+	if ix.within != nil {
+		w, _ = w.Intersect(*ix.within)
+	}
+	var sure, maybe []stretchOf
+	unread := int64(0)
+	l := ix.Exp.Lock(lock)
+	if l != nil && l.Belief != nil {
+		for _, b := range ix.believers(lock) {
+			short, again := ix.betweenReadings(b)
+			sure, maybe, n = append(sure, b.sure...), slices.Concat(maybe, b.maybe, short), n+b.n
+			evidence = append(evidence, b.seen...)
+			unread += again
+		}
+	} else {
+		for _, e := range ix.EpochsOf(lock) {
+			if e.Ghost || e.Stranger {
+				continue
+			}
+			until := ix.letGo(e)
+			sure = append(sure, stretchOf{e.Granted.To, until.From, 0})
+			maybe = append(maybe, stretchOf{e.Granted.From, until.To, 0})
+			n, evidence = n+1, append(evidence, e.N)
+		}
+		for _, s := range ix.Probes[ix.Looker(lock)].Blinds(w, 0) { // somebody may have come and gone there, however short it was
+			maybe = append(maybe, stretchOf{s.From, s.To, 0})
+		}
+		for _, s := range ix.losses { // or been lost with the store's data, before a look showed it
+			maybe = append(maybe, stretchOf{s.From - ix.probeOf(ix.Looker(lock)).largest, s.To, 0})
+		}
+	}
+	none := w.Width() - filled(sure, w)
+	return Dur{Lo: w.Width() - filled(maybe, w), Hi: min(w.Width(), none+unread)}, n, Cite(evidence...)
+}
+
+// betweenReadings is what b, who is asked again and again, may have done between two readings, by the grants of its keys: led for a short
+// time, or ceased to and led again, of which it tells for how long at most.
+func (ix *Facts) betweenReadings(b *believer) (led []stretchOf, ceased int64) {
+	if b.apart == 0 {
+		return nil, 0
+	}
+	for _, k := range ix.KeysOf(b.lock) {
+		for i, e := range k.Epochs {
+			if !b.of(k, cmp.Or(e.Replica, b.who)) {
+				continue
+			}
+			led = append(led, stretchOf{e.Granted.From, Plus(Plus(e.Granted.To, ix.flight(ix.policy(k.Lock).Acquire.Timeout)), b.apart), b.place})
+			if i > 0 && slices.ContainsFunc(b.sure, func(s stretchOf) bool { return s.from <= e.Granted.To && s.to >= e.Granted.From }) {
+				ceased += b.apart
+			}
+		}
+	}
+	return led, ceased
+}

@@ -14,7 +14,6 @@ func (ix *Facts) UnownedWork(e *Epoch) Dur {
 	if ix.Exp.Observed() {
 		return ix.lateEffects(e)
 	}
-	var d Dur
 	end := e.Lease.Freed
 	var sure, maybe []stretchOf
 	for _, w := range e.Works {
@@ -27,19 +26,7 @@ func (ix *Facts) UnownedWork(e *Epoch) Dur {
 	for _, p := range e.pauses {
 		sure, maybe = cutOut(sure, p.Widest), cutOut(maybe, p.Surest)
 	}
-	for _, s := range sure {
-		d.Lo += max(0, s.to-s.from)
-	}
-	for _, s := range maybe {
-		if s.from < s.to {
-			if s.to == Open {
-				d.Hi = Open
-				break
-			}
-			d.Hi += s.to - s.from
-		}
-	}
-	return d
+	return Dur{total(sure), total(maybe)}
 }
 
 // lateEffects is UnownedWork of a system that is not ours: up to the last effect that its holder wrote when its lease had ended. Effects that
@@ -127,19 +114,11 @@ func (ix *Facts) lagOf(e *Epoch, w *Stint) (lag, bool) {
 // validUntil is the end of the validity that the client had when a stretch of work ended: send time of the last success + TTL - drift.
 func (ix *Facts) validUntil(e *Epoch, w *Stint) (valid history.Span, known bool) {
 	p := ix.policy(e.Lock)
-	extend := func(c *Call) {
+	for _, c := range slices.Concat(e.Acquires, e.Renewals) {
 		if c.Outcome != history.OK || c.Span.To > w.End.To {
-			return
+			continue
 		}
-		v := c.Sent.Add(cmp.Or(c.ttl, int64(p.TTL)) - int64(p.Drift))
-		valid = history.Span{From: max(valid.From, v.From), To: max(valid.To, v.To)}
-		known = true
-	}
-	for _, c := range e.Acquires {
-		extend(c)
-	}
-	for _, c := range e.Renewals {
-		extend(c)
+		valid, known = later(valid, c.Sent.Add(cmp.Or(c.ttl, int64(p.TTL))-int64(p.Drift))), true
 	}
 	return valid, known
 }

@@ -82,59 +82,36 @@ func (ix *Facts) actsAfter(e *Epoch, t int64) (what string, n int64) {
 // there when the key ended, and for longer afterwards than a release may be on its way, is no holder's who has just given the key back; one
 // that may be about a later grant, or another key, tells nothing of this one.
 func (ix *Facts) believesAfter(k *Key, e *Epoch) (what string, n int64) {
-	gone := Plus(e.Lease.Freed.To, ix.flight(ix.policy(k.Lock).OpTimeout))
-	until := int64(Open)
-	for _, o := range k.Epochs { // it may lead again by then
-		if o != e && o.Granted.To > e.Granted.To && (o.Replica == "" || o.Replica == e.Replica) {
-			until = min(until, o.Granted.From)
-		}
-	}
-	looker := ix.Looker(k.Lock)
-	if _, blind := ix.Probes[looker].Blind(history.Span{From: e.Lease.Freed.From, To: gone}, ix.MaxGap(looker)); blind {
+	freed := e.Lease.Freed
+	gone, looker := Plus(freed.To, ix.flight(ix.policy(k.Lock).OpTimeout)), ix.Looker(k.Lock)
+	if _, blind := ix.Probes[looker].Blind(history.Span{From: freed.From, To: gone}, ix.MaxGap(looker)); blind || e.Replica == "" {
 		return "", 0
 	}
-	var last *history.Event // of what the replica said, as long as it says that it leads
-	for _, ev := range ix.beliefs[k.Lock] {
-		b := ev.Belief
-		if e.Replica == "" || b.Incarnation != e.Replica || ev.Key != k.Name && (ev.Key != "" || !k.Loop) {
+	for _, b := range ix.believers(k.Lock) {
+		if !b.of(k, e.Replica) {
 			continue
 		}
-		if last != nil && last.To <= e.Lease.Freed.From && ix.stillSaid(k.Lock, last, gone, min(until, lastSaid(ev))) {
-			return "said that it led", last.N
+		until := ix.regrant(k, e, b).From
+		if until != Open { // what was read after that may be about the next grant
+			until -= b.apart
 		}
-		switch {
-		case !b.Holds:
-			last = nil
-		case last == nil:
-			last = ev
+		for _, s := range b.sure {
+			if s.from <= freed.From && min(s.to, until) > gone {
+				return "said that it led", b.saidBy(e.shownGone())
+			}
 		}
 	}
 	return "", 0
 }
 
-// stillSaid reports that the replica that has said by ev that it leads surely said so at some instant from gone to until: of a log, whose
-// lines tell of each change, none was cut since; who is asked again and again was asked in between.
-func (ix *Facts) stillSaid(lock string, ev *history.Event, gone, until int64) bool {
-	probe := history.BeliefProbe(lock)
-	if ev.Belief.Direct {
-		return until > gone && !slices.ContainsFunc(ix.cutLines[probe], func(s history.Span) bool { return s.To >= ev.From && s.From <= until })
+// saidBy is the event by which b had last begun to say that it held the key, before a look showed it gone.
+func (b *believer) saidBy(gone *keyState) (n int64) {
+	for _, seen := range b.seen {
+		if n == 0 || gone == nil || seen < gone.n {
+			n = seen
+		}
 	}
-	apart := ix.MaxGap(probe)
-	if c := ix.Probes[probe]; c != nil {
-		apart = c.largest
-	}
-	return until-gone > apart
-}
-
-// lastSaid is the latest instant at which what was said before ev surely still was.
-func lastSaid(ev *history.Event) int64 {
-	switch b := ev.Belief; {
-	case b.Direct, b.Holds:
-		return ev.From
-	case b.Prev != nil:
-		return b.Prev.From
-	}
-	return never
+	return n
 }
 
 // VanishedOf counts the keys of the lock that vanished: for sure, and those that may have been released.

@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -80,7 +79,7 @@ func waiterOf(tries []*Call) waiter {
 	}
 	var last history.Span
 	for _, c := range refused {
-		last = history.Span{From: max(last.From, c.Span.From), To: max(last.To, c.Span.To)}
+		last = later(last, c.Span)
 	}
 	var w waiter
 	for _, c := range refused {
@@ -114,37 +113,11 @@ func waiterOf(tries []*Call) waiter {
 	return w
 }
 
-// merged joins stretches that overlap, and drops those that are no time at all.
-func merged(ss []stretchOf) []stretchOf {
-	ss = slices.DeleteFunc(ss, func(s stretchOf) bool { return s.from >= s.to })
-	slices.SortFunc(ss, func(a, b stretchOf) int { return cmp.Compare(a.from, b.from) })
-	var out []stretchOf
-	for _, s := range ss {
-		if n := len(out); n > 0 && s.from <= out[n-1].to {
-			out[n-1].to = max(out[n-1].to, s.to)
-			continue
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// clipped cuts the stretches to [from, to].
-func clipped(ss []stretchOf, from, to int64) []stretchOf {
-	var out []stretchOf
-	for _, s := range ss {
-		if s.from, s.to = max(s.from, from), min(s.to, to); s.from < s.to {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // waits are the durations of w's waits, those of none included.
 func (ix *Facts) waits(w waiter) []Value {
 	vs := make([]Value, w.atOnce, w.atOnce+len(w.whole))
 	for _, m := range w.whole {
-		d := Dur{Lo: covered(clipped(w.sure, m.from, m.to)), Hi: Open}
+		d := Dur{Lo: covered(cutTo(w.sure, history.Span{From: m.from, To: m.to})), Hi: Open}
 		if m.to != Open {
 			d.Hi = m.to - m.from
 		}

@@ -3,6 +3,8 @@ package facts
 import (
 	"iter"
 	"slices"
+
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // EpochsOf walks over the epochs of a lock that were surely granted, key by key in the order of grants.
@@ -43,6 +45,17 @@ func (e *Epoch) calls() iter.Seq[*Call] {
 				if !yield(c) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// ticks walks over the accepted ticks of k.
+func (k *Key) ticks() iter.Seq[*effect] {
+	return func(yield func(*effect) bool) {
+		for _, f := range k.Effects {
+			if f.State == history.StateTick && f.Fresh() && !yield(f) {
+				return
 			}
 		}
 	}

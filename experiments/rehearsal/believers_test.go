@@ -85,9 +85,11 @@ func (b believing) beliefs(d *Drill, says map[string]string, locks []experiments
 
 // holds reports that a life relied on a key of the lock at an instant.
 func holds(t *sim.Truth, lock, who string, at int64) bool {
-	return slices.ContainsFunc(t.Epochs, func(e sim.Epoch) bool {
-		return e.Lock == lock && e.Replica == who && e.Believed[0] <= at && at < e.Believed[1]
-	})
+	return slices.ContainsFunc(t.Epochs, func(e sim.Epoch) bool { return e.Lock == lock && relies(&e, who, at) })
+}
+
+func relies(e *sim.Epoch, who string, at int64) bool {
+	return e.Replica == who && e.Believed[0] <= at && at < e.Believed[1]
 }
 
 // gauges asks each life again and again.
@@ -142,7 +144,8 @@ func (b believing) lines(d *Drill, l *experiments.Lock, end int64, r *rand.Rand)
 				continue
 			}
 			all = append(all, line{e.Believed[0], x.who, e.Key, true})
-			if e.Believed[1] < x.died {
+			again := func(o sim.Epoch) bool { return o.Key == e.Key && relies(&o, x.who, e.Believed[1]) }
+			if e.Believed[1] < x.died && !slices.ContainsFunc(d.Truth.Epochs, again) { // else it relies on a later grant
 				all = append(all, line{e.Believed[1], x.who, e.Key, false})
 			}
 		}

@@ -140,6 +140,7 @@ func (w *World) execute(c *call) {
 			w.truth.giveBackReached(c.token, w.now)
 		}
 		if err == nil {
+			w.truth.gaveBack(c.token)
 			w.free(k)
 		}
 	}

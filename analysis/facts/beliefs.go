@@ -397,8 +397,9 @@ func (ix *Facts) regrant(k *Key, e *Epoch, b *believer) history.Span {
 	if b.apart == 0 { // a line tells of each grant
 		return until
 	}
-	for _, s := range k.Looks { // or after another, before a look shows whose it is then
-		if s.next != nil && s.epoch != "" && s.First.From >= e.Lease.Freed.From && !s.next.direct {
+	fresh := ix.Exp.FreshTokens(k.Lock)
+	for _, s := range k.Looks { // or after another, before a look shows whose it is then; a token that is still there has not been away
+		if s.next != nil && s.epoch != "" && s.First.From >= e.Lease.Freed.From && !s.next.direct && !(fresh && s.next.epoch == s.epoch) {
 			until.From = min(until.From, s.last().From)
 		}
 	}

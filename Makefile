@@ -43,7 +43,7 @@ ci-schemas: ## the exported CI files by GitHub's own parser, GitLab's schema and
 # Tests wait for real time: twice as many at once as there are cores. The packages that wait most begin first, so that none is left alone.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 AT_ONCE := $(shell expr 2 \* $(CORES))
-WAITING := ./injectors ./stores/redis ./stores/postgres ./probes ./experiments/testbed ./lockcore/redisstore ./reports
+WAITING := ./injectors ./stores/redis ./stores/postgres ./probes ./drill/testbed ./lockcore/redisstore ./reports
 
 # vet is of check, and costs half a minute where nothing is built yet.
 TESTS = $(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -p $(AT_ONCE) $(WAITING) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
@@ -75,11 +75,11 @@ test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiser
 	PATH="$$(GO=$(GO) internal/kubetools/build kubectl):$$PATH" LOCKDRILL_KUBE=1 $(GO) test -count=1 -tags full -timeout 20m -run '^TestKube' ./cmd/...
 
 truth: deps ## what is measured against what really happened, in 100,000 random worlds and 400 live kills: minutes
-	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run TestTruthInRange ./experiments/rehearsal
+	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run TestTruthInRange ./drill/rehearsal
 	LOCKDRILL_TRUTH_KILLS=400 $(GO) test -count=1 -v -run TestLiveMeasuredTakeoverContainsTheTruth ./cmd/lockdrill
 
 mutants: ## deliberate mistakes in the lock core and the analysis, and what catches each: ten minutes
-	LOCKDRILL_MUTANTS=all $(GO) test -count=1 -v -timeout 1h -run TestMutantsAreCaught ./experiments/rehearsal
+	LOCKDRILL_MUTANTS=all $(GO) test -count=1 -v -timeout 1h -run TestMutantsAreCaught ./drill/rehearsal
 
 DRILLS ?= 2000
 SEEDS ?= 10
@@ -111,7 +111,7 @@ liars: deps ## each of forty-two wrong workers, mutants of the lock among them, 
 	LOCKDRILL_LIARS=all $(GO) test -count=1 -v -timeout 30m -run TestLiveTheDrillTellsWrongWorkers ./cmd/lockdrill
 
 subjects: deps ## every scenario rehearsed a hundred times and each mutant of its subject twenty times, then one mutant of each live: twenty minutes
-	LOCKDRILL_SUBJECTS=all $(GO) test -count=1 -v -timeout 1h -run TestNoScenarioIsGreenWithAMutant ./experiments/rehearsal
+	LOCKDRILL_SUBJECTS=all $(GO) test -count=1 -v -timeout 1h -run TestNoScenarioIsGreenWithAMutant ./drill/rehearsal
 	LOCKDRILL_TEST_DRILLS=mutants $(GO) test -count=1 -v -timeout 1h -run TestNoScenarioIsGreenLive ./cmd/lockdrill
 
 agree: deps ## sixty kills live, held against the rehearsals of the same file: both distributions and a rank test; five minutes
@@ -186,10 +186,10 @@ wild: ## locks that people use, in four languages, under thirteen drills, and th
 
 bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for, rehearsals, a long history beside Python's json, drills of many jobs: docs/performance.md; ten minutes
 	cd internal/bench && $(GO) run .
-	$(GO) test -run '^$$' -bench 'Drill|Rehearsal|Many' -cpu 1,2 ./lockcore/sim ./experiments/rehearsal
+	$(GO) test -run '^$$' -bench 'Drill|Rehearsal|Many' -cpu 1,2 ./lockcore/sim ./drill/rehearsal
 	$(GO) test -run '^$$' -bench . -benchmem ./history
 	$(GO) test -run '^$$' -bench Keyspace -benchtime 1x ./probes
-	$(GO) test -tags full -run '^$$' -bench TenThousand -benchtime 3x ./internal/serve
+	$(GO) test -tags full -run '^$$' -bench TenThousand -benchtime 3x ./serve
 	$(GO) test -run '^$$' -bench JudgeBesidePython -benchtime 3x ./cmd/lockdrill
 	$(GO) test -run '^$$' -bench DrillOfManyJobs -benchtime 1x ./cmd/lockdrill
 

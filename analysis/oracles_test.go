@@ -238,7 +238,7 @@ func TestTheLedgerOfOracles(t *testing.T) {
 	}
 	of, noticed := map[string]oracles{"finding": findings, "void": voids, "lack": lacks}, noticedBy(t)
 	var b strings.Builder
-	patches, err := filepath.Glob(filepath.Join("..", "experiments", "rehearsal", "testdata", "mutants", "*.mutant"))
+	patches, err := filepath.Glob(filepath.Join("..", "drill", "rehearsal", "testdata", "mutants", "*.mutant"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,14 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/apiproxy"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/poll"
-	"github.com/lockdrill/lockdrill/internal/tap"
+	"github.com/lockdrill/lockdrill/proxies/apiproxy"
+	"github.com/lockdrill/lockdrill/proxies/tap"
 )
 
 // Network is what is asked of a cluster to cut a pod off, or a node.

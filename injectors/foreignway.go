@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/sockets"
-	"github.com/lockdrill/lockdrill/internal/toxi"
+	"github.com/lockdrill/lockdrill/proxies/toxi"
 )
 
 // Faults on a proxy that is somebody's own. Observed replicas claim nothing: what shows that a fault was theirs is that their sockets are

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/redistest"
-	"github.com/lockdrill/lockdrill/internal/toxi"
 	"github.com/lockdrill/lockdrill/internal/toxitest"
+	"github.com/lockdrill/lockdrill/proxies/toxi"
 )
 
 // newForeignStand is a proxy of somebody's own that carries a toxic of theirs, and r1, a client that asks over addr without end; "" = the

@@ -8,9 +8,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/internal/poll"
-	"github.com/lockdrill/lockdrill/internal/toxi"
+	"github.com/lockdrill/lockdrill/proxies/toxi"
 )
 
 // revertWay climbs from the gentlest way to end a fault to the roughest: remove the toxics (open connections stay); disable the proxy,

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/sockets"
-	"github.com/lockdrill/lockdrill/internal/toxi"
+	"github.com/lockdrill/lockdrill/proxies/toxi"
 )
 
 // Faults of the network, on the victims' ways to the locks' store, each a proxy of a Toxiproxy.

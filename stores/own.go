@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/internal/spawn"
 )
 

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/drill/undo"
 )
 
 // Keys on a store that the run did not start, beside those below the run's prefix.

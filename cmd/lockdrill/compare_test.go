@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments/sweep"
+	"github.com/lockdrill/lockdrill/drill/sweep"
 	"github.com/lockdrill/lockdrill/history"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/drill/rehearsal"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 

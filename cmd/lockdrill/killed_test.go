@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments/drill"
+	"github.com/lockdrill/lockdrill/drill"
 )
 
 // mark is a row of the journal, read here by a reader of our own.

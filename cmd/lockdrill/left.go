@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/lockdrill/lockdrill/experiments/drill"
-	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/drill"
+	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/reports"
 )
 

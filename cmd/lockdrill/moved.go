@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/drill/undo"
 )
 
 // moved refuses a command line of an earlier lockdrill with the one that does the same now, for as long as the version begins with 0.

@@ -17,13 +17,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockdrill/lockdrill/experiments/drill"
-	"github.com/lockdrill/lockdrill/internal/apiproxy"
+	"github.com/lockdrill/lockdrill/drill"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/monotime"
-	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/proxies/apiproxy"
+	"github.com/lockdrill/lockdrill/proxies/tap"
 )
 
 type proxyFlags struct {

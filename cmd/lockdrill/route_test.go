@@ -16,8 +16,8 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/redistest"
-	"github.com/lockdrill/lockdrill/internal/toxi"
 	"github.com/lockdrill/lockdrill/internal/toxitest"
+	"github.com/lockdrill/lockdrill/proxies/toxi"
 )
 
 // theirWay puts a proxy of somebody's own before a Redis, and says where it listens.

@@ -32,7 +32,7 @@ const (
 // Every shipped scenario ends as its first lines say.
 func TestLiveScenariosEndAsTheySay(t *testing.T) {
 	t.Parallel()
-	short := []string{"cordum-snapshot-writer"} // the others together take minutes; all are rehearsed in experiments/rehearsal
+	short := []string{"cordum-snapshot-writer"} // the others together take minutes; all are rehearsed in drill/rehearsal
 	for _, s := range scenarios.List() {
 		switch asked := os.Getenv(drillsEnv); {
 		case asked == "all" && !strings.Contains(s.Name, os.Getenv(onlyEnv)):
@@ -176,7 +176,7 @@ func drillEndsWith(t *testing.T, code int, limit time.Duration, args ...string) 
 }
 
 // One mutant of each scenario's subject, live: what the drill is about is not there, so it must not end as if it were. All of them are
-// rehearsed in experiments/rehearsal.
+// rehearsed in drill/rehearsal.
 func TestNoScenarioIsGreenLiveWithAMutantOfItsSubject(t *testing.T) {
 	onlyFor(t, drillsEnv, "mutants", "runs a mutant of each scenario in real time: a quarter of an hour")
 	data := read(t, "../../scenarios/testdata/mutants.yaml")

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments/selftest"
+	"github.com/lockdrill/lockdrill/drill/selftest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 

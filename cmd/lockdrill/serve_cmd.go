@@ -14,9 +14,9 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/internal/runs"
-	"github.com/lockdrill/lockdrill/internal/serve"
 	"github.com/lockdrill/lockdrill/reports"
 	"github.com/lockdrill/lockdrill/reports/doc"
+	"github.com/lockdrill/lockdrill/serve"
 )
 
 type serveFlags struct {

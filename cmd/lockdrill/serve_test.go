@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/internal/browser"
-	"github.com/lockdrill/lockdrill/internal/serve"
+	"github.com/lockdrill/lockdrill/serve"
 )
 
 // Every page can be read at any width, by day and by night, asks nothing of the network, and its policy forbids nothing that it needs.

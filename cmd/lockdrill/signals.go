@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments/drill"
+	"github.com/lockdrill/lockdrill/drill"
 )
 
 // endings are the signals that ask a command to end in order: Ctrl-C, what ends a job, and the end of a terminal, unless the command was

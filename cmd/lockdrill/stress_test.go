@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/drill"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/drill"
 )
 
 // LOCKDRILL_STRESS is how many timelines the stress test runs, LOCKDRILL_STRESS_SEED the seed of the first; the next has the next.

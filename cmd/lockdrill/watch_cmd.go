@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/drill"
+	"github.com/lockdrill/lockdrill/drill/watching"
 	"github.com/lockdrill/lockdrill/experiments/draft"
-	"github.com/lockdrill/lockdrill/experiments/drill"
-	"github.com/lockdrill/lockdrill/experiments/watching"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/reports"

@@ -13,8 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/lockdrill/lockdrill/experiments/watching"
-	"github.com/lockdrill/lockdrill/experiments/watching/sli"
+	"github.com/lockdrill/lockdrill/drill/watching"
+	"github.com/lockdrill/lockdrill/drill/watching/sli"
 )
 
 // exporting are the flags of a watch that serves what it sees.

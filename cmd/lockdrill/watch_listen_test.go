@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockdrill/lockdrill/experiments/watching"
+	"github.com/lockdrill/lockdrill/drill/watching"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/testkit"
 )

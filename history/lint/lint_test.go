@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/drill/rehearsal"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/history/lint"
 	"github.com/lockdrill/lockdrill/lockcore/sim"

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/drill/rehearsal"
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/injectors"
 )
 
@@ -30,7 +30,7 @@ func TestEveryKindOfFaultIsWhole(t *testing.T) {
 			t.Errorf("fault %s cannot be undone once the runner is dead", kind)
 		}
 		if _, ok := simulated[kind]; !ok {
-			t.Errorf("fault %s has no simulation: list it in experiments/rehearsal/faults.go, or say there why it has none", kind)
+			t.Errorf("fault %s has no simulation: list it in drill/rehearsal/faults.go, or say there why it has none", kind)
 		}
 		if spec := fault.New(kind); spec == nil || spec.Kind() != kind || fault.Of(spec).Traits().Noun == "" || reflect.TypeOf(spec).Kind() != reflect.Pointer {
 			t.Errorf("fault %s is made as %#v", kind, spec)
@@ -46,10 +46,10 @@ func TestEveryKindOfFaultIsWhole(t *testing.T) {
 }
 
 // Where kinds are listed: their table, and those of their injectors and simulations.
-var listsKinds = []string{"injectors/kinds.go", "experiments/rehearsal/faults.go"}
+var listsKinds = []string{"injectors/kinds.go", "drill/rehearsal/faults.go"}
 
 // The own type of a kind is known where it is made and where it is simulated.
-var knowsTypes = []string{"injectors", "experiments/rehearsal"}
+var knowsTypes = []string{"injectors", "drill/rehearsal"}
 
 // Nobody outside asks which kind a fault is: what differs is asked of fault.Of.
 func TestKindsAreKnownToFaultOnly(t *testing.T) {

@@ -80,9 +80,9 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// What a drill stands on is put together in experiments/drill. The command line lies above all of it, and would drift back into it.
+// What a drill stands on is put together in drill. The command line lies above all of it, and would drift back into it.
 func TestTheCommandLineIsNothingElse(t *testing.T) {
-	banned := []string{"github.com/redis/go-redis/v9", "k8s.io", module + "/internal/kube", module + "/experiments/testbed", module + "/experiments/runner", module + "/injectors"}
+	banned := []string{"github.com/redis/go-redis/v9", "k8s.io", module + "/internal/kube", module + "/drill/testbed", module + "/drill/runner", module + "/injectors"}
 	for _, s := range sources(t) {
 		if s.test || s.pkg != "cmd/lockdrill" {
 			continue
@@ -90,7 +90,7 @@ func TestTheCommandLineIsNothingElse(t *testing.T) {
 		for _, spec := range s.file.Imports {
 			path := strings.Trim(spec.Path.Value, `"`)
 			if slices.ContainsFunc(banned, func(ban string) bool { return within(path, ban) }) {
-				t.Errorf("%s imports %s, which is for experiments/drill to put together", s.path, path)
+				t.Errorf("%s imports %s, which is for drill to put together", s.path, path)
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func within(path, root string) bool { return path == root || strings.HasPrefix(p
 // Nothing flows back from judgements into runs, and a report shows what was concluded: neither may come to lie above the judge, by
 // whatever way.
 func TestWhoDoesNotReachTheJudge(t *testing.T) {
-	for _, path := range []string{"analysis/compare", "experiments/conductor", "reports", "reports/timeline"} {
+	for _, path := range []string{"analysis/compare", "drill/conductor", "reports", "reports/timeline"} {
 		if reach(t, path, map[string]bool{})["analysis"] {
 			t.Errorf("%s reaches the judge: it needs values of analysis/verdict, or what analysis/forecast says", path)
 		}
@@ -136,8 +136,8 @@ func TestRefused(t *testing.T) {
 		{"history", module + "/lockcore"},
 		{"analysis", "net/http"},
 		{"analysis", "github.com/redis/go-redis/v9"},
-		{"experiments/runner", "github.com/redis/go-redis/v9"},
-		{"reports", module + "/experiments/runner"},
+		{"drill/runner", "github.com/redis/go-redis/v9"},
+		{"reports", module + "/drill/runner"},
 		{"injectors", module + "/probes"},
 		{"probes", module + "/injectors"},
 		{"lockcore/worker", module + "/lockcore/client"},

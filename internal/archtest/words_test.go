@@ -21,7 +21,7 @@ var spoken = map[string]string{
 	"internal/kubetest/podrunner.go":    "an answer of the API server",
 	"internal/kube/waiting.go":          "the cluster's own codes: ErrImagePull, ImagePullBackOff, InvalidImageName",
 	"internal/linestream/linestream.go": "an answer of Redis",
-	"internal/tap/decode.go":            "errors of encoding/json for unknown fields have no type",
+	"proxies/tap/decode.go":             "errors of encoding/json for unknown fields have no type",
 	"lockcore/redisstore/redisstore.go": "answers of Redis",
 	"lockcore/redisstore/renewmany.go":  "an answer of Redis",
 	"probes/effects/stream.go":          "answers of Redis",

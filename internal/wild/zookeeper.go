@@ -15,8 +15,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/lockdrill/lockdrill/internal/apiproxy"
 	"github.com/lockdrill/lockdrill/internal/wild/cluster"
+	"github.com/lockdrill/lockdrill/proxies/apiproxy"
 )
 
 // zookeeper is the server for one run of a lock in it, with a proxy on the way of each of two replicas. lockdrill does not know of it: its

@@ -16,7 +16,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
-	"github.com/lockdrill/lockdrill/internal/tap"
+	"github.com/lockdrill/lockdrill/proxies/tap"
 	"github.com/lockdrill/lockdrill/stores/witness"
 )
 

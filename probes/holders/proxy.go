@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/proxies/tap"
 )
 
 // Proxy asks a lockdrill proxy which connection carried the key's present token.

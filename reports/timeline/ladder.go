@@ -6,7 +6,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments/sweep"
+	"github.com/lockdrill/lockdrill/drill/sweep"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/lockdrill/lockdrill/internal/tap"
+	"github.com/lockdrill/lockdrill/proxies/tap"
 )
 
 // errLeftOut says that a message does not pass, and the next ones do.

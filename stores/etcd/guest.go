@@ -8,8 +8,8 @@ import (
 
 	"go.etcd.io/etcd/client/v3"
 
+	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/etcdservers"
 	"github.com/lockdrill/lockdrill/stores"

@@ -9,8 +9,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
+	"github.com/lockdrill/lockdrill/proxies/tap"
 )
 
 const keepAlive = pb.Lease_LeaseKeepAlive_FullMethodName

@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
+	"github.com/lockdrill/lockdrill/proxies/tap"
 )
 
 // Ways let clients of an etcd come through a tap, in HTTP/2 without TLS. They pass on calls and streams as they are, each connection of

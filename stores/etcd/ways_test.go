@@ -20,10 +20,10 @@ import (
 
 	"github.com/lockdrill/lockdrill/internal/etcdtest"
 	"github.com/lockdrill/lockdrill/internal/monotime"
-	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 	"github.com/lockdrill/lockdrill/lockcore/etcdstore"
+	"github.com/lockdrill/lockdrill/proxies/tap"
 )
 
 // tapRig is a tap before a real etcd, with a client that comes through it and one that does not.

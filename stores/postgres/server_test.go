@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/internal/spawn"
 	"github.com/lockdrill/lockdrill/internal/sqltest"
 	"github.com/lockdrill/lockdrill/stores"

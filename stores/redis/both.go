@@ -15,8 +15,8 @@ import (
 	"os"
 	"os/exec"
 
+	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/spawn"
 	"github.com/lockdrill/lockdrill/stores"

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockdrill/lockdrill/internal/apiproxy"
+	"github.com/lockdrill/lockdrill/proxies/apiproxy"
 )
 
 // way is a fault of a proxy on the way of replicas to their store: for the victim alone, or for all.

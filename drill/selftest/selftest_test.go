@@ -1,0 +1,134 @@
+package selftest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/lockcore/mutants"
+)
+
+// The whole table, in virtual time.
+func TestEveryAnimalIsFoundOutAndNoControlIsAccused(t *testing.T) {
+	results, err := Run(context.Background(), Matrix(), Rehearsed{Seeds: 3}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Outcome != Right {
+			t.Errorf("%s: %s, %s: want %s %s; saw %s (%s)", r.Outcome, r.Animal, r.Fault, r.Measure, r.Expected, r.Seen, r.Evidence)
+		}
+	}
+}
+
+// What a mutant departs from passes by itself: rows that nobody answers would be no witnesses.
+func TestWhatASystemTellsOfItselfIsAnswered(t *testing.T) {
+	c := Case{Class: critical, Scene: oneTold}
+	e, err := c.Experiment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := Rehearsed{Seeds: 1}.Play(t.Context(), &c, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := 0
+	for i := range js[0].SLOs {
+		s := &js[0].SLOs[i]
+		if name, _, _ := strings.Cut(s.Measure, "."); name != "metric" && name != "logs" && name != "alert" {
+			continue
+		}
+		answered++
+		if s.Lo != 0 || s.Hi == nil || *s.Hi != 0 {
+			t.Errorf("%s: %+v", s.Measure, s)
+		}
+	}
+	if answered != 3 {
+		t.Errorf("%d rows of a metric, a log and an alert", answered)
+	}
+}
+
+// A mutant that turns red what does not follow from its mistake is no witness for the measure.
+func TestAMutantIsAccusedOfNothingElse(t *testing.T) {
+	i := slices.IndexFunc(animals(), func(c Case) bool { return c.Animal == "orphans" })
+	c := animals()[i]
+	for _, follow := range [][]string{c.follow, {c.Flag}} { // the debt that follows from an orphan
+		c.follow = follow
+		rs, err := Run(t.Context(), []Case{c}, Rehearsed{Seeds: 1}, nil)
+		if want := map[int]Outcome{2: Right, 1: Accused}[len(follow)]; err != nil || rs[0].Outcome != want {
+			t.Errorf("%q may be red: %+v, %v, want %s", follow, rs, err, want)
+		}
+	}
+}
+
+// A measure that the fault turns red in any lock would show nothing of the animal.
+func TestNoAnimalIsFoundOutByWhatItsFaultDoesToAnyLock(t *testing.T) {
+	for _, c := range animals() {
+		e, err := c.Experiment()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if excused(c.Excused(e), c.Flag) {
+			t.Errorf("%s: %s turns %s red in any lock", c.Animal, c.Scene.Name, c.Flag)
+		}
+	}
+}
+
+func TestEveryMutantHasACase(t *testing.T) {
+	named := map[string]bool{}
+	for _, c := range animals() {
+		if _, known := mutants.Find(c.Animal); !known {
+			t.Errorf("no animal is called %s", c.Animal)
+		}
+		if len(c.Scene.Faults) == 0 {
+			t.Errorf("%s: there is no scene %q", c.Animal, c.Scene.Name)
+		}
+		named[c.Animal] = true
+	}
+	for _, name := range mutants.Names() {
+		if !named[name] {
+			t.Errorf("%s has no case", name)
+		}
+	}
+}
+
+// The table of docs/selftest.md is the matrix.
+func TestTheDocumentHasTheTable(t *testing.T) {
+	const path = "../../docs/selftest.md"
+	doc, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head, tail = "|animal|its mistake|fault|measure|\n|---|---|---|---|\n", "\n## Add an animal"
+	before, rest, found := strings.Cut(string(doc), head)
+	_, after, closed := strings.Cut(rest, tail)
+	if !found || !closed {
+		t.Fatalf("%s has no table", path)
+	}
+	var b strings.Builder
+	all := animals()
+	for i := 0; i < len(all); {
+		c, flags := all[i], "`"+all[i].Flag+"`"
+		for i++; i < len(all) && all[i].Animal == c.Animal && all[i].Scene.Name == c.Scene.Name; i++ {
+			flags += ", `" + all[i].Flag + "`"
+		}
+		a, _ := mutants.Find(c.Animal)
+		fmt.Fprintf(&b, "|`%s`|%s|%s|%s|\n", a.Name, a.Does, c.Scene.Name, flags)
+	}
+	want := before + head + b.String() + tail + after
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if string(doc) != want {
+		t.Errorf("%s: its table is not the matrix: go test ./drill/selftest -update", path)
+	}
+}
+
+var update = flag.Bool("update", false, "write the table of docs/selftest.md")

@@ -11,7 +11,7 @@ import (
 
 // A build that has not registered a kind says which build has it, before anything is touched.
 func TestAKindThatIsNotRegisteredNamesTheBuildThatHasIt(t *testing.T) {
-	e, err := experiments.Load("../testdata/etcd.yaml")
+	e, err := experiments.Load("../experiments/testdata/etcd.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

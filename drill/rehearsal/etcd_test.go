@@ -11,7 +11,7 @@ import (
 // An etcd that keeps its data is rehearsed as any store. One that loses it counts revisions, and with them fences, from 1: no simulated
 // store does that, so nothing is said of it.
 func TestAnEtcdWithoutItsDataIsNotRehearsed(t *testing.T) {
-	file, err := os.ReadFile("../testdata/etcd.yaml")
+	file, err := os.ReadFile("../../experiments/testdata/etcd.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -246,6 +246,12 @@ func TestTheLedgerOfOracles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for page, said := range map[string]string{"docs/testing.md": "puts %d deliberate mistakes", "Makefile": "mutants: ## %d deliberate mistakes"} {
+		text, err := os.ReadFile(filepath.Join("..", page))
+		if said = fmt.Sprintf(said, len(patches)); err != nil || !strings.Contains(string(text), said) {
+			t.Errorf("%s does not say %q (%v)", page, said, err)
+		}
+	}
 	fmt.Fprintf(&b, ledgerHead, len(mutants.All()), len(cases), len(patches), len(bad))
 	b.WriteString("\n## Measures\n\nA row of the table is turned red by a lock that is wrong on purpose, or by a recorded case.\n\n|measure|wrong locks|recorded cases|noticed by|\n|---|---|---|---|\n")
 	open := map[string]bool{}

@@ -195,8 +195,8 @@ func (s *Shot) MayHit(ix *Facts) []*Epoch {
 		for _, e := range ix.allEpochs() {
 			add(e)
 		}
-	default:
-		named(s.Key, s.Epoch, s.Applied.Span)
+	case ix.Keys[s.Key] != nil:
+		add(s.meant(ix.Keys[s.Key]))
 	}
 	return es
 }

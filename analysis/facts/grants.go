@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -81,6 +82,16 @@ func (k *Key) at(value string, when history.Span) *Epoch {
 		return nil
 	}
 	return meant
+}
+
+// meant is the epoch that the shot, which was applied, found under k. One that a look still shows after the shot has taken the key is a later
+// grant of its value.
+func (s *Shot) meant(k *Key) *Epoch {
+	e := k.at(s.Epoch, s.Applied.Span)
+	if e == nil || len(e.Looks) == 0 || !s.Does.AtKey || !s.Effective() || e.shownLast().last().From < s.Applied.To {
+		return e
+	}
+	return cmp.Or(k.lastOf(e), e)
 }
 
 // goneBefore reports that a look showed the key without e before w.

@@ -94,6 +94,27 @@ func (s *Shot) meant(k *Key) *Epoch {
 	return cmp.Or(k.lastOf(e), e)
 }
 
+// foundUnseen is when grants of k that no look showed, and of which a shot of ours tells that found them, may have held it.
+func (ix *Facts) foundUnseen(k *Key) (all []history.Span) {
+	for _, s := range ix.Shots {
+		if s.Key != k.Name || s.Epoch == "" || s.Applied == nil || s.meant(k) != nil {
+			continue
+		}
+		found := history.Span{To: s.Applied.To}
+		for _, l := range k.Looks {
+			if l.First.From > s.Applied.From {
+				if !s.Does.AtKey { // it kept the key until then, at most
+					found.To = max(found.To, l.First.To)
+				}
+				break
+			}
+			found.From = min(l.last().From, s.Applied.From)
+		}
+		all = append(all, found)
+	}
+	return all
+}
+
 // goneBefore reports that a look showed the key without e before w.
 func (e *Epoch) goneBefore(w history.Span) bool {
 	gone := e.shownGone()

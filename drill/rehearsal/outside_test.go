@@ -333,6 +333,9 @@ func TestSwarmSeedsFromOutsideThatFailed(t *testing.T) {
 		863:   "a key that a shot found in nobody's sight was thought to be one that was granted later",
 		5727:  "whom a shot found to hold a key that no look showed was thought to write under the grant before that",
 		8596:  "an effect under a grant that no look showed was thought to be nobody's late one",
+		15945: "a leader that a shot found, and no look showed, was thought never to have led",
+		17450: "the same, and nobody had led before it",
+		17720: "a holder was thought to hold on to what it had lost, though a shot found it with its key again",
 		17676: "whose name came back after a shot had taken its key was thought to have been struck by it",
 		4859:  "a lease that had been renewed more than once while nobody looked was thought to be over",
 	} {

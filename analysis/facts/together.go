@@ -94,7 +94,7 @@ func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence
 	l := ix.Exp.Lock(lock)
 	if l != nil && l.Belief != nil {
 		for _, b := range ix.believers(lock) {
-			short, again := ix.betweenReadings(b)
+			short, again := ix.betweenReadings(b, w)
 			sure, maybe, n = append(sure, b.sure...), slices.Concat(maybe, b.maybe, short), n+b.n
 			evidence = append(evidence, b.seen...)
 			unread += again
@@ -125,13 +125,30 @@ func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence
 	return Dur{Lo: w.Width() - filled(maybe, w), Hi: min(w.Width(), none+unread)}, n, Cite(evidence...)
 }
 
+// shownAway is when b said that it held the key while looks around showed that it did not: it may have been granted it between two of them, and
+// again between the next.
+func shownAway(b *believer, k *Key) (away []stretchOf) {
+	for _, s := range k.Looks {
+		if e := k.of(s); e != nil && !e.Stranger && b.of(k, cmp.Or(e.Replica, b.who)) {
+			continue
+		}
+		w := history.Span{From: max(0, s.prev.From), To: s.last().To}
+		if s.next != nil {
+			w.To = s.next.First.To
+		}
+		away = append(away, cutTo(b.sure, w)...)
+	}
+	return away
+}
+
 // betweenReadings is what b, who is asked again and again, may have done between two readings, by the grants of its keys: led for a short
-// time, or ceased to and led again, of which it tells for how long at most.
-func (ix *Facts) betweenReadings(b *believer) (led []stretchOf, ceased int64) {
+// time, or ceased to and led again in w, of which it tells for how long at most.
+func (ix *Facts) betweenReadings(b *believer, w history.Span) (led []stretchOf, ceased int64) {
 	if b.apart == 0 {
 		return nil, 0
 	}
 	for _, k := range ix.KeysOf(b.lock) {
+		ceased += filled(shownAway(b, k), w)
 		for i, e := range k.Epochs {
 			if !b.of(k, cmp.Or(e.Replica, b.who)) {
 				continue

@@ -333,6 +333,7 @@ func TestSwarmSeedsFromOutsideThatFailed(t *testing.T) {
 		863:   "a key that a shot found in nobody's sight was thought to be one that was granted later",
 		5727:  "whom a shot found to hold a key that no look showed was thought to write under the grant before that",
 		8596:  "an effect under a grant that no look showed was thought to be nobody's late one",
+		14911: "who said at each reading that it led was thought to lead on, though looks showed its key to be gone meanwhile",
 		6679:  "a loop that gives its key back after each tick was thought to be struck by what came before the next look",
 		15945: "a leader that a shot found, and no look showed, was thought never to have led",
 		17450: "the same, and nobody had led before it",

@@ -109,12 +109,11 @@ func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence
 			maybe = append(maybe, stretchOf{e.Granted.From, until.To, 0})
 			n, evidence = n+1, append(evidence, e.N)
 		}
-		for _, k := range ix.KeysOf(lock) {
-			for _, s := range ix.foundUnseen(k) {
-				maybe = append(maybe, stretchOf{s.From, s.To, 0})
-			}
+		unseen := ix.Probes[ix.Looker(lock)].Blinds(w, 0) // somebody may have come and gone there, however short it was
+		for _, k := range ix.KeysOf(lock) {               // or a shot alone have found him
+			unseen = append(unseen, ix.foundUnseen(k)...)
 		}
-		for _, s := range ix.Probes[ix.Looker(lock)].Blinds(w, 0) { // somebody may have come and gone there, however short it was
+		for _, s := range unseen {
 			maybe = append(maybe, stretchOf{s.From, s.To, 0})
 		}
 		for _, s := range ix.losses { // or been lost with the store's data, before a look showed it

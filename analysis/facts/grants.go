@@ -138,8 +138,12 @@ func (ix *Facts) rollBack(k *Key, e *Epoch, s *keyState) {
 		return
 	}
 	back := history.Span{From: s.prev.From, To: s.First.To}
+	most := before.leaseShown() + history.Extension                                                                     // what looks do not tell of
+	if gone := before.shownGone(); gone != nil && gone.prevLeft > 0 && !ix.FailsOver() && !ix.Exp.FreshTokens(k.Lock) { // by one clock, a name with more than it had at last was granted anew
+		most = gone.prev.To + gone.prevLeft + pttlRounding
+	}
 	for i, l := range ix.losses {
-		if _, in := l.Intersect(back); !in || s.pttl > 0 && s.First.From+s.pttl > before.leaseShown()+history.Extension {
+		if _, in := l.Intersect(back); !in || s.pttl > 0 && s.First.From+s.pttl > most {
 			continue
 		}
 		e.Stranger = true

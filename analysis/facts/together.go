@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // Together is a time in which two replicas surely believed to hold one key.
@@ -112,6 +113,7 @@ func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence
 		unseen := ix.Probes[ix.Looker(lock)].Blinds(w, 0) // somebody may have come and gone there, however short it was
 		for _, k := range ix.KeysOf(lock) {               // or a shot alone have found him
 			unseen = append(unseen, ix.foundUnseen(k)...)
+			unseen = append(unseen, ix.tickedUnseen(k)...)
 		}
 		for _, s := range unseen {
 			maybe = append(maybe, stretchOf{s.From, s.To, 0})
@@ -122,6 +124,34 @@ func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence
 	}
 	none := w.Width() - filled(sure, w)
 	return Dur{Lo: w.Width() - filled(maybe, w), Hi: min(w.Width(), none+unread)}, n, Cite(evidence...)
+}
+
+// tickedUnseen is when a loop that gives its key back after each tick may have led between two looks that showed its key to be free: a look
+// around each of its effects there; where not all of those could be read, and where none are, at any time.
+func (ix *Facts) tickedUnseen(k *Key) (all []history.Span) {
+	if loop := ix.policy(k.Lock).Loop; !ix.Exp.Observed() || loop == nil || loop.Mode != lockcore.LoopExplicit {
+		return nil
+	}
+	apart := ix.probeOf(ix.Looker(k.Lock)).largest
+	for _, s := range k.Looks {
+		if s.epoch != "" || s.next != nil && s.next.direct {
+			continue
+		}
+		free := history.Span{From: max(0, s.prev.From), To: Open}
+		if s.next != nil {
+			free.To = s.next.First.To
+		}
+		if ledger := ix.LedgerOf(k.Lock); !ix.Ledgered[k.Lock] || ix.mayHide(k.Lock, free.From) || ix.Unread[ledger] > 0 {
+			all = append(all, free)
+			continue
+		}
+		for _, f := range k.Effects {
+			if w, in := free.Intersect(history.Span{From: f.Span.From - apart, To: f.Span.To + apart}); in {
+				all = append(all, w)
+			}
+		}
+	}
+	return all
 }
 
 // shownAway is when b said that it held the key while looks around showed that it did not: it may have been granted it between two of them, and

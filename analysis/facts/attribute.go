@@ -183,7 +183,7 @@ func (ix *Facts) whose(k *Key, f *effect, fences map[int64]*Epoch) verdict.Attri
 // be of that grant.
 func (ix *Facts) foundHidden(k *Key, f *effect, past *Epoch) bool {
 	return slices.ContainsFunc(ix.Shots, func(s *Shot) bool {
-		return s.Key == k.Name && s.Epoch != "" && s.Applied != nil && s.Applied.From >= past.Granted.To && s.Applied.From <= f.Span.To && k.at(s.Epoch, s.Applied.Span) == nil &&
+		return s.Key == k.Name && s.Epoch != "" && s.Applied != nil && s.Applied.From >= past.Granted.To && s.Applied.From <= f.Span.To && s.meant(k) == nil &&
 			history.ReplicaOf(s.Victim) == history.ReplicaOf(f.Writer)
 	})
 }

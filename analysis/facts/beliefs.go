@@ -403,6 +403,11 @@ func (ix *Facts) regrant(k *Key, e *Epoch, b *believer) history.Span {
 			until.From = min(until.From, s.last().From)
 		}
 	}
+	for _, s := range ix.foundUnseen(k) {
+		if s.To > e.Lease.Freed.To {
+			until.From = min(until.From, max(e.Lease.Freed.To, s.From))
+		}
+	}
 	for _, l := range ix.losses { // or before what it had then was lost
 		if l.From > e.Lease.Freed.To {
 			until.From = min(until.From, max(e.Lease.Freed.To, l.From-ix.probeOf(ix.Looker(k.Lock)).largest))

@@ -89,7 +89,7 @@ type owing struct {
 func (ix *Facts) owed(e *Epoch) (o owing, ok bool) {
 	switch {
 	case ix.Exp.Observed():
-		o, ok = e.finished()
+		o, ok = ix.finished(e)
 	case e.Belief == nil:
 		o, ok = orphaned(e)
 	default:
@@ -132,13 +132,17 @@ func orphaned(e *Epoch) (owing, bool) {
 	return owing{}, false
 }
 
-// finished is when the holder of e, of a system that is not ours, had written the end of its last job: that is all that tells of it.
-func (e *Epoch) finished() (o owing, ok bool) {
+// finished is when the holder of e, of a system that is not ours, had written the end of its last job: that is all that tells of it. Who
+// went on to work under a value that may be a name may have given the key back before, and have been granted it anew.
+func (ix *Facts) finished(e *Epoch) (o owing, ok bool) {
+	var last *effect
 	for _, f := range e.Effects {
 		if f.Foreign && f.Terminal && f.Fresh() && !f.unsure && (!ok || f.Span.To > o.start.To) {
 			o, ok = owing{cause: causeFailed, start: f.Span, guessed: !f.named()}, e.Rank > 0 && !e.Ghost
+			last = f
 		}
 	}
+	o.guessed = o.guessed || ok && !ix.Exp.FreshTokens(e.Lock) && slices.ContainsFunc(e.Effects, func(f *effect) bool { return f.Fresh() && last.before(f) })
 	return o, ok
 }
 

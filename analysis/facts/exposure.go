@@ -97,11 +97,14 @@ func (s *Shot) found(ix *Facts, e *Epoch) bool {
 }
 
 // doneBefore reports that a job of e, for which nobody claims, may have come to its end before the fault, also in a record that could not
-// be read: who is done gives its lock back without a word.
+// be read: who is done gives its lock back without a word. So does a loop that keeps its lock for a tick.
 func (ix *Facts) doneBefore(s *Shot, e *Epoch) bool {
 	k := ix.Keys[e.Key]
-	if !ix.Exp.Observed() || k.Loop {
+	switch loop := ix.policy(e.Lock).Loop; {
+	case !ix.Exp.Observed():
 		return false
+	case k.Loop:
+		return loop != nil && loop.Mode == lockcore.LoopExplicit
 	}
 	return ix.Unread[ix.LedgerOf(e.Lock)] > 0 || slices.ContainsFunc(k.Jobs, func(j *job) bool {
 		return slices.ContainsFunc(j.Terminals, func(f *effect) bool { return f.Span.From <= s.Applied.To })
@@ -195,8 +198,8 @@ func (s *Shot) MayHit(ix *Facts) []*Epoch {
 		for _, e := range ix.allEpochs() {
 			add(e)
 		}
-	default:
-		named(s.Key, s.Epoch, s.Applied.Span)
+	case ix.Keys[s.Key] != nil:
+		add(s.meant(ix.Keys[s.Key]))
 	}
 	return es
 }

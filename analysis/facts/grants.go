@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -83,6 +84,37 @@ func (k *Key) at(value string, when history.Span) *Epoch {
 	return meant
 }
 
+// meant is the epoch that the shot, which was applied, found under k. One that a look still shows after the shot has taken the key is a later
+// grant of its value.
+func (s *Shot) meant(k *Key) *Epoch {
+	e := k.at(s.Epoch, s.Applied.Span)
+	if e == nil || len(e.Looks) == 0 || !s.Does.AtKey || !s.Effective() || e.shownLast().last().From < s.Applied.To {
+		return e
+	}
+	return cmp.Or(k.lastOf(e), e)
+}
+
+// foundUnseen is when grants of k that no look showed, and of which a shot of ours tells that found them, may have held it.
+func (ix *Facts) foundUnseen(k *Key) (all []history.Span) {
+	for _, s := range ix.Shots {
+		if s.Key != k.Name || s.Epoch == "" || s.Applied == nil || s.meant(k) != nil {
+			continue
+		}
+		found := history.Span{To: s.Applied.To}
+		for _, l := range k.Looks {
+			if l.First.From > s.Applied.From {
+				if !s.Does.AtKey { // it kept the key until then, at most
+					found.To = max(found.To, l.First.To)
+				}
+				break
+			}
+			found.From = min(l.last().From, s.Applied.From)
+		}
+		all = append(all, found)
+	}
+	return all
+}
+
 // goneBefore reports that a look showed the key without e before w.
 func (e *Epoch) goneBefore(w history.Span) bool {
 	gone := e.shownGone()
@@ -106,8 +138,12 @@ func (ix *Facts) rollBack(k *Key, e *Epoch, s *keyState) {
 		return
 	}
 	back := history.Span{From: s.prev.From, To: s.First.To}
+	most := before.leaseShown() + history.Extension                                                                     // what looks do not tell of
+	if gone := before.shownGone(); gone != nil && gone.prevLeft > 0 && !ix.FailsOver() && !ix.Exp.FreshTokens(k.Lock) { // by one clock, a name with more than it had at last was granted anew
+		most = gone.prev.To + gone.prevLeft + pttlRounding
+	}
 	for i, l := range ix.losses {
-		if _, in := l.Intersect(back); !in || s.pttl > 0 && s.First.From+s.pttl > before.leaseShown()+history.Extension {
+		if _, in := l.Intersect(back); !in || s.pttl > 0 && s.First.From+s.pttl > most {
 			continue
 		}
 		e.Stranger = true

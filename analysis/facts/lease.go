@@ -97,7 +97,7 @@ func (ix *Facts) renewedUnseen(e *Epoch, end int64) int64 {
 // takenFrom is when a confirmed fault took the key from under e; nil where none did. The fault names the epoch whose token it found.
 func (ix *Facts) takenFrom(e *Epoch) *history.Span {
 	for _, s := range ix.Shots {
-		if s.Does.AtKey && s.Applied != nil && s.confirmed != nil && s.Voided == nil && s.Key == e.Key && s.Epoch == e.ID && ix.Keys[e.Key].at(e.ID, s.Applied.Span) == e {
+		if s.Does.AtKey && s.Applied != nil && s.confirmed != nil && s.Voided == nil && s.Key == e.Key && s.Epoch == e.ID && s.meant(ix.Keys[e.Key]) == e {
 			return &s.Applied.Span
 		}
 	}

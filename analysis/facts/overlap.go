@@ -307,7 +307,7 @@ func (ix *Facts) LeaseOverlap(lock string) (o overlap) {
 			}
 		}
 		for _, s := range ix.Shots { // what it took nobody saw but it
-			if s.Does.AtKey && s.Effective() && s.Key == k.Name && k.at(s.Epoch, s.Applied.Span) == nil {
+			if s.Does.AtKey && s.Effective() && s.Key == k.Name && s.meant(k) == nil {
 				o.Hi = Plus(o.Hi, ix.longestLease(k)+s.Applied.Width())
 			}
 		}

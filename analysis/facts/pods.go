@@ -148,7 +148,7 @@ func (ix *Facts) HolderOf(e *Epoch) (who string, until *history.Span) {
 		return who, nil
 	}
 	for _, s := range ix.Shots {
-		if who == "" && s.Key == e.Key && s.Epoch == e.ID && s.Effective() && ix.Keys[e.Key].at(e.ID, s.Applied.Span) == e {
+		if who == "" && s.Key == e.Key && s.Epoch == e.ID && s.Effective() && s.meant(ix.Keys[e.Key]) == e {
 			who = s.Victim
 		}
 	}

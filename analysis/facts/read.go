@@ -362,7 +362,7 @@ func (r *reader) fault(ev *history.Event) {
 		r.dispute(ev.Key, ev.Epoch, ev.Fault.Detail, ev.N)
 	}
 	s.take(ev)
-	if ev.Kind == history.FaultConfirmed && s.Applied != nil && s.Does.AtKey && !s.Does.Plants && ev.Key != "" {
+	if ev.Kind == history.FaultConfirmed && s.Applied != nil && s.Does.AtKey && ev.Key != "" {
 		r.ix.key(ev).taken = &s.Applied.Span
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // Together is a time in which two replicas surely believed to hold one key.
@@ -94,7 +95,7 @@ func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence
 	l := ix.Exp.Lock(lock)
 	if l != nil && l.Belief != nil {
 		for _, b := range ix.believers(lock) {
-			short, again := ix.betweenReadings(b)
+			short, again := ix.betweenReadings(b, w)
 			sure, maybe, n = append(sure, b.sure...), slices.Concat(maybe, b.maybe, short), n+b.n
 			evidence = append(evidence, b.seen...)
 			unread += again
@@ -109,7 +110,12 @@ func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence
 			maybe = append(maybe, stretchOf{e.Granted.From, until.To, 0})
 			n, evidence = n+1, append(evidence, e.N)
 		}
-		for _, s := range ix.Probes[ix.Looker(lock)].Blinds(w, 0) { // somebody may have come and gone there, however short it was
+		unseen := ix.Probes[ix.Looker(lock)].Blinds(w, 0) // somebody may have come and gone there, however short it was
+		for _, k := range ix.KeysOf(lock) {               // or a shot alone have found him
+			unseen = append(unseen, ix.foundUnseen(k)...)
+			unseen = append(unseen, ix.tickedUnseen(k)...)
+		}
+		for _, s := range unseen {
 			maybe = append(maybe, stretchOf{s.From, s.To, 0})
 		}
 		for _, s := range ix.losses { // or been lost with the store's data, before a look showed it
@@ -120,13 +126,58 @@ func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence
 	return Dur{Lo: w.Width() - filled(maybe, w), Hi: min(w.Width(), none+unread)}, n, Cite(evidence...)
 }
 
+// tickedUnseen is when a loop that gives its key back after each tick may have led between two looks that showed its key to be free: a look
+// around each of its effects there; where not all of those could be read, and where none are, at any time.
+func (ix *Facts) tickedUnseen(k *Key) (all []history.Span) {
+	if loop := ix.policy(k.Lock).Loop; !ix.Exp.Observed() || loop == nil || loop.Mode != lockcore.LoopExplicit {
+		return nil
+	}
+	apart := ix.probeOf(ix.Looker(k.Lock)).largest
+	for _, s := range k.Looks {
+		if s.epoch != "" || s.next != nil && s.next.direct {
+			continue
+		}
+		free := history.Span{From: max(0, s.prev.From), To: Open}
+		if s.next != nil {
+			free.To = s.next.First.To
+		}
+		if ledger := ix.LedgerOf(k.Lock); !ix.Ledgered[k.Lock] || ix.mayHide(k.Lock, free.From) || ix.Unread[ledger] > 0 {
+			all = append(all, free)
+			continue
+		}
+		for _, f := range k.Effects {
+			if w, in := free.Intersect(history.Span{From: f.Span.From - apart, To: f.Span.To + apart}); in {
+				all = append(all, w)
+			}
+		}
+	}
+	return all
+}
+
+// shownAway is when b said that it held the key while looks around showed that it did not: it may have been granted it between two of them, and
+// again between the next.
+func shownAway(b *believer, k *Key) (away []stretchOf) {
+	for _, s := range k.Looks {
+		if e := k.of(s); e != nil && !e.Stranger && b.of(k, cmp.Or(e.Replica, b.who)) {
+			continue
+		}
+		w := history.Span{From: max(0, s.prev.From), To: s.last().To}
+		if s.next != nil {
+			w.To = s.next.First.To
+		}
+		away = append(away, cutTo(b.sure, w)...)
+	}
+	return away
+}
+
 // betweenReadings is what b, who is asked again and again, may have done between two readings, by the grants of its keys: led for a short
-// time, or ceased to and led again, of which it tells for how long at most.
-func (ix *Facts) betweenReadings(b *believer) (led []stretchOf, ceased int64) {
+// time, or ceased to and led again in w, of which it tells for how long at most.
+func (ix *Facts) betweenReadings(b *believer, w history.Span) (led []stretchOf, ceased int64) {
 	if b.apart == 0 {
 		return nil, 0
 	}
 	for _, k := range ix.KeysOf(b.lock) {
+		ceased += filled(shownAway(b, k), w)
 		for i, e := range k.Epochs {
 			if !b.of(k, cmp.Or(e.Replica, b.who)) {
 				continue

@@ -60,16 +60,3 @@ func TestTheCauseOfADuplicateIsToldFromBothWrites(t *testing.T) {
 		}
 	}
 }
-
-// A write that was on its way while the next holder wrote is stale where the ledger took it in later, though it was sent before.
-func TestTheLedgerOrdersWhatWasUnderWayTogether(t *testing.T) {
-	e, _ := load(t, "pause-90s-unfenced")
-	h := pause90(false).history(t)
-	edit(h, func(ev *history.Event) bool {
-		terminal := ev.Entry != nil && ev.Entry.Terminal || ev.Write != nil && ev.Write.Terminal && ev.Kind == history.WriteInvoke
-		return terminal && ev.Lock == "job" && ev.From > ns(109) && ev.From < ns(111)
-	}, func(ev *history.Event) { ev.From = ns(71) })
-	if j := Judge(e, h); j.Counts.StaleApplied != 1 {
-		t.Errorf("%d stale writes, not 1", j.Counts.StaleApplied)
-	}
-}

@@ -32,11 +32,26 @@ func TestWhatAStoreThatComparesTokensNeverDoes(t *testing.T) {
 		tp.begin(75.002, "a2", "j1")
 		tp.exit(80, "a2", "j1", history.AckSkipped)
 	}
+	// A write under a1 is sent before a2's begin, and the ledger takes it in so long after that.
+	written := func(takes float64) func(*tape) {
+		return func(tp *tape) {
+			tp.grant(10, "r1.1", jobs(1), "a1", 11)
+			tp.begin(10.002, "a1", "j1")
+			tp.grant(75, "r2.1", jobs(1), "a2", 12)
+			tp.write(75.002, "a1", "j1", "half done", "")
+			for i := range tp.events[len(tp.events)-2:] {
+				tp.events[len(tp.events)-2+i].To += ns(takes)
+			}
+			tp.begin(75.003, "a2", "j1")
+			tp.exit(80, "a2", "j1", history.AckSkipped)
+		}
+	}
 	for _, c := range []struct {
 		name             string
 		slo              experiments.SLO
 		guilty, innocent func(*tape)
 	}{
+		{"a write that the ledger takes in after one of a later holder", experiments.SLO{StaleWrites: none}, written(3 * ms), written(0)},
 		{"release of another's key", experiments.SLO{ForeignReleases: none},
 			taken, // its job ends with a release that succeeds
 			func(tp *tape) {

@@ -212,7 +212,7 @@ func answerKinds(t *testing.T) []answerKind {
 	}
 }
 
-// docs/oracles.md says of each answer of the judge what proves that it can be given. It is what the tree has: a mutant, a recorded case or
+// docs/oracles.md says of each answer of the judge, and of each guard, what proves that it can be given. It is what the tree has: a mutant, a recorded case or
 // a test that goes in silence is a difference, and no answer may be left that nothing proves.
 func TestTheLedgerOfOracles(t *testing.T) {
 	rows, findings, lacks, voids := judgedOracles(t)
@@ -246,6 +246,12 @@ func TestTheLedgerOfOracles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for page, said := range map[string]string{"docs/testing.md": "puts %d deliberate mistakes", "Makefile": "mutants: ## %d deliberate mistakes"} {
+		text, err := os.ReadFile(filepath.Join("..", page))
+		if said = fmt.Sprintf(said, len(patches)); err != nil || !strings.Contains(string(text), said) {
+			t.Errorf("%s does not say %q (%v)", page, said, err)
+		}
+	}
 	fmt.Fprintf(&b, ledgerHead, len(mutants.All()), len(cases), len(patches), len(bad))
 	b.WriteString("\n## Measures\n\nA row of the table is turned red by a lock that is wrong on purpose, or by a recorded case.\n\n|measure|wrong locks|recorded cases|noticed by|\n|---|---|---|---|\n")
 	open := map[string]bool{}
@@ -269,6 +275,7 @@ func TestTheLedgerOfOracles(t *testing.T) {
 			t.Errorf("nothing proves %s: record a case, or write a test that notices when it is never given, and run make oracles", name)
 		}
 	}
+	b.WriteString(refusals(t))
 	golden.Compare(t, filepath.Join("..", "docs", "oracles.md"), b.String(), *update)
 }
 
@@ -290,7 +297,7 @@ func listed(names []string) string {
 
 const ledgerHead = `# What proves that an answer can be given
 
-After this page you can say of each answer of the judge what would make it appear, and find the place.
+After this page you can say of each answer of the judge, and of each refusal, what would make it appear, and find the place.
 
 A test writes this page (` + "`go test ./analysis -run Ledger -update`" + `) and holds it. It has %d locks and workers that are [wrong on purpose](selftest.md),
 %d [recorded cases](testing.md#fixtures), %d [mistakes in our own code](testing.md#mutants) and %d files that ` + "`validate`" + ` refuses, each for a message of its own. One that goes is a difference here.

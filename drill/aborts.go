@@ -81,5 +81,5 @@ func abortGuard(e *experiments.Experiment) Guard {
 	for i := range e.AbortWhen {
 		says = append(says, e.AbortWhen[i].Describe())
 	}
-	return Guard{Name: "abort_when", Says: "the run ends at " + strings.Join(says, "; at ")}
+	return Guard{Name: abortGuardName, Says: "the run ends at " + strings.Join(says, "; at ")}
 }

@@ -18,9 +18,6 @@ import (
 // blockWithin bounds asking one block: an answer that comes later is none.
 const blockWithin = 10 * time.Second
 
-// blockGuardName names the guard whose answer is of this moment, so that a plan shows it and ends as if it were quiet.
-const blockGuardName = "blocked_by"
-
 // blockGuard refuses while something is going on that a drill must not add to. What cannot be asked may be going on.
 func blockGuard(ctx context.Context, e *experiments.Experiment) (Guard, error) {
 	g := Guard{Name: blockGuardName, Momentary: true}

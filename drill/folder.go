@@ -58,7 +58,7 @@ func (d *Drill) trustFolder() error {
 		d.o.Notify(fmt.Sprintf("lockdrill: --trust: %v; whoever can write there decides what this run's watchdog undoes", said))
 		return nil
 	case errors.As(err, &said):
-		return &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: %w: name a new folder in it with --out, or say --trust", d.e.Name, said)}
+		return refused(d.e.Name, Guard{Name: folderGuardName, Refuses: true, Says: said.Error() + ": name a new folder in it with --out, or say --trust"})
 	}
 	return err
 }

@@ -48,7 +48,7 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 		all = append(all, abortGuard(e))
 	}
 	here, reading := len(all), plan || slices.ContainsFunc(all, refuses)
-	ask := []question{{"environment", func() (Guard, error) { return environmentGuard(ctx, e, c, nil) }}}
+	ask := []question{{environmentGuardName, func() (Guard, error) { return environmentGuard(ctx, e, c, nil) }}}
 	switch {
 	case cluster != nil:
 		ask = clusterGuards(ctx, e, c, cluster)
@@ -56,7 +56,7 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 		ask = append(ask, question{processesGuardName, func() (Guard, error) { return processesGuard(ctx, e), nil }})
 	}
 	if len(externals(e)) > 0 {
-		ask = append(ask, question{"rights", func() (Guard, error) { return rightsGuard(ctx, e, reading), nil }})
+		ask = append(ask, question{rightsGuardName, func() (Guard, error) { return rightsGuard(ctx, e, reading), nil }})
 	}
 	if e.Observed() && byNetwork(e.Faults) {
 		ask = append(ask, question{routeGuardName, func() (Guard, error) { return routeGuard(ctx, e) }})
@@ -115,45 +115,13 @@ func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error 
 		return err
 	}
 	if no := slices.DeleteFunc(all, func(g Guard) bool { return !g.Refuses }); len(no) > 0 {
-		return &Error{verdict.ExitRefused, &Refusal{e.Name, no}}
+		return refused(e.Name, no...)
 	}
 	return nil
 }
 
-// Refusal is every guard that is not met.
-type Refusal struct {
-	name   string
-	guards []Guard
-}
-
-func (r *Refusal) Error() string {
-	text := r.name + ": refused: nothing was touched: "
-	between := ""
-	if len(r.guards) > 1 {
-		text += fmt.Sprintf("%d guards are not met", len(r.guards))
-		between = "\n  "
-	}
-	for _, g := range r.guards {
-		text += between + g.Name + ": " + g.Says
-		if g.Paste != "" {
-			text += "\n" + strings.TrimRight(g.Paste, "\n")
-		}
-	}
-	return text
-}
-
-// Flags are the words by which the operator's command meets the guards that it can meet.
-func (r *Refusal) Flags() (flags []string) {
-	for _, g := range r.guards {
-		if g.Flag != "" {
-			flags = append(flags, g.Flag)
-		}
-	}
-	return flags
-}
-
 func killSwitchGuard(e *experiments.Experiment) Guard {
-	g := Guard{Name: "kill switch", Says: "none"}
+	g := Guard{Name: killSwitchGuardName, Says: "none"}
 	if path := e.Limits.KillSwitch; path != "" {
 		g.Says = path + " is not there"
 		g.Refuses = thrown(path)
@@ -170,10 +138,8 @@ func thrown(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-const calendarName = "calendar"
-
 func calendarGuard(e *experiments.Experiment, now time.Time) Guard {
-	g := Guard{Name: calendarName, Momentary: true, Says: "no windows, no blackouts: always open"}
+	g := Guard{Name: calendarGuardName, Momentary: true, Says: "no windows, no blackouts: always open"}
 	if len(e.Windows)+len(e.Blackouts) == 0 {
 		return g
 	}
@@ -191,7 +157,7 @@ func calendarGuard(e *experiments.Experiment, now time.Time) Guard {
 
 // storeGuard refuses faults that the store which the run would start cannot have.
 func storeGuard(e *experiments.Experiment) Guard {
-	g := Guard{Name: "store", Says: "the run starts its own"}
+	g := Guard{Name: storeGuardName, Says: "the run starts its own"}
 	if !hasStore(e) {
 		g.Says = "none: the locks are Lease objects"
 		if len(e.System.Locks) == 0 {
@@ -246,7 +212,7 @@ func programsGuard(g Guard, e *experiments.Experiment) Guard {
 }
 
 func confirmGuard(e *experiments.Experiment, c Consent) Guard {
-	g := Guard{Name: "confirm", Momentary: true, Says: "not needed: the run starts all that it touches"}
+	g := Guard{Name: confirmGuardName, Momentary: true, Says: "not needed: the run starts all that it touches"}
 	targets := strings.Join(e.Foreign(), ", ")
 	switch {
 	case targets == "":

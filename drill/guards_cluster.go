@@ -22,15 +22,13 @@ import (
 // permissionsWithin bounds asking for all permissions, one after the other.
 const permissionsWithin = 15 * time.Second
 
-const podsGuardName = "pods"
-
 // clusterGuards ask a cluster, before anything is made in it: what the caller may do there, what the namespace says it is, and whether
 // its pods are there.
 func clusterGuards(ctx context.Context, e *experiments.Experiment, c Consent, cluster *kube.Cluster) []question {
 	all := []question{
-		{"namespace", func() (Guard, error) { return namespaceGuard(e), nil }},
-		{"permissions", func() (Guard, error) { return permissionsGuard(ctx, e, c.Summary, cluster), nil }},
-		{"environment", func() (Guard, error) { return environmentGuard(ctx, e, c, cluster) }},
+		{namespaceGuardName, func() (Guard, error) { return namespaceGuard(e), nil }},
+		{permissionsGuardName, func() (Guard, error) { return permissionsGuard(ctx, e, c.Summary, cluster), nil }},
+		{environmentGuardName, func() (Guard, error) { return environmentGuard(ctx, e, c, cluster) }},
 	}
 	if e.Kubernetes != nil {
 		all = append(all, question{podsGuardName, func() (Guard, error) { return podsGuard(ctx, e, cluster), nil }})

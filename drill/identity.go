@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/stores/redis"
@@ -94,7 +93,7 @@ func AsApproved(ctx context.Context, e *experiments.Experiment, c Consent, tool,
 	if err != nil || is == approved {
 		return err
 	}
-	return &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: nothing was touched: the approved plan is %s, and this is %s: the file, what it executes, the target or lockdrill was changed since", e.Name, approved, is)}
+	return refused(e.Name, Guard{Name: planGuardName, Refuses: true, Says: fmt.Sprintf("the approved plan is %s, and this is %s: the file, what it executes, the target or lockdrill was changed since", approved, is)})
 }
 
 type executedLine struct {

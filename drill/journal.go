@@ -157,11 +157,11 @@ func guardTargets(notify func(string), e *experiments.Experiment, own []string, 
 		since := c.Header.Opened.Format(time.RFC3339)
 		switch {
 		case shared >= 0 && Runs(c.Header):
-			return &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: %s is in use by the run in %s since %s (process %d)",
-				e.Name, c.Header.Targets[shared], dir, since, c.Header.Runner.PID)}
+			return refused(e.Name, Guard{Name: targetGuardName, Refuses: true, Says: fmt.Sprintf("%s is in use by the run in %s since %s (process %d)",
+				c.Header.Targets[shared], dir, since, c.Header.Runner.PID)})
 		case shared >= 0:
-			return &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: the run in %s was killed and has not given %s back since %s; first: lockdrill recover %s",
-				e.Name, dir, c.Header.Targets[shared], since, dir)}
+			return refused(e.Name, Guard{Name: targetGuardName, Refuses: true, Says: fmt.Sprintf("the run in %s was killed and has not given %s back since %s; first: lockdrill recover %s",
+				dir, c.Header.Targets[shared], since, dir)})
 		case !Runs(c.Header) && filepath.Dir(dir) == RunsFolder:
 			notify(fmt.Sprintf("lockdrill: the run in %s was killed and may have left something; see: lockdrill recover %s", dir, dir))
 		}

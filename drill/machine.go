@@ -57,7 +57,7 @@ func availableMemory() int64 {
 
 // guard refuses a drill whose replicas cannot be there together on this host, and says where the host will be too slow for the jobs.
 func (m machine) guard(e *experiments.Experiment) Guard {
-	g := Guard{Name: "machine"}
+	g := Guard{Name: machineGuardName}
 	if e.Kubernetes != nil {
 		g.Says = "the replicas are pods: their nodes carry them"
 		return g

@@ -43,7 +43,7 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 	case e.Redis.Mode == experiments.RedisExternal:
 		lookUp(ctx, e, plan)
 	}
-	if !slices.ContainsFunc(plan.Guards, func(g Guard) bool { return stops(g) && g.Name == "environment" }) {
+	if !slices.ContainsFunc(plan.Guards, func(g Guard) bool { return stops(g) && g.Name == environmentGuardName }) {
 		if e.Observed() {
 			if err = lookUpHolders(ctx, e, c, plan); err == nil {
 				err = lookUpEffects(ctx, e, c, plan)
@@ -81,7 +81,7 @@ func sourcesGuard(ctx context.Context, e *experiments.Experiment) (Guard, error)
 			return Guard{}, err
 		}
 		if err != nil {
-			return Guard{Name: "sources", Refuses: true, Says: err.Error()}, nil
+			return Guard{Name: sourcesGuardName, Refuses: true, Says: err.Error()}, nil
 		}
 	}
 	return Guard{}, nil
@@ -89,7 +89,7 @@ func sourcesGuard(ctx context.Context, e *experiments.Experiment) (Guard, error)
 
 // warnOfClosing says so where the calendar closes before the expected end.
 func warnOfClosing(e *experiments.Experiment, plan *forecast.Plan, now time.Time) {
-	at := slices.IndexFunc(plan.Guards, func(g Guard) bool { return g.Name == calendarName })
+	at := slices.IndexFunc(plan.Guards, func(g Guard) bool { return g.Name == calendarGuardName })
 	if at < 0 || plan.Guards[at].Refuses {
 		return
 	}
@@ -122,8 +122,11 @@ func targetGuard(ctx context.Context, e *experiments.Experiment, c Consent, plan
 			err = taken // one that cannot be asked is the environment guard's matter
 		}
 	}
+	if no := new(Refusal); errors.As(err, &no) {
+		return no.guards[0], true
+	}
 	if err != nil {
-		return Guard{Name: "target", Refuses: true, Says: err.Error()}, true
+		return Guard{Name: targetGuardName, Refuses: true, Says: err.Error()}, true
 	}
 	return Guard{}, false
 }

@@ -53,7 +53,7 @@ func turnGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 	if err != nil || !ok || lease.Holder == "" || time.Since(lease.Renewed) > lease.Duration {
 		return Guard{}, false // one that cannot be asked is the permissions' matter
 	}
-	return Guard{Name: "target", Refuses: true, Says: fmt.Sprintf("%s is held by run %s since %s: one run at a time",
+	return Guard{Name: targetGuardName, Refuses: true, Says: fmt.Sprintf("%s is held by run %s since %s: one run at a time",
 		inNamespace(e.Kubernetes, cluster.Namespace), lease.Holder, lease.Acquired.UTC().Format(time.RFC3339))}, true
 }
 

@@ -11,8 +11,6 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-const processesGuardName = "processes"
-
 // processesGuard refuses a drill of processes where there are too few of them, or some that must never be struck.
 func processesGuard(ctx context.Context, e *experiments.Experiment) Guard {
 	found, doubts, err := testbed.FindProcesses(ctx, e.System.Processes)

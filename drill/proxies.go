@@ -90,8 +90,6 @@ func (s *pair) openRoutes(context.Context) (err error) {
 	return nil
 }
 
-const routeGuardName = "route"
-
 // routeGuard refuses a drill of the network where the proxies that observed replicas go through are not what the file says.
 func routeGuard(ctx context.Context, e *experiments.Experiment) (Guard, error) {
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)

@@ -22,12 +22,11 @@ import (
 // guarded is a drill of one leader loop, with sections of its own.
 func guarded(t *testing.T, sections string) *experiments.Experiment {
 	t.Helper()
-	text := "apiVersion: lockdrill/v1\nkind: Experiment\nname: guarded\n" + sections + `
-slos: [{lock: loop, takeover: {max: 95s}}]
-`
+	text := "apiVersion: lockdrill/v1\nkind: Experiment\nname: guarded\n" + sections
 	for section, usual := range map[string]string{
 		"system:": "system: {mode: embedded, replicas: 2, locks: [{name: loop, key: the-loop, profile: cordum/scheduler-reconciler}]}\n",
 		"faults:": "faults: [{id: slow, kill: {holder_of: loop}}]\n", "redis:": "redis: {mode: embedded}\n",
+		"slos:": "slos: [{lock: loop, takeover: {max: 95s}}]\n",
 	} {
 		if !strings.Contains("\n"+sections, "\n"+section) {
 			text += usual

@@ -33,8 +33,6 @@ func (s *pair) openTap(context.Context) error {
 	return nil
 }
 
-const tapGuardName = "lockdrill proxy"
-
 // tapGuard refuses a drill whose faults go by a lockdrill proxy that does not answer.
 func tapGuard(ctx context.Context, e *experiments.Experiment) (Guard, error) {
 	seen, err := tap.NewClient(e.Proxy.API).Stats(ctx)
@@ -50,8 +48,6 @@ func tapGuard(ctx context.Context, e *experiments.Experiment) (Guard, error) {
 	}
 	return Guard{Says: fmt.Sprintf("%s operations on locks have passed %s", figures.Count(passed), e.Proxy.API)}, nil
 }
-
-const apiProxyGuardName = "API proxy"
 
 // byAPIProxy reports faults of the API server, which a lockdrill proxy before it makes.
 func byAPIProxy(e *experiments.Experiment) bool {

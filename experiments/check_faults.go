@@ -137,7 +137,7 @@ func (s section) Around() fault.Around {
 	e := s.c.e
 	a := fault.Around{
 		For: s.f.For, TimeScale: e.TimeScale, Faults: len(e.Faults), Redis: string(e.Redis.Mode), Allow: e.Redis.Allow,
-		Pods: s.c.inPods(), Observed: e.Observed(), PodsProxy: e.Proxy.Mode == ProxyExternal,
+		Pods: s.c.inPods(), Observed: e.Observed(), Stored: s.c.Stored, PodsProxy: e.Proxy.Mode == ProxyExternal,
 		Store: string(e.StoreKind()), Servers: 1,
 		Routed: e.Proxy.Route != "", Shared: e.Proxy.Shared(), Tapped: e.Proxy.API != "", APIProxy: e.Kubernetes != nil && e.Kubernetes.APIProxy != "",
 	}

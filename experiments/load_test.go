@@ -145,3 +145,41 @@ slos:
 		t.Errorf("of a recorded run: %v", err)
 	}
 }
+
+// Runs wrote beside a kill of all pods the pick that it has not: nothing else is read because a run is recorded.
+func TestARecordedKillOfAllPodsMayHaveAPick(t *testing.T) {
+	for kill, read := range map[string]bool{
+		"{pods: {app: web}, all: true, pick: random}": true, "{topology_zone: a, all: true, pick: random}": true,
+		"{pods: {app: web}, all: true, pick: oldest}": false, "{pods: {app: web}, all: true, pick: random, phase: random}": false,
+	} {
+		file := []byte(`
+apiVersion: lockdrill/v1
+kind: Experiment
+name: zone
+environment: staging
+redis: {mode: external, url: "redis://10.0.0.5:6379"}
+ledger: {url: "redis://10.0.0.6:6379"}
+kubernetes: {namespace: a, selector: {app: web}}
+system: {mode: embedded, replicas: 2, locks: [{name: loop, profile: cordum/scheduler-reconciler, key: loop}]}
+faults: [{id: all, kill: ` + kill + `}]
+slos: [{lock: loop, takeover: {max: 95s}}]
+`)
+		if _, err := Parse("zone.yaml", file); err == nil || !strings.Contains(err.Error(), "all: true strikes every one of them") {
+			t.Errorf("%s: refused with %v", kill, err)
+		}
+		e, err := ParseRun("zone.yaml", file)
+		if (err == nil) != read {
+			t.Errorf("%s: of a recorded run: %v", kill, err)
+		}
+		if err != nil {
+			continue
+		}
+		again, err := Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseRun("zone.yaml", again); err != nil {
+			t.Errorf("%s: written again: %v", kill, err)
+		}
+	}
+}

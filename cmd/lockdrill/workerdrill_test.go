@@ -23,6 +23,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/linestream"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/mutants"
@@ -126,6 +127,11 @@ func TestLiveTheDrillTellsWrongWorkers(t *testing.T) {
 	for _, m := range mutants.All() {
 		if m.Told != "" {
 			all, command[m.Name] = append(all, liar{m.Name, strings.Fields(m.Told)}), []string{lockdrill().Path, "worker", "--animal", m.Name}
+		}
+	}
+	for page, said := range map[string]string{"docs/testing.md": "each of %d workers", "Makefile": "each of %d wrong workers"} {
+		if said = fmt.Sprintf(said, len(all)); !strings.Contains(string(testkit.Read(t, filepath.Join("..", "..", page))), said) {
+			t.Errorf("%s does not say %q", page, said)
 		}
 	}
 	some, mostUnseen := all, 3 // that a late machine may hide; a fence by a wall clock is one of them

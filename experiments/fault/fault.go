@@ -126,6 +126,7 @@ type Around struct {
 	Kinds     []string // of objects that may be made in the cluster, though they are guarded
 	Pods      bool     // replicas are pods; else processes of this host
 	Observed  bool     // replicas are somebody's own
+	Stored    bool     // the file is that of a recorded run: what was right when it was written is read
 	PodsProxy bool     // a Toxiproxy that pods reach
 	Routed    bool     // the replicas' traffic passes proxies of a Toxiproxy that are somebody's own
 	Shared    bool     // it is one for all of them

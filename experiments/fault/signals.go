@@ -354,7 +354,7 @@ func (k *Kill) whom(c Checker) string {
 		return tell(chosen, "is for replicas in pods, "+noPods+": holder_of a lock, or count")
 	case k.Pick != "" && len(k.among()) == 0:
 		return tell("pick", "chooses among pods: say which, pods by their labels; a lock has one holder")
-	case k.Pick != "" && k.All && c.Given("pick"):
+	case k.Pick != "" && k.All && c.Given("pick") && (!around.Stored || k.Pick != PickRandom): // runs wrote random
 		return tell("pick", "chooses among pods, and all: true strikes every one of them")
 	case k.HolderOf == "":
 		for _, word := range []string{"phase", "on"} {

@@ -26,7 +26,7 @@ const (
 	StoreRestart  Do = "restart"  // killed and started again at once
 	StoreStop     Do = "stop"     // killed, and started again when its time is up
 	StoreFlush    Do = "flush"    // FLUSHALL
-	StoreFill     Do = "fill"     // maxmemory is used up for its time
+	StoreFill     Do = "fill"     // its memory is full for its time
 	StoreFailover Do = "failover" // the primary is killed, and a replica that lags becomes the primary
 
 	StoreFreezeLeader Do = "freeze_leader" // SIGSTOP of the server that leads the others, for its time
@@ -138,7 +138,7 @@ var stores = []Kind{
 			{Word: "stop", Traits: lasting("stop", ""), Does: "the server is killed and stays away; {data}", Seen: "connections are refused", Undone: started, Told: "store killed{for}, data {kept}"},
 			{Word: "flush", Traits: over(instant("flush"), Traits{AtOnce: true, Empties: true}), Does: "every key of the run is gone; of a server that the run started, FLUSHALL",
 				Seen: "a key written before is gone", Undone: "nothing can be put back", Told: "store emptied of the run's keys"},
-			{Word: "fill", Traits: lasting("fill", ClassPause), Does: "maxmemory is set to what is used already, and nothing is evicted: writes that need memory are refused", Seen: "a write is refused for want of memory until the end",
+			{Word: "fill", Traits: lasting("fill", ClassPause), Does: "maxmemory is set to 1 byte, and nothing is evicted: writes that need memory are refused", Seen: "a write is refused for want of memory until the end",
 				Undone: "maxmemory and its policy are what they were, which is read back; a write is answered", Told: "store refuses writes for want of memory{for}", Shows: "refused writes for", Unplayed: "the memory of a store is not simulated"},
 			{Word: "failover", Traits: over(instant("failover"), Traits{FailsOver: true}), Does: "the primary is killed, and its replica[, which has missed the last {lag},] becomes the primary",
 				Seen: "the new one says that it is the primary, and answers", Undone: "nothing to undo: both servers are ended with the run",

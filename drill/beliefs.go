@@ -46,8 +46,8 @@ func (d *Drill) findPrograms(context.Context) error {
 }
 
 // watchBeliefs makes a probe for each lock of which the file says what tells whether a replica believes that it holds it.
-func (d *Drill) watchBeliefs(fleet observedFleet) {
-	a := &asking{e: d.e, replicas: fleet.Replicas, clock: d.clock}
+func (d *Drill) watchBeliefs() {
+	a := &asking{e: d.e, replicas: d.replicas, clock: d.clock}
 	for i := range d.e.System.Locks {
 		l := &d.e.System.Locks[i]
 		if l.Belief == nil {
@@ -56,6 +56,9 @@ func (d *Drill) watchBeliefs(fleet observedFleet) {
 		probe, end := a.belief(l, func(key string) bool { return d.lockOf(key) == l.Name })
 		if end != nil {
 			d.looks = append(d.looks, end)
+		}
+		if log, ok := probe.(*holders.BeliefLog); ok && d.e.Kubernetes != nil {
+			d.lines = append(d.lines, log)
 		}
 		d.cfg.Probes = append(d.cfg.Probes, runner.Sampled{
 			Name: history.BeliefProbe(l.Name), Source: "probe:" + history.BeliefProbe(l.Name), Live: l.Belief.Log == nil, Probe: probe,
@@ -68,10 +71,14 @@ func (d *Drill) watchBeliefs(fleet observedFleet) {
 func (a *asking) belief(l *experiments.Lock, of func(key string) bool) (runner.Probe, func() error) {
 	b := l.Belief
 	if b.Log != nil {
-		probe := holders.NewBeliefLog(holders.BeliefLogOptions{
-			Lock: l.Name, Gain: regexp.MustCompile(b.Log.Gain), Lose: regexp.MustCompile(b.Log.Lose), Glob: follow.Glob(a.e.System.Processes.Log),
+		o := holders.BeliefLogOptions{
+			Lock: l.Name, Gain: regexp.MustCompile(b.Log.Gain), Lose: regexp.MustCompile(b.Log.Lose),
 			Of: of, Loop: l.Loop(), Lives: a.lives, Clock: a.clock,
-		})
+		}
+		if p := a.e.System.Processes; p != nil {
+			o.Glob = follow.Glob(p.Log)
+		}
+		probe := holders.NewBeliefLog(o)
 		return probe, probe.Close
 	}
 	o := holders.BeliefOptions{Lock: l.Name, By: b.Word(), Every: b.Every, Lives: a.lives, Clock: a.clock}

@@ -221,6 +221,11 @@ type listener interface {
 	Cut(whose string, at history.Span)
 }
 
+// recalling is who wants to know what a pod's log had before its lines are told.
+type recalling interface {
+	Past(incarnation string, at history.Span, lines []follow.Line, why string)
+}
+
 // hearPods lets all listen who want lines of pods' logs. Sources of holders come once the pods are watched.
 func (d *Drill) hearPods(o *testbed.PodsOptions) {
 	if len(d.lines) == 0 && !slices.ContainsFunc(d.e.System.Holder, func(h experiments.HolderSource) bool { return h.Log != nil }) {
@@ -233,6 +238,19 @@ func (d *Drill) hearPods(o *testbed.PodsOptions) {
 		if logs := d.heard.Load(); logs != nil {
 			for _, g := range *logs {
 				g.Line(incarnation, l)
+			}
+		}
+	}
+	var recalls []recalling
+	for _, s := range d.lines {
+		if r, ok := s.(recalling); ok {
+			recalls = append(recalls, r)
+		}
+	}
+	if len(recalls) > 0 {
+		o.OnPast = func(incarnation string, p testbed.Past) {
+			for _, r := range recalls {
+				r.Past(incarnation, p.At, p.Lines, p.Why)
 			}
 		}
 	}

@@ -44,6 +44,7 @@ func (d *Drill) openObserved(context.Context) error {
 		return nil
 	}
 	d.begin = append(d.begin, func() error {
+		d.watchBeliefs() // the first lines of pods' logs are theirs
 		fleet, err := watch()
 		if err != nil {
 			return err
@@ -53,7 +54,6 @@ func (d *Drill) openObserved(context.Context) error {
 		if err := d.askHolders(fleet, &names); err != nil {
 			return err
 		}
-		d.watchBeliefs(fleet)
 		return d.watchLocks(fleet, names)
 	})
 	return nil

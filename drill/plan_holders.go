@@ -49,13 +49,13 @@ func (n *replicasNow) beliefs(ctx context.Context, e *experiments.Experiment, pl
 	a := &asking{e: e, replicas: n.living, clock: monotime.Now}
 	for i := range e.System.Locks {
 		if l := &e.System.Locks[i]; l.Belief != nil {
-			plan.Beliefs = append(plan.Beliefs, a.beliefNow(ctx, l))
+			plan.Beliefs = append(plan.Beliefs, n.beliefNow(ctx, a, l))
 		}
 	}
 }
 
 // beliefNow is one look by the probe that a run would look with.
-func (a *asking) beliefNow(ctx context.Context, l *experiments.Lock) forecast.PlannedBelief {
+func (n *replicasNow) beliefNow(ctx context.Context, a *asking, l *experiments.Lock) forecast.PlannedBelief {
 	p := forecast.PlannedBelief{Lock: l.Name, Source: l.Belief.Word(), Leads: []string{}}
 	if !l.Loop() {
 		p.Why = "its lines tell of each key as they come"
@@ -66,6 +66,15 @@ func (a *asking) beliefNow(ctx context.Context, l *experiments.Lock) forecast.Pl
 	probe, end := a.belief(l, func(string) bool { return true })
 	if end != nil {
 		defer func() { _ = end() }() // it has only read
+	}
+	if log, ok := probe.(*holders.BeliefLog); ok && n.cluster != nil {
+		for _, pod := range n.found {
+			at := history.Span{From: a.clock()}
+			text, err := n.cluster.LastLines(ctx, pod.Name, a.e.Kubernetes.Container, lastLines)
+			at.To = a.clock()
+			past, _ := testbed.NewPast(at, text, err, lastLines, false)
+			log.Past(pod.Name, past.At, past.Lines, past.Why)
+		}
 	}
 	said, err := probe.Look(ctx, false)
 	if err != nil {

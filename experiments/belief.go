@@ -60,8 +60,7 @@ func (c *checker) belief(at string, l *Lock) {
 	case c.Refuse(!l.Loop() && (b.Log == nil || !b.Log.Keyed()), path, "does not say which key it is about, and lock %s is taken per job: take log, with a group key in its patterns", l.Name):
 	case b.Log != nil:
 		lose, err := regexp.Compile(b.Log.Lose)
-		_ = c.Refuse(p == nil, path+".log", "the log of a pod is read from where it ends when the run begins, so nothing says who led then: take metric or http") ||
-			c.Refuse(p.Log == "", path+".log", "reads the logs of the replicas, and system.processes.log does not say where they are") ||
+		_ = c.Refuse(p != nil && p.Log == "", path+".log", "reads the logs of the replicas, and system.processes.log does not say where they are") ||
 			c.Refuse(err == nil && (lose.SubexpIndex(BeliefKey) >= 0) != b.Log.Keyed(), path+".log", "gain and lose say the key both, or neither: give both patterns the group key")
 	case b.Metric != nil:
 		c.holderMetric(path+".metric", b.Metric)

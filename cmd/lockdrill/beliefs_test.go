@@ -87,7 +87,7 @@ func TestLiveTwoLeadersAreCaughtByWhatTheySay(t *testing.T) {
 				if c.code == verdict.ExitPass {
 					continue
 				}
-				if !strings.Contains(got.stdout, "both said that they held lock leader") || !strings.Contains(got.stdout, "sched-") {
+				if !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), "both said that they held lock leader") || !strings.Contains(got.stdout, "sched-") {
 					t.Errorf("%s: no word of who led beside whom:\n%s", word, got.stdout)
 				}
 			}

@@ -85,7 +85,7 @@ func startCluster(t *testing.T) *kubetest.Env {
 				return deaf(ctx, l)
 			case strings.HasPrefix(ns, witnessNamespaces):
 				return kubetest.Command(python, "PYTHONDONTWRITEBYTECODE=1")(ctx, l)
-			case slices.Contains([]string{observedNamespace, handedNamespace, keyedNamespace, execNamespace, cutNamespace, evictedNamespace, drainedNamespace, pairNamespace, besideNamespace, rolledNamespace, objectNamespace}, ns):
+			case slices.Contains([]string{observedNamespace, handedNamespace, keyedNamespace, execNamespace, cutNamespace, evictedNamespace, drainedNamespace, pairNamespace, besideNamespace, rolledNamespace, objectNamespace, honestNamespace, confusedNamespace}, ns):
 				return kubetest.Command(candidates, "KUBECONFIG="+e.Kubeconfig)(ctx, l)
 			}
 			return worker(ctx, l)
@@ -193,6 +193,8 @@ func TestKubeDrills(t *testing.T) {
 		{"observed in two namespaces", pairNamespace, besideOthers},
 		{"observed key", keyedNamespace, keyedSystem},
 		{"observed cut", cutNamespace, cutOff},
+		{"observed by its logs", honestNamespace, oneLeads},
+		{"observed by the logs of many who lead", confusedNamespace, manyLead},
 		{"observed crash", execNamespace, crashedByCommand},
 		{"objects", objectNamespace, madeObjects},
 		{"rolled out", rolledNamespace, rolledOut},

@@ -3,9 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +21,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 )
 
-// A watch of a Lease, on a real API server and by the exported Role alone, tells a Prometheus who leads, that a lease ran out, and how long
-// nobody led. The API server takes the rest of what is exported for it, and admits its pod where that must be restricted.
+// A watch of a Lease, on a real API server and by the exported Role alone, tells a real Prometheus who leads, that a lease ran out, and how long
+// nobody led: the exported alert fires on that, and goes away. The API server takes the rest of what is exported for it, and admits its pod where that must be restricted.
 func TestKubeAWatchListensOnLeases(t *testing.T) {
 	t.Parallel()
 	env, dir := kubetest.Start(t, kubetest.Options{NoNode: true}), t.TempDir()
@@ -76,6 +80,15 @@ func TestKubeAWatchListensOnLeases(t *testing.T) {
 	go elect(first, env, "pod-a")
 	until(t, "the watch to see who leads, and renews", shows(`lockdrill_watch_holders{holder="pod-a",lock="billing-leader"} 1`,
 		`lockdrill_watch_renewal_interval_seconds_count{lock="billing-leader"} 2`))
+	b := &bench{dir: dir}
+	b.start(t, watchScale, "--metrics", "watch")
+	b.scrape(map[string]string{"watch": at})
+	until(t, "Prometheus to know who leads, and that no lease ran out yet", func() bool {
+		return b.value(t, `lockdrill_watch_holders{holder="pod-a",lock="billing-leader"}`) == "1" && b.value(t, `lockdrill_watch_leases_ended_total{how="ran_out",lock="billing-leader"}`) == "0"
+	})
+	if firing := b.firing(t); len(firing) > 0 {
+		t.Errorf("%q fire while all is well", firing)
+	}
 	die()
 	until(t, "the watch to see that nobody leads", func() bool {
 		return shows(`lockdrill_watch_holders{holder="",lock="billing-leader"} 0`)() && !strings.Contains(last.String(), "pod-a")
@@ -85,6 +98,29 @@ func TestKubeAWatchListensOnLeases(t *testing.T) {
 	go elect(second, env, "pod-b")
 	until(t, "the watch to know of the takeover", shows(`lockdrill_watch_holders{holder="pod-b",lock="billing-leader"} 1`,
 		`lockdrill_watch_leases_ended_total{how="ran_out",lock="billing-leader"} 1`, `lockdrill_watch_takeover_seconds_count{bound="hi",lock="billing-leader"} 1`))
+	b.await(t, "fire", func(firing []string) bool { return slices.Equal(firing, []string{"LockLeaseRanOut"}) })
+	until(t, "Prometheus to know of the takeover", func() bool {
+		return b.value(t, `lockdrill_watch_takeover_seconds_count{bound="hi",lock="billing-leader"}`) == "1" && b.value(t, `lockdrill_watch_holders{holder="pod-b",lock="billing-leader"}`) == "1"
+	})
+	b.await(t, "go away", func(firing []string) bool { return len(firing) == 0 })
+}
+
+const watchScale = 0.02 // a quarter of an hour is 18 s
+
+// value is what the Prometheus has of a series now; "" = nothing.
+func (b *bench) value(t *testing.T, series string) string {
+	t.Helper()
+	res, err := http.Get(b.url + "/api/v1/query?query=" + url.QueryEscape(series))
+	must(t, err)
+	defer res.Body.Close()
+	var answer struct {
+		Data struct{ Result []struct{ Value [2]any } }
+	}
+	must(t, json.NewDecoder(res.Body).Decode(&answer))
+	if len(answer.Data.Result) != 1 {
+		return ""
+	}
+	return fmt.Sprint(answer.Data.Result[0].Value[1])
 }
 
 // elect holds the Lease billing-leader as an elector does, with a lease of two seconds, until ctx ends: then it dies.

@@ -30,6 +30,9 @@ type PodsOptions struct {
 	// OnCut is told of each stretch in which a living replica's log was not followed, and of one within which a container lived that
 	// was over when it was first seen: whose says which. nil = nobody asks.
 	OnCut func(whose string, gap history.Span)
+	// OnPast gets what a replica's log has when it begins to be followed, before any line. Where it is set, each log is asked now and then for
+	// its last line: what follows that one was written later. It is called as OnEvent is. nil = nobody asks.
+	OnPast func(incarnation string, p Past)
 }
 
 // podLives knows every life of a container in the pods of a selector.
@@ -67,6 +70,7 @@ type podSource interface {
 	WatchPods(ctx context.Context, selector map[string]string, container string, on func(kube.Change), heard func(error))
 	Pod(ctx context.Context, name, container string) (p kube.Pod, ok bool, err error)
 	FollowStamped(ctx context.Context, pod, container string, from kube.LogStart) (io.ReadCloser, error)
+	LastStamped(ctx context.Context, pod, container string, n int) ([]byte, error)
 }
 
 // lifeHooks are what a fleet wants to know. They are called one at a time, with podLives.mu held.

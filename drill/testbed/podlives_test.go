@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +25,9 @@ type script struct {
 	opened  map[string]int // streams, by pod
 	starts  []kube.LogStart
 	noLogs  bool
-	down    error // of questions for a pod
+	down    error  // of questions for a pod
+	past    string // what a log has, with stamps
+	lasting error
 	on      func(kube.Change)
 	heard   func(error)
 	watched chan struct{}
@@ -62,6 +65,23 @@ func (s *script) FollowStamped(ctx context.Context, name, _ string, from kube.Lo
 	s.opened[name]++
 	context.AfterFunc(ctx, func() { _ = w.CloseWithError(ctx.Err()) })
 	return r, nil
+}
+
+func (s *script) LastStamped(_ context.Context, _, _ string, n int) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lasting != nil {
+		return nil, s.lasting
+	}
+	lines := slices.Collect(strings.Lines(s.past))
+	return []byte(strings.Join(lines[max(0, len(lines)-n):], "")), nil
+}
+
+// has makes the log of all pods these lines.
+func (s *script) has(lines ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.past = strings.Join(lines, "\n") + "\n"
 }
 
 // withhold says whether logs are not to be had from now on.

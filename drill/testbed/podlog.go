@@ -66,6 +66,10 @@ type follower struct {
 
 	again int  // of these, in a stream that was opened again, those that it has yet to show
 	old   bool // it has shown nothing new yet
+
+	// Of where lines are asked for their time; podLives.mu guards them.
+	passed string           // stamp of the last line that was handed on, or that was there before
+	marks  map[string]int64 // by the stamp of a line: when it was asked for, and was the last
 }
 
 // read follows one stream until it ends, and says when that was.
@@ -86,6 +90,7 @@ func (f *follower) read(ctx context.Context) (seen int64) {
 		return o.Clock()
 	}
 	defer r.Close()
+	past := f.past(ctx, whole)
 	// The name may be another pod's by now, or its container in another life, and no log says whose it is.
 	if now, ok, err := f.ask(ctx); err != nil || ok && (now.UID != l.uid || now.Container.ID != "" && now.Container.ID != l.id) {
 		return o.Clock()
@@ -100,7 +105,14 @@ func (f *follower) read(ctx context.Context) (seen int64) {
 			f.since = l.began.From
 		}
 	}
+	first := !f.opened
 	f.opened, f.cut = true, false
+	if o.OnPast != nil {
+		if first {
+			f.tell(past)
+		}
+		defer f.marking(ctx)()
+	}
 	f.tried()
 	err = f.lines(r)
 	if seen = o.Clock(); errors.Is(err, io.EOF) {
@@ -158,6 +170,9 @@ func (f *follower) line(line []byte, cut bool) {
 	p := f.lives
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if ok && err == nil {
+		f.pass(string(stamp))
+	}
 	span := history.Span{From: f.since, To: p.o.Clock()}
 	p.h.line(f.life, text, span)
 	if p.o.OnLine != nil && f.life.incarnation != "" && !f.life.astray {

@@ -3,6 +3,7 @@
 //
 //	LEASE, NAMESPACE, POD                          the Lease object, where it is, and the first part of its own name
 //	LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD   of client-go
+//	CONFUSED                                       not empty: it takes any new leader for itself
 //	RELEASE                                        not empty: ReleaseOnCancel
 //	KUBECONFIG                                     empty: the service account of its pod
 //	POD_IP                                         the address that it dials from; empty: any
@@ -70,9 +71,14 @@ func byLease(ctx context.Context, me string) error {
 		LeaseMeta: metav1.ObjectMeta{Namespace: os.Getenv("NAMESPACE"), Name: os.Getenv("LEASE")}, Client: client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: me},
 	}
+	confused := func(string) {}
+	if os.Getenv("CONFUSED") != "" {
+		confused = func(string) { fmt.Println("I lead now: " + me) }
+	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &diarist{lock, diary}, ReleaseOnCancel: os.Getenv("RELEASE") != "", LeaseDuration: t[0], RenewDeadline: t[1], RetryPeriod: t[2],
 		Callbacks: leaderelection.LeaderCallbacks{
+			OnNewLeader: confused,
 			OnStartedLeading: func(context.Context) {
 				note(diary+".beliefs", "%d true %q\n", time.Now().UnixNano(), me)
 				fmt.Println("I lead now: " + me)

@@ -223,6 +223,16 @@ func (c *Cluster) LastLines(ctx context.Context, pod, container string, n int) (
 	return io.ReadAll(r)
 }
 
+// LastStamped is LastLines with stamps as of FollowStamped.
+func (c *Cluster) LastStamped(ctx context.Context, pod, container string, n int) ([]byte, error) {
+	r, err := c.log(ctx, pod, container, map[string]string{"tailLines": strconv.Itoa(n), "timestamps": "true"})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
 // LogStart says from where a log is followed; the zero value is its beginning.
 type LogStart struct {
 	New   bool      // only lines that are not there yet

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/command"
+	"github.com/lockdrill/lockdrill/internal/follow"
 )
 
 // look makes one look, at an instant of its own, and spells its events.
@@ -162,4 +163,47 @@ func TestLogsTellOfBelief(t *testing.T) {
 	write("c", "won\n")
 	write("d", "won\n")
 	same(t, "two may be of an earlier life", look(t, open(true, "^won", "^lost"), 500, false), "r1.1 false", "r3.1 false unreadable", "r4.1 false unreadable")
+}
+
+// Lines of pods are handed over, each as of the life that wrote it: what its log had before, what it tells, and what nobody could read.
+func TestPodsLogsTellOfBelief(t *testing.T) {
+	lives := []Life{{Incarnation: "r1.1"}, {Incarnation: "r2.1"}, {Incarnation: "r3.1"}}
+	open := func(loop bool, gain, lose string) *BeliefLog {
+		return NewBeliefLog(BeliefLogOptions{Lock: "l", Gain: regexp.MustCompile(gain), Lose: regexp.MustCompile(lose), Loop: loop,
+			Of: func(key string) bool { return key == "j:1" }, Lives: func() []Life { return lives }, Clock: func() int64 { return 100 }})
+	}
+	line := func(text string) follow.Line {
+		return follow.Plain([]byte(text), false, history.Span{From: 20, To: 30})
+	}
+	b := open(true, "^won", "^lost")
+	defer b.Close()
+	at := history.Span{From: 1, To: 2}
+	b.Past("r1.1", at, []follow.Line{line("lost"), line("won"), line("idle")}, "older ones are gone")
+	b.Past("r2.1", at, []follow.Line{line("won"), line("lost")}, "")
+	b.Past("r3.1", at, []follow.Line{line("idle")}, "older ones are gone")
+	b.Past("r4.1", at, nil, "")
+	b.Past("r5.1", at, []follow.Line{line("won")}, "") // in its own log: it leads beside the first
+	b.Line("r2.1", line("won"))
+	b.Line("r2.1", line("idle"))
+	same(t, "changes", look(t, b, 310, false), "r1.1 true", "r2.1 false", "r3.1 false unreadable", "r4.1 false", "r5.1 true", "r2.1 true")
+	same(t, "nothing new", look(t, b, 320, false))
+	same(t, "last", look(t, b, 330, true), "r1.1 true after 330", "r2.1 true after 330")
+
+	keyed := open(false, `^got (?P<key>\S+)`, `^gave (?P<key>\S+)`)
+	defer keyed.Close()
+	keyed.Past("r1.1", at, []follow.Line{line("got j:1")}, "") // of one of many keys
+	keyed.Line("r1.1", line("got j:2"))
+	keyed.Line("r1.1", line("got j:1"))
+	same(t, "changes of keys", look(t, keyed, 310, false), "r1.1 j:1 true")
+
+	b.Cut("r1.1", history.Span{From: 40, To: 50})
+	b.Line("r1.1", follow.Plain([]byte("lo"), true, at))
+	take, err := b.Look(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := take(at)
+	if len(events) != 2 || events[0].Kind != history.GapKind || events[0].Span != (history.Span{From: 40, To: 50}) || events[0].Coverage.Why != "the log of r1.1 was not followed" || events[1].Kind != history.UnreadKind {
+		t.Errorf("%+v", events)
+	}
 }

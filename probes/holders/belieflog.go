@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/follow"
@@ -16,22 +17,25 @@ import (
 const mostBeliefs = 10_000
 
 // BeliefLog reads in the logs of replicas when they begin and cease to believe that they hold a lock. Each line is a change, with its own
-// bracket. Where a pattern has a group key, lines are about that key alone. Looks are made one after the other.
+// bracket. Where a pattern has a group key, lines are about that key alone. Files it follows itself; lines of pods are handed to Line, Cut and Past
+// at any time. Looks are made one after the other.
 type BeliefLog struct {
 	o     BeliefLogOptions
-	files *follow.Files
+	files *follow.Files // nil = others hand over the lines
 
 	inbox   probes.Inbox
-	writers map[string][]Life          // by path, the last life last
-	said    map[string]map[string]bool // of an incarnation: whether it holds a key
-	began   int64                      // when the first look was made; -1 = not yet
+	writers map[string][]Life // by path, the last life last
+
+	mu    sync.Mutex
+	said  map[string]map[string]bool // of an incarnation: whether it holds a key
+	began int64                      // when the first look was made; -1 = not yet; looks' alone
 }
 
 // BeliefLogOptions say which lines tell.
 type BeliefLogOptions struct {
 	Lock       string
 	Gain, Lose *regexp.Regexp
-	Glob       string
+	Glob       string                // of files; "" = lines are handed over
 	Of         func(key string) bool // the key is the lock's
 	Loop       bool                  // it has one key
 	Lives      func() []Life
@@ -44,6 +48,9 @@ func NewBeliefLog(o BeliefLogOptions) *BeliefLog {
 		o: o, inbox: probes.Inbox{Probe: history.BeliefProbe(o.Lock), Source: beliefSource(o.Lock), Full: "tell of who holds " + o.Lock, Most: mostBeliefs},
 		writers: map[string][]Life{}, said: map[string]map[string]bool{}, began: -1,
 	}
+	if o.Glob == "" {
+		return b
+	}
 	b.files = follow.New(follow.Options{
 		Globs: []string{o.Glob}, Clock: o.Clock, Line: b.line,
 		Want: func(path string) bool { return len(b.writers[filepath.Clean(path)]) > 0 },
@@ -54,8 +61,41 @@ func NewBeliefLog(o BeliefLogOptions) *BeliefLog {
 
 // Close closes the files.
 func (b *BeliefLog) Close() error {
-	b.files.Close()
+	if b.files != nil {
+		b.files.Close()
+	}
 	return nil
+}
+
+// Line takes a line of the log of a life.
+func (b *BeliefLog) Line(incarnation string, l follow.Line) {
+	b.told(Life{Incarnation: incarnation}, true, l)
+}
+
+// Cut takes a stretch in which the log of a life that lived was not followed.
+func (b *BeliefLog) Cut(whose string, gap history.Span) {
+	b.inbox.Gap(gap, "the log of "+whose+" was not followed", false)
+}
+
+// Past takes the lines that the log of a life, and of no other, had when it began to be followed: of a lock with one key, the last change tells
+// what it believed then. why says that lines before these may be missing.
+func (b *BeliefLog) Past(incarnation string, at history.Span, lines []follow.Line, why string) {
+	if !b.o.Loop {
+		return
+	}
+	said := &history.Belief{Incarnation: incarnation, By: "log"}
+	known := why == ""
+	for _, l := range lines {
+		if _, holds, ok := b.change(l); ok {
+			said.Holds, known = holds, true
+		}
+	}
+	if known {
+		b.now(incarnation, "", said.Holds)
+	} else {
+		said.Gone, said.Why = history.GoneUnreadable, why
+	}
+	b.inbox.Found(beliefEvent(b.o.Lock, "", at, said))
 }
 
 // change is what a line tells: of which key, and whether it is held; ok is false where it tells nothing of this lock.
@@ -80,8 +120,13 @@ func (b *BeliefLog) change(l follow.Line) (key string, holds, ok bool) {
 
 // line takes a line that was written since reading began.
 func (b *BeliefLog) line(path string, l follow.Line) {
-	key, holds, ok := b.change(l)
 	writer, known := b.writer(path, l.At)
+	b.told(writer, known, l)
+}
+
+// told takes a line of a life.
+func (b *BeliefLog) told(writer Life, known bool, l follow.Line) {
+	key, holds, ok := b.change(l)
 	switch {
 	case ok && known:
 		b.inbox.Found(beliefEvent(b.o.Lock, key, l.At, &history.Belief{Incarnation: writer.Incarnation, Named: writer.Name, Holds: holds, By: "log", Direct: true}))
@@ -93,6 +138,8 @@ func (b *BeliefLog) line(path string, l follow.Line) {
 
 // now notes what a replica believes.
 func (b *BeliefLog) now(who, key string, holds bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.said[who] == nil {
 		b.said[who] = map[string]bool{}
 	}
@@ -101,7 +148,10 @@ func (b *BeliefLog) now(who, key string, holds bool) {
 
 // last are the events of the final look: what the replicas that live believe.
 func (b *BeliefLog) last(at history.Span) (events []history.Event) {
-	for _, l := range b.o.Lives() {
+	lives := b.o.Lives() // whose owner may be handing over a line
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range lives {
 		for _, key := range slices.Sorted(maps.Keys(b.said[l.Incarnation])) {
 			events = append(events, beliefEvent(b.o.Lock, key, at, &history.Belief{Incarnation: l.Incarnation, Named: l.Name, Holds: b.said[l.Incarnation][key], By: "log", Prev: &at, Final: true}))
 		}
@@ -176,8 +226,10 @@ func (b *BeliefLog) Look(_ context.Context, final bool) (func(history.Span) []hi
 		b.began = b.o.Clock()
 	}
 	strangers := b.meet()
-	if err := b.files.Read(final); err != nil {
-		return nil, err
+	if b.files != nil {
+		if err := b.files.Read(final); err != nil {
+			return nil, err
+		}
 	}
 	first := map[string]Said{}
 	if b.o.Loop {

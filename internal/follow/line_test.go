@@ -85,16 +85,16 @@ func TestTheEndOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	err := Tail(path, 75, history.Span{}, func(x Line) {
+	whole, err := Tail(path, 75, history.Span{}, func(x Line) {
 		got = append(got, string(x.Text))
 		if x.Cut != (string(x.Text) == "unended") {
 			t.Errorf("%s: cut %v", x.Text, x.Cut)
 		}
 	})
-	if err != nil || !slices.Equal(got, []string{"ab", "unended"}) {
-		t.Errorf("%v, %q", err, got)
+	if err != nil || whole || !slices.Equal(got, []string{"ab", "unended"}) {
+		t.Errorf("whole %t, %v, %q", whole, err, got)
 	}
-	if err := Tail(t.TempDir(), 80, history.Span{}, nil); err != nil {
+	if whole, err := Tail(t.TempDir(), 80, history.Span{}, nil); err != nil || !whole {
 		t.Errorf("a folder has no lines: %v", err)
 	}
 }

@@ -9,14 +9,14 @@ import (
 )
 
 // Tail are the last lines of a file, those that begin in at most so many bytes at its end, as of at. Of what is no regular file there are
-// none.
-func Tail(path string, most int64, at history.Span, tell func(Line)) error {
+// none. They are the whole file where it is no longer, and could be read.
+func Tail(path string, most int64, at history.Span, tell func(Line)) (whole bool, err error) {
 	fd, info, err := open(path)
 	switch {
 	case errors.Is(err, errNoFile):
-		return nil
+		return true, nil
 	case err != nil:
-		return err
+		return false, err
 	}
 	defer fd.Close()
 	from := max(0, info.Size()-most)
@@ -30,5 +30,5 @@ func Tail(path string, most int64, at history.Span, tell func(Line)) error {
 		lines.Add(ended, !whole, at, tell)
 	}
 	lines.End(at.To, tell)
-	return err
+	return from == 0 && err == nil, err
 }

@@ -169,7 +169,7 @@ func (f *files) Last(_ context.Context, n int) ([]Row, error) {
 			return nil, Declared("%q is no pattern of paths", glob)
 		}
 		for _, path := range paths {
-			err := follow.Tail(path, endOfFile, history.Span{}, func(l follow.Line) {
+			_, err := follow.Tail(path, endOfFile, history.Span{}, func(l follow.Line) {
 				if row := f.parse(l).Row; row != nil {
 					rows = append(rows, row)
 				}

@@ -163,6 +163,16 @@ func TestLogsTellOfBelief(t *testing.T) {
 	write("c", "won\n")
 	write("d", "won\n")
 	same(t, "two may be of an earlier life", look(t, open(true, "^won", "^lost"), 500, false), "r1.1 false", "r3.1 false unreadable", "r4.1 false unreadable")
+
+	lives = []Life{life("r5.1", "e", 0), life("r6.1", "f", 0)}
+	for name, size := range map[string]int64{"e": longAgo / 16, "f": longAgo} { // of nothing that is told
+		write(name, "won\n")
+		if err := os.Truncate(filepath.Join(dir, name+".log"), size); err != nil {
+			t.Fatal(err)
+		}
+		write(name, "\nidle\n")
+	}
+	same(t, "long ago", look(t, open(true, "^won", "^lost"), 600, false), "r5.1 true", "r6.1 false unreadable")
 }
 
 // Lines of pods are handed over, each as of the life that wrote it: what its log had before, what it tells, and what nobody could read.

@@ -13,6 +13,10 @@ import (
 	"github.com/lockdrill/lockdrill/probes"
 )
 
+// longAgo are the bytes before a log's end that are searched for what its replica believed before; a follower may have written of other
+// things for long.
+const longAgo = 64 << 20
+
 // mostBeliefs are the lines of a run that tell of a change. More are a pattern that matches too much.
 const mostBeliefs = 10_000
 
@@ -198,12 +202,20 @@ func (b *BeliefLog) before(strangers []Life) map[string]Said {
 		}
 		holds := false
 		if l.Since <= b.began {
-			// What cannot be read now, reading on tells of.
-			_ = follow.Tail(l.Log, oldLines, history.Span{To: b.began}, func(line follow.Line) {
+			told := false
+			whole, err := follow.Tail(l.Log, longAgo, history.Span{To: b.began}, func(line follow.Line) {
 				if _, now, ok := b.change(line); ok {
-					holds = now
+					holds, told = now, true
 				}
 			})
+			if !told && !whole {
+				why := "no line of a change is in the last 64 MiB of its log"
+				if err != nil {
+					why = "its log cannot be read: " + err.Error()
+				}
+				all[l.Incarnation] = Said{Gone: history.GoneUnreadable, Why: why}
+				continue
+			}
 		}
 		b.now(l.Incarnation, "", holds)
 		if all[l.Incarnation] = (Said{Holds: holds}); holds {

@@ -107,7 +107,7 @@ func (g *Log) Read() {
 // readOld reads the lines before the present end of a life's log: they were written at any time up to now.
 func (g *Log) readOld(l Life) {
 	// What cannot be read now, reading on tells of.
-	_ = follow.Tail(l.Log, oldLines, history.Span{To: g.clock()}, func(line follow.Line) { g.line(l.Incarnation, line, true) })
+	_, _ = follow.Tail(l.Log, oldLines, history.Span{To: g.clock()}, func(line follow.Line) { g.line(l.Incarnation, line, true) })
 }
 
 // Close closes the files.

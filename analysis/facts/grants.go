@@ -138,8 +138,9 @@ func (ix *Facts) rollBack(k *Key, e *Epoch, s *keyState) {
 		return
 	}
 	back := history.Span{From: s.prev.From, To: s.First.To}
-	most := before.leaseShown() + history.Extension                                                                     // what looks do not tell of
-	if gone := before.shownGone(); gone != nil && gone.prevLeft > 0 && !ix.FailsOver() && !ix.Exp.FreshTokens(k.Lock) { // by one clock, a name with more than it had at last was granted anew
+	most := before.leaseShown() + history.Extension // what looks do not tell of
+	// By one clock, a name with more of its lease than it had at last was granted anew.
+	if gone := before.shownGone(); gone != nil && gone.prevLeft > 0 && !ix.FailsOver() && !ix.Exp.FreshTokens(k.Lock) {
 		most = gone.prev.To + gone.prevLeft + pttlRounding
 	}
 	for i, l := range ix.losses {

@@ -218,11 +218,13 @@ func parsed(t *testing.T, file string) *ast.File {
 }
 
 // docs/articles.md says for each point of the articles what stands for it: every scenario, profile, field, word, metric, alert and command
-// in that column exists, each row says how its figures came about, and the tests that hold it are there.
+// in that column exists, commands that need no run and no server of the reader's work as they stand, each row says how its figures came
+// about, and the tests that hold it are there.
 func TestTheArticlesTableNamesWhatExists(t *testing.T) {
 	t.Parallel()
 	known, tests, inTable := shippedNames(t), allTests(t), heldByATable(t)
 	quoted, how := regexp.MustCompile("`([^`]+)`"), regexp.MustCompile(`^(live|rehearsed|sum|test|nothing yet)\b`)
+	works := regexp.MustCompile(`^lockdrill (tune --p99|explain|plan) `)
 	tables, rows, names := 0, 0, 0
 	points, _, _ := strings.Cut(string(read(t, "../../docs/articles.md")), "\n## Published and safe")
 	for line := range strings.Lines(points) {
@@ -245,6 +247,8 @@ func TestTheArticlesTableNamesWhatExists(t *testing.T) {
 		for _, m := range found {
 			if names++; !known(m[1]) {
 				t.Errorf("there is no %q, which stands for %q", m[1], cells[0])
+			} else if works.MatchString(m[1]) {
+				try(t, strings.Fields(m[1])[1:]...).ends(t, verdict.ExitPass)
 			}
 		}
 		held := quoted.FindAllStringSubmatch(cells[3], -1)

@@ -22,15 +22,17 @@ func (k *Key) shown(s, last *keyState, look *history.Look, anew bool) *Epoch {
 	if value == "" {
 		return nil
 	}
+	var heirOf *Epoch
 	if last != nil && last.of != nil && last.epoch == value && !anew {
 		of := last.of
 		if !s.extended || !of.namedByValue() || look.By != of.named || look.Holder == "" || of.Replica == "" || look.Holder == of.Replica {
 			return of
 		}
+		heirOf = of
 	}
 	e := k.Find(value)
 	if e == nil || e.looked {
-		again := &Epoch{ID: value, Lock: k.Lock, Key: k.Name}
+		again := &Epoch{ID: value, Lock: k.Lock, Key: k.Name, heirOf: heirOf}
 		if e != nil {
 			again.nth = e.nth + 1
 		}

@@ -43,10 +43,23 @@ func wild(only string, times int) error {
 	if only == "page" {
 		return t.write()
 	}
-	if t.Versions, err = prepare(t.Versions); err != nil {
+	name, which, _ := strings.Cut(only, "/")
+	var jobs []cell
+	for _, c := range cells() {
+		if (name == "" || name == c.l.name) && (which == "" || which == c.d.name) {
+			jobs = append(jobs, c)
+		}
+	}
+	if len(jobs) == 0 && name != "wild" {
+		return fmt.Errorf("no cell is called %q", only)
+	}
+	if t.Versions, err = prepare(t.Versions, func(worker string) bool {
+		return name == "" || name == "wild" || slices.ContainsFunc(jobs, func(c cell) bool {
+			return c.l.kind() == worker || len(c.l.worker) > 0 && strings.HasPrefix(c.l.worker[0], worker)
+		})
+	}); err != nil {
 		return err
 	}
-	name, which, _ := strings.Cut(only, "/")
 	wrong := []string{}
 	if name == "" || name == "wild" {
 		threads, err := readThreads()
@@ -72,15 +85,6 @@ func wild(only string, times int) error {
 		if name == "wild" {
 			return complain(wrong)
 		}
-	}
-	var jobs []cell
-	for _, c := range cells() {
-		if (name == "" || name == c.l.name) && (which == "" || which == c.d.name) {
-			jobs = append(jobs, c)
-		}
-	}
-	if len(jobs) == 0 {
-		return fmt.Errorf("no cell is called %q", only)
 	}
 	var mu sync.Mutex
 	queue := make(chan cell)
@@ -128,32 +132,39 @@ func complain(wrong []string) error {
 	return errors.New(strings.Join(wrong, "\n  "))
 }
 
-// prepare builds and fetches what the workers are made of, and says which versions they are.
-func prepare(known map[string]string) (map[string]string, error) {
+// prepare builds and fetches what the workers are made of, as far as a worker in that folder or on that store is asked for, and says which
+// versions they are.
+func prepare(known map[string]string, asked func(of string) bool) (map[string]string, error) {
 	if _, err := os.Stat("../../bin/lockdrill"); err != nil {
 		return nil, fmt.Errorf("bin/lockdrill is not there: make build")
 	}
-	steps := [][]string{
-		{"go", "build", "-o", out + "/goworker", "./goworker"},
-		{"go", "build", "-o", out + "/gocontrol", "github.com/lockdrill/lockdrill/scenarios/workers/go"},
-		{"go", "build", "-modfile=redislock-0.9.3.mod", "-o", out + "/goworker-redislock-0.9.3", "./goworker"}, // of the thread redislock-71
-		{"go", "test", "-c", "-o", out + "/cluster", "./cluster"},
-		{"npm", "install", "--prefix", "node", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"},
-		{"/usr/bin/python3", "-c", "import redis"},
-		{"javac", "-cp", "/usr/share/java/curator-recipes.jar:/usr/share/java/jackson-databind.jar:/usr/share/java/zookeeper.jar", "-d", out + "/java", "java/Tap.java", "java/Worker.java", "java/Control.java", "java/Curator.java"},
+	if asked("lease") {
+		pinned, err := exec.Command("../kubetools/build", "etcd", "kube-apiserver").Output()
+		if err != nil {
+			return nil, fmt.Errorf("build etcd and kube-apiserver: %w", err)
+		}
+		if err := os.Setenv("PATH", strings.TrimSpace(string(pinned))+":"+os.Getenv("PATH")); err != nil {
+			return nil, err
+		}
 	}
-	pinned, err := exec.Command("../kubetools/build", "etcd", "kube-apiserver").Output()
-	if err != nil {
-		return nil, fmt.Errorf("build etcd and kube-apiserver: %w", err)
-	}
-	if err := os.Setenv("PATH", strings.TrimSpace(string(pinned))+":"+os.Getenv("PATH")); err != nil {
-		return nil, err
-	}
-	hints := []string{"", "", "", "", "node 20 with npm is needed", "Debian: apt-get install python3-redis",
-		"Debian: apt-get install zookeeper libcurator-recipes-java libjackson2-databind-java default-jdk-headless"}
-	for i, s := range steps {
-		if text, err := exec.Command(s[0], s[1:]...).CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("%s: %w\n%s%s", strings.Join(s, " "), err, text, hints[i])
+	for _, s := range []struct {
+		of, hint string
+		words    []string
+	}{
+		{"", "", []string{"go", "build", "-o", out + "/goworker", "./goworker"}},
+		{"", "", []string{"go", "build", "-o", out + "/gocontrol", "github.com/lockdrill/lockdrill/scenarios/workers/go"}},
+		{"threads", "", []string{"go", "build", "-modfile=redislock-0.9.3.mod", "-o", out + "/goworker-redislock-0.9.3", "./goworker"}}, // of the thread redislock-71
+		{"lease", "", []string{"go", "test", "-c", "-o", out + "/cluster", "./cluster"}},
+		{"node", "node 20 with npm is needed", []string{"npm", "install", "--prefix", "node", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"}},
+		{"python", "Debian: apt-get install python3-redis", []string{"/usr/bin/python3", "-c", "import redis"}},
+		{"java", "Debian: apt-get install zookeeper libcurator-recipes-java libjackson2-databind-java default-jdk-headless", []string{"javac", "-cp",
+			"/usr/share/java/curator-recipes.jar:/usr/share/java/jackson-databind.jar:/usr/share/java/zookeeper.jar", "-d", out + "/java", "java/Tap.java", "java/Worker.java", "java/Control.java", "java/Curator.java"}},
+	} {
+		if s.of != "" && !asked(s.of) {
+			continue
+		}
+		if text, err := exec.Command(s.words[0], s.words[1:]...).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%s: %w\n%s%s", strings.Join(s.words, " "), err, text, s.hint)
 		}
 	}
 	if known == nil {

@@ -27,22 +27,30 @@ const (
 func main() {
 	only := flag.String("only", "", "library, library/drill, /drill, or wild/NAME of threads/; everything without")
 	times := flag.Int("times", 2, "runs of each cell")
+	against := flag.String("against", "", "figures of an earlier harness: say what is otherwise now, and end with 1 where anything is")
 	flag.StringVar(&data, "data", data, "where the figures are kept; the page is written only for this one")
 	flag.Parse()
-	if err := wild(*only, *times); err != nil {
+	if err := wild(*only, *times, *against); err != nil {
 		fmt.Fprintln(os.Stderr, "wild:", err)
 		os.Exit(1)
 	}
 }
 
-func wild(only string, times int) error {
-	t, err := read()
+func wild(only string, times int, against string) error {
+	t, err := read(data)
 	if err != nil {
 		return err
+	}
+	recorded := table{}
+	if against != "" {
+		if recorded, err = read(against); err != nil {
+			return err
+		}
 	}
 	if only == "page" {
 		return t.write()
 	}
+	t.stamp()
 	name, which, _ := strings.Cut(only, "/")
 	var jobs []cell
 	for _, c := range cells() {
@@ -103,6 +111,7 @@ func wild(only string, times int) error {
 				}
 				mu.Lock()
 				t.Cells[j.name()] = runs
+				wrong = append(wrong, otherwise(j.name(), recorded.Cells[j.name()], runs)...)
 				for _, f := range runs {
 					if j.l.control && len(f.Broken)+len(f.Error) > 0 {
 						wrong = append(wrong, fmt.Sprintf("a correct worker was accused: %s: %s", j.name(), f))
@@ -275,14 +284,16 @@ func last(s string) string {
 
 // table is wild.json.
 type table struct {
+	Commit   string                `json:"commit,omitempty"` // of the harness that wrote last
+	Date     string                `json:"date,omitempty"`
 	Versions map[string]string     `json:"versions"`
 	Cells    map[string][]figures  `json:"cells"`   // by library/drill
 	Threads  map[string]reproduced `json:"threads"` // by name
 }
 
-func read() (table, error) {
+func read(file string) (table, error) {
 	t := table{Cells: map[string][]figures{}, Threads: map[string]reproduced{}}
-	text, err := os.ReadFile(data)
+	text, err := os.ReadFile(file)
 	if os.IsNotExist(err) {
 		return t, nil
 	}
@@ -290,6 +301,41 @@ func read() (table, error) {
 		err = json.Unmarshal(text, &t)
 	}
 	return t, err
+}
+
+// stamp says by which harness and when. A tree with changes has a + behind its commit.
+func (t *table) stamp() {
+	commit, _ := exec.Command("git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*").Output()
+	t.Commit, t.Date = strings.TrimSpace(string(commit)), time.Now().UTC().Format(time.DateOnly)
+}
+
+// otherwise says which measures of a cell are broken now and were not in any recorded run, and which were in each and hold now. A measure
+// that is not answered is neither.
+func otherwise(cell string, recorded, runs []figures) (said []string) {
+	if len(recorded) == 0 {
+		return nil
+	}
+	broken := func(of []figures, measure string) (n int) {
+		for _, f := range of {
+			if slices.Contains(f.Broken, measure) {
+				n++
+			}
+		}
+		return n
+	}
+	for _, f := range runs {
+		for _, m := range f.Broken {
+			if broken(recorded, m) == 0 {
+				said = append(said, fmt.Sprintf("%s: %s is broken, and was not", cell, m))
+			}
+		}
+		for _, m := range recorded[0].Broken {
+			if broken(recorded, m) == len(recorded) && !slices.Contains(f.Broken, m) && !slices.Contains(f.Open, m) && f.Error == "" {
+				said = append(said, fmt.Sprintf("%s: %s holds, and was broken", cell, m))
+			}
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(said)))
 }
 
 func (t table) write() error {

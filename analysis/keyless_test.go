@@ -90,3 +90,18 @@ func TestEffectsAloneUnderAFault(t *testing.T) {
 		}
 	}
 }
+
+// A run of effects alone that ended before a job could be late answers nothing, however its jobs ended.
+func TestEffectsAloneAreWaitedFor(t *testing.T) {
+	for within, word := range map[string]verdict.Verdict{"100s": verdict.Pass, "200s": verdict.Inconclusive} {
+		slo := experiments.SLO{Lock: "jobs", Stranded: &experiments.CountLimit{Bound: *experiments.AtMost(0)}}
+		r, _ := struckAsWatched(t, strings.Replace(mailer, "stranded_after: 10s", "stranded_after: "+within, 1), slo, func(tp foreignTape) {
+			for i, state := range []string{"RUN", "DONE"} {
+				tp.effect(9+float64(i), want{lock: "jobs", key: "jobs/1"}, said{job: "1", state: state, op: state})
+			}
+		})
+		if lacks := slices.ContainsFunc(r.Missing, func(m verdict.Missing) bool { return m.Code == verdict.MissingHorizon }); r.Verdict != word || lacks != (word == verdict.Inconclusive) {
+			t.Errorf("stranded after %s: %s: %+v", within, r.Verdict, r)
+		}
+	}
+}

@@ -105,3 +105,19 @@ func TestEffectsAloneAreWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// Who asks of the lock of an idle queue is told how to ask of its jobs.
+func TestALockThatNobodyHeldTellsOfIdleQueues(t *testing.T) {
+	for lock, told := range map[string]bool{"job": true, "loop": false} {
+		slo := experiments.SLO{Lock: lock, Takeover: atMostSeconds(30)}
+		if told {
+			slo.Takeover, slo.Stranded = nil, &experiments.CountLimit{Bound: *experiments.AtMost(0)}
+		}
+		idle := strings.Replace(somebodys, "{id: kill-job, kill: {holder_of: job}}", "{id: kill-any, kill: {count: 1}}", 1)
+		r, _ := struckAsWatched(t, idle, slo, func(tp foreignTape) { tp.holds(6, 8, pollerKey, "l1", "r1.1") })
+		hits := slices.IndexFunc(r.Missing, func(m verdict.Missing) bool { return m.Code == verdict.MissingHits })
+		if r.Verdict != verdict.Inconclusive || hits < 0 || strings.Contains(r.Missing[hits].Next, "leave lock out of the effects") != told {
+			t.Errorf("%s: %s: %+v", lock, r.Verdict, r.Missing)
+		}
+	}
+}

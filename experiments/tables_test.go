@@ -216,17 +216,13 @@ func sourcesTable() string {
 // kindsTable is the table of all kinds of faults.
 func kindsTable() string {
 	var b strings.Builder
-	b.WriteString("|kind|what it does|made by|`for`|rehearsed|\n|---|---|---|---|---|\n")
+	b.WriteString("|kind|what it does|`for`|\n|---|---|---|\n")
 	for _, kind := range fault.Kinds() {
-		f := fault.Of(fault.New(kind))
-		lasts, played := "no", "yes"
-		if f.Traits().GoesOn != "" {
+		lasts := ""
+		if fault.Of(fault.New(kind)).Traits().GoesOn != "" {
 			lasts = "yes"
 		}
-		if f.Unplayed() != "" {
-			played = "no"
-		}
-		fmt.Fprintf(&b, "|`%s`|%s|%s|%s|%s|\n", kind, fault.Meaning(kind), f.By(), lasts, played)
+		fmt.Fprintf(&b, "|`%s`|%s|%s|\n", kind, fault.Meaning(kind), lasts)
 	}
 	return b.String()
 }

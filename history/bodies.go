@@ -28,6 +28,14 @@ type StoreInfo struct {
 	RunID   string `json:"run_id,omitempty"`
 }
 
+// Called is the server's name and version, kind being the name of one that says only its version.
+func (s StoreInfo) Called(kind string) string {
+	if s.Version == "" || s.Version[0] >= '0' && s.Version[0] <= '9' {
+		return strings.TrimRight(kind+" "+s.Version, " ")
+	}
+	return s.Version
+}
+
 // Calibration is what does not scale with time_scale, measured before the run. All in nanoseconds.
 type Calibration struct {
 	RTT50   int64 `json:"rtt_p50"`     // round trip to the locks' store

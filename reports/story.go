@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -363,11 +362,7 @@ func environment(e *history.Environment) string {
 }
 
 func store(s history.StoreInfo) string {
-	name := strings.TrimRight("redis "+s.Version, " ")
-	if s.Version != "" && !unicode.IsDigit(rune(s.Version[0])) { // it says what it is, and is no Redis
-		name = s.Version
-	}
-	return name + " (" + s.Kind + ")"
+	return s.Called("redis") + " (" + s.Kind + ")"
 }
 
 func calibration(c *history.Calibration) string {

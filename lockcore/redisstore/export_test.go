@@ -6,3 +6,5 @@ func TravelTogether(s *Batched) {
 		lanes.never, lanes.only.never = true, true
 	}
 }
+
+var Unsent = unsent

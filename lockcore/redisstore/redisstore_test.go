@@ -320,3 +320,27 @@ func wantReply(t *testing.T, got []any, pos, accepted int64, reason, state strin
 		t.Errorf("reply %v, want %v", got, want)
 	}
 }
+
+// reply is an error reply of a server.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
+
+// A server before Redis 7, and KeyDB, names the script and the line before what it refused with. What a script itself says is no refusal.
+func TestARefusalWithinAScriptIsOne(t *testing.T) {
+	const within = "ERR Error running script (call to f_690dc76df0d8f2614f7d09f6eb5b3096e50de578): @user_script:15: @user_script: 15: -"
+	for text, want := range map[string]bool{
+		within + "READONLY You can't write against a read only replica.":                 true,
+		within + "OOM command not allowed when used memory > 'maxmemory'.":               true,
+		"@user_script: 30: -READONLY You can't write against a read only replica.\n":     true,
+		"READONLY You can't write against a read only replica. script: f_690d, on @u:1.": true,
+		within + "ERR value is not an integer or out of range":                           false,
+		"ERR Error running script: @user_script:15: OOM is a word":                       false,
+		"ERR @user_script: no such thing":                                                false,
+	} {
+		if got := redisstore.Unsent(fmt.Errorf("acquire: %w", reply(text))); got != want {
+			t.Errorf("%q: surely without effect: %t", text, got)
+		}
+	}
+}

@@ -125,16 +125,16 @@ func (s *Stores) notice() {
 			s.Notice += fmt.Sprintf("; the ledger in a Redis of this run's own (%s)", ledger.Info.Kind)
 		}
 	case ledger == nil:
-		s.Notice = fmt.Sprintf("locks at %s (Redis %s), as a guest", target(locks.where), locks.Info.Version)
+		s.Notice = fmt.Sprintf("locks at %s (%s), as a guest", target(locks.where), locks.Info.Called("Redis"))
 	case s.guest():
-		s.Notice = fmt.Sprintf("locks at %s (Redis %s), the ledger at %s (Redis %s), at both as a guest",
-			target(locks.where), locks.Info.Version, target(ledger.where), ledger.Info.Version)
+		s.Notice = fmt.Sprintf("locks at %s (%s), the ledger at %s (%s), at both as a guest",
+			target(locks.where), locks.Info.Called("Redis"), target(ledger.where), ledger.Info.Called("Redis"))
 	case locks.where.Addr != "":
-		s.Notice = fmt.Sprintf("locks at %s (Redis %s), as a guest; the ledger in a store of this run's own (%s)", target(locks.where), locks.Info.Version, ledger.Info.Kind)
+		s.Notice = fmt.Sprintf("locks at %s (%s), as a guest; the ledger in a store of this run's own (%s)", target(locks.where), locks.Info.Called("Redis"), ledger.Info.Kind)
 	case ledger.where.Addr != "":
-		s.Notice = fmt.Sprintf("the ledger at %s (Redis %s), as a guest; locks in a store of this run's own (%s)", target(ledger.where), ledger.Info.Version, locks.Info.Kind)
+		s.Notice = fmt.Sprintf("the ledger at %s (%s), as a guest; locks in a store of this run's own (%s)", target(ledger.where), ledger.Info.Called("Redis"), locks.Info.Kind)
 	case locks.Info.Kind == "spawned":
-		s.Notice = fmt.Sprintf("two redis-servers %s of this run's own, on loopback", locks.Info.Version)
+		s.Notice = fmt.Sprintf("two %s of this run's own, on loopback", locks.Info.Called("redis-servers"))
 	}
 }
 

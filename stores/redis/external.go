@@ -148,7 +148,7 @@ func openExternal(ctx context.Context, r experiments.Redis, g *stores.Ground) (*
 	w.RunID = info["run_id"]
 	e := &external{client: c, Stay: stores.Stay{At: w}}
 	s := &Store{
-		Info: history.StoreInfo{Kind: "external", Version: info["redis_version"], RunID: info["run_id"]},
+		Info: history.StoreInfo{Kind: "external", Version: versionIn(info), RunID: info["run_id"]},
 		Addr: w.Addr, Prefix: g.Prefix, client: c, where: w, host: e, self: e.held,
 	}
 	claim := func(ctx context.Context, key string) error {

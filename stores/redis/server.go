@@ -32,7 +32,7 @@ func openSpawned(ctx context.Context, how *stores.Own, name, prefix string, keep
 		return nil, err
 	}
 	return &Store{
-		Info: history.StoreInfo{Kind: "spawned", Version: info["redis_version"], RunID: info["run_id"]},
+		Info: history.StoreInfo{Kind: "spawned", Version: versionIn(info), RunID: info["run_id"]},
 		Addr: r.Addr, Prefix: prefix, PID: r.Self.PID, client: client, host: r,
 	}, nil
 }

@@ -42,7 +42,7 @@ func openStandby(ctx context.Context, how *stores.Own, addr string, keep bool) (
 	}
 	s := &standby{server: server, client: client}
 	if major, _, _ := strings.Cut(info["redis_version"], "."); number(major) < movePort {
-		err = fmt.Errorf("a fail-over %w: the redis-server on the PATH is %s, and 7.0 or later is needed", stores.ErrSettings, info["redis_version"])
+		err = fmt.Errorf("a fail-over %w: the redis-server on the PATH is %s, and 7.0 or later is needed", stores.ErrSettings, versionIn(info))
 	} else {
 		err = s.inStep(ctx)
 	}

@@ -122,6 +122,14 @@ func serverInfo(ctx context.Context, c redis.UniversalClient) (info map[string]s
 	return info, nil
 }
 
+// versionIn is what the server section says: of a Valkey its name and version, since it tells with redis_version which Redis it works like.
+func versionIn(info map[string]string) string {
+	if own := info["valkey_version"]; own != "" {
+		return "Valkey " + own
+	}
+	return info["redis_version"]
+}
+
 func infoOf(ctx context.Context, c redis.UniversalClient, section string) (map[string]string, error) {
 	text, err := c.Info(ctx, section).Result()
 	if err != nil {

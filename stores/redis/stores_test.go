@@ -18,6 +18,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/servertest"
 	"github.com/lockdrill/lockdrill/internal/spawn"
@@ -297,5 +298,19 @@ func TestNothingIsPutUpWithoutAJournal(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) > 0 {
 		t.Errorf("left: %v", entries)
+	}
+}
+
+// A Valkey says as redis_version which Redis it works like; a KeyDB, and a server whose INFO has nothing, say no name.
+func TestAServerIsCalledWhatItIs(t *testing.T) {
+	for text, want := range map[string]string{
+		"# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\nredis_mode:standalone\r\n": "Valkey 8.0.1",
+		"# Server\r\nredis_version:7.0.15\r\nredis_git_sha1:00000000\r\n":                                            "Redis 7.0.15",
+		"# Server\r\nredis_version:6.3.4\r\n":                                                                        "Redis 6.3.4",
+		"":                                                                                                           "Redis",
+	} {
+		if got := (history.StoreInfo{Version: versionIn(infoIn(text))}).Called("Redis"); got != want {
+			t.Errorf("%q is called %q, want %q", text, got, want)
+		}
 	}
 }

@@ -11,8 +11,12 @@ import (
 
 // What a file is refused for is what a judgement would lack: a fault that the measure is counted from, or one that struck the lock.
 func TestWhatMeasuresRestOnIsSaidOnce(t *testing.T) {
-	for name, m := range measures() {
-		measure, _, _ := strings.Cut(strings.TrimSuffix(name, ", by a signal"), ".")
+	table := measures()
+	for name, m := range table {
+		if table[name+ofWatch] != nil { // which answers where there is no fault
+			continue
+		}
+		measure, _, _ := strings.Cut(strings.TrimSuffix(strings.TrimSuffix(name, bySignal), ofWatch), ".")
 		onFault, onVictim := experiments.Rests(measure)
 		if struck := m.needs&needStruck != 0 || m.kills; struck != onVictim || onFault != (m.kills || measure == "rolling" || measure == "alert") {
 			t.Errorf("%s: a file is refused by (%t, %t), and the table says kills %t, struck %t", name, onFault, onVictim, m.kills, struck)
@@ -33,7 +37,7 @@ func TestEveryQuestionHasAMeasure(t *testing.T) {
 		case m.unit == "" || m.sees == nil:
 			t.Errorf("%s: %+v", l.Figure(), m)
 		}
-		known[name], known[name+bySignal] = true, true // where the lock has a signal for it
+		known[name], known[name+bySignal], known[name+ofWatch] = true, true, true // where the lock has a signal for it, and where no fault strikes
 	}
 	of := reflect.TypeFor[experiments.SLO]()
 	for i := range of.NumField() {

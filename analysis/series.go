@@ -120,3 +120,19 @@ func (j *judging) byTimings(f *figure, s *facts.Series, l *experiments.Limit, b 
 	}
 	return why, next
 }
+
+// ofWatch marks the row of a measure that is counted from faults, where the file has none: it is one of the whole watch then.
+const ofWatch = ", of a watch"
+
+// tickless is for how long nobody ticked: each stretch from tick to tick is a trial.
+func tickless(j *judging, l *experiments.Limit) figure {
+	all, evidence := j.ix.Stretches(l.Lock, j.window())
+	return figure{Value: quantile(all, 0), each: all, least: least(all), n: len(all), evidence: evidence}
+}
+
+// facingTickless says that a watch as short as its limit would have shown no breach.
+func facingTickless(j *judging, l *experiments.Limit, f *figure) {
+	if short := l.At - j.window().Width(); l.Side == experiments.SideMost && l.Share == 0 && short >= 0 {
+		f.lacks = append(f.lacks, verdict.Lacking(verdict.MissingHorizon, figures.Short(short), "Watch for longer than the limit: steady_state: {for: ...}."))
+	}
+}

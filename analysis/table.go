@@ -64,6 +64,7 @@ func measures() map[string]*measure {
 	table := map[string]*measure{
 		"takeover":                         {unit: sec, of: "kill", needs: needLegible, kills: true, ends: true, sees: trialsOf, facing: facingTrials},
 		"tick_gap":                         {unit: sec, of: "kill", needs: needLegible, kills: true, ends: true, sees: trialsOf, facing: facingTrials},
+		"tick_gap" + ofWatch:               {unit: sec, of: "stretch", needs: run | needLedger | needLegible, sees: tickless, facing: facingTickless},
 		"duplicate_terminal_states":        {unit: num, of: "job", needs: jobs, sees: duplicated},
 		"re_executed":                      {unit: num, of: "job", needs: jobs | needHeard, sees: executedAgain},
 		"stranded":                         {unit: num, of: "job", needs: run | needLedger | needLegible, ends: true, sees: stranded},
@@ -137,7 +138,11 @@ func (j *judging) measureOf(l *experiments.Limit) *measure {
 	if j.teller(l) != nil {
 		return j.measures[rowFor(j.measures, l)+bySignal]
 	}
-	return j.measures[rowFor(j.measures, l)]
+	name := rowFor(j.measures, l)
+	if m := j.measures[name+ofWatch]; m != nil && len(j.ix.Exp.Faults) == 0 {
+		return m
+	}
+	return j.measures[name]
 }
 
 // rowFor names the row of the table that l is about: that of its part, else of the measure.

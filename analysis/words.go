@@ -37,6 +37,7 @@ func phrases() map[string]phrase {
 	return map[string]phrase{
 		"takeover":                         {"", adviceOnTrials},
 		"tick_gap":                         {"", adviceOnTrials},
+		"tick_gap" + ofWatch:               {"%[2]s without a tick, the longest %[1]s", "See what the leader did then: it may hold its lock, and not work."},
 		"re_executed":                      {"", "Make the work idempotent, or write its result sooner."},
 		"stranded":                         {"%[1]s of %[2]s were still unfinished at the horizon", "Redeliver unfinished work, and let more than one replica want it."},
 		"abandonments":                     {"%[1]s of %[2]s that worked were given up", "See which of them were needed. An abandonment SLO tells a safe policy from a hasty one."},

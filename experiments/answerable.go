@@ -203,7 +203,7 @@ func (e *Experiment) canTell(l *Lock) string {
 // replica or the locks' store. A drill without a fault is a watch, in which what needs no fault is answered of the whole of it.
 func Rests(measure string) (onFault, onVictim bool) {
 	switch measure {
-	case "takeover", "tick_gap", "rolling", "alert":
+	case "takeover", "rolling", "alert":
 		return true, measure != "alert"
 	case "abandonment", "vanished", "held", "wait", "leaderless":
 		return false, false

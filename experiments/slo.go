@@ -12,7 +12,7 @@ type SLO struct {
 	Fault string `rule:"ref=fault"`             // of expect and alerts: the fault; may be left out if there is one
 
 	Takeover                *DurationLimits       // from the fault to the successor's first accepted effect
-	TickGap                 *DurationLimits       `asks:"loops"` // from the last tick before the fault to the next
+	TickGap                 *DurationLimits       `asks:"loops"` // from the last tick before the fault on; without a fault, in the whole watch
 	DuplicateTerminalStates *CountLimit           `asks:"jobs"`  // second terminal states of jobs
 	Abandonments            *CountLimit           // locks that were given up
 	Abandonment             *AbandonmentLimits    // how locks were given up: too late, or without need

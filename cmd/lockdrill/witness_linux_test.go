@@ -41,12 +41,14 @@ var witnessCases = []witnessCase{
 	{"", "rolling", "", "", false},
 	{"", "sheet", "", "", false},
 	{"", "delayed", "", "", true},
+	{"", "watch", "", "", false},
 	{"no-guard", "clients", "job", "duplicate_terminal_states", false},
 	{"no-stop", "pauses", "job", "duplicate_terminal_states", true},
 	{"no-stop", "pauses", "job", "overlap.effect", false},
 	{"no-guard", "kills", "job", "duplicate_terminal_states", false},
 	{"idle-leader", "kills", "reconciler", "takeover.max", false},
 	{"idle-leader", "sheet", "reconciler", "takeover.max", false},
+	{"idle-leader", "watch", "reconciler", "tick_gap.max", false},
 	{"renew-blind", "pauses", "job", "duplicate_terminal_states", false},
 	{"release-blind", "pauses", "job", "logs.lost_early", false},
 	{"double-terminal", "pauses", "job", "duplicate_terminal_states", false},
@@ -167,6 +169,9 @@ func (d witnessDrill) run(t *testing.T, code int) (*verdict.Judgement, result) {
 	defer client.Close()
 	must(t, client.Set(t.Context(), "lockdrill:environment", "staging", 0).Err())
 	args, change := slices.Clone(d.args), slices.Clone(d.change)
+	if d.file == "watch" { // no fault of it replaces a replica
+		must(t, client.Set(t.Context(), "cordum:starts", witnesstest.Replicas, 0).Err())
+	}
 	if d.file == "delayed" { // its jobs are offered by the drill itself
 		args = append(args, "--rate", "0")
 	}

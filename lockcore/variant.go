@@ -1,6 +1,9 @@
 package lockcore
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Attempt is one attempt to hold one key, as its driver sees it: a Machine, or what stands in its place.
 type Attempt interface {
@@ -37,10 +40,5 @@ type Variant struct {
 
 // Feigned reports whether calls of op are never sent.
 func (v *Variant) Feigned(op Op) bool {
-	for _, f := range v.Feigns {
-		if f == op {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(v.Feigns, op)
 }

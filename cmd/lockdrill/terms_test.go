@@ -231,7 +231,7 @@ func TestTheArticlesTableNamesWhatExists(t *testing.T) {
 	quoted, how := regexp.MustCompile("`([^`]+)`"), regexp.MustCompile(`^(live|rehearsed|sum|test|nothing yet)\b`)
 	works := regexp.MustCompile(`^lockdrill (tune --p99|explain|plan) `)
 	tables, rows, names := 0, 0, 0
-	points, _, _ := strings.Cut(string(read(t, "../../docs/articles.md")), "\n## Deviations")
+	points, _, _ := strings.Cut(string(read(t, "../../docs/articles.md")), "\n## Published and safe")
 	for line := range strings.Lines(points) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		switch {
@@ -324,6 +324,25 @@ func allTests(t *testing.T) map[string]bool {
 		t.Fatal(err, "or a test that cannot be")
 	}
 	return names
+}
+
+// The page says of each alert that the articles' metrics cannot tell what it would take, and of no other.
+func TestTheArticlesPageSaysWhichMetricsAreMissing(t *testing.T) {
+	t.Parallel()
+	_, page, _ := strings.Cut(string(read(t, "../../docs/articles.md")), "the articles name no metric; ")
+	sorted := func(needs string) string { return strings.Join(slices.Sorted(strings.SplitSeq(needs, ", ")), ", ") }
+	said, left := []string{}, []string{}
+	for _, m := range regexp.MustCompile("`(Lock\\w+)` \\(([^)]+)\\)").FindAllStringSubmatch(page, -1) {
+		said = append(said, m[1]+": "+sorted(strings.ReplaceAll(m[2], "`", "")))
+	}
+	for _, m := range regexp.MustCompile(`(\w+) is left out: the mapping has (.*)`).FindAllStringSubmatch(try(t, "export", "alerts", "--metrics", "cordum").stderr, -1) {
+		left = append(left, m[1]+": "+sorted(strings.ReplaceAll(m[2], "no ", "")))
+	}
+	slices.Sort(said)
+	slices.Sort(left)
+	if len(left) == 0 || !slices.Equal(said, left) {
+		t.Errorf("the page says\n%s\nand the export leaves out\n%s", strings.Join(said, "\n"), strings.Join(left, "\n"))
+	}
 }
 
 // shippedNames reports whether something of that name is shipped.

@@ -50,7 +50,9 @@ func wild(only string, times int, against string) error {
 	if only == "page" {
 		return t.write()
 	}
-	t.stamp()
+	if against != "" {
+		t.stamp()
+	}
 	name, which, _ := strings.Cut(only, "/")
 	var jobs []cell
 	for _, c := range cells() {
@@ -147,7 +149,7 @@ func prepare(known map[string]string, asked func(of string) bool) (map[string]st
 	if _, err := os.Stat("../../bin/lockdrill"); err != nil {
 		return nil, fmt.Errorf("bin/lockdrill is not there: make build")
 	}
-	if asked("lease") {
+	if asked("lease") || asked("etcd") {
 		pinned, err := exec.Command("../kubetools/build", "etcd", "kube-apiserver").Output()
 		if err != nil {
 			return nil, fmt.Errorf("build etcd and kube-apiserver: %w", err)
@@ -195,16 +197,24 @@ func prepare(known map[string]string, asked func(of string) bool) (map[string]st
 	module("river", "github.com/riverqueue/river")
 	module("asynq", "github.com/hibiken/asynq")
 	module("pg-advisory", "github.com/jackc/pgx/v5")
-	ask("etcd", "sh", "-c", "etcd --version | sed -n 's/etcd Version: //p'")
-	ask("kubernetes", "sh", "-c", "kube-apiserver --version | sed 's/.* v//'")
+	if asked("lease") || asked("etcd") {
+		ask("etcd", "sh", "-c", "etcd --version | sed -n 's/etcd Version: //p'")
+		ask("kubernetes", "sh", "-c", "kube-apiserver --version | sed 's/.* v//'")
+	}
 	ask("postgres", "sh", "-c", "$(ls -d /usr/lib/postgresql/*/bin/postgres | sort -V | tail -1) --version | sed 's/.*PostgreSQL) //; s/ .*//'")
-	ask("curator", "sh", "-c", "dpkg-query -W -f '${Version}' libcurator-recipes-java | sed 's/-.*//'")
-	ask("zookeeper", "sh", "-c", "dpkg-query -W -f '${Version}' zookeeper | sed 's/-.*//'")
-	ask("redis-py", "/usr/bin/python3", "-c", "import redis; print(redis.__version__)")
-	ask("node", "node", "--version")
 	ask("redis-server", "sh", "-c", "redis-server --version | sed 's/.* v=//; s/ .*//'")
-	for of, p := range map[string]string{"redlock4": "redlock4", "redlock5": "redlock5", "sesamecare-redlock": "@sesamecare-oss/redlock", "redis-semaphore": "redis-semaphore", "ioredis": "ioredis", "bullmq": "bullmq"} {
-		ask(of, "node", "-p", "require('./node/node_modules/"+p+"/package.json').version")
+	if asked("java") {
+		ask("curator", "sh", "-c", "dpkg-query -W -f '${Version}' libcurator-recipes-java | sed 's/-.*//'")
+		ask("zookeeper", "sh", "-c", "dpkg-query -W -f '${Version}' zookeeper | sed 's/-.*//'")
+	}
+	if asked("python") {
+		ask("redis-py", "/usr/bin/python3", "-c", "import redis; print(redis.__version__)")
+	}
+	if asked("node") {
+		ask("node", "node", "--version")
+		for of, p := range map[string]string{"redlock4": "redlock4", "redlock5": "redlock5", "sesamecare-redlock": "@sesamecare-oss/redlock", "redis-semaphore": "redis-semaphore", "ioredis": "ioredis", "bullmq": "bullmq"} {
+			ask(of, "node", "-p", "require('./node/node_modules/"+p+"/package.json').version")
+		}
 	}
 	return known, nil
 }
@@ -284,7 +294,7 @@ func last(s string) string {
 
 // table is wild.json.
 type table struct {
-	Commit   string                `json:"commit,omitempty"` // of the harness that wrote last
+	Commit   string                `json:"commit,omitempty"` // of the harness, where one record is held against another
 	Date     string                `json:"date,omitempty"`
 	Versions map[string]string     `json:"versions"`
 	Cells    map[string][]figures  `json:"cells"`   // by library/drill

@@ -3,10 +3,17 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	authv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 )
@@ -93,4 +100,34 @@ func usedAsPermitted(t *testing.T, e *kubetest.Env, from int64, kubeconfig, acco
 		}
 	}
 	t.Logf("%d requests, %d permissions", len(all), used)
+}
+
+// permission is one verb of one resource.
+func permission(verb, group, resource string, names []string) string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s/%s %s", verb, cmp.Or(group, "core"), resource, strings.Join(slices.Sorted(slices.Values(names)), ",")))
+}
+
+// canI is what kubectl auth can-i --list says of resources to the user of a kubeconfig.
+func canI(t *testing.T, kubeconfig, namespace string) map[string]bool {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	must(t, err)
+	client, err := kubernetes.NewForConfig(config)
+	must(t, err)
+	review, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
+		&authv1.SelfSubjectRulesReview{Spec: authv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}, metav1.CreateOptions{})
+	if err != nil || review.Status.Incomplete {
+		t.Fatalf("%+v, %v", review, err)
+	}
+	all := map[string]bool{}
+	for _, r := range review.Status.ResourceRules {
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				for _, verb := range r.Verbs {
+					all[permission(verb, group, resource, r.ResourceNames)] = true
+				}
+			}
+		}
+	}
+	return all
 }

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -45,8 +44,6 @@ spec:
 type chaos struct {
 	site *site
 	api  dynamic.ResourceInterface
-	deaf atomic.Bool // to objects that are to be undone
-	idle atomic.Bool // does nothing at all
 }
 
 const chaosFinalizer = "chaos-mesh/records"
@@ -81,7 +78,7 @@ func (s *site) chaosController(t *testing.T) *chaos {
 	go func() {
 		defer close(over)
 		for range rounds.Every(ctx, 20*time.Millisecond) {
-			if list, err := c.api.List(ctx, metav1.ListOptions{}); err == nil && !c.idle.Load() {
+			if list, err := c.api.List(ctx, metav1.ListOptions{}); err == nil {
 				for i := range list.Items {
 					c.reconcile(ctx, &list.Items[i])
 				}
@@ -96,7 +93,7 @@ func (c *chaos) reconcile(ctx context.Context, o *unstructured.Unstructured) {
 	held := slices.Contains(o.GetFinalizers(), chaosFinalizer)
 	pods, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "selector", "pods", c.site.namespace)
 	switch {
-	case o.GetDeletionTimestamp() != nil && held && !c.deaf.Load():
+	case o.GetDeletionTimestamp() != nil && held:
 		c.signal(pods, syscall.SIGCONT)
 		o.SetFinalizers(nil)
 	case o.GetDeletionTimestamp() == nil && !held:
@@ -202,8 +199,6 @@ func madeObjects(t *testing.T, s *site) {
 	}
 	c.free(t)
 	s.roleFits(t)
-	c.notMade(t, s, soon)
-	c.notUndone(t, s, soon)
 }
 
 // refused: what the API server knows of a kind is held against the file before anything is made.
@@ -223,44 +218,4 @@ func (c *chaos) refused(t *testing.T, s *site, yaml string) {
 			t.Errorf("it does not say %q:\n%s", want, o.text)
 		}
 	}
-}
-
-// notMade: an object of somebody's is not touched, and one that never shows the fault is deleted; neither shot counts.
-func (c *chaos) notMade(t *testing.T, s *site, yaml string) {
-	t.Helper()
-	theirs := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "chaos-mesh.org/v1alpha1", "kind": "NetworkChaos", "metadata": map[string]any{"name": "theirs"}, "spec": map[string]any{"n": int64(1)}}}
-	c.idle.Store(true)
-	was, err := c.api.Create(t.Context(), theirs, metav1.CreateOptions{})
-	must(t, err)
-	for text, want := range map[string]string{
-		edit(t, yaml, `name: "lockdrill-${pod}"`, "name: theirs"): "create networkchaos theirs: it is there already",
-		edit(t, yaml, "for: 12s", "for: 2s"):                      `{.status.conditions[?(@.type=="AllInjected")].status} of NetworkChaos lockdrill-web-`,
-	} {
-		o := s.drill(t, text, verdict.ExitInconclusive)
-		if len(o.j.Faults) == 0 || o.j.Faults[0].Confirmed || !strings.Contains(o.j.Faults[0].Why, want) {
-			t.Errorf("want %q of faults %+v\n%s", want, o.j.Faults, o.text)
-		}
-		if objects := c.has(t); !slices.Equal(objects, []string{"theirs"}) {
-			t.Errorf("objects %q", objects)
-		}
-	}
-	now, err := c.api.Get(t.Context(), "theirs", metav1.GetOptions{})
-	if err != nil || now.GetResourceVersion() != was.GetResourceVersion() {
-		t.Errorf("somebody's own object was changed: %v", err)
-	}
-	must(t, c.api.Delete(t.Context(), "theirs", metav1.DeleteOptions{}))
-	c.idle.Store(false)
-}
-
-// notUndone: a controller that does not let go leaves the run dirty, which names what holds the object; once it does, recover ends it.
-func (c *chaos) notUndone(t *testing.T, s *site, yaml string) {
-	t.Helper()
-	c.deaf.Store(true)
-	o := s.drill(t, edit(t, yaml, "for: 12s", "for: 2s", "within: 20s", "within: 2s"), verdict.ExitDirty)
-	says(t, o.text, "is still there, held by "+chaosFinalizer, "kubectl --kubeconfig ", " delete networkchaos.v1alpha1.chaos-mesh.org --field-selector metadata.name=lockdrill-web-", "-l lockdrill.dev/run=")
-	c.deaf.Store(false)
-	until(t, "the object is gone", func() bool { return len(c.has(t)) == 0 })
-	until(t, "it is undone, by its watchdog or by hand", func() bool { return try(t, "recover", o.dir).code == verdict.ExitPass })
-	nothingIsLeft(t, o.dir)
-	c.free(t)
 }

@@ -50,9 +50,14 @@ func killedByTheRole(t *testing.T, s *site) {
 	s.shippedRole(t, yaml)
 	before := s.objects(t)
 	// What a busy machine costs is a trial, never a permission.
-	if o := runDrill(t, yaml, nil, s.runFlags()...); o.code != verdict.ExitPass && o.code != verdict.ExitInconclusive {
+	o := runDrill(t, yaml, nil, s.runFlags()...)
+	if o.code != verdict.ExitPass && o.code != verdict.ExitInconclusive {
 		t.Fatalf("exit %d\n%s", o.code, o.text)
 	}
+	if f := o.j.Faults[0]; f.Confirmed && (f.Death == nil || f.Death.Means != "worker" || f.Death.Object != nil || f.Death.End == nil) { // of the crash
+		t.Errorf("death %+v", f.Death)
+	}
+	says(t, o.text, "3 replicas as pods", "3 workers of this run's own in pods of kubernetes kubetest/role", "crashed r")
 	if _, err := s.Client.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), deploy.SummaryName("pods"), metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}

@@ -186,7 +186,6 @@ func TestKubeDrills(t *testing.T) {
 		name, namespace string
 		try             func(*testing.T, *site)
 	}{
-		{"crash", "crash", crashed},
 		{"observed", observedNamespace, observedDrill},
 		{"observed hand-over", handedNamespace, handedOver},
 		{"evicted", evictedNamespace, evicted},
@@ -200,7 +199,6 @@ func TestKubeDrills(t *testing.T) {
 		{"rolled out", rolledNamespace, rolledOut},
 		{"rolled out in order", "ordered", rolledInOrder},
 		{"stateful", "stateful", statefulWorkers},
-		{"controllers", "controllers", severalControllers},
 		{"used", "used", usedWorkers},
 		{"role", "role", killedByTheRole},
 		{"interrupted", "interrupted", interrupted},
@@ -216,18 +214,6 @@ func TestKubeDrills(t *testing.T) {
 	t.Run("witness", func(t *testing.T) {
 		witnessPods(t, func(t *testing.T, namespace string) *site { return newSite(t, e, namespace) })
 	})
-}
-
-// crashed is a drill of pods that the run applies; it leaves nothing.
-func crashed(t *testing.T, s *site) {
-	o := s.drill(t, s.yaml(), verdict.ExitPass)
-	for _, f := range o.j.Faults {
-		if d := f.Death; d == nil || d.Means != "worker" || d.Object != nil || d.End == nil {
-			t.Errorf("%s#%d: death %+v", f.ID, f.Shot, d)
-		}
-	}
-	says(t, o.text, "3 replicas as pods", "3 workers of this run's own in pods of kubernetes kubetest/crash", "crashed r")
-	s.clean(t)
 }
 
 // forceDeleted shows the trap: the object of a pod that ignores SIGTERM is gone at once, and its process lives on for the two seconds

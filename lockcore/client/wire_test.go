@@ -135,9 +135,6 @@ func (c *contender) fault(op lockcore.Op, limit time.Duration) fault {
 	n := c.calls[op]
 	c.calls[op]++
 	c.mu.Unlock()
-	if c.w.aim != nil {
-		return c.w.aim(c, op, n, limit)
-	}
 	return c.randomFault(op, n, limit)
 }
 

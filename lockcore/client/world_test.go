@@ -24,8 +24,7 @@ type world struct {
 	policy  lockcore.Policy
 	limits  limits
 	start   time.Time
-	horizon time.Duration // no new work afterwards
-	aim     func(c *contender, op lockcore.Op, n int, limit time.Duration) fault
+	horizon time.Duration                    // no new work afterwards
 	log     func(format string, args ...any) // nil = nobody reads it
 
 	mu       sync.Mutex // taken last

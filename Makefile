@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-times test-live test-busy test-kube truth agree mutants oracles same alerts liars subjects scenarios witness postgres selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas helm deps clean
+.PHONY: help build image test test-times test-live test-busy test-kube truth agree mutants oracles same alerts liars subjects scenarios witness postgres selftest-live full-scale explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas helm deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -119,9 +119,6 @@ agree: deps ## sixty kills live, held against the rehearsals of the same file: b
 
 full-scale: deps ## the scenario of each profile at its published numbers, live: an hour and a half
 	LOCKDRILL_TEST_DRILLS=full $(GO) test -count=1 -v -timeout 3h -run TestScenariosAtFullScale ./cmd/lockdrill/e2e
-
-seeds: ## three contenders in 200,000 random worlds: minutes
-	LOCKDRILL_TEST_SEEDS=200000 $(GO) test -count=1 -timeout 2h -run Contenders ./lockcore/client
 
 DEEPER ?= 2
 

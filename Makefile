@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-times test-live test-busy test-kube truth agree mutants oracles same alerts liars subjects scenarios witness postgres selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild record pictures release release-check ci-schemas helm deps clean
+.PHONY: help build image test test-times test-live test-busy test-kube truth agree mutants oracles same alerts liars subjects scenarios witness postgres selftest-live full-scale explore stress e2e-kube kube-ten check bench wild record pictures release release-check ci-schemas helm deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -47,7 +47,7 @@ WAITING := ./injectors ./stores/redis ./stores/postgres ./probes ./drill/testbed
 
 # vet is of check, and costs half a minute where nothing is built yet.
 TESTS = $(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -p $(AT_ONCE) $(WAITING) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
-DRILL_TESTS = $(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
+DRILL_TESTS = $(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -p 1 -parallel $(AT_ONCE) -timeout 20m ./cmd/...
 
 test: deps ## all tests but those of test-live and test-kube; the drills last and alone, since they measure time
 	$(TESTS)
@@ -76,7 +76,7 @@ test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiser
 
 truth: deps ## what is measured against what really happened, in 100,000 random worlds, 5,000 seen from outside and 400 live kills: minutes
 	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run 'TestTruthInRange|TestTruthFromOutside' ./drill/rehearsal
-	LOCKDRILL_TRUTH_KILLS=400 $(GO) test -count=1 -v -run TestLiveMeasuredTakeoverContainsTheTruth ./cmd/lockdrill
+	LOCKDRILL_TRUTH_KILLS=400 $(GO) test -count=1 -v -run TestLiveMeasuredTakeoverContainsTheTruth ./cmd/lockdrill/e2e
 
 mutants: ## 117 deliberate mistakes in the lock core, the record and the analysis, and what catches each: ten minutes
 	LOCKDRILL_MUTANTS=all $(GO) test -count=1 -v -timeout 1h -run TestMutantsAreCaught ./drill/rehearsal
@@ -93,35 +93,32 @@ same: ## what this tree answers otherwise than commit OLD=: verdicts, figures, t
 	@bin/same/same -old '$(OLD)' -drills $(DRILLS) -seeds $(SEEDS) $(if $(GROUP),-group)
 
 scenarios: deps ## every shipped scenario, live, at its time scale: minutes
-	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run TestLiveScenariosEndAsTheySay ./cmd/lockdrill
+	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run TestLiveScenariosEndAsTheySay ./cmd/lockdrill/e2e
 
 selftest-live: deps ## every wrong lock and every shipped class with every fault, live, one after another: half an hour
 	$(GO) run ./cmd/lockdrill selftest --live
 
 witness: deps ## a service that knows nothing of lockdrill, in Python and in Node, drilled as it runs: three times as it is, once with each of its thirteen bugs in each drill that can show it, beside lockdrill's own lock at the same timings, with ioredis itself (npm), with its jobs in PostgreSQL, and in each cell of the table of docs/pause-longer-than-the-lease.md; three quarters of an hour
-	LOCKDRILL_WITNESS=all $(GO) test -count=1 -v -timeout 1h -parallel 2 -run AServiceOfSomebodysOwn ./cmd/lockdrill
+	LOCKDRILL_WITNESS=all $(GO) test -count=1 -v -timeout 1h -parallel 2 -run AServiceOfSomebodysOwn ./cmd/lockdrill/e2e
 
 postgres: deps ## a worker on advisory locks of a real PostgreSQL, drilled: a minute
-	LOCKDRILL_TEST_POSTGRES=all $(GO) test -count=1 -v -tags full -run TestAdvisoryLocksAreDrilled ./cmd/lockdrill
+	LOCKDRILL_TEST_POSTGRES=all $(GO) test -count=1 -v -tags full -run TestAdvisoryLocksAreDrilled ./cmd/lockdrill/e2e
 
 alerts: deps ## each exported alert fires in a real Prometheus beside the shipped drill that it names, at the drill's time scale (ALERTS=full: at time scale 1, two hours): a quarter of an hour
-	LOCKDRILL_ALERTS=$(ALERTS) $(GO) test -count=1 -v -timeout 6h -run 'TestEveryAlertFires|TestAlertsOnDrillsFire|TestARealAlertmanagerSays|RaisesTheAlert' ./cmd/lockdrill
+	LOCKDRILL_ALERTS=$(ALERTS) $(GO) test -count=1 -v -timeout 6h -run 'TestEveryAlertFires|TestAlertsOnDrillsFire|TestARealAlertmanagerSays|RaisesTheAlert' ./cmd/lockdrill/e2e
 
 liars: deps ## each of 42 wrong workers, mutants of the lock among them, and what the drill worker-check says of it: five minutes
-	LOCKDRILL_LIARS=all $(GO) test -count=1 -v -timeout 30m -run TestLiveTheDrillTellsWrongWorkers ./cmd/lockdrill
+	LOCKDRILL_LIARS=all $(GO) test -count=1 -v -timeout 30m -run TestLiveTheDrillTellsWrongWorkers ./cmd/lockdrill/e2e
 
 subjects: deps ## every scenario rehearsed a hundred times and each mutant of its subject twenty times, then one mutant of each live: twenty minutes
 	LOCKDRILL_SUBJECTS=all $(GO) test -count=1 -v -timeout 1h -run TestNoScenarioIsGreenWithAMutant ./drill/rehearsal
-	LOCKDRILL_TEST_DRILLS=mutants $(GO) test -count=1 -v -timeout 1h -run TestNoScenarioIsGreenLive ./cmd/lockdrill
+	LOCKDRILL_TEST_DRILLS=mutants $(GO) test -count=1 -v -timeout 1h -run TestNoScenarioIsGreenLive ./cmd/lockdrill/e2e
 
 agree: deps ## sixty kills live, held against the rehearsals of the same file: both distributions and a rank test; five minutes
-	LOCKDRILL_AGREE=1 $(GO) test -count=1 -v -timeout 20m -run TestALiveDrillAgreesWithItsRehearsals ./cmd/lockdrill
+	LOCKDRILL_AGREE=1 $(GO) test -count=1 -v -timeout 20m -run TestALiveDrillAgreesWithItsRehearsals ./cmd/lockdrill/e2e
 
 full-scale: deps ## the scenario of each profile at its published numbers, live: an hour and a half
-	LOCKDRILL_TEST_DRILLS=full $(GO) test -count=1 -v -timeout 3h -run TestScenariosAtFullScale ./cmd/lockdrill
-
-seeds: ## three contenders in 200,000 random worlds, and the linter beside them: half an hour
-	LOCKDRILL_TEST_SEEDS=200000 $(GO) test -count=1 -timeout 2h -run 'Contenders|CleanCounts|Lint' ./lockcore/client
+	LOCKDRILL_TEST_DRILLS=full $(GO) test -count=1 -v -timeout 3h -run TestScenariosAtFullScale ./cmd/lockdrill/e2e
 
 DEEPER ?= 2
 
@@ -132,8 +129,8 @@ ALERTS ?= scaled
 STRESS ?= 200
 
 stress: deps ## 200 (STRESS=) random timelines of overlapping faults in runs that end, are interrupted or killed, then kill -9 at every state of every fault: a quarter of an hour
-	LOCKDRILL_STRESS=$(STRESS) $(GO) test -count=1 -v -timeout 2h -parallel 2 -run 'TestLiveStress$$' ./cmd/lockdrill
-	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -timeout 2h -run TestLiveARunnerKilledAtEachStateLeavesNothing ./cmd/lockdrill
+	LOCKDRILL_STRESS=$(STRESS) $(GO) test -count=1 -v -timeout 2h -parallel 2 -run 'TestLiveStress$$' ./cmd/lockdrill/e2e
+	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -timeout 2h -run TestLiveARunnerKilledAtEachStateLeavesNothing ./cmd/lockdrill/e2e
 
 # What stands in the way is said before anything is built.
 e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespaces of their own: root, Linux; installs nothing; five minutes, and where nothing is built yet 13.5 minutes of CPU for the control plane before
@@ -155,7 +152,7 @@ e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespac
 	internal/kubetools/build etcd kube-apiserver kube-controller-manager kube-scheduler kubelet
 	LOCKDRILL_CRI_BIN=$$(internal/kubetools/cri/build) LOCKDRILL_KUBE=1 LOCKDRILL_IMAGE=$(IMAGE) LOCKDRILL_TOXIPROXY=localhost/toxiproxy:1 LOCKDRILL_ELECTOR=localhost/elector:1 \
 		LOCKDRILL_ARCHIVES='$(CURDIR)/bin/image/lockdrill.tar $(CURDIR)/bin/image/pod.tar $(CURDIR)/bin/image/toxiproxy.tar $(CURDIR)/bin/image/elector.tar' \
-		internal/kubetools/cri/enter $(GO) test -count=1 -v -timeout 20m -run 'TestE2EKube$$' ./cmd/lockdrill
+		internal/kubetools/cri/enter $(GO) test -count=1 -v -timeout 20m -run 'TestE2EKube$$' ./cmd/lockdrill/e2e
 
 TIMES ?= 10
 
@@ -194,7 +191,7 @@ bench: deps ## the lock core beside its peers, 100,000 locks, one key that many 
 	$(GO) test -run '^$$' -bench Keyspace -benchtime 1x ./probes
 	$(GO) test -tags full -run '^$$' -bench TenThousand -benchtime 3x ./serve
 	$(GO) test -run '^$$' -bench JudgeBesidePython -benchtime 3x ./cmd/lockdrill
-	$(GO) test -run '^$$' -bench DrillOfManyJobs -benchtime 1x ./cmd/lockdrill
+	$(GO) test -run '^$$' -bench DrillOfManyJobs -benchtime 1x ./cmd/lockdrill/e2e
 
 pictures: ## docs/report-light.png and docs/report-dark.png, from a recorded run in headless Chromium: look at them before you commit them
 	@.ci/need chromium chromium fonts-dejavu-core

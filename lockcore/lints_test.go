@@ -1,7 +1,10 @@
 package lockcore_test
 
 import (
+	"cmp"
+	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -123,65 +126,136 @@ func TestLargestSafeCount(t *testing.T) {
 	}
 }
 
-// L1 is exact: the machine of a counting policy, whose calls all hang from the late reply of its acquire or of a renewal on, gives up
-// just then.
-func TestGiveUpSumIsWhatTheMachineDoes(t *testing.T) {
+// What the sums say is what the machine does, in whichever way its calls are answered: when a count has given up (L1), whether a lost renewal costs the
+// lock (L2), and how long a deleted key goes unnoticed (L1). What such an end costs is shown in every order of events by lockcore/explore.
+func TestSumsAreWhatTheMachineDoes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	between := func(low, high time.Duration) time.Duration { return low + time.Duration(rng.Int64N(int64(high-low))) }
+	said := func(p lockcore.Policy, rule string) (all []lockcore.Sum) {
+		for _, s := range lockcore.Lints(p, lockcore.Facts{}) {
+			if s.Rule == rule {
+				all = append(all, s)
+			}
+		}
+		return all
+	}
+	sides := map[string]int{}
 	for range 2000 {
 		p := policyOf(t, "cordum/scheduler-job")
 		p.RenewEvery, p.RenewJitter = between(time.Second, 30*time.Second), rng.Float64()/2
 		p.OpTimeout, p.Acquire.Timeout = between(time.Millisecond, 40*time.Second), between(time.Millisecond, 5*time.Second)
 		p.MaxFailures = 1 + rng.IntN(5)
-		got, want := max(givesUpAt(t, p, 0), givesUpAt(t, p, 1)), lockcore.GiveUpSum(p)
+		var got time.Duration
+		for answered := range 2 { // it hangs from the first renewal on, or from the second
+			at, sent, _ := ends(t, p, func(c *lockcore.Call, n int, _ time.Duration) (lockcore.Result, bool) {
+				return map[bool]lockcore.Result{true: lockcore.OK, false: lockcore.Unknown}[c.Op == lockcore.OpAcquire || n < answered], true
+			})
+			got = max(got, at-sent)
+		}
+		want := lockcore.GiveUpSum(p)
 		if got > want || want-got > time.Millisecond {
 			t.Fatalf("%+v gives up at %s, the sum says %s", p, got, want)
 		}
-		if safe := lockcore.Lints(p, lockcore.Facts{})[0].OK; safe != (want <= p.TTL) {
+		if safe := said(p, "L1")[0].OK; safe != (want <= p.TTL) {
 			t.Fatalf("L1 says %t of %s in %s", safe, want, p.TTL)
 		}
+
+		p = policyOf(t, "lockdrill/standard")
+		p.RenewEvery, p.OpTimeout, p.RenewJitter = between(p.TTL/20, p.TTL*2/3), between(time.Millisecond, p.TTL/4), 0
+		p.Drift, p.StopBudget, p.Acquire.Timeout = between(1, p.TTL/10), between(1, p.TTL/5), between(time.Millisecond, p.TTL/5)
+		safe, survives := true, true
+		for _, s := range said(p, "L2") {
+			safe = safe && s.OK
+		}
+		for answered := range 2 {
+			_, _, why := ends(t, p, func(c *lockcore.Call, n int, _ time.Duration) (lockcore.Result, bool) {
+				return map[bool]lockcore.Result{true: lockcore.Unknown, false: lockcore.OK}[c.Op == lockcore.OpRenew && n == answered], n <= answered && (c.Op == lockcore.OpRenew || answered == 0)
+			})
+			survives = survives && why == ""
+		}
+		if sides[fmt.Sprint("L2 ", safe)]++; safe != survives {
+			t.Fatalf("L2 says %t, the lock survives a lost renewal: %t: %+v", safe, survives, p)
+		}
+
+		p.Class = []lockcore.Class{lockcore.LegacyCount, lockcore.Critical, lockcore.Standard}[rng.IntN(3)]
+		p.RenewEvery, p.RenewJitter, p.MaxFailures = between(p.TTL/20, p.TTL*2/5), 0, 1+rng.IntN(4)
+		if p.Class == lockcore.Standard {
+			p.MaxFailures = 0
+		}
+		slow, deleted, granted := rng.IntN(2) == 0, between(1, 2*p.TTL), time.Duration(0)
+		at, _, why := ends(t, p, func(c *lockcore.Call, _ int, now time.Duration) (lockcore.Result, bool) {
+			if c.Op == lockcore.OpAcquire && slow {
+				granted = c.Deadline
+			}
+			return map[bool]lockcore.Result{true: lockcore.Absent, false: lockcore.OK}[c.Op == lockcore.OpRenew && now >= deleted], slow
+		})
+		least, most := noticed(t, said(p, "L1"))
+		if lag := at - max(deleted, granted); why == lockcore.ReasonDeadline {
+			sides["noticed by the clock"]++
+		} else if sides["noticed by a call"]++; lag < least-most/100 || lag > most+most/100 { // the figures of a sentence are rounded
+			t.Fatalf("noticed after %s by %s, L1 says %s to %s: %+v", lag, why, least, most, p)
+		}
+	}
+	if t.Logf("%v", sides); sides["L2 true"] == 0 || sides["L2 false"] == 0 || sides["noticed by a call"] < 100 {
+		t.Error("one side was never asked")
 	}
 }
 
-// givesUpAt drives a machine through the worst case: the last success, which is the grant or a renewal, is answered at its timeout,
-// jitter stretches every interval, and no later renewal is answered. The result counts from the sending of that success.
-func givesUpAt(t *testing.T, p lockcore.Policy, answered int) time.Duration {
+// noticed reads L1's sentence on how long a deleted key goes unnoticed.
+func noticed(t *testing.T, sums []lockcore.Sum) (least, most time.Duration) {
 	t.Helper()
-	m := lockcore.NewMachine(p)
-	now, sent, in := time.Duration(0), time.Duration(0), lockcore.Input{Kind: lockcore.Start}
-	for range 1000 {
-		in.Rand = 1 - 1e-9
-		at := lockcore.Instant{Mono: now, Wall: now, Boot: now}
-		next := lockcore.Input{Kind: lockcore.Tick}
-		for _, a := range m.Step(at, in, nil) {
-			switch {
-			case a.Kind == lockcore.ActFence:
-				return now - sent
-			case a.Kind == lockcore.ActDo && a.Call.Op == lockcore.OpAcquire:
-				next = lockcore.Input{Kind: lockcore.Reply, Call: a.Call.ID, Result: lockcore.OK, Fence: 1}
-				now = a.Call.Deadline
-			case a.Kind == lockcore.ActDo && answered > 0:
-				answered--
-				next = lockcore.Input{Kind: lockcore.Reply, Call: a.Call.ID, Result: lockcore.OK}
-				sent, now = now, a.Call.Deadline
-			case a.Kind == lockcore.ActDo:
-				next = lockcore.Input{Kind: lockcore.Reply, Call: a.Call.ID, Result: lockcore.Unknown}
-				now = a.Call.Deadline
-			}
-		}
-		if next.Kind == lockcore.Tick {
-			due, ok := m.Next()
-			if !ok {
-				t.Fatalf("%+v waits for nothing", p)
-			}
-			now = max(now, due)
-		}
-		in = next
+	m := regexp.MustCompile(`a deleted key is noticed (?:after (\S+) to|within) (\S+)$`).FindStringSubmatch(sums[0].Text)
+	if m == nil {
+		t.Fatalf("L1 does not say when a deleted key is noticed: %q", sums)
 	}
-	t.Fatalf("%+v never gives up", p)
-	return 0
+	least, err := time.ParseDuration(cmp.Or(m[1], "0s"))
+	most, err2 := time.ParseDuration(m[2])
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	return least, most
+}
+
+// ends plays a machine: each call is answered as told, at once or at its deadline; n counts renewals. It returns when the lock was given up, when its last success
+// was sent, and why; "" = not within some leases.
+func ends(t *testing.T, p lockcore.Policy, answer func(c *lockcore.Call, n int, now time.Duration) (result lockcore.Result, late bool)) (at, sent time.Duration, why lockcore.Reason) {
+	t.Helper()
+	m, now, n := lockcore.NewMachine(p), time.Duration(0), 0
+	in, replied := lockcore.Input{Kind: lockcore.Start}, time.Duration(0)
+	var reply *lockcore.Input
+	for now < 20*p.TTL {
+		in.Rand = 1 - 1e-9
+		for _, a := range m.Step(lockcore.Instant{Mono: now, Wall: now, Boot: now}, in, nil) {
+			switch a.Kind {
+			case lockcore.ActFence:
+				return now, sent, a.Reason
+			case lockcore.ActDo:
+				result, late := answer(&a.Call, n, now)
+				if a.Call.Op == lockcore.OpRenew {
+					n++
+				}
+				if result == lockcore.OK {
+					sent = now
+				}
+				reply, replied = &lockcore.Input{Kind: lockcore.Reply, Call: a.Call.ID, Result: result, Fence: 1}, now
+				if late {
+					replied = a.Call.Deadline
+				}
+			}
+		}
+		due, ok := m.Next()
+		switch {
+		case reply != nil && (!ok || replied <= due):
+			in, now, reply = *reply, max(now, replied), nil
+		case ok:
+			in, now = lockcore.Input{Kind: lockcore.Tick}, max(now, due)
+		default:
+			t.Fatalf("%+v waits for nothing", p)
+		}
+	}
+	return now, sent, ""
 }
 
 // In words: every number of the policy is there.

@@ -148,20 +148,3 @@ func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
 		t.Errorf("%d, %+v", got.code, s)
 	}
 }
-
-// Each step is a run with a folder, and says which.
-func TestLiveSweep(t *testing.T) {
-	besideDrills(t)
-	work := folder(t, "short.yaml", unrehearsed(edit(t, goodDrill, "count: 2, every: settled", "count: 1", goodSLO, shortSLO)))
-	got := tryIn(t, work, "run", "short.yaml", "--sweep", "replicas=2..3,steps=2,finer=0", "-f", "json")
-	var s sweep.Document
-	unmarshal(t, got.stdout, &s)
-	if got.code != verdict.ExitPass || !s.Live || s.Seeds != 0 || len(s.Steps) != 2 || s.Holds == nil || *s.Holds != 3 || s.Breaks != nil {
-		t.Fatalf("%d, %+v", got.code, s)
-	}
-	for _, step := range s.Steps {
-		if step.Run == "" || !isDir(filepath.Join(work, step.Run)) || step.Outcome != sweep.Held {
-			t.Errorf("%+v", step)
-		}
-	}
-}

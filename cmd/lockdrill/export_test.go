@@ -2,21 +2,14 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
-
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
 // exportDir holds the files that the examples of the documents name.
@@ -29,7 +22,7 @@ func exportDir(t *testing.T) string {
 	}
 	mapping, _, _ := strings.Cut(rest, "```")
 	write(t, filepath.Join(dir, "mapping.yaml"), []byte(mapping))
-	write(t, filepath.Join(dir, "game-day.yaml"), []byte(edit(t, podDrillYAML(t), "pods: apply", "pods: use")))
+	write(t, filepath.Join(dir, "game-day.yaml"), []byte(edit(t, string(read(t, "../../deploy/testdata/game-day.yaml")), "pods: apply", "pods: use")))
 	return dir
 }
 
@@ -101,106 +94,4 @@ func filesOf(t *testing.T, dir string) []string {
 		names = append(names, e.Name())
 	}
 	return names
-}
-
-// The namespace of the overlay says what the experiment is for. What kustomize makes of base and overlay is TestKubeKustomizeBuildsTheOverlay.
-func TestTheOverlayIsForItsNamespace(t *testing.T) {
-	t.Parallel()
-	var overlay struct{ Namespace string }
-	must(t, yaml.Unmarshal(read(t, filepath.Join(kustomizeFolder, "overlays/staging/kustomization.yaml")), &overlay))
-	e, _, err := loadExperiment(filepath.Join(kustomizeFolder, "experiment.yaml"))
-	must(t, err)
-	if ns := decoded[corev1.Namespace](t, read(t, filepath.Join(kustomizeFolder, "namespace.yaml"))); ns.Name != overlay.Namespace || ns.Annotations[kube.EnvironmentAnnotation] != e.Environment {
-		t.Errorf("namespace %s says %v; the overlay is for %s, the experiment for %s", ns.Name, ns.Annotations, overlay.Namespace, e.Environment)
-	}
-}
-
-// kustomized are the objects that kubectl's kustomize, which make test-kube builds, makes of an overlay.
-func kustomized(t *testing.T, dir string) []unstructured.Unstructured {
-	t.Helper()
-	kubectl, err := exec.LookPath("kubectl")
-	if err != nil && os.Getenv("LOCKDRILL_KUBE") == "1" {
-		t.Fatal(err)
-	} else if err != nil {
-		t.Skip("SKIPPED, NOT TESTED: no kubectl on the PATH; make test-kube builds one")
-	}
-	cmd := exec.CommandContext(t.Context(), kubectl, "kustomize", dir)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, stderr.String())
-	}
-	var objects []unstructured.Unstructured
-	for _, doc := range bytes.Split(out, []byte("\n---\n")) {
-		var o unstructured.Unstructured
-		must(t, yaml.Unmarshal(doc, &o.Object))
-		objects = append(objects, o)
-	}
-	return objects
-}
-
-// The patch of docs/kubernetes.md adds a port to the rule of the API server, and to none else.
-func TestKubeKustomizeTakesTheDocumentedPatch(t *testing.T) {
-	_, patch, found := strings.Cut(string(read(t, "../../docs/kubernetes.md")), "```yaml ignore\npatches:\n")
-	patch, _, closed := strings.Cut(patch, "```")
-	if !found || !closed {
-		t.Fatal("docs/kubernetes.md has no patch")
-	}
-	base, err := filepath.Abs(filepath.Join(kustomizeFolder, "base"))
-	must(t, err)
-	dir := t.TempDir()
-	up, err := filepath.Rel(dir, base)
-	must(t, err)
-	write(t, filepath.Join(dir, "kustomization.yaml"), []byte("resources: ["+up+"]\npatches:\n"+patch))
-	for _, o := range kustomized(t, dir) {
-		if o.GetKind() != "NetworkPolicy" {
-			continue
-		}
-		rules, _, _ := unstructured.NestedSlice(o.Object, "spec", "egress")
-		if got := fmt.Sprint(portsOf(rules)); got != "[[53 53] [443 6443 8443] [6379]]" {
-			t.Errorf("the policy lets out to %s", got)
-		}
-		return
-	}
-	t.Error("there is no NetworkPolicy")
-}
-
-// portsOf are the ports of each rule of a NetworkPolicy.
-func portsOf(rules []any) (all [][]any) {
-	for _, r := range rules {
-		var of []any
-		for _, p := range r.(map[string]any)["ports"].([]any) {
-			of = append(of, p.(map[string]any)["port"])
-		}
-		all = append(all, of)
-	}
-	return all
-}
-
-// With kubectl's kustomize: every object is in the namespace, the RoleBinding's account as well, and the patch took effect.
-func TestKubeKustomizeBuildsTheOverlay(t *testing.T) {
-	objects := kustomized(t, filepath.Join(kustomizeFolder, "overlays/staging"))
-	for _, o := range objects {
-		if o.GetKind() == "Namespace" {
-			t.Error("the overlay owns the namespace: a delete of it would take away what other teams have there")
-		}
-		if o.GetNamespace() != "staging" {
-			t.Errorf("%s %s is in namespace %q", o.GetKind(), o.GetName(), o.GetNamespace())
-		}
-		switch o.GetKind() {
-		case "RoleBinding":
-			subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
-			if s := subjects[0].(map[string]any); s["namespace"] != "staging" {
-				t.Errorf("the account is %v", s)
-			}
-		case "CronJob":
-			if s, _, _ := unstructured.NestedString(o.Object, "spec", "schedule"); s != "30 9 * * 2" {
-				t.Errorf("schedule %q: the patch had no effect", s)
-			}
-		}
-	}
-	if len(objects) != 7 {
-		t.Errorf("%d objects", len(objects))
-	}
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // What is no regular file stays what it is: a device or a pipe of that name was replaced by a file, and so was a link.
@@ -203,49 +203,6 @@ func TestARefusedHistoryHasNoVerdict(t *testing.T) {
 	}
 }
 
-// Nobody reads what a drill prints, as behind `| head`: it goes on to its end, and its status and its files say how that was.
-func TestLiveOutputThatNobodyReads(t *testing.T) {
-	besideDrills(t)
-	unread, out, err := os.Pipe()
-	must(t, err)
-	defer out.Close()
-	must(t, unread.Close())
-	base := folder(t, "drill.yaml", unrehearsed(goodDrill), "bad.yaml", "kind: Experiment\n")
-	dir, result, junit := filepath.Join(base, "run"), filepath.Join(base, "result"), filepath.Join(base, "junit.xml")
-	for _, c := range []struct {
-		args string
-		want int
-	}{
-		{"run drill.yaml --out " + dir + " --result-file " + result + " --junit " + junit, verdict.ExitPass},
-		{"judge " + dir + " -f json", verdict.ExitPass},
-		{"judge " + dir, verdict.ExitPass},
-		{"recover " + dir, verdict.ExitPass},
-		{"run bad.yaml", verdict.ExitUsage},
-	} {
-		cmd := lockdrill(strings.Fields(c.args)...)
-		cmd.Dir, cmd.Stdout, cmd.Stderr = base, out, out
-		if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
-			t.Fatal(err)
-		}
-		if code := cmd.ProcessState.ExitCode(); code != c.want {
-			t.Errorf("%s: %s, want exit status %d", c.args, cmd.ProcessState, c.want)
-		}
-	}
-	if word := string(read(t, result)); word != "pass" {
-		t.Errorf("result file: %q", word)
-	}
-	if data := string(read(t, junit)); strings.Contains(data, "<error") {
-		t.Errorf("JUnit:\n%s", data)
-	}
-	c, err := undo.Read(filepath.Join(dir, undo.File))
-	if err != nil || !c.Closed {
-		t.Errorf("journal: closed %v, %v", c.Closed, err)
-	}
-	if j := judgementIn(t, dir); j.ExitCode != verdict.ExitPass {
-		t.Errorf("verdict: %+v", j)
-	}
-}
-
 // judgementIn is the verdict in a run's folder.
 func judgementIn(t *testing.T, dir string) *verdict.Judgement {
 	t.Helper()
@@ -257,10 +214,6 @@ func judgementIn(t *testing.T, dir string) *verdict.Judgement {
 // historyIn is the whole history of a run's folder.
 func historyIn(t *testing.T, dir string) *history.History {
 	t.Helper()
-	f, err := os.Open(filepath.Join(dir, historyFile))
-	must(t, err)
-	defer f.Close()
-	h, err := history.Read(f)
-	must(t, err)
+	_, h := testkit.Run(t, dir)
 	return h
 }

@@ -1,13 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,114 +14,19 @@ import (
 // built is lockdrill as a user has it; TestMain builds it once.
 var built string
 
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(scriptedEnv); dir != "" {
-		if err := runScripted(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	for _, name := range []string{"GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"} { // of the CI that runs these tests
-		_ = os.Unsetenv(name)
-	}
-	_ = os.Setenv(passwordEnv, somebodysPassword) // here, since tests that set a variable cannot run beside others
-	os.Exit(buildAndTest(m))
-}
-
-func buildAndTest(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "lockdrill-test-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	built = filepath.Join(dir, "lockdrill")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-tags", buildTags, "-o", built, ".").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build lockdrill: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(testkit.BuildAndTest(m, buildTags, &built)) }
 
 // lockdrill is a command of the built binary that is not started yet.
 func lockdrill(args ...string) *exec.Cmd { return exec.Command(built, args...) }
 
+// What the tests of several packages need.
+const goodDrill = testkit.GoodDrill
+
 var (
-	until = testkit.Until
-	write = testkit.Write
-	read  = testkit.Read
+	until, write, read, must, says = testkit.Until, testkit.Write, testkit.Read, testkit.Must, testkit.Says
+	folder, isThere, isGone, edit  = testkit.Folder, testkit.IsThere, testkit.IsGone, testkit.Edit
+	unmarshal, atLength            = testkit.Unmarshal, testkit.AtLength
 )
-
-func kubeconfig(t *testing.T, dir, url string) { testkit.Kubeconfig(t, dir, url) }
-
-// onlyFor skips a test that takes long, unless a variable asks for it: by a value, or "" by any.
-func onlyFor(t testing.TB, variable, value, what string) {
-	t.Helper()
-	if got := os.Getenv(variable); got == "" || value != "" && got != value {
-		t.Skipf("only with %s=%s: %s", variable, value, what)
-	}
-}
-
-// atLength skips a test where only quick ones are asked for.
-func atLength(t testing.TB, what string) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: " + what)
-	}
-}
-
-// must ends a test that lacks what it needs.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// folder is a new folder with files: names, and what is in them.
-func folder(t testing.TB, files ...string) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	for i := 0; i < len(files); i += 2 {
-		write(t, filepath.Join(dir, files[i]), []byte(files[i+1]))
-	}
-	return dir
-}
-
-// isThere checks that a path exists, isGone that it does not.
-func isThere(t testing.TB, path string) {
-	t.Helper()
-	if _, err := os.Lstat(path); err != nil {
-		t.Error(err)
-	}
-}
-
-func isGone(t testing.TB, path string) {
-	t.Helper()
-	if _, err := os.Lstat(path); err == nil {
-		t.Errorf("%s is there", path)
-	}
-}
-
-// says checks that a text has each of the words, wherever its lines are broken.
-func says(t testing.TB, text string, words ...string) {
-	t.Helper()
-	flat := strings.Join(strings.Fields(text), " ")
-	for _, w := range words {
-		if !strings.Contains(text, w) && !strings.Contains(flat, w) {
-			t.Errorf("it does not say %q:\n%s", w, text)
-		}
-	}
-}
-
-// unmarshal reads one JSON document.
-func unmarshal(t testing.TB, text string, into any) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(text), into); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
-}
 
 // result is how a command ended.
 type result struct {
@@ -180,23 +80,8 @@ func tryIn(t *testing.T, dir string, args ...string) result {
 }
 
 // finish runs a command in a folder and waits for its end.
-func finish(t *testing.T, dir string, cmd *exec.Cmd) result {
+func finish(t *testing.T, dir string, cmd *exec.Cmd) (r result) {
 	t.Helper()
-	return finishWithin(t, dir, cmd, 5*time.Minute)
-}
-
-// finishWithin is finish with a limit: one that hangs, on whatever machine, is killed.
-func finishWithin(t *testing.T, dir string, cmd *exec.Cmd, within time.Duration) result {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("%s: %v", cmd, err)
-	}
-	limit := time.AfterFunc(within, func() { _ = cmd.Process.Kill() })
-	defer limit.Stop()
-	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-		t.Fatalf("%s: %v", cmd, err)
-	}
-	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	r.code, r.stdout, r.stderr = testkit.Ended(t, dir, cmd, 5*time.Minute)
+	return r
 }

@@ -3,6 +3,3 @@
 package main
 
 const buildTags = ""
-
-// advisoryWorker is another worker, of the build that has its driver.
-var advisoryWorker func() error

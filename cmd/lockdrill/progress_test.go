@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 func phase(name string) history.Event {
@@ -27,7 +28,7 @@ func bubbleClock() func() int64 {
 func TestProgressOffATerminal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var out saying
+		var out testkit.Saying
 		p := storyFlags{level: "info"}.start(&out, &experiments.Experiment{Name: "x"}, "the embedded store is used", bubbleClock())
 		p.Observe(phase("steady"))
 		<-time.After(holdBack)
@@ -56,7 +57,7 @@ func TestProgressOffATerminal(t *testing.T) {
 func TestProgressOnATerminal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var out saying
+		var out testkit.Saying
 		p := newProgress(&out, &experiments.Experiment{Name: "x"}, true, bubbleClock())
 		go p.write()
 		p.Observe(phase("steady"))
@@ -99,7 +100,7 @@ func TestProgressWithStalledReader(t *testing.T) {
 func TestProgressIsInOrderOfTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var out saying
+		var out testkit.Saying
 		p := storyFlags{level: "debug"}.start(&out, &experiments.Experiment{Name: "x"}, "", bubbleClock())
 		told := func(name string, at time.Duration) {
 			e := phase(name)
@@ -131,7 +132,7 @@ func TestHowMuchIsTold(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			must(t, c.flags.check())
-			var out saying
+			var out testkit.Saying
 			p := c.flags.start(&out, &experiments.Experiment{Name: "x"}, "", bubbleClock())
 			p.Observe(phase("steady"))
 			p.Observe(history.Event{Kind: history.ReplicaReady, Source: "r1.1", Replica: &history.Replica{Incarnation: "r1.1"}})

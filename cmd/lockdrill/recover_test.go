@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -84,41 +83,4 @@ func TestARunNamesWhatItLeaves(t *testing.T) {
 	if got := said(); !strings.Contains(got, "nothing is left") || strings.Contains(got, "NOT UNDONE") {
 		t.Errorf("after the watchdog: %q", got)
 	}
-}
-
-// A run that cannot give a target back ends dirty and names what is left; when the target is reachable again, recover gives it back,
-// and until then a new run is refused.
-func TestLiveATargetThatCannotBeGivenBack(t *testing.T) {
-	besideDrills(t)
-	k := atSomebodys(t, "30s", "pause: {holder_of: loop}")
-	_, addr, _ := strings.Cut(k.yaml, `url: "redis://`)
-	addr, _, _ = strings.Cut(addr, `"`)
-	o := runDrill(t, k.yaml, func(pid int) {
-		path := historyOf(t)
-		until(t, "the fault", func() bool {
-			data, _ := os.ReadFile(path())
-			return strings.Contains(string(data), `"kind":"fault.applied"`)
-		})
-		asked(t, addr, "CONFIG SET requirepass hush")
-		if got := askedAs(t, addr, "hush", "CLIENT KILL TYPE normal"); !strings.HasPrefix(got, ":") { // nobody is connected any more
-			t.Fatalf("CLIENT KILL: %s", got)
-		}
-		must(t, syscall.Kill(pid, syscall.SIGINT))
-	}, k.args...)
-	if o.code != verdict.ExitDirty || !strings.Contains(o.text, "NOT UNDONE  keys") || !strings.Contains(o.text, "lockdrill recover "+o.dir) || !strings.Contains(o.text, "by hand:  redis-cli") {
-		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitDirty, o.text)
-	}
-	if log, err := os.ReadFile(filepath.Join(o.dir, drill.WatchdogLog)); err != nil || !strings.Contains(string(log), "given up") {
-		t.Errorf("the watchdog's log: %q, %v", log, err)
-	}
-	file := filepath.Join(filepath.Dir(o.dir), "drill.yaml")
-	try(t, "recover", o.dir).ends(t, verdict.ExitDirty)
-	if got := askedAs(t, addr, "hush", `CONFIG SET requirepass ""`); got != "+OK" {
-		t.Fatalf("CONFIG SET: %s", got)
-	}
-	again := append([]string{"run", file, "--out", filepath.Join(filepath.Dir(o.dir), "again")}, k.args...)
-	try(t, again...).ends(t, verdict.ExitRefused, "first: lockdrill recover "+o.dir)
-	try(t, "recover", o.dir).ends(t, verdict.ExitPass)
-	nothingIsLeft(t, o.dir)
-	k.check(t, o.dir)
 }

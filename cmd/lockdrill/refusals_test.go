@@ -19,13 +19,25 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the book of refusals")
 
+// shortDay is a game day with a step of people, and a drill.
+const shortDay = `apiVersion: lockdrill/v1
+kind: GameDay
+name: short
+hypothesis: h
+owner: Ada
+stop_criterion: never
+steps:
+  - {name: look, manual: look, optional: true}
+  - {name: drill, drill: good.yaml}
+`
+
 // refusable makes the folder in which the commands of the book are given, and what they name there.
 func refusable(t *testing.T) (dir string) {
 	t.Helper()
 	dir = comparedIn(t)
 	recordedRun(t, dir, "fail")
 	storedRun(t, dir, "stored")
-	pods, ledger := podDrillYAML(t), `ledger: {url: "redis://ledger.staging.svc:6380"}`
+	pods, ledger := string(read(t, "../../deploy/testdata/game-day.yaml")), `ledger: {url: "redis://ledger.staging.svc:6380"}`
 	tls := strings.Replace(ledger, `redis://ledger.staging.svc:6380"`, `rediss://ledger.staging.svc:6380", ca: `, 1)
 	buckets := func(name string, le ...string) (text string) {
 		text = "# TYPE " + name + " histogram\n"
@@ -81,7 +93,7 @@ func inFolder(t *testing.T, dir string) map[string]string {
 
 // inTime is what a command says on a machine that is in time: what it waits for is told after a while.
 func inTime(stderr string) string {
-	return regexp.MustCompile(`(?m)^(.*: reading the file and asking the guards|read \d+ of .*|writing the reports of .*)\n`).ReplaceAllString(stderr, "")
+	return regexp.MustCompile(`(?m)^(.*: reading the file and asking the guards|read \d+ of .*|rehearsed \d+ of .*|writing the reports of .*)\n`).ReplaceAllString(stderr, "")
 }
 
 // The book of refusals: each command line that is wrong has status 2, nothing on standard output and on standard error what the book says, with

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // The article's figures, as a user types them (what is printed is TestTuningDocument's): a drill that validate --strict takes, and the document.
@@ -148,7 +149,7 @@ func TestTuneTheLongestLease(t *testing.T) {
 // breached may not.
 func TestTuningDocument(t *testing.T) {
 	t.Parallel()
-	command, shown := transcript(t, "../../docs/rehearsal.md", "tune")
+	command, shown := testkit.Transcript(t, "../../docs/rehearsal.md", "tune")
 	measured := regexp.MustCompile(`(average|takeovers  |(?:%| of 20) )(\s+)[\d.]+m?s(?: to [\d.]+m?s|\s+[\d.]+m?s)?`)
 	plain := func(s string) string { return measured.ReplaceAllString(s, "$1 #") }
 	if got := try(t, strings.Fields(strings.TrimPrefix(command, "$ lockdrill "))...); got.code != verdict.ExitPass || plain(got.stdout) != plain(shown) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -284,5 +285,20 @@ func TestWorkerCommandIsPlacedBesideTheFile(t *testing.T) {
 	e, _, err := loadExperiment(file)
 	if err != nil || e.System.Worker[0] != filepath.Join(dir, "their-worker") || e.System.Worker[1] != "--fast" {
 		t.Errorf("worker %v, %v", e, err)
+	}
+}
+
+// The rules that the documentation shows are rules.
+func TestTheRulesInTheDocumentation(t *testing.T) {
+	t.Parallel()
+	page := read(t, "../../docs/faults.md")
+	m := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(page)
+	if m == nil {
+		t.Fatal("docs/faults.md shows no rules")
+	}
+	path := filepath.Join(t.TempDir(), "rules.json")
+	write(t, path, m[1])
+	if rules, err := readRules(path); err != nil || len(rules.Commands) != 2 || len(rules.Scripts) < 3 {
+		t.Errorf("%+v, %v", rules, err)
 	}
 }

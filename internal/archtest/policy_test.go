@@ -196,6 +196,8 @@ var policy = []place{
 	{path: "cmd/lockdrill", libs: []string{"github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
 		below: []string{"internal/linestream", "lockcore/mutants/cage", "lockcore/worker/embedded/heavy", "probes/effects/rows", "stores/etcd", "stores/postgres", "internal/gameday", "internal/otlp", "serve", "internal/upload", "drill", "drill/selftest", "drill/sweep", "drill/watching/sli", "reports", "reports/doc", "scenarios"},
 		why:   "the command line: cobra, the terminal and the push to a gateway stay here"},
+	{path: "cmd/lockdrill/e2e",
+		why: "drills through the built command, in tests alone: it knows nothing of the command but what it is told, and what it prints and leaves"},
 	{path: "internal/servertest", below: []string{"internal/poll"},
 		why: "runs real servers for tests and knows none of them; no product code may lean on it"},
 	{path: "internal/promtest", below: []string{"internal/servertest"},

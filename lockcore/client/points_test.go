@@ -129,7 +129,13 @@ func TestPoint05StopBeforeRelease(t *testing.T) {
 		r.store.set(only(lockcore.OpRelease, hanging))
 		h := r.acquire(t)
 		settle(2900 * time.Millisecond)
-		_ = h.Release(t.Context())
+		over := make(chan error)
+		go func() { over <- h.Release(context.Background()) }()
+		synctest.Wait()
+		if err := h.Check(); !errors.Is(err, client.ErrReleased) || h.Context().Err() == nil { // the work has stopped: nobody may rely on it
+			t.Errorf("while it is released: check %v, context %v", err, h.Context().Err())
+		}
+		<-over
 		settle(10 * time.Second)
 		if n := len(r.events.of(history.RenewInvoke)); n != 0 {
 			t.Errorf("%d renewals while releasing", n)

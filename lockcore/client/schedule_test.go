@@ -28,7 +28,7 @@ func (c *lateClock) Now() lockcore.Instant {
 }
 
 // Whichever reading of the clock a pause follows, the fence comes when it is due, or when the pause is over. (A timer that was set from
-// an old reading used to be late by the whole pause, however long before: found by TestThreeContenders.)
+// an old reading used to be late by the whole pause, however long before.)
 func TestPauseAfterAnyReading(t *testing.T) {
 	const pause = 800 * time.Millisecond
 	readings := int64(1)

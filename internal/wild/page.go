@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-//go:embed page.md
+//go:embed page.tmpl
 var frame string
 
-//go:embed notes.md
+//go:embed notes.txt
 var notes string // of what stands behind figures: the libraries that it is about, and a paragraph
 
-// page is docs/wild.md: page.md with the tables in the places of its {{words}}.
+// page is docs/wild.md: page.tmpl with the tables in the places of its {{words}}.
 func (t table) page() string {
 	return strings.NewReplacer(
 		"{{libraries}}", t.libraries(),
 		"{{drills}}", t.drills(),
-		"{{threads}}", t.threads(func(x thread) bool { return !slices.ContainsFunc(slices.Concat(libraries, queues), x.of) }),
+		"{{threads}}", t.threads(func(x thread) bool { return t.home(x) == "" }),
 		"{{queues}}", t.queues(),
 		"{{versions}}", fmt.Sprintf("redis-server %s, etcd %s, Kubernetes %s, PostgreSQL %s, ZooKeeper %s, go-redis %s, ioredis %s, node %s",
 			t.Versions["redis-server"], t.Versions["etcd"], t.Versions["kubernetes"], t.Versions["postgres"], t.Versions["zookeeper"], t.Versions["go-redis"], t.Versions["ioredis"], t.Versions["node"]),
@@ -61,8 +61,12 @@ func (t table) drills() string {
 	b.WriteString("| drill | what is done |\n|---|---|\n")
 	for _, d := range drills {
 		about := d.about
+		why := map[string][]string{}
 		for _, kind := range slices.Sorted(maps.Keys(d.not)) {
-			about += fmt.Sprintf(" Not in %s: %s.", storeNames[kind], d.not[kind])
+			why[d.not[kind]] = append(why[d.not[kind]], storeNames[kind])
+		}
+		for _, reason := range slices.Sorted(maps.Keys(why)) {
+			about += fmt.Sprintf(" Not in %s: %s.", strings.Join(why[reason], ", "), reason)
 		}
 		fmt.Fprintf(&b, "| `%s` | %s |\n", d.name, about)
 	}

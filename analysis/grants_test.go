@@ -79,35 +79,6 @@ func TestALateMachineMakesObservedReplicasLate(t *testing.T) {
 	}
 }
 
-// The next life of a killed holder goes on with the lease that bears its name: it took over, and nobody was robbed. Another replica that
-// writes its name over a lease that is still owed robs.
-func TestANextLifeGoesOnWithTheLeaseOfItsName(t *testing.T) {
-	for _, c := range []struct {
-		value, holder string
-		class         string
-		want          verdict.Verdict
-	}{
-		{"s1", "r1.2", verdict.ClassCrash, verdict.Pass},
-		{"s2", "r2.1", verdict.ClassFalse, verdict.Fail},
-	} {
-		e, _ := load(t, "names-come-back")
-		e.Faults[0].Repeat.Count = 1
-		e.SLOs = append(e.SLOs, experiments.SLO{Lock: "leader", Overlap: &experiments.OverlapLimit{Level: "lease", Time: *experiments.AtMost(time.Duration(0))}})
-		tp, w := watched("the next life goes on"), want{"leader", "svc:leader", 3}
-		tp.reign(1, 10, w, "s1", "r1.1")
-		tp.kill(10.05, "kill-leader#1", "after_renew", "s1")
-		tp.start(10.6, "r1.2")
-		tp.reign(10.9, 70, w, c.value, c.holder)
-		j := Judge(e, tp.over(26, 72, experiments.ProbeKeys).history(t))
-		if len(j.Takeovers) != 1 || j.Takeovers[0].Class != c.class || j.Takeovers[0].Successor != c.holder || *j.Takeovers[0].Hi > 0.91 || j.SLOs[0].Verdict != c.want || len(j.Findings) > 0 {
-			t.Errorf("%s: %s, %+v, findings %v", c.holder, j.SLOs[0].Verdict, j.Takeovers, j.Findings)
-		}
-		if r := row(t, j, "leader", "overlap.lease"); (r.Hi == nil || *r.Hi > 0) != (c.want == verdict.Fail) {
-			t.Errorf("%s: overlap of leases [%g, %v]", c.holder, r.Lo, r.Hi)
-		}
-	}
-}
-
 // The clock of a takeover begins when its job is due, and so do its parts: also after the lease's end.
 func TestAJobThatIsNotDueIsNotAskedFor(t *testing.T) {
 	for _, due := range []float64{0, 15, 19} {

@@ -227,3 +227,37 @@ func TestAWatchedLockThatNobodyHeldAsksForNoWorker(t *testing.T) {
 		t.Errorf("lacks %+v", lacks)
 	}
 }
+
+// One that had the key for long and never said that it leads may have led: two leaders beside it would not be seen, and nobody is blamed for the
+// time in which it led. One that could not have said so yet, or that said so once, is no such.
+func TestAHolderThatNeverSaysSoMayHaveLed(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		silent     string // never says that it leads
+		gap        time.Duration
+		overlap    verdict.Verdict
+		leaderless verdict.Verdict
+	}{
+		{"all say so", "", 2 * time.Second, verdict.Pass, verdict.Pass},
+		{"the first leader never does", "r2.1", 2 * time.Second, verdict.Inconclusive, verdict.Inconclusive},
+		{"and held it for no longer than one may stay unasked", "r2.1", 30 * time.Second, verdict.Pass, verdict.Fail},
+	} {
+		e, _ := load(t, "leaderless-long")
+		e.System.Locks[0].Belief.MaxGap = c.gap
+		h := vacant(28.5).history(t)
+		for i := range h.Events {
+			if b := h.Events[i].Belief; b != nil && b.Incarnation == c.silent {
+				said := *b
+				said.Holds = false
+				h.Events[i].Belief = &said
+			}
+		}
+		few := experiments.AtMost(6 * time.Second)
+		e.SLOs = []experiments.SLO{{Lock: "leader", Overlap: &experiments.OverlapLimit{Level: verdict.LevelBelief, Time: *few}}, {Lock: "leader", Leaderless: few}}
+		j := Judge(e, h)
+		o, l := rowOf(t, j, "overlap.belief"), rowOf(t, j, "leaderless")
+		if o.Verdict != c.overlap || l.Verdict != c.leaderless || strings.Contains(o.Why, "held lock leader for") != (c.overlap == verdict.Inconclusive) {
+			t.Errorf("%s: overlap %s %s; leaderless %s [%g, %v] %s", c.name, o.Verdict, o.Why, l.Verdict, l.Lo, orOpen(l.Hi), l.Why)
+		}
+	}
+}

@@ -29,6 +29,9 @@ func (j *judging) unasked(lock string) []verdict.Missing {
 		}
 		ls = append(ls, verdict.Lacking(verdict.MissingBelief, lock, who, figures.Short(min(dark.To, j.ix.Last)-dark.From), figures.Clock(dark.From), figures.Exact(j.ix.MaxGap(probe)), why))
 	}
+	if who, held, is := j.ix.SilentHolder(lock); is {
+		ls = append(ls, verdict.Lacking(verdict.MissingBelievers, lock, who+" held lock "+lock+" for "+figures.Short(held)+", and never said so"))
+	}
 	return ls
 }
 

@@ -197,6 +197,8 @@ func (f *figure) complete(j *judging, l *experiments.Limit, m *measure) {
 		switch none {
 		case verdict.MissingAnswers:
 			parameters = []any{m.of, l.Lock}
+		case verdict.MissingBelievers:
+			parameters = append(parameters, "No replica ever said that it holds lock "+l.Lock)
 		case verdict.MissingHolders:
 			parameters = append(parameters, j.advice().holders())
 		case verdict.MissingJeopardy:

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -86,7 +87,7 @@ func (ix *Facts) Believed(lock string) map[string][]history.Span {
 }
 
 // Leaderless is for how long nobody led in w: nobody said so, or, where nobody is asked, nobody who lived had the key. Where nobody ever said
-// so, what is asked may tell nothing, and whoever had the key may have led.
+// so, or one that had the key never did, what is asked may tell nothing of it, and whoever had the key may have led.
 func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence []int64) {
 	if ix.within != nil {
 		w, _ = w.Intersect(*ix.within)
@@ -103,18 +104,17 @@ func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence
 			unread += again
 		}
 	}
-	if !asked || n == 0 {
-		for _, e := range ix.EpochsOf(lock) {
-			if e.Ghost || e.Stranger {
-				continue
-			}
-			until := ix.letGo(e)
-			maybe = append(maybe, stretchOf{e.Granted.From, until.To, 0})
-			if !asked {
-				sure = append(sure, stretchOf{e.Granted.To, until.From, 0})
-				n, evidence = n+1, append(evidence, e.N)
-			}
+	for e, until := range ix.holdsOf(lock) {
+		switch {
+		case !asked:
+			sure = append(sure, stretchOf{e.Granted.To, until.From, 0})
+			n, evidence = n+1, append(evidence, e.N)
+		case n > 0 && !ix.silent(e, until):
+			continue
 		}
+		maybe = append(maybe, stretchOf{e.Granted.From, until.To, 0})
+	}
+	if !asked || n == 0 {
 		unseen := ix.Probes[ix.Looker(lock)].Blinds(w, 0) // somebody may have come and gone there, however short it was
 		for _, k := range ix.KeysOf(lock) {               // or a shot alone have found him
 			unseen = append(unseen, ix.foundUnseen(k)...)
@@ -129,6 +129,44 @@ func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence
 	}
 	none := w.Width() - filled(sure, w)
 	return Dur{Lo: w.Width() - filled(maybe, w), Hi: min(w.Width(), none+unread)}, n, Cite(evidence...)
+}
+
+// holdsOf are the grants of the lock's keys, and when each was let go.
+func (ix *Facts) holdsOf(lock string) iter.Seq2[*Epoch, history.Span] {
+	return func(yield func(*Epoch, history.Span) bool) {
+		for _, e := range ix.EpochsOf(lock) {
+			if !e.Ghost && !e.Stranger && !yield(e, ix.letGo(e)) {
+				return
+			}
+		}
+	}
+}
+
+// silent reports that a life had e's key until then, awake, for longer than one that is asked may stay unasked, and never in the run said that it
+// did: what is asked may tell nothing of it.
+func (ix *Facts) silent(e *Epoch, until history.Span) bool {
+	held := history.Span{From: e.Granted.To, To: min(until.From, ix.Last)}
+	standing := int64(0)
+	for _, p := range ix.Pauses[e.Replica] {
+		standing += common(p.Widest, held)
+	}
+	if e.Replica == "" || held.To-held.From-standing <= ix.MaxGap(history.BeliefProbe(e.Lock)) {
+		return false
+	}
+	return !slices.ContainsFunc(ix.believers(e.Lock), func(b *believer) bool {
+		return b.of(ix.Keys[e.Key], e.Replica) && (b.n > 0 || len(b.blind) > 0)
+	})
+}
+
+// SilentHolder is one that had a key of the lock and never said so, and for how long it had; ok is false where all who did said so, or none.
+func (ix *Facts) SilentHolder(lock string) (who string, held int64, ok bool) {
+	some := slices.ContainsFunc(ix.believers(lock), func(b *believer) bool { return b.n > 0 })
+	for e, until := range ix.holdsOf(lock) {
+		if some && ix.silent(e, until) {
+			return cmp.Or(ix.Writer(e.Replica), e.Replica), min(until.From, ix.Last) - e.Granted.To, true
+		}
+	}
+	return "", 0, false
 }
 
 // tickedUnseen is when a loop that gives its key back after each tick may have led between two looks that showed its key to be free: a look

@@ -47,7 +47,7 @@ const (
 	MissingLastScrape    MissingCode = "last_scrape"    // target, why
 	MissingReadings      MissingCode = "readings"       // metric, target, for how long, when, why
 	MissingBelief        MissingCode = "belief"         // lock, replica, for how long, when, max_gap, why
-	MissingBelievers     MissingCode = "believers"      // lock
+	MissingBelievers     MissingCode = "believers"      // lock, who did not say so
 	MissingWholeAnswers  MissingCode = "whole_answers"  // metric, for how long, when, what the server says that they lack
 	MissingNumber        MissingCode = "number"         // metric, target, what it showed, when
 	MissingAgreement     MissingCode = "agreement"      // of metric and events

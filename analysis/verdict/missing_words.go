@@ -84,7 +84,7 @@ var words = map[MissingCode]sentences{
 	MissingContenders: {"Nobody else asked for lock %[1]s while its holder was hit.", "%[2]s", 0},
 	MissingBelief: {"%[2]s could not be asked for %[3]s at %[4]s whether it holds lock %[1]s (limit %[5]s)%[6]s.",
 		"Check what belief of the lock asks, and whether the replica answers it all the time that it lives. Where it does not while it starts, let max_gap be longer than that.", 0},
-	MissingBelievers: {"No replica ever said that it holds lock %[1]s.",
+	MissingBelievers: {"%[2]s.",
 		"Check the name and the labels of the series, the patterns, the address or the command under belief of the lock.", 0},
 	MissingHolders: {"Nobody claims to have held lock %[1]s.", "%[2]s", 0},
 	MissingEffects: {"The ledger has no effect of lock %[1]s.", "Check that the worker writes to the ledger.", 0},

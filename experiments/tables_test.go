@@ -32,10 +32,14 @@ var groups = map[string]struct {
 var where = regexp.MustCompile(` \((only with|not beside)[^)]*\)$`)
 
 // briefly are those rules as documents have them.
-var briefly = strings.NewReplacer("only with system.mode observe", "observe", "only with system.mode embedded", "embedded", "only with ", "with ")
+var briefly = strings.NewReplacer("only with system.mode observe", "observe", "only with system.mode embedded", "embedded", "only with ", "with ", "; not scaled", "")
 
-// values are what a field takes, as documents have it: explain, and the message to who errs, say that a number is above 0.
-var values = strings.NewReplacer("true or false", "boolean", "names and texts", "map", "section, or one value", "section or value", " above 0", "")
+// values are what a field takes, as documents have it: explain, and the message to who errs, say that a number is above 0. What takes a text
+// has no word, and a scaled duration is scaled.
+var (
+	values = strings.NewReplacer("true or false", "boolean", "names and texts", "map", "section, or one value", "section/value", " above 0", "", ", scaled", " scaled")
+	brief  = strings.NewReplacer("duration scaled", "scaled")
+)
 
 // reach is what a number may be.
 var reach = regexp.MustCompile(` from (\S+) up to (\S+)`)
@@ -98,7 +102,7 @@ func shorter(tables map[string]string, table string) (short [][]string) {
 		}
 	}
 	for _, r := range all {
-		r = []string{r[0], reach.ReplaceAllString(values.Replace(r[1]), " $1–$2"), briefly.Replace(r[2])}
+		r = []string{r[0], strings.TrimPrefix(brief.Replace(reach.ReplaceAllString(values.Replace(r[1]), " $1–$2")), "text"), briefly.Replace(r[2])}
 		if last := len(short) - 1; last >= 0 && slices.Equal(short[last][1:], r[1:]) {
 			short[last][0] += ", " + r[0]
 			continue
@@ -216,17 +220,13 @@ func sourcesTable() string {
 // kindsTable is the table of all kinds of faults.
 func kindsTable() string {
 	var b strings.Builder
-	b.WriteString("|kind|what it does|made by|`for`|rehearsed|\n|---|---|---|---|---|\n")
+	b.WriteString("|kind|what it does|`for`|\n|---|---|---|\n")
 	for _, kind := range fault.Kinds() {
-		f := fault.Of(fault.New(kind))
-		lasts, played := "no", "yes"
-		if f.Traits().GoesOn != "" {
+		lasts := ""
+		if fault.Of(fault.New(kind)).Traits().GoesOn != "" {
 			lasts = "yes"
 		}
-		if f.Unplayed() != "" {
-			played = "no"
-		}
-		fmt.Fprintf(&b, "|`%s`|%s|%s|%s|%s|\n", kind, fault.Meaning(kind), f.By(), lasts, played)
+		fmt.Fprintf(&b, "|`%s`|%s|%s|\n", kind, fault.Meaning(kind), lasts)
 	}
 	return b.String()
 }

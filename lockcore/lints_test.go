@@ -208,7 +208,7 @@ func noticed(t *testing.T, sums []lockcore.Sum) (least, most time.Duration) {
 	t.Helper()
 	m := regexp.MustCompile(`a deleted key is noticed (?:after (\S+) to|within) (\S+)$`).FindStringSubmatch(sums[0].Text)
 	if m == nil {
-		t.Fatalf("L1 does not say when a deleted key is noticed: %v", sums)
+		t.Fatalf("L1 does not say when a deleted key is noticed: %+v", sums)
 	}
 	least, err := time.ParseDuration(cmp.Or(m[1], "0s"))
 	most, err2 := time.ParseDuration(m[2])

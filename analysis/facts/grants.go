@@ -22,7 +22,8 @@ func (k *Key) shown(s, last *keyState, look *history.Look, anew bool) *Epoch {
 	if value == "" {
 		return nil
 	}
-	if last != nil && last.of != nil && last.epoch == value && !anew {
+	goesOn := last != nil && last.of != nil && last.epoch == value && !anew
+	if goesOn {
 		of := last.of
 		if !s.extended || !of.namedByValue() || look.By != of.named || look.Holder == "" || of.Replica == "" || look.Holder == of.Replica {
 			return of
@@ -30,7 +31,7 @@ func (k *Key) shown(s, last *keyState, look *history.Look, anew bool) *Epoch {
 	}
 	e := k.Find(value)
 	if e == nil || e.looked {
-		again := &Epoch{ID: value, Lock: k.Lock, Key: k.Name}
+		again := &Epoch{ID: value, Lock: k.Lock, Key: k.Name, goesOn: goesOn}
 		if e != nil {
 			again.nth = e.nth + 1
 		}
@@ -138,8 +139,9 @@ func (ix *Facts) rollBack(k *Key, e *Epoch, s *keyState) {
 		return
 	}
 	back := history.Span{From: s.prev.From, To: s.First.To}
-	most := before.leaseShown() + history.Extension                                                                     // what looks do not tell of
-	if gone := before.shownGone(); gone != nil && gone.prevLeft > 0 && !ix.FailsOver() && !ix.Exp.FreshTokens(k.Lock) { // by one clock, a name with more than it had at last was granted anew
+	most := before.leaseShown() + history.Extension // what looks do not tell of
+	// By one clock, a name with more of its lease than it had at last was granted anew.
+	if gone := before.shownGone(); gone != nil && gone.prevLeft > 0 && !ix.FailsOver() && !ix.Exp.FreshTokens(k.Lock) {
 		most = gone.prev.To + gone.prevLeft + pttlRounding
 	}
 	for i, l := range ix.losses {

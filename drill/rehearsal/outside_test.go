@@ -339,6 +339,8 @@ func TestSwarmSeedsFromOutsideThatFailed(t *testing.T) {
 		29247: "nobody was thought to lead between two looks at a key that its loop gives back after each tick",
 		23438: "the same, of a loop of which one replica is left",
 		28928: "whose key a stranger had meanwhile was thought to have been granted it before the stranger came",
+		12418: "a renewal that looks bracket around a fault was taken for one before it",
+		2727:  "the next grant that a look shows was taken for the next one",
 		6679:  "a loop that gives its key back after each tick was thought to be struck by what came before the next look",
 		15945: "a leader that a shot found, and no look showed, was thought never to have led",
 		17450: "the same, and nobody had led before it",

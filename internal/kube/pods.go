@@ -215,17 +215,16 @@ func (c *Cluster) FollowLog(ctx context.Context, pod, container string) (io.Read
 
 // LastLines is the end of a pod's log as it is now, n lines at most.
 func (c *Cluster) LastLines(ctx context.Context, pod, container string, n int) ([]byte, error) {
-	r, err := c.log(ctx, pod, container, map[string]string{"tailLines": strconv.Itoa(n)})
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return io.ReadAll(r)
+	return c.last(ctx, pod, container, map[string]string{"tailLines": strconv.Itoa(n)})
 }
 
 // LastStamped is LastLines with stamps as of FollowStamped.
 func (c *Cluster) LastStamped(ctx context.Context, pod, container string, n int) ([]byte, error) {
-	r, err := c.log(ctx, pod, container, map[string]string{"tailLines": strconv.Itoa(n), "timestamps": "true"})
+	return c.last(ctx, pod, container, map[string]string{"tailLines": strconv.Itoa(n), "timestamps": "true"})
+}
+
+func (c *Cluster) last(ctx context.Context, pod, container string, params map[string]string) ([]byte, error) {
+	r, err := c.log(ctx, pod, container, params)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // mailer takes no lock.
@@ -118,6 +119,22 @@ func TestALockThatNobodyHeldTellsOfIdleQueues(t *testing.T) {
 		hits := slices.IndexFunc(r.Missing, func(m verdict.Missing) bool { return m.Code == verdict.MissingHits })
 		if r.Verdict != verdict.Inconclusive || hits < 0 || strings.Contains(r.Missing[hits].Next, "leave lock out of the effects") != told {
 			t.Errorf("%s: %s: %+v", lock, r.Verdict, r.Missing)
+		}
+	}
+}
+
+// Where the store did not answer any more, jobs that stay open are nobody's fault.
+func TestJobsOfAStoreThatWasLostAreNotStranded(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		slo := experiments.SLO{Lock: "jobs", Stranded: &experiments.CountLimit{Bound: *experiments.AtMost(0)}}
+		r, _ := struckAsWatched(t, mailer, slo, func(tp foreignTape) {
+			tp.effect(1, want{lock: "jobs", key: "jobs/1"}, said{job: "1", state: "RUN", op: "a"})
+			if lost {
+				tp.add(10, 10, history.Event{Kind: history.RunAbort, Source: "runner", Note: &history.Note{What: history.AbortStoreLost}})
+			}
+		})
+		if (r.Lo == 1) == lost || r.Hi == nil || *r.Hi != 1 || (r.Verdict == verdict.Fail) == lost {
+			t.Errorf("lost %t: %s: %g to %v", lost, r.Verdict, r.Lo, r.Hi)
 		}
 	}
 }

@@ -282,7 +282,7 @@ func (ix *Facts) foreignStranded(lock string) (t Tally, evidence []int64, known 
 		}
 		t.Hi++
 		owed := max(horizon, Plus(j.owed().To, int64(forecast.Horizon(ix.Exp, lock))))
-		if known && len(ix.LostLedger) == 0 && final >= owed && !k.heldAtEnd() {
+		if known && ix.couldFinish() && final >= owed && !k.heldAtEnd() {
 			t.Lo++
 		}
 		evidence = append(evidence, j.n)

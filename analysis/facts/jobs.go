@@ -55,7 +55,8 @@ func (ix *Facts) wrote(j *job, e *Epoch) bool {
 
 // StrandedOf counts work that is still open at the horizon: jobs without a terminal state, and loops that nobody took over.
 // What is open before the horizon, or before it could be worked off after that, may yet be finished, so it counts in hi only; so
-// does all of it where the ledger has lost entries, or the final reads are missing (known is false).
+// does all of it where the ledger has lost entries, the run ended since the store did not answer, or the final reads are missing (known is
+// false).
 func (ix *Facts) StrandedOf(lock string) (t Tally, evidence []int64, known bool) {
 	if l := ix.Exp.Lock(lock); ix.Exp.Observed() && l != nil && !l.Loop() {
 		return ix.foreignStranded(lock)
@@ -64,7 +65,7 @@ func (ix *Facts) StrandedOf(lock string) (t Tally, evidence []int64, known bool)
 	horizon, _ := ix.Horizon(lock)
 	add := func(since, hold, n int64) {
 		t.Hi++
-		if known && len(ix.LostLedger) == 0 && final >= Plus(max(horizon, since), hold) {
+		if known && ix.couldFinish() && final >= Plus(max(horizon, since), hold) {
 			t.Lo++
 		}
 		evidence = append(evidence, n)
@@ -84,6 +85,11 @@ func (ix *Facts) StrandedOf(lock string) (t Tally, evidence []int64, known bool)
 		}
 	}
 	return t, evidence, known
+}
+
+// couldFinish reports that work could be finished to the end of the run, and would be known then.
+func (ix *Facts) couldFinish() bool {
+	return len(ix.LostLedger) == 0 && !slices.ContainsFunc(ix.Aborts, func(a *history.Event) bool { return a.Note.What == history.AbortStoreLost })
 }
 
 // owed is from when on somebody has to do the job: since its offer, or since it is due.

@@ -2,6 +2,7 @@ package drill
 
 import (
 	"context"
+	"math"
 	"syscall"
 
 	"github.com/lockdrill/lockdrill/drill/runner"
@@ -50,7 +51,17 @@ func (d *Drill) openObserved(context.Context) error {
 			return err
 		}
 		d.cfg.Fleet = fleet
-		names.Holder = func(u witness.Unclaimed) witness.Named { return witness.Named{Holder: fleet.HolderOf(u.Value)} }
+		names.Holder = func(u witness.Unclaimed) witness.Named {
+			return witness.Named{Holder: fleet.HolderOf(u.Value), Name: true}
+		}
+		names.Began = func(holder string) int64 {
+			for _, l := range fleet.Replicas() {
+				if l.Incarnation == holder {
+					return l.Since
+				}
+			}
+			return math.MaxInt64
+		}
 		if err := d.askHolders(fleet, &names); err != nil {
 			return err
 		}

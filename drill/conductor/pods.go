@@ -92,7 +92,7 @@ func (c *Conductor) look(e history.Event) {
 	switch delete(w.unnamed, e.Key); {
 	case !l.Present || ep == nil && l.Holder == "":
 		delete(w.shown, e.Key) // should the value come back, it is of another grant
-	case ep == nil:
+	case ep == nil, l.Holder != "" && l.Holder != ep.inc: // or another life of its holder's name goes on with its lease
 		ep = w.pool.New(epoch{id: e.Epoch, lock: e.Lock, key: e.Key, inc: l.Holder})
 		w.shown[e.Key] = ep
 	}

@@ -101,6 +101,11 @@ func (c *Chain) Named(q Question) witness.Named {
 		c.purge(now)
 	}
 	a.seenAt = now
+	if a.named.Name { // another life may have the name by now
+		if again := settle(c.recall(q)); again.Name && again.Holder != "" {
+			a.named = again
+		}
+	}
 	if a.named.Holder != "" || a.busy || now < a.next {
 		return a.named
 	}
@@ -182,7 +187,7 @@ func settle(all []said) witness.Named {
 		if len(s.Holders) > 0 {
 			says = append(says, s.word+" says "+strings.Join(s.Holders, " and "))
 			if n.By == "" {
-				n.By = s.word
+				n.By, n.Name = s.word, s.word == (*Value)(nil).Word()
 			}
 		}
 	}

@@ -30,8 +30,9 @@ type State struct {
 
 // Names says who holds keys, where nobody claims them: keys of an observed system.
 type Names struct {
-	Holder func(Unclaimed) Named // it answers at once, and may know more when it is asked again; nil = keys are claimed
-	Shown  bool                  // values are names of holders by the file's own word; else they may be secrets, and stay in here
+	Holder func(Unclaimed) Named     // it answers at once, and may know more when it is asked again; nil = keys are claimed
+	Shown  bool                      // values are names of holders by the file's own word; else they may be secrets, and stay in here
+	Began  func(holder string) int64 // since when it lives, at the latest; nil = a name is always of the life that it meant first
 }
 
 // Unclaimed is a key of which nobody says who holds it.
@@ -46,6 +47,7 @@ type Named struct {
 	Holder   string // incarnation; "" = not known
 	By       string // the source that says so
 	Disputed string // sources name several: which of them says what
+	Name     bool   // the value is its name, which another life of it may have
 }
 
 // Track is a key, in whatever store, and what was seen of it last. It makes events of states. Its one invariant: the bracket of an event
@@ -55,8 +57,10 @@ type Track struct {
 	Seen      bool
 	At        history.Span // the last time that Last was seen, at an instant in it
 	Last      State
-	Named     Named // whom its value means: known once, it stays, since a pod may have another life by the next look
+	Named     Named // whom its value means: known once, it stays, since a pod may have another life by the next look (but see anew)
 	Since     int64 // the epoch came after this; 0 = at any time before the first look
+
+	doubt *history.Span // when the lease was seen last that another life of the name may have extended since; nil = there is none
 }
 
 // Sight is how a state was seen: at an instant in a bracket.
@@ -76,13 +80,21 @@ type Told struct {
 // See takes in a state, and appends an event of a source if it is news, or the final look.
 func (t *Track) See(events []history.Event, source string, names *Names, s State, at Sight) []history.Event {
 	if !t.Seen || s.Epoch != t.Last.Epoch {
-		t.Named, t.Since = Named{}, t.At.From
+		t.Named, t.Since, t.doubt = Named{}, t.At.From, nil
 	}
+	prev := t.At
+	if at.Told != nil {
+		prev = at.Told.Prev
+	}
+	var taken *history.Span
 	there, news := s.Left != Absent, at.Told != nil && at.Told.News || at.Told == nil && t.News(s, at.Span)
-	if there && names.Holder != nil && t.Named.Holder == "" {
-		before := t.Named
+	switch before := t.Named; {
+	case !there || names.Holder == nil:
+	case before.Holder == "":
 		t.Named = names.Holder(Unclaimed{t.Lock, t.Key, s.Value, t.Since})
 		news = news || t.Named != before
+	case news:
+		taken = t.anew(names, s, prev)
 	}
 	if news || at.Final {
 		l := &history.Look{Present: there, Released: s.Released, PTTL: s.Left, Slack: s.Slack, Server: s.Server, Final: at.Final, Hash: s.Bare}
@@ -92,10 +104,11 @@ func (t *Track) See(events []history.Event, source string, names *Names, s State
 				l.Named = Cut(s.Value)
 			}
 		}
-		switch prev := t.At; {
+		switch {
 		case !news || !t.Seen:
+		case taken != nil && taken.From < prev.From:
+			l.Prev = taken
 		case at.Told != nil:
-			prev = at.Told.Prev
 			l.Prev, l.Direct = &prev, at.Told.Direct
 		default:
 			if l.Prev = &prev; t.Last.Left >= 0 {
@@ -106,6 +119,28 @@ func (t *Track) See(events []history.Event, source string, names *Names, s State
 	}
 	t.Seen, t.At, t.Last = true, at.Span, s
 	return events
+}
+
+// anew asks again whom a value means that is a name, now that its lease was extended: another life of the name may go on with the lease of the
+// one that died. It surely does if it lived at prev, when the lease was seen last as it had been; else from the next extension on. It gives when
+// the lease was seen last that was surely not that life's; nil = it is who it was.
+func (t *Track) anew(names *Names, s State, prev history.Span) *history.Span {
+	if names.Began == nil || !t.Named.Name || !t.Seen {
+		return nil
+	}
+	now := names.Holder(Unclaimed{t.Lock, t.Key, s.Value, t.Since})
+	if !now.Name || now.Holder == "" || now.Holder == t.Named.Holder || now.By != t.Named.By {
+		return nil
+	}
+	if t.doubt == nil {
+		t.doubt = &prev
+	}
+	if names.Began(now.Holder) > prev.From {
+		return nil
+	}
+	taken := t.doubt
+	t.Named, t.doubt = now, nil
+	return taken
 }
 
 // News reports whether s differs from the last look by more than the passing of time. That no key was there at the first

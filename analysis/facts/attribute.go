@@ -189,11 +189,10 @@ func (ix *Facts) foundHidden(k *Key, f *effect, past *Epoch) bool {
 }
 
 // goesOn reports that f, which is of an epoch that was granted about then, may also be what its writer still did under past, which had been
-// taken from it: it tells of no beginning, and whoever has not noticed a loss goes on.
+// taken from it or had run out: it tells of no beginning, and whoever has not noticed a loss goes on.
 func (ix *Facts) goesOn(f *effect, past *Epoch) bool {
-	cut := past.Lease.lost || past.Lease.loss || past.Lease.taken
-	source := ix.Exp.EffectsOf(past.Lock)
-	return cut && f.Writer != "" && f.Span.From < f.Epoch.Granted.To && source != nil && !slices.Contains(source.Map.Begin, f.State)
+	source, l := ix.Exp.EffectsOf(past.Lock), &past.Lease
+	return (l.cut() || l.Freed.To >= l.Expires.From) && f.Writer != "" && f.Span.From < f.Epoch.Granted.To && source != nil && !slices.Contains(source.Map.Begin, f.State)
 }
 
 // tells is by what f can be known to be of an epoch.
@@ -230,8 +229,8 @@ func (ix *Facts) foreignEnd(k *Key, t *Trial) (x history.Span, n int64) {
 		case f.Span.To < t.from.From && (f.by == "" || f.unsure):
 		case f.by == "" || f.unsure:
 			doubt = min(doubt, max(f.Span.From, t.from.From))
-		case f.Epoch == t.E && f.by != verdict.ByToken && f.Span.To >= max(t.from.From, t.E.Lease.Freed.From): // or of the same one's next grant
-			doubt = min(doubt, max(f.Span.From, t.from.From, t.E.Lease.Freed.From))
+		case f.Epoch == t.E && f.by != verdict.ByToken && f.Span.To >= max(t.from.From, ix.freedUnseen(t.E).From): // or of the same one's next grant
+			doubt = min(doubt, max(f.Span.From, t.from.From, ix.freedUnseen(t.E).From))
 		case f.by != "" && f.Epoch.Rank > t.E.Rank:
 			at := f.Span
 			if !f.begins && f.Epoch.begun(at.To) { // what began it tells more

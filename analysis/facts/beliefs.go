@@ -151,7 +151,7 @@ func (ix *Facts) believer(lock, who, key string, rs []reading, place int) *belie
 			}
 		}
 		if r.holds && held && !dark { // it was only not asked, or stood still
-			surely(max(good.first.To, good.last.From), uncut(cut, good.last, r.first.To))
+			surely(max(good.first.To, good.last.From), uncut(cut, good.first, r.first.To))
 		}
 		if r.holds {
 			surely(r.first.To, uncut(cut, r.first, r.last.From))
@@ -403,6 +403,10 @@ func (ix *Facts) regrant(k *Key, e *Epoch, b *believer) history.Span {
 			until.From = min(until.From, s.last().From)
 		}
 	}
+	looker := ix.Looker(k.Lock)
+	for _, s := range ix.Probes[looker].Blinds(history.Span{From: e.Lease.Freed.To, To: ix.Last}, ix.MaxGap(looker)) { // or while nobody looked
+		until.From = min(until.From, s.From)
+	}
 	for _, s := range ix.foundUnseen(k) {
 		if s.To > e.Lease.Freed.To {
 			until.From = min(until.From, max(e.Lease.Freed.To, s.From))
@@ -410,7 +414,7 @@ func (ix *Facts) regrant(k *Key, e *Epoch, b *believer) history.Span {
 	}
 	for _, l := range ix.losses { // or before what it had then was lost
 		if l.From > e.Lease.Freed.To {
-			until.From = min(until.From, max(e.Lease.Freed.To, l.From-ix.probeOf(ix.Looker(k.Lock)).largest))
+			until.From = min(until.From, max(e.Lease.Freed.To, l.From-ix.probeOf(looker).largest))
 		}
 	}
 	return until

@@ -137,7 +137,7 @@ func orphaned(e *Epoch) (owing, bool) {
 func (ix *Facts) finished(e *Epoch) (o owing, ok bool) {
 	var last *effect
 	for _, f := range e.Effects {
-		if f.Foreign && f.Terminal && f.Fresh() && !f.unsure && (!ok || f.Span.To > o.start.To) {
+		if f.Foreign && f.Terminal && f.Fresh() && (!ok || f.Span.To > o.start.To) {
 			o, ok = owing{cause: causeFailed, start: f.Span, guessed: !f.named()}, e.Rank > 0 && !e.Ghost
 			last = f
 		}

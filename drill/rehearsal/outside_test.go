@@ -255,23 +255,30 @@ func (c *comparison) beliefsAtOnce(lock string) (sum int64) {
 	return sum
 }
 
-// lossToBelief is the longest time for which a holder relied on a key that it had lost and not given back, pauses taken off, up to its next
-// grant. What may have been a release counts from above alone.
+// lossToBelief is the longest time for which a replica relied on a key, under whichever grant, that was its own no more, pauses taken off, up
+// to its next grant. What may have been a release counts from above alone.
 func (c *comparison) lossToBelief(lock string) (w window) {
 	for i := range c.t.Epochs {
 		e := &c.t.Epochs[i]
 		planned := c.policy(lock).Loop != nil && c.policy(lock).Loop.Mode == lockcore.LoopTTLHold
 		died, dead := c.t.Deaths[e.Replica]
-		if e.Lock != lock || e.Stranger || e.Granted == sim.Never || e.Believed[0] == sim.Never || e.Freed >= c.final || e.GaveBack ||
+		if e.Lock != lock || e.Stranger || e.Granted == sim.Never || e.Freed >= c.final ||
 			planned && e.Freed == e.Due || dead && died <= e.Freed+c.sight {
 			continue
 		}
-		until := e.Believed[1]
-		for j := range c.t.Epochs {
-			if o := &c.t.Epochs[j]; o.Key == e.Key && o.Replica == e.Replica && later(o, e) {
-				until = min(until, o.Granted)
+		until, next := e.Freed, sim.Never
+		for _, o := range byGrant(c.t) {
+			if o.Key != e.Key || o.Replica != e.Replica {
+				continue
+			}
+			if o.Believed[0] <= until { // whichever grant it relies on
+				until = max(until, o.Believed[1])
+			}
+			if later(o, e) {
+				next = min(next, o.Granted)
 			}
 		}
+		until = min(until, next)
 		sum := int64(0)
 		for _, s := range c.less(stretch{e.Freed, max(e.Freed, until)}, e.Replica) {
 			sum += s.to - s.from

@@ -103,10 +103,9 @@ func (ix *Facts) doneBefore(s *Shot, e *Epoch) bool {
 	if !ix.Exp.Observed() {
 		return false
 	}
-	k, looker := ix.Keys[e.Key], ix.Looker(e.Lock)
-	_, blind := ix.Probes[looker].Blind(history.Span{From: e.Lease.lastSeen, To: s.Applied.To}, ix.MaxGap(looker))
+	k := ix.Keys[e.Key]
 	switch loop := ix.policy(e.Lock).Loop; {
-	case blind, ix.Ledgered[e.Lock] && len(e.Effects) == 0:
+	case s.Applied.To-e.Lease.lastSeen > ix.MaxGap(ix.Looker(e.Lock)), ix.Ledgered[e.Lock] && len(e.Effects) == 0:
 		return true
 	case k.Loop:
 		return loop != nil && loop.Mode == lockcore.LoopExplicit

@@ -98,14 +98,13 @@ func (s *Shot) found(ix *Facts, e *Epoch) bool {
 
 // doneBefore reports that a job of e, for which nobody claims, may have come to its end before the fault, also in a record that could not
 // be read: who is done gives its lock back without a word. So does a loop that keeps its lock for a tick, and who does not know that it was
-// granted it: no effect shows it at work. Nor does anybody know what came while nobody looked.
+// granted it: no effect shows it at work.
 func (ix *Facts) doneBefore(s *Shot, e *Epoch) bool {
-	if !ix.Exp.Observed() {
-		return false
-	}
 	k := ix.Keys[e.Key]
 	switch loop := ix.policy(e.Lock).Loop; {
-	case s.Applied.To-e.Lease.lastSeen > ix.MaxGap(ix.Looker(e.Lock)), ix.Ledgered[e.Lock] && len(e.Effects) == 0:
+	case !ix.Exp.Observed():
+		return false
+	case ix.Ledgered[e.Lock] && len(e.Effects) == 0:
 		return true
 	case k.Loop:
 		return loop != nil && loop.Mode == lockcore.LoopExplicit

@@ -353,6 +353,13 @@ func TestSwarmSeedsFromOutsideThatFailed(t *testing.T) {
 		17450: "the same, and nobody had led before it",
 		17720: "a holder was thought to hold on to what it had lost, though a shot found it with its key again",
 		17676: "whose name came back after a shot had taken its key was thought to have been struck by it",
+		21964: "a holder was thought to hold on to what it had lost, though it may have had it again while nobody looked",
+		36165: "who still relied on a grant that its store had lost was thought to rely on the next one, which it had given back",
+		22761: "the end of a job that may be of the grant before was thought to begin no debt",
+		47970: "what a holder wrote when its lease had run out was thought to be of its next grant, and in time",
+		54274: "the same, and the end of a takeover",
+		49373: "what may have been written under a grant that no look showed was thought to be of the one before, since its lease had time left",
+		46928: "who was never seen at work was thought to have its key still, though it need not have learnt of it",
 		4859:  "a lease that had been renewed more than once while nobody looked was thought to be over",
 	} {
 		w := drawWorld(seed, false)

@@ -222,15 +222,15 @@ func (f *effect) named() bool { return f.by != "" && f.by != verdict.ByHolder &&
 // later epoch's, it is the next grant.
 func (ix *Facts) foreignEnd(k *Key, t *Trial) (x history.Span, n int64) {
 	x = history.Span{From: Open, To: Open}
-	doubt := int64(Open)
+	doubt, freed := int64(Open), ix.freedUnseen(t.E).From
 	for _, f := range k.Effects {
 		switch {
 		case !f.Fresh() || f.Epoch.Ghost:
 		case f.Span.To < t.from.From && (f.by == "" || f.unsure):
 		case f.by == "" || f.unsure:
 			doubt = min(doubt, max(f.Span.From, t.from.From))
-		case f.Epoch == t.E && f.by != verdict.ByToken && f.Span.To >= max(t.from.From, ix.freedUnseen(t.E).From): // or of the same one's next grant
-			doubt = min(doubt, max(f.Span.From, t.from.From, ix.freedUnseen(t.E).From))
+		case f.Epoch == t.E && f.by != verdict.ByToken && f.Span.To >= max(t.from.From, freed): // or of the same one's next grant
+			doubt = min(doubt, max(f.Span.From, t.from.From, freed))
 		case f.by != "" && f.Epoch.Rank > t.E.Rank:
 			at := f.Span
 			if !f.begins && f.Epoch.begun(at.To) { // what began it tells more

@@ -106,11 +106,15 @@ func (k *Key) hiddenGrant(e *Epoch) history.Span {
 	first := slices.MinFunc(e.Effects, func(a, b *effect) int { return cmp.Compare(a.Span.To, b.Span.To) }).Span
 	g := history.Span{To: first.To}
 	for _, s := range k.Looks {
+		last := s // that shows the same, its lease extended
+		for last.next != nil && last.next.epoch == s.epoch {
+			last = last.next
+		}
 		switch {
 		case s.First.From > first.From:
 			return g
-		case s.epoch != "" && s.First.To <= first.From && s.last().From >= first.To:
-			return history.Span{From: max(0, s.prev.From), To: s.First.To}
+		case s.epoch != "" && s.First.To <= first.From && last.last().From >= first.To:
+			return history.Span{To: s.First.To}
 		}
 		g.From = s.First.From
 	}

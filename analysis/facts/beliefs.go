@@ -23,12 +23,24 @@ type believer struct {
 	blind       []history.Span // in which it lived, moved and could not be asked, each longer than is tolerated
 	apart       int64          // so long it may have been otherwise between two readings; 0 where a log tells of each change
 	n           int            // times that it began to
+	again       []history.Span // from when on it said so to when it did again: nothing tells what was between, and a line tells of a new grant
 	seen        []int64        // the events that say so
 }
 
 // of reports that b tells of who under the key.
 func (b *believer) of(k *Key, who string) bool {
 	return b.who == who && (b.key == k.Name || b.key == "" && k.Loop)
+}
+
+// until is when b was surely heard before t: what it said later may be about the grant that it had from t on.
+func (b *believer) until(t int64) int64 {
+	t -= b.apart
+	for _, s := range b.again {
+		if s.From < t && s.To > t {
+			t = s.From
+		}
+	}
+	return t
 }
 
 // reading is what a source said, from the first look that showed it to the last.
@@ -68,7 +80,7 @@ func (ix *Facts) believers(lock string) []*believer {
 			case b.Prev != nil:
 				last.last = *b.Prev
 			}
-			if last.holds == r.holds && last.gone == r.gone && !(b.Direct && untold) {
+			if last.holds == r.holds && last.gone == r.gone && !(b.Direct && (untold || b.Holds)) {
 				last.last = r.last
 				continue
 			}
@@ -151,6 +163,7 @@ func (ix *Facts) believer(lock, who, key string, rs []reading, place int) *belie
 			}
 		}
 		if r.holds && held && !dark { // it was only not asked, or stood still
+			b.again = append(b.again, history.Span{From: good.last.From, To: r.first.To})
 			surely(max(good.first.To, good.last.From), uncut(cut, good.first, r.first.To))
 		}
 		if r.holds {
@@ -363,7 +376,7 @@ func (ix *Facts) LossToBelief(lock string) (out losses) {
 func (ix *Facts) heldOn(b *believer, freed, until history.Span) (d Dur) {
 	for _, s := range b.sure {
 		if s.to > until.From { // what was read after that may be about the next grant
-			s.to = until.From - b.apart
+			s.to = b.until(until.From)
 		}
 		if s.from <= freed.To && s.to > freed.To {
 			d.Lo = max(d.Lo, min(s.to, ix.Last)-freed.To)
@@ -395,6 +408,11 @@ func (ix *Facts) regrant(k *Key, e *Epoch, b *believer) history.Span {
 		}
 	}
 	if b.apart == 0 { // a line tells of each grant
+		for _, s := range b.again {
+			if s.To > e.Lease.Freed.From {
+				until.From = min(until.From, max(e.Lease.Freed.To, s.From))
+			}
+		}
 		return until
 	}
 	fresh := ix.Exp.FreshTokens(k.Lock)

@@ -92,8 +92,8 @@ func (ix *Facts) believesAfter(k *Key, e *Epoch) (what string, n int64) {
 			continue
 		}
 		until := ix.regrant(k, e, b).From
-		if until != Open { // what was read after that may be about the next grant
-			until -= b.apart
+		if until != Open {
+			until = b.until(until)
 		}
 		for _, s := range b.sure {
 			if s.from <= freed.From && min(s.to, until) > gone {

@@ -339,7 +339,7 @@ func (ix *Facts) overlapped(o *overlap, k *Key, e, next *Epoch) {
 	if what == "" {
 		what, n = ix.believesAfter(k, e)
 	}
-	sure := (what != "" || ix.takenFrom(e) != nil) && e.Lease.gave == nil && e.Lease.Freed.To < due.From && next.surelyAfter(e)
+	sure := (what != "" || ix.takenFrom(e) != nil) && !ix.cameBack(e) && e.Lease.gave == nil && e.Lease.Freed.To < due.From && next.surelyAfter(e)
 	if !sure && len(lost) == 0 && ix.resigned(k, e) {
 		return
 	}

@@ -52,8 +52,7 @@ func (c *comparison) outside() {
 	for i := range c.j.SLOs {
 		r := &c.j.SLOs[i]
 		w, known := c.truthOf(r)
-		older := r.Measure == "overlap.lease" && slices.ContainsFunc(c.e.Faults, func(f experiments.Fault) bool { return f.Traits().FailsOver })                                       // a standby owes its older end
-		if !known || older || c.back[r.Lock] || (byBelief(r.Measure) || r.Measure == "leaderless") && c.seen.says[r.Lock] == experiments.HolderByMetric && c.seen.ask.unanswered > 0 { // a gap that the file tolerates may hide a change
+		if !known || c.back[r.Lock] {
 			continue
 		}
 		hi := math.Inf(1)

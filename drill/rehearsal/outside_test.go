@@ -360,6 +360,16 @@ func TestSwarmSeedsFromOutsideThatFailed(t *testing.T) {
 		54274: "the same, and the end of a takeover",
 		49373: "what may have been written under a grant that no look showed was thought to be of the one before, since its lease had time left",
 		46928: "who was never seen at work was thought to have its key still, though it need not have learnt of it",
+		65376: "a grant that no look showed, and that was lost with the store's data before the first that one did, was thought not to be",
+		78367: "a store that was restarted twice before anybody looked was thought to have lost its data once",
+		2301:  "a lease that a standby took over was thought to end when the old store had it end",
+		75362: "who stood still, and held a grant that a shot alone found, was thought to have worked on",
+		75551: "a name that was granted its key anew in the bracket of a fail-over was thought to have been brought back by it",
+		78340: "what a holder wrote when another had long had its key was thought to be of a grant between two looks that showed that other",
+		78848: "a reading that could not be made was thought to say what those around it do",
+		87690: "a line by which a replica leads, of one that led, was thought to tell of no new grant",
+		93591: "a shot that found a holder between two looks was thought to have found it as it came",
+		91399: "the end of a job under a grant that nobody looked at was thought to begin no debt",
 		4859:  "a lease that had been renewed more than once while nobody looked was thought to be over",
 	} {
 		w := drawWorld(seed, false)

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-times test-live test-busy test-kube truth agree mutants oracles same alerts liars subjects scenarios witness postgres selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas helm deps clean
+.PHONY: help build image test test-times test-live test-busy test-kube truth agree mutants oracles same alerts liars subjects scenarios witness postgres selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild record pictures release release-check ci-schemas helm deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -78,7 +78,7 @@ truth: deps ## what is measured against what really happened, in 100,000 random 
 	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run 'TestTruthInRange|TestTruthFromOutside' ./drill/rehearsal
 	LOCKDRILL_TRUTH_KILLS=400 $(GO) test -count=1 -v -run TestLiveMeasuredTakeoverContainsTheTruth ./cmd/lockdrill
 
-mutants: ## 116 deliberate mistakes in the lock core, the record and the analysis, and what catches each: ten minutes
+mutants: ## 117 deliberate mistakes in the lock core, the record and the analysis, and what catches each: ten minutes
 	LOCKDRILL_MUTANTS=all $(GO) test -count=1 -v -timeout 1h -run TestMutantsAreCaught ./drill/rehearsal
 
 DRILLS ?= 2000
@@ -183,6 +183,9 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 
 wild: ## locks that people use, in four languages, under thirteen drills, and three queues, twice: docs/wild.md; an hour and a half (ONLY=library, library/drill, /drill or wild/NAME; needs iproute2, node 20 with npm, python3-redis, postgresql, curl, zookeeper, libcurator-recipes-java and a JDK)
 	cd internal/wild && $(GO) run . -only "$(ONLY)"
+
+record: ## what docs/wild.md shows, each once on this tree, and where it is otherwise than recorded: run before and after a change of the harness; bin/wild/record.json, with commit and date; 50 minutes (ONLY= and needs as wild)
+	cd internal/wild && $(GO) run . -only "$(ONLY)" -times 1 -data ../../bin/wild/record.json -against wild.json
 
 bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for, rehearsals, a long history beside Python's json, drills of many jobs: docs/performance.md; ten minutes
 	cd internal/bench && $(GO) run .

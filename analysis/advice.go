@@ -50,6 +50,14 @@ func (a advice) outlast(lock string, does func(*experiments.Fault) bool) string 
 	return fmt.Sprintf("Let the fault outlast the lease (`for` above the ttl of %s), or promise no takeover: every holder went on after the fault.", figures.Exact(int64(ttl)))
 }
 
+// holders is why nobody may be known to have held a lock.
+func (a advice) holders() string {
+	if a.file.Observed() {
+		return "Check the lock's key, and that the service takes it."
+	}
+	return "Check that the worker reports its calls and its work."
+}
+
 // jeopardy is how the work of a lock gets into it.
 func (a advice) jeopardy(lock string) string {
 	ttl := a.ttl(lock)

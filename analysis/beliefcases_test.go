@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,5 +182,48 @@ func TestALineAfterADeathIsOfTheNextLife(t *testing.T) {
 	r := rowOf(t, Judge(e, tp.over(26, 72, experiments.ProbeKeys, history.BeliefProbe("leader")).history(t)), "leaderless")
 	if r.Verdict != verdict.Pass || math.Abs(r.Lo-3.5) > 0.1 || r.Hi == nil || math.Abs(*r.Hi-3.9) > 0.1 {
 		t.Errorf("%s [%g, %v] %s %+v", r.Verdict, r.Lo, orOpen(r.Hi), r.Why, r.Missing)
+	}
+}
+
+// Where no answer can be read, the row says what came in its place. Where nobody ever says that it leads, and the key has a holder, what is asked
+// may tell nothing, and nobody is blamed; where the key has none either, nobody led.
+func TestWhatCannotBeReadIsSaidInPlaceOfNobody(t *testing.T) {
+	const why, nobody = "no exposition: line 1 is no sample", "No replica ever said that it holds lock leader."
+	for _, unread := range []bool{true, false} {
+		e, _ := load(t, "leaderless-long")
+		h := untold(false).history(t)
+		edit(h, func(ev *history.Event) bool { return ev.Belief != nil && unread }, func(ev *history.Event) {
+			ev.Belief.Gone, ev.Belief.Why = history.GoneUnreadable, why
+		})
+		for _, limit := range []time.Duration{time.Second, 10 * time.Second} { // the key has no holder for 3.2 s
+			e.SLOs = []experiments.SLO{{Lock: "leader", Overlap: &experiments.OverlapLimit{Level: verdict.LevelBelief, Time: *experiments.AtMost(limit)}}, {Lock: "leader", Leaderless: experiments.AtMost(limit)}}
+			for _, measure := range []string{"overlap.belief", "leaderless"} {
+				want := verdict.Inconclusive
+				if measure == "leaderless" && !unread && limit == time.Second {
+					want = verdict.Fail
+				}
+				r := rowOf(t, Judge(e, h), measure)
+				if r.Verdict != want || want != verdict.Fail && (strings.Contains(r.Why, why) != unread || strings.Contains(r.Why, nobody) == unread) {
+					t.Errorf("%s of %s, unread %v: %s %s", measure, limit, unread, r.Verdict, r.Why)
+				}
+			}
+		}
+	}
+}
+
+// Nobody claims to hold a lock of somebody's own: who looks for a worker that reports would look in vain.
+func TestAWatchedLockThatNobodyHeldAsksForNoWorker(t *testing.T) {
+	e, _ := load(t, "leaderless-long")
+	h := untold(false).history(t)
+	e.System.Locks[0].Belief = nil
+	without(h, func(ev *history.Event) bool {
+		return ev.Belief != nil || ev.Coverage != nil && ev.Coverage.Probe == history.BeliefProbe("leader")
+	})
+	edit(h, func(ev *history.Event) bool { return ev.Look != nil }, func(ev *history.Event) { *ev.Look, ev.Epoch = history.Look{PTTL: -2, Prev: ev.Look.Prev}, "" })
+	e.SLOs = []experiments.SLO{{Lock: "leader", Vanished: count(0)}}
+	lacks := Judge(e, h).SLOs[0].Missing
+	i := slices.IndexFunc(lacks, func(m verdict.Missing) bool { return m.Code == verdict.MissingHolders })
+	if i < 0 || !strings.Contains(lacks[i].Next, "Check the lock's key") {
+		t.Errorf("lacks %+v", lacks)
 	}
 }

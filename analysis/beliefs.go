@@ -23,8 +23,11 @@ func (j *judging) unasked(lock string) []verdict.Missing {
 	}
 	probe, w := history.BeliefProbe(lock), j.window()
 	ls := append(j.illegible(probe), j.linesBlind(probe, w)...)
-	if who, dark, is := j.ix.BlindBelief(lock, w); is {
-		ls = append(ls, verdict.Lacking(verdict.MissingBelief, lock, who, figures.Short(min(dark.To, j.ix.Last)-dark.From), figures.Clock(dark.From), figures.Exact(j.ix.MaxGap(probe))))
+	if who, why, dark, is := j.ix.BlindBelief(lock, w); is {
+		if why != "" {
+			why = ": " + why
+		}
+		ls = append(ls, verdict.Lacking(verdict.MissingBelief, lock, who, figures.Short(min(dark.To, j.ix.Last)-dark.From), figures.Clock(dark.From), figures.Exact(j.ix.MaxGap(probe)), why))
 	}
 	return ls
 }

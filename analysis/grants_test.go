@@ -8,6 +8,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // A short lock may come and go between two looks. Whoever wrote while nobody was seen to hold the key is not known to have had none; while
@@ -115,5 +116,45 @@ func TestATakeoverHasTheTraceOfWhatEndedIt(t *testing.T) {
 	})
 	if got := j.Takeovers[0]; got.End != "effect" || got.Trace != "RUNNING by a2" {
 		t.Errorf("ended by %s, trace %q", got.End, got.Trace)
+	}
+}
+
+// A holder whose value is its name, and whose next life renews the key before its lease is over, has lost nothing to anybody: its takeover is by
+// that life. Another's value there is a theft all the same.
+func TestTheNextLifeOfANameGoesOnWithItsLease(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		value, by string
+		want      verdict.Verdict
+		n, falses int
+		vanished  float64 // keys, at most
+	}{
+		{"its next life", "s1", "r1.2", verdict.Pass, 1, 0, 0},
+		{"another", "s2", "r2.1", verdict.Fail, 0, 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, _ := load(t, "names-come-back")
+			e.Faults[0].Repeat.Count = 1
+			none := experiments.AtMost(time.Duration(0))
+			lease := experiments.SLO{Lock: "leader", Overlap: &experiments.OverlapLimit{Level: verdict.LevelLease, Time: *none}}
+			e.SLOs = append(e.SLOs, experiments.SLO{Lock: "leader", Vanished: count(0)}, lease)
+			tp := watched("")
+			w := want{"leader", "svc:leader", 3}
+			tp.reign(1, 10, w, "s1", "r1.1")
+			tp.kill(10.05, "kill-leader#1", "after_renew", "s1")
+			tp.start(10.6, "r1.2")
+			tp.reign(11, 70, w, c.value, c.by)
+			j := Judge(e, tp.over(11, 72, experiments.ProbeKeys).history(t))
+			r := row(t, j, "leader", "takeover.max")
+			if r.Verdict != c.want || r.N != c.n || j.Counts.FalseTakeovers != c.falses {
+				t.Errorf("%s of %d, %d false: %s", r.Verdict, r.N, j.Counts.FalseTakeovers, r.Why)
+			}
+			if v := row(t, j, "leader", "vanished"); v.Hi == nil || *v.Hi != c.vanished {
+				t.Errorf("vanished: %s", figures.Seconds(v.Lo, v.Hi))
+			}
+			if v := row(t, j, "leader", "overlap.lease"); v.Hi == nil || *v.Hi > 0 != (c.falses > 0) {
+				t.Errorf("overlap: %s", figures.Seconds(v.Lo, v.Hi))
+			}
+		})
 	}
 }

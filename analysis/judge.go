@@ -18,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/history/lint"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // Facts are what was read of one history, together with who judges it.
@@ -251,6 +252,13 @@ func (j *judging) warnings() []string {
 	for _, name := range j.lockNames() {
 		if n := len(j.at[name].fencing.OwnerRejected); n > 0 {
 			add("Lock %s: the ledger refused %d writes of the rightful owner, because fences went back.", name, n)
+		}
+	}
+	for i := range ix.Exp.System.Locks {
+		if l := &ix.Exp.System.Locks[i]; l.Loop() && l.Policy.Loop.Mode != lockcore.LoopExplicit { // others give their keys back before the end, each time
+			for _, text := range ix.EarlyEnds(l.Name) {
+				add("%s The promise vanished, with belief of the lock, tells these apart.", text)
+			}
 		}
 	}
 	for _, l := range j.ahead.lints {

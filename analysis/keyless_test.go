@@ -90,3 +90,34 @@ func TestEffectsAloneUnderAFault(t *testing.T) {
 		}
 	}
 }
+
+// A run of effects alone that ended before a job could be late answers nothing, however its jobs ended.
+func TestEffectsAloneAreWaitedFor(t *testing.T) {
+	for within, word := range map[string]verdict.Verdict{"100s": verdict.Pass, "200s": verdict.Inconclusive} {
+		slo := experiments.SLO{Lock: "jobs", Stranded: &experiments.CountLimit{Bound: *experiments.AtMost(0)}}
+		r, _ := struckAsWatched(t, strings.Replace(mailer, "stranded_after: 10s", "stranded_after: "+within, 1), slo, func(tp foreignTape) {
+			for i, state := range []string{"RUN", "DONE"} {
+				tp.effect(9+float64(i), want{lock: "jobs", key: "jobs/1"}, said{job: "1", state: state, op: state})
+			}
+		})
+		if lacks := slices.ContainsFunc(r.Missing, func(m verdict.Missing) bool { return m.Code == verdict.MissingHorizon }); r.Verdict != word || lacks != (word == verdict.Inconclusive) {
+			t.Errorf("stranded after %s: %s: %+v", within, r.Verdict, r)
+		}
+	}
+}
+
+// Who asks of the lock of an idle queue is told how to ask of its jobs.
+func TestALockThatNobodyHeldTellsOfIdleQueues(t *testing.T) {
+	for lock, told := range map[string]bool{"job": true, "loop": false} {
+		slo := experiments.SLO{Lock: lock, Takeover: atMostSeconds(30)}
+		if told {
+			slo.Takeover, slo.Stranded = nil, &experiments.CountLimit{Bound: *experiments.AtMost(0)}
+		}
+		idle := strings.Replace(somebodys, "{id: kill-job, kill: {holder_of: job}}", "{id: kill-any, kill: {count: 1}}", 1)
+		r, _ := struckAsWatched(t, idle, slo, func(tp foreignTape) { tp.holds(6, 8, pollerKey, "l1", "r1.1") })
+		hits := slices.IndexFunc(r.Missing, func(m verdict.Missing) bool { return m.Code == verdict.MissingHits })
+		if r.Verdict != verdict.Inconclusive || hits < 0 || strings.Contains(r.Missing[hits].Next, "leave lock out of the effects") != told {
+			t.Errorf("%s: %s: %+v", lock, r.Verdict, r.Missing)
+		}
+	}
+}

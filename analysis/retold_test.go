@@ -113,7 +113,7 @@ func missingLooks() []retold {
 			with(h, history.Event{Kind: history.GapKind, Span: history.Span{From: ns(30), To: ns(31.5)}, Source: "probe:lock_keys", Coverage: &history.Coverage{Probe: "lock_keys", Why: "NOPERM", Failed: true}})
 		}, "leader", "overlap.belief", "because its looks failed: NOPERM", ""),
 		stays("late looks at a ledger, which keeps what it was told", func(_ *experiments.Experiment, h *history.History) {
-			blindAt(h, "ledger", 35) // docs/decisions/0006
+			blindAt(h, "ledger", 35) // docs/decisions/judging.md
 		}, "leader", "takeover.max", verdict.Pass),
 		says("silent key probe", func(_ *experiments.Experiment, h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Source == "probe:lock_keys" })

@@ -167,6 +167,15 @@ func stale(j *judging, l *experiments.Limit) figure {
 	return f
 }
 
+// authorless says what would tell whose n effects are.
+func (j *judging) authorless(lock string, n int) verdict.Missing {
+	next := "Let the effects carry the token of the lock (map.token), and look at its keys more often (probes.lock_keys: {every: ...})."
+	if x := j.ix.Exp.EffectsOf(lock); x != nil && x.Map.Token != "" {
+		next = "Look at its keys more often (probes.lock_keys: {every: ...}), or on a less busy machine."
+	}
+	return verdict.Lacking(verdict.MissingAuthors, lock, figures.Plural(n, "effect"), next)
+}
+
 // written is a count of writes that came too late, and what keeps it from being one.
 func (j *judging) written(l *experiments.Limit, x facts.Fencing, count facts.Dur, evidence []int64) figure {
 	f := figure{Value: facts.Value{Dur: count}, n: x.N, evidence: evidence}
@@ -183,7 +192,7 @@ func (j *judging) written(l *experiments.Limit, x facts.Fencing, count facts.Dur
 		f.next = "Let the resource compare fences, or the lock's value, in the same step that writes; and let the holder stop before its lease ends."
 	}
 	if x.Undecided > 0 {
-		f.unsure = []verdict.Missing{verdict.Lacking(verdict.MissingAuthors, l.Lock, figures.Plural(x.Undecided, "effect"))}
+		f.unsure = []verdict.Missing{j.authorless(l.Lock, x.Undecided)}
 	}
 	if exposed, _ := j.exposures(l.Lock); exposed > 0 && j.ix.Exp.Observed() && !j.ix.Succeeded(l.Lock) {
 		f.lacks = append(f.lacks, verdict.Lacking(verdict.MissingContenders, l.Lock, "Let at least two replicas want the lock."))
@@ -246,7 +255,7 @@ func unownedWork(j *judging, l *experiments.Limit) figure {
 	}
 	if strays := j.ix.Strays(l.Lock); len(strays) > 0 {
 		f.Hi, f.evidence = facts.Open, append(f.evidence, strays...)
-		f.unsure = []verdict.Missing{verdict.Lacking(verdict.MissingAuthors, l.Lock, figures.Plural(len(strays), "effect"))}
+		f.unsure = []verdict.Missing{j.authorless(l.Lock, len(strays))}
 	}
 	return f
 }

@@ -107,7 +107,7 @@ func measures() map[string]*measure {
 		"alert.fires":                      {unit: sec, of: "alert", sees: alarm},
 		"alert.goes_away":                  {unit: sec, of: "alert", sees: alarm},
 		"alert.fired":                      {unit: num, of: "rule", sees: silence},
-		"leaderless":                       {unit: sec, of: "leader", needs: needLate | needKeys | said, none: verdict.MissingHolders, blank: true, sees: leaderless},
+		"leaderless":                       {unit: sec, of: "leader", needs: needLate | needKeys | said, none: verdict.MissingBelievers, blank: true, sees: leaderless},
 		"overlap.lease":                    {unit: sec, of: "grant", needs: run | needKeys | said, none: verdict.MissingHolders, blank: true, sees: leasesOverlapped},
 	}
 	for name, words := range phrases() {
@@ -185,13 +185,21 @@ func (f *figure) complete(j *judging, l *experiments.Limit, m *measure) {
 	}
 	if f.n == 0 && m.none != "" {
 		parameters := []any{l.Lock}
-		switch m.none {
+		none := m.none
+		if none == verdict.MissingBelievers && !j.asksBelief(l.Lock) {
+			none = verdict.MissingHolders
+		}
+		switch none {
 		case verdict.MissingAnswers:
 			parameters = []any{m.of, l.Lock}
+		case verdict.MissingHolders:
+			parameters = append(parameters, j.advice().holders())
 		case verdict.MissingJeopardy:
 			parameters = append(parameters, j.advice().jeopardy(l.Lock))
 		}
-		f.lacks = append(f.lacks, verdict.Lacking(m.none, parameters...))
+		if _, _, _, blind := j.ix.BlindBelief(l.Lock, j.window()); none != verdict.MissingBelievers || !blind { // else who could not be asked is named
+			f.lacks = append(f.lacks, verdict.Lacking(none, parameters...))
+		}
 	}
 	f.lacks, f.evidence = slices.Clip(f.lacks), slices.Clip(f.evidence) // limits add to them, each for itself
 }

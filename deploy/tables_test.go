@@ -29,12 +29,15 @@ func Table() string {
 	return b.String()
 }
 
-// SignalTable is the signals and thresholds that a mapping may name, as Markdown.
+// SignalTable is the signals and thresholds that somebody else's mapping may name, as Markdown: those of drills are lockdrill's own.
 func SignalTable() string {
 	var b strings.Builder
 	c := catalogue()
 	b.WriteString("|signal|a|what it tells|\n|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(c.Signals)) {
+		if strings.HasPrefix(name, "drill_") {
+			continue
+		}
 		fmt.Fprintf(&b, "|`%s`|%s|%s|\n", name, c.Signals[name].Unit, c.Signals[name].Means)
 	}
 	b.WriteString("\n|threshold|default|what it bounds|\n|---|---|---|\n")

@@ -226,9 +226,15 @@ func (c *Cluster) recommendable(r *undo.Report) {
 	}
 }
 
-// hasStore reports whether a drill needs a store for its locks: one that only watches Lease objects does not.
+// hasStore reports whether a drill needs the locks' store. One that only watches Lease objects does not; nor does one of effects alone,
+// unless it strikes that store or the way to it, or looks at one of its keys.
 func hasStore(e *experiments.Experiment) bool {
-	return !e.Observed() || slices.ContainsFunc(e.System.Locks, func(l experiments.Lock) bool { return l.Lease == "" })
+	if !e.Observed() || slices.ContainsFunc(e.System.Locks, func(l experiments.Lock) bool { return l.Lease == "" }) {
+		return true
+	}
+	return len(e.System.Locks) == 0 &&
+		(slices.ContainsFunc(e.Faults, func(f experiments.Fault) bool { return f.Net() || f.Traits().AtStore }) ||
+			slices.ContainsFunc(e.Probes.Metrics, func(m experiments.Metric) bool { return m.Scrape == experiments.ScrapeLocks }))
 }
 
 // Rules are the rules of a Role that permits what the drill does in its namespaces, and nothing more; summary is the ConfigMap that its

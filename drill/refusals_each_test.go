@@ -21,8 +21,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
-// twins are a drill that exactly one guard refuses, and one that differs in nothing else and is let through, both in the words of
-// docs/oracles.md. refusedBy names the guards that refuse the one or the other.
+// twins are a drill that exactly one guard refuses, and one that differs in nothing else and is let through, both in words.
+// refusedBy names the guards that refuse the one or the other.
 type twins struct {
 	wrong, right string
 	refusedBy    func(t *testing.T, wrong bool) []string

@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -57,20 +56,11 @@ type HolderCommand struct {
 	Within time.Duration `rule:"positive,default=2s,most=4s" scale:"no"` // its limit
 }
 
-// Words of sources, as looks and reports have them.
+// Words of sources that beliefs have as well.
 const (
-	HolderByValue   = "value"
-	HolderByClient  = "client"
-	HolderByProxy   = "proxy"
-	HolderByLog     = "log"
-	HolderByMetric  = "metric"
-	HolderByCommand = "command"
+	HolderByLog    = "log"
+	HolderByMetric = "metric"
 )
-
-// Word is the source's.
-func (h *HolderSource) Word() string {
-	return cmp.Or(append(vocabulary.Given(h), HolderByCommand)...)
-}
 
 // AllowMonitor is the word of redis.allow that lets a run look at the server's commands: whoever can read its memory sees values.
 const AllowMonitor = "monitor"

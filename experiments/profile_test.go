@@ -9,9 +9,22 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-// TestProfiles pins the published numbers: TTL, renewal, failures, poll, key.
+// TestProfiles pins the published numbers: TTL, renewal, failures, poll, key, and what each call has.
 func TestProfiles(t *testing.T) {
 	s := time.Second
+	single := lockcore.Release{Mode: lockcore.ReleaseSingle, Timeout: 2 * s, AfterAbandon: lockcore.AfterAbandonSkip}
+	once := lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: 2 * s, Undo: lockcore.UndoNone}
+	calls := map[string]struct {
+		op      time.Duration
+		release lockcore.Release
+		acquire lockcore.Acquire
+	}{
+		"cordum/scheduler-job": {2 * s, lockcore.Release{Mode: lockcore.ReleaseBoundedRetry, Attempts: 2, Timeout: 2 * s, Retry: lockcore.RetryAtOnce, AfterAbandon: lockcore.AfterAbandonSkip}, once},
+		"cordum/workflow-run":  {2 * s, single, once},
+		"cordum/approval": {0, single, lockcore.Acquire{Mode: lockcore.AcquireWait, Timeout: 2 * s, Budget: 2 * s, Backoff: lockcore.Backoff{Mode: lockcore.BackoffFixed, Every: 25 * time.Millisecond},
+			Undo: lockcore.UndoNone, OnError: lockcore.OnErrorFail, LastTry: lockcore.LastTryWhole}},
+		"cordum/snapshot-writer": {2 * s, single, once},
+	}
 	want := map[string]struct {
 		key        string
 		ttl, renew time.Duration
@@ -58,8 +71,12 @@ func TestProfiles(t *testing.T) {
 		if (p.Acquire.Undo == lockcore.UndoNone) != published || l.Unfenced != (published && loop) || loop && (p.Loop.Effect == lockcore.EffectAfter) != published {
 			t.Errorf("%s is published: %t, and its policy is %+v, unfenced: %t", name, published, p, l.Unfenced)
 		}
-		if waits := name == "cordum/approval"; (p.Acquire.OnError == lockcore.OnErrorFail) != waits || (p.Acquire.LastTry == lockcore.LastTryWhole) != waits {
-			t.Errorf("%s acquires with %+v", name, p.Acquire)
+		c, special := calls[name]
+		if !special {
+			c.op, c.release, c.acquire = 2*s, lockcore.Release{Mode: lockcore.ReleaseNone, AfterAbandon: lockcore.AfterAbandonSkip}, once
+		}
+		if published && (p.OpTimeout != c.op || p.Release != c.release || p.Acquire != c.acquire) {
+			t.Errorf("%s has calls of %s, releases with %+v and acquires with %+v, want %+v", name, p.OpTimeout, p.Release, p.Acquire, c)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,7 +80,9 @@ func TestScale(t *testing.T) {
 	if s.System.Work[0].Rate != 400 || s.TimeScale != 1 || s.Scaled != 0.05 {
 		t.Errorf("rate %g, time scale %g, scaled %g", s.System.Work[0].Rate, s.TimeScale, s.Scaled)
 	}
-	limit := func(e *Experiment) *MetricLimit { return e.SLOs[len(e.SLOs)-1].Metric }
+	limit := func(e *Experiment) *MetricLimit {
+		return e.SLOs[slices.IndexFunc(e.SLOs, func(s SLO) bool { return s.Metric != nil && s.Metric.Rate != nil })].Metric
+	}
 	if was, is := *limit(e).Rate, *limit(s).Rate; *is.Max != 20000 || *was.Max != 1000 || *is.Min != 20 || *was.Min != 1 {
 		t.Errorf("a rate of %g to %g became %g to %g, want 20 to 20000 out of 1 to 1000", *was.Min, *was.Max, *is.Min, *is.Max)
 	}

@@ -33,6 +33,9 @@ func TestPolicySheet(t *testing.T) {
 		if got, loop := l.Policy, *l.Policy.Loop; l.Key != want.Key || loop != *want.Policy.Loop || withoutLoop(got) != withoutLoop(want.Policy) {
 			t.Errorf("%s is %+v %+v, the profile %s is %+v %+v", l.Name, got, loop, profiles[i], want.Policy, *want.Policy.Loop)
 		}
+		if l.Unfenced != want.Unfenced || !slices.Equal(l.Beyond, want.Beyond) {
+			t.Errorf("%s is unfenced: %v, beyond its policy: %q; the profile is %v, %q", l.Name, l.Unfenced, l.Beyond, want.Unfenced, want.Beyond)
+		}
 		if s := e.SLOs[i]; s.Lock != l.Name || *s.Takeover.Max != limits[i] {
 			t.Errorf("row of %s: %+v, want takeover max %s", l.Name, s, limits[i])
 		}

@@ -16,8 +16,8 @@ import (
 // more are named, and <!-- faults --> the one of all kinds of faults, <!-- sources --> that of what tells the measures of an observed system.
 var marks = regexp.MustCompile(`(?s)(<!-- (fields|group|faults|sources)(?:: ([^>]+?))? -->\n)(.*?)(<!-- end -->)`)
 
-// groups are fields that many sections have alike, as the section that is named has them: other tables say them in one row, with a link to
-// <!-- group: NAME -->, where they stand with their meaning.
+// groups are fields that many sections have alike, as the section that is named has them: other tables have a link in their place, to
+// <!-- group: NAME -->, where they stand with their names and meaning.
 var groups = map[string]struct {
 	of, link string
 	fields   []string
@@ -32,10 +32,14 @@ var groups = map[string]struct {
 var where = regexp.MustCompile(` \((only with|not beside)[^)]*\)$`)
 
 // briefly are those rules as documents have them.
-var briefly = strings.NewReplacer("only with system.mode observe", "observe", "only with system.mode embedded", "embedded", "only with ", "with ")
+var briefly = strings.NewReplacer("only with system.mode observe", "observe", "only with system.mode embedded", "embedded", "only with ", "with ", "; not scaled", "")
 
-// values are what a field takes, as documents have it.
-var values = strings.NewReplacer("true or false", "boolean", "names and texts", "map", "section, or one value", "section or value")
+// values are what a field takes, as documents have it: explain, and the message to who errs, say that a number is above 0. What takes a text
+// has no word, and a scaled duration is scaled.
+var (
+	values = strings.NewReplacer("true or false", "boolean", "names and texts", "map", "section, or one value", "section/value", " above 0", "", ", scaled", " scaled")
+	brief  = strings.NewReplacer("duration scaled", "scaled")
+)
 
 // reach is what a number may be.
 var reach = regexp.MustCompile(` from (\S+) up to (\S+)`)
@@ -66,14 +70,22 @@ func group(tables map[string]string, name string) (table string, want [][]string
 	return b.String(), want
 }
 
-// shorter are the rows of a table in which a group has one row, and so have the kinds of faults, and neighbours that differ in their names
-// alone.
+// shorter are the rows of a table in which a group has one row, and so have the kinds of faults, the measures, what stands in place of a
+// field of the profile, and neighbours that differ in their names alone.
 func shorter(tables map[string]string, table string) (short [][]string) {
 	all := rows(table)
-	of := slices.ContainsFunc(all, func(r []string) bool { return r[0] == "`kill`" }) // a fault
+	has := func(name string) bool {
+		return slices.ContainsFunc(all, func(r []string) bool { return r[0] == "`"+name+"`" })
+	}
+	faults, slos := has("kill"), has("takeover")
 	for _, r := range all {
-		if of && slices.Contains(fault.Kinds(), strings.Trim(r[0], "`")) {
+		switch {
+		case faults && slices.Contains(fault.Kinds(), strings.Trim(r[0], "`")):
 			r[2] = "exactly one of these: [what each does](faults.md)"
+		case slos && r[1] == "section":
+			r[2] = "exactly one of these, or an alert: [what each counts](judging.md#look-up-a-measure)"
+		case r[2] == "in place of the profile's":
+			r[1] = "as in a [policy](#a-policy)"
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
@@ -82,19 +94,15 @@ func shorter(tables map[string]string, table string) (short [][]string) {
 			if slices.EqualFunc(all[at:at+len(want)], want, func(a, b []string) bool {
 				return a[0] == b[0] && where.ReplaceAllString(a[2], "") == where.ReplaceAllString(b[2], "")
 			}) {
-				var names []string
-				for _, r := range want {
-					names = append(names, r[0])
-				}
 				one := slices.Clone(all[at])
-				one[0], one[2] = strings.Join(names, ", "), groups[name].link+where.FindString(one[2])
+				one[0], one[2] = groups[name].link, strings.TrimSpace(where.FindString(one[2]))
 				all = slices.Replace(all, at, at+len(want), one)
 				break
 			}
 		}
 	}
 	for _, r := range all {
-		r = []string{r[0], reach.ReplaceAllString(values.Replace(r[1]), " $1–$2"), briefly.Replace(r[2])}
+		r = []string{r[0], strings.TrimPrefix(brief.Replace(reach.ReplaceAllString(values.Replace(r[1]), " $1–$2")), "text"), briefly.Replace(r[2])}
 		if last := len(short) - 1; last >= 0 && slices.Equal(short[last][1:], r[1:]) {
 			short[last][0] += ", " + r[0]
 			continue
@@ -212,17 +220,13 @@ func sourcesTable() string {
 // kindsTable is the table of all kinds of faults.
 func kindsTable() string {
 	var b strings.Builder
-	b.WriteString("|kind|what it does|made by|`for`|rehearsed|\n|---|---|---|---|---|\n")
+	b.WriteString("|kind|what it does|`for`|\n|---|---|---|\n")
 	for _, kind := range fault.Kinds() {
-		f := fault.Of(fault.New(kind))
-		lasts, played := "no", "yes"
-		if f.Traits().GoesOn != "" {
+		lasts := ""
+		if fault.Of(fault.New(kind)).Traits().GoesOn != "" {
 			lasts = "yes"
 		}
-		if f.Unplayed() != "" {
-			played = "no"
-		}
-		fmt.Fprintf(&b, "|`%s`|%s|%s|%s|%s|\n", kind, fault.Meaning(kind), f.By(), lasts, played)
+		fmt.Fprintf(&b, "|`%s`|%s|%s|\n", kind, fault.Meaning(kind), lasts)
 	}
 	return b.String()
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Store is where lock keys live. Implementations are safe for concurrent use and pass storetest.
+// Store is where lock keys live. Implementations are safe for concurrent use and pass internal/testkit/storetest.
 // There are two definite errors, *HeldError and *NotOwnedError; after any other error the effect is unknown, except that
 // an error wrapping ErrNotSent surely had none.
 type Store interface {

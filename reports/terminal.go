@@ -205,27 +205,29 @@ func confirmed(j *verdict.Judgement) (n int) {
 // unasked tells of signs of two holders at once that the run surely saw and that no promise of the file is about, and of what contradicts
 // itself; nothing where there is neither.
 func unasked(j *verdict.Judgement) (says []string) {
-	asked := func(measure string) bool {
-		return slices.ContainsFunc(j.Rows(), func(s verdict.SLOResult) bool { return s.Measure == measure })
+	asked := func(measures ...string) bool {
+		return slices.ContainsFunc(j.Rows(), func(s verdict.SLOResult) bool { return slices.Contains(measures, s.Measure) })
 	}
 	var saw, promises []string
 	for _, x := range []struct {
-		n                      int
-		what, measure, promise string
+		n             int
+		what, promise string
+		asked         bool
 	}{
-		{j.Counts.Duplicates, "duplicate terminal state", "duplicate_terminal_states", "duplicate_terminal_states: {max: 0}"},
-		{j.Counts.StaleApplied, "stale write", "overlap.effect", "overlap: {level: effect, max: 0}"},
-		{j.Counts.UnownedEffects, "unowned write", "overlap.effect", "overlap: {level: effect, max: 0}"},
+		{j.Counts.Duplicates, "duplicate terminal state", "duplicate_terminal_states: {max: 0}", asked("duplicate_terminal_states")},
+		{j.Counts.StaleApplied, "stale write", "overlap: {level: effect, max: 0}", asked("overlap.effect", "stale_writes")},
+		{j.Counts.UnownedEffects, "unowned write", "overlap: {level: effect, max: 0}", asked("overlap.effect")},
 	} {
-		if x.n > 0 && !asked(x.measure) {
+		if x.n > 0 && !x.asked {
 			saw = append(saw, figures.Plural(x.n, x.what))
 			if !slices.Contains(promises, x.promise) {
 				promises = append(promises, x.promise)
 			}
 		}
 	}
-	if n := len(j.Findings); n > 0 {
-		saw = append(saw, figures.Plural(n, "finding")+" (two ways to know the same thing disagree: "+doc.Shorten(j.Findings[0].What, doc.LongText)+")")
+	found := slices.DeleteFunc(slices.Clone(j.Findings), func(f verdict.Finding) bool { return f.Code == verdict.FindingVanished && asked("vanished") })
+	if n := len(found); n > 0 {
+		saw = append(saw, figures.Plural(n, "finding")+" (two ways to know the same thing disagree: "+doc.Shorten(found[0].What, doc.LongText)+")")
 	}
 	if len(saw) > 0 {
 		says = append(says, "No promise asks about it, but the run saw "+strings.Join(saw, ", ")+".")

@@ -233,7 +233,11 @@ func TestWhatNoPromiseAsksAboutIsSaid(t *testing.T) {
 		if second := sentences(j)[1]; second != "To have it judged, promise overlap: {level: effect, max: 0}." {
 			t.Errorf("%s goes on with %s", word, second)
 		}
-		j.SLOs, j.Findings = []verdict.SLOResult{{Measure: "overlap.effect"}}, nil
+		j.SLOs, j.Findings = []verdict.SLOResult{{Measure: "stale_writes"}, {Measure: "vanished"}}, []verdict.Finding{{Code: verdict.FindingVanished, What: "key k vanished"}}
+		if text := sentences(j)[0]; !strings.Contains(text, "the run saw 1 unowned write.") {
+			t.Errorf("%s, asked of the rest: %s", word, text)
+		}
+		j.SLOs = []verdict.SLOResult{{Measure: "overlap.effect"}, {Measure: "vanished"}}
 		if text := sentences(j)[0]; strings.Contains(text, "saw") {
 			t.Errorf("%s, asked: %s", word, text)
 		}

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +22,13 @@ import (
 const (
 	runsOfPage = 200  // listed on one page
 	runsOfAPI  = 1000 // at most, in one answer
+)
+
+// Parameters of requests.
+const (
+	byExperiment, byLabel = "experiment", "label"
+	byLimit, byBefore     = "limit", "before"
+	byAge                 = "max_age"
 )
 
 // runDoc is a run as the API has it.
@@ -60,16 +70,28 @@ func (s *Server) api() {
 	})
 }
 
-// queryOf reads which runs a request is about.
-func queryOf(r *http.Request) (runs.Query, error) {
-	v := r.URL.Query()
-	q := runs.Query{Experiment: v.Get("experiment"), Before: v.Get("before"), Labels: history.Labels{}}
-	for _, label := range v["label"] {
+// queryOf reads which runs a request is about, by parameters of these names. One that is misspelled or comes twice is refused: without it other
+// runs would answer.
+func queryOf(r *http.Request, names ...string) (runs.Query, error) {
+	v, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return runs.Query{}, fmt.Errorf("the query cannot be read: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		switch {
+		case !slices.Contains(names, name):
+			return runs.Query{}, fmt.Errorf("unknown parameter %q: there are %s", name, strings.Join(names, ", "))
+		case name != byLabel && len(v[name]) > 1:
+			return runs.Query{}, fmt.Errorf("%s is given twice", name)
+		}
+	}
+	q := runs.Query{Experiment: v.Get(byExperiment), Before: v.Get(byBefore), Labels: history.Labels{}}
+	for _, label := range v[byLabel] {
 		if err := q.Labels.Add(label); err != nil {
 			return q, fmt.Errorf("label %q: %w", label, err)
 		}
 	}
-	if text := v.Get("limit"); text != "" {
+	if text := v.Get(byLimit); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > runsOfAPI {
 			return q, fmt.Errorf("limit %q: want 1 to %d", text, runsOfAPI)
@@ -80,7 +102,7 @@ func queryOf(r *http.Request) (runs.Query, error) {
 }
 
 func (s *Server) listRuns(w http.ResponseWriter, r *http.Request) {
-	q, err := queryOf(r)
+	q, err := queryOf(r, byExperiment, byLabel, byLimit, byBefore)
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
@@ -109,7 +131,7 @@ func (s *Server) oneRun(w http.ResponseWriter, r *http.Request) {
 
 // archive is the document of `lockdrill history`.
 func (s *Server) archive(w http.ResponseWriter, r *http.Request) {
-	q, err := queryOf(r)
+	q, err := queryOf(r, byExperiment, byLabel, byLimit, byBefore)
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
@@ -174,12 +196,12 @@ type gateDoc struct {
 
 // gate passes (200) where the latest run that is meant has passed, and is young enough. Everything else is 412, also that there is none.
 func (s *Server) gate(w http.ResponseWriter, r *http.Request) {
-	q, err := queryOf(r)
+	q, err := queryOf(r, byExperiment, byLabel, byAge)
 	if err == nil && q.Experiment == "" {
 		err = errors.New("experiment is missing: /api/v1/gate?experiment=NAME&label=release=1.4&max_age=24h")
 	}
 	var youngest time.Duration
-	if text := r.URL.Query().Get("max_age"); err == nil && text != "" {
+	if text := r.URL.Query().Get(byAge); err == nil && text != "" {
 		if youngest, err = time.ParseDuration(text); err != nil || youngest <= 0 {
 			err = fmt.Errorf("max_age %q: want a duration such as 24h", text)
 		}

@@ -99,7 +99,7 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request) {
 	if len(table.Rows) > 0 {
 		p.Sections = append(p.Sections, doc.Section{ID: "experiments", Title: "Experiments", Blocks: []doc.Block{{Table: table}}})
 	}
-	p.Sections = append(p.Sections, runSection("The latest runs", s.index.Runs(runs.Query{Limit: runsOfPage, Before: r.URL.Query().Get("before")})))
+	p.Sections = append(p.Sections, runSection("The latest runs", s.index.Runs(runs.Query{Limit: runsOfPage, Before: r.URL.Query().Get(byBefore)})))
 	s.page(w, r, http.StatusOK, p)
 }
 
@@ -158,7 +158,7 @@ func runSection(title string, all []*runs.Run) doc.Section {
 
 // experiment shows the runs of one experiment over time.
 func (s *Server) experiment(w http.ResponseWriter, r *http.Request) {
-	q, err := queryOf(r)
+	q, err := queryOf(r, byLabel)
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return

@@ -184,6 +184,25 @@ func entries(t *testing.T, dir string) (names []string) {
 	return names
 }
 
+// A parameter that the gate does not know would let other runs answer for those that are meant.
+func TestTheGateKnowsItsParameters(t *testing.T) {
+	s := start(t, t.TempDir(), nil)
+	if code, body := s.put(t, "one", files(t, "one", "pass", time.Now())); code != http.StatusCreated {
+		t.Fatalf("%d %s", code, body)
+	}
+	testkit.Until(t, "the gate to pass", func() bool { code, _ := s.gateSays(t, "&max_age=24h"); return code == http.StatusOK })
+	for query, says := range map[string]string{
+		"&lable=release=2": `unknown parameter "lable": there are experiment, label, max_age`, "&max-age=1ns": "unknown parameter", "&before=2020": "unknown parameter",
+		"&experiment=other": "experiment is given twice", "&max_age=1h&max_age=2h": "max_age is given twice", "&label=a=1;max_age=1h": "cannot be read", "&max_age=%zz": "cannot be read",
+	} {
+		code, body := s.ask(t, "GET", "/api/v1/gate?experiment=nightly"+query, Anybody, nil)
+		var said struct{ Error string }
+		if json.Unmarshal([]byte(body), &said); code != http.StatusBadRequest || !strings.Contains(said.Error, says) {
+			t.Errorf("%s: %d %s, want %s", query, code, body, says)
+		}
+	}
+}
+
 func TestAnUploadedRunAnswersTheGate(t *testing.T) {
 	s := start(t, t.TempDir(), nil)
 	if code, doc := s.gateSays(t, ""); code != http.StatusPreconditionFailed || doc.Exit != verdict.ExitInconclusive {

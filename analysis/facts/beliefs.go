@@ -295,16 +295,24 @@ func (ix *Facts) beliefOverlap(lock string) overlap {
 	return o
 }
 
-// BlindBelief is a life that lived in w and could not be asked for too long whether it holds the lock; ok is false where each could.
-func (ix *Facts) BlindBelief(lock string, w history.Span) (who string, dark history.Span, ok bool) {
+// BlindBelief is a life that lived in w and could not be asked for too long whether it holds the lock, and what it was that came instead of an
+// answer; ok is false where each could.
+func (ix *Facts) BlindBelief(lock string, w history.Span) (who, why string, dark history.Span, ok bool) {
 	for _, b := range ix.believers(lock) {
 		for _, s := range b.blind {
-			if s.From < w.To && s.To > w.From {
-				return cmp.Or(ix.Writer(b.who), b.who), s, true
+			if s.From >= w.To || s.To <= w.From {
+				continue
 			}
+			for _, ev := range ix.beliefs[lock] {
+				if ev.Belief.Gone != "" && ix.lifeOf(ev) == b.who && ev.From < s.To && ev.To > s.From {
+					why = cmp.Or(ev.Belief.Why, ev.Belief.Gone)
+					break
+				}
+			}
+			return cmp.Or(ix.Writer(b.who), b.who), why, s, true
 		}
 	}
-	return "", history.Span{}, false
+	return "", "", history.Span{}, false
 }
 
 // BelievedWhileStanding reports that somebody may have believed to hold the lock when a pause kept him standing.

@@ -35,6 +35,7 @@ type Epoch struct {
 	Rank     int          // place in the key's order of grants, 1 is the first; 0 = not surely granted
 	Stranger bool         // a token that a fault of ours put there, or a roll-back of the store
 	looked   bool         // observed: a look showed it
+	goesOn   bool         // observed: another life of its holder's name went on with the lease of the epoch before
 	// unexplained: looks showed its token, and nobody claims to have been granted it.
 	unexplained bool
 	Ghost       bool // its holder claims it, and looks show that the key never carried it

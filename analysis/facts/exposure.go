@@ -150,7 +150,7 @@ func (ix *Facts) replacedBefore(s *Shot, e *Epoch) bool {
 }
 
 // struck reports that e, which may have been hit, surely was: an operation of it, or while it surely owned its key and the fault
-// was in effect (docs/decisions/0007).
+// was in effect (docs/decisions/trials.md).
 func (s *Shot) struck(ix *Facts, e *Epoch) bool {
 	during := e.Granted.To <= s.Over.From && e.Lease.Freed.From >= s.Applied.To
 	return s.failures() || e.Rank > 0 && (during || s.found(ix, e))

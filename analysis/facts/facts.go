@@ -341,6 +341,9 @@ func (ix *Facts) FinalAt() (int64, bool) {
 		}
 		at = min(at, max(c.Final.From, p.From))
 	}
+	if at == Open { // nobody looks for ends: only signals are read
+		at = p.From
+	}
 	return at, true
 }
 
@@ -358,6 +361,11 @@ func (ix *Facts) witnesses() []string {
 		}
 		if l := &ix.Exp.System.Locks[i]; l.Belief != nil {
 			ps = append(ps, history.BeliefProbe(l.Name))
+		}
+	}
+	for i := range ix.Exp.System.Effects { // also under no lock
+		if p := ix.Exp.System.Effects[i].Probe(); !slices.Contains(ps, p) {
+			ps = append(ps, p)
 		}
 	}
 	return ps

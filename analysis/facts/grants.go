@@ -22,7 +22,8 @@ func (k *Key) shown(s, last *keyState, look *history.Look, anew bool) *Epoch {
 	if value == "" {
 		return nil
 	}
-	if last != nil && last.of != nil && last.epoch == value && !anew {
+	goesOn := last != nil && last.of != nil && last.epoch == value && !anew
+	if goesOn {
 		of := last.of
 		if !s.extended || !of.namedByValue() || look.By != of.named || look.Holder == "" || of.Replica == "" || look.Holder == of.Replica {
 			return of
@@ -30,7 +31,7 @@ func (k *Key) shown(s, last *keyState, look *history.Look, anew bool) *Epoch {
 	}
 	e := k.Find(value)
 	if e == nil || e.looked {
-		again := &Epoch{ID: value, Lock: k.Lock, Key: k.Name}
+		again := &Epoch{ID: value, Lock: k.Lock, Key: k.Name, goesOn: goesOn}
 		if e != nil {
 			again.nth = e.nth + 1
 		}

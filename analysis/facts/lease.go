@@ -30,6 +30,9 @@ func (l *lease) cut() bool { return l.lost || l.loss || l.taken }
 func (ix *Facts) leaseOf(k *Key, e, next *Epoch) {
 	l := lease{Expires: ix.dueOf(e), lastSeen: e.Granted.From}
 	l.Expires.To = ix.renewedUnseen(e, l.Expires.To)
+	if next != nil && next.goesOn { // it was its own holder's to take up, and nothing was owed any more
+		l.Expires = first(l.Expires, next.Granted)
+	}
 	hi := l.Expires.To
 	for _, c := range e.Renewals {
 		switch {

@@ -85,7 +85,8 @@ func (ix *Facts) Believed(lock string) map[string][]history.Span {
 	return said
 }
 
-// Leaderless is for how long nobody led in w: nobody said so, or, where nobody is asked, nobody who lived had the key.
+// Leaderless is for how long nobody led in w: nobody said so, or, where nobody is asked, nobody who lived had the key. Where nobody ever said
+// so, what is asked may tell nothing, and whoever had the key may have led.
 func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence []int64) {
 	if ix.within != nil {
 		w, _ = w.Intersect(*ix.within)
@@ -93,22 +94,26 @@ func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence
 	var sure, maybe []stretchOf
 	unread := int64(0)
 	l := ix.Exp.Lock(lock)
-	if l != nil && l.Belief != nil {
+	asked := l != nil && l.Belief != nil
+	if asked {
 		for _, b := range ix.believers(lock) {
 			short, again := ix.betweenReadings(b, w)
 			sure, maybe, n = append(sure, b.sure...), slices.Concat(maybe, b.maybe, short), n+b.n
 			evidence = append(evidence, b.seen...)
 			unread += again
 		}
-	} else {
+	}
+	if !asked || n == 0 {
 		for _, e := range ix.EpochsOf(lock) {
 			if e.Ghost || e.Stranger {
 				continue
 			}
 			until := ix.letGo(e)
-			sure = append(sure, stretchOf{e.Granted.To, until.From, 0})
 			maybe = append(maybe, stretchOf{e.Granted.From, until.To, 0})
-			n, evidence = n+1, append(evidence, e.N)
+			if !asked {
+				sure = append(sure, stretchOf{e.Granted.To, until.From, 0})
+				n, evidence = n+1, append(evidence, e.N)
+			}
 		}
 		unseen := ix.Probes[ix.Looker(lock)].Blinds(w, 0) // somebody may have come and gone there, however short it was
 		for _, k := range ix.KeysOf(lock) {               // or a shot alone have found him

@@ -137,6 +137,17 @@ func (ix *Facts) VanishedOf(lock string) (t Tally, evidence []int64) {
 	return t, evidence
 }
 
+// EarlyEnds tells of the keys of a lock that ended before their leases did, and of which nothing says whether they were given back.
+func (ix *Facts) EarlyEnds(lock string) (texts []string) {
+	for _, e := range ix.EpochsOf(lock) {
+		if v, ok := ix.vanishings[e]; ok && v.by == "" {
+			texts = append(texts, fmt.Sprintf("Key %s was released or vanished by %s, with %s of its lease left, and nothing tells which: its holder, %s, is not known to have gone on.",
+				e.Key, figures.Clock(e.Lease.Freed.To), v.left, cmp.Or(ix.Writer(e.Replica), "of whom nothing is known")))
+		}
+	}
+	return texts
+}
+
 // Writer is how texts call an incarnation; "" = it has no name.
 func (ix *Facts) Writer(incarnation string) string {
 	if incarnation == "" {

@@ -46,7 +46,7 @@ const (
 	MissingFailedScrapes MissingCode = "failed_scrapes" // likewise, and why
 	MissingLastScrape    MissingCode = "last_scrape"    // target, why
 	MissingReadings      MissingCode = "readings"       // metric, target, for how long, when, why
-	MissingBelief        MissingCode = "belief"         // lock, replica, for how long, when, max_gap
+	MissingBelief        MissingCode = "belief"         // lock, replica, for how long, when, max_gap, why
 	MissingBelievers     MissingCode = "believers"      // lock
 	MissingWholeAnswers  MissingCode = "whole_answers"  // metric, for how long, when, what the server says that they lack
 	MissingNumber        MissingCode = "number"         // metric, target, what it showed, when
@@ -70,7 +70,7 @@ const (
 	MissingStrikes      MissingCode = "strikes"        // effects under no lock, what to do
 	MissingTakeovers    MissingCode = "takeovers"      // lock, class, what to do
 	MissingContenders   MissingCode = "contenders"     // lock, what to do
-	MissingHolders      MissingCode = "holders"        // lock
+	MissingHolders      MissingCode = "holders"        // lock, what to do
 	MissingEffects      MissingCode = "effects"        // lock
 	MissingOperations   MissingCode = "operations"     // lock
 	MissingWriters      MissingCode = "writers"        // lock

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
@@ -36,36 +35,6 @@ func hookFolder(t *testing.T) (dir, fault string) {
 var consent = []string{"--environment", "local", "--confirm", "good"}
 
 func stepsOf(t *testing.T, dir string) string { return string(read(t, filepath.Join(dir, "steps"))) }
-
-// A hook strikes whom the file names, is confirmed by its own command and undone when its time is up; what it says stands in the history,
-// without secrets; and the drill sees what it does: here, a holder that stands still and loses its lease.
-func TestAHookIsDoneSeenAndUndone(t *testing.T) {
-	besideDrills(t)
-	dir, fault := hookFolder(t)
-	s := strike(t, "for: 1500ms, "+fault, consent...)
-	confirmed := s.one(t, history.FaultConfirmed)
-	if got, want := confirmed.Fault.Detail, "do: cut by ***; confirm: it is on"; got != want {
-		t.Errorf("detail %q, want %q", got, want)
-	}
-	name := history.ReplicaOf(confirmed.Fault.Victim)
-	if got, want := stepsOf(t, dir), fmt.Sprintf("do f#1 %s the-loop\nconfirm f#1 %s the-loop\nundo f#1 %s the-loop\n", name, name, name); !strings.HasSuffix(got, "the-loop\n") || got != want {
-		t.Errorf("steps\n%swant\n%s", got, want)
-	}
-	isGone(t, filepath.Join(dir, "on"))
-	reverted := s.over(t, history.FaultReverted)
-	if lasted := reverted.From - s.one(t, history.FaultApplied).From; lasted < 1400e6 {
-		t.Errorf("it was undone after %d ns", lasted)
-	}
-	taken := 0
-	for _, x := range s.j.Takeovers {
-		if x.Fault == "f#1" && x.Lock == "loop" && x.Class == verdict.ClassPause {
-			taken++
-		}
-	}
-	if taken != 1 {
-		t.Errorf("takeovers %+v, want the one of the hook\n%s", s.j.Takeovers, s.text)
-	}
-}
 
 // A runner that dies while a command of a hook is at work takes it along, before it is undone: what the command would still do, nobody
 // would undo.
@@ -117,20 +86,6 @@ func TestTwoRunsInOneFolder(t *testing.T) {
 	isThere(t, filepath.Join(out, verdictFile))
 }
 
-// A drill that cannot be run hides no verdict of the one before it.
-func TestARefusalHidesNoFailure(t *testing.T) {
-	besideDrills(t)
-	dir := t.TempDir()
-	fail := edit(t, goodDrill, "takeover: {max: 2s}", "takeover: {min: 2s, max: 4s}") // sooner than allowed: no late machine explains that
-	tiny := edit(t, goodDrill, "steady_state:", "time_scale: 0.03\nsteady_state:")
-	for name, text := range map[string]string{"fail.yaml": fail, "tiny.yaml": tiny} {
-		write(t, filepath.Join(dir, name), []byte(text))
-	}
-	if got := tryIn(t, dir, "run", "fail.yaml", "tiny.yaml"); got.code != verdict.ExitSLOFailed {
-		t.Errorf("exit %d, want %d\n%s", got.code, verdict.ExitSLOFailed, got.stderr)
-	}
-}
-
 // A redis-server that is a wrapper which does not exec is told apart, and nothing of it is left.
 func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 	besideDrills(t)
@@ -163,4 +118,12 @@ func historyOf(t *testing.T) func() string {
 		}
 		return found[0]
 	}
+}
+
+// A drill that cannot be run hides no verdict of the one before it: the worst status counts.
+func TestARefusalHidesNoFailure(t *testing.T) {
+	besideDrills(t)
+	dir := folder(t, "tiny.yaml", edit(t, goodDrill, "steady_state:", "time_scale: 0.03\nsteady_state:"),
+		"fail.yaml", edit(t, goodDrill, "takeover: {max: 2s}", "takeover: {min: 2s, max: 4s}")) // sooner than allowed: no late machine explains that
+	tryIn(t, dir, "run", "fail.yaml", "tiny.yaml").ends(t, verdict.ExitSLOFailed)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -9,73 +8,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/lockcore"
 )
-
-// Every measure that an SLO can bound, every lint, class, release and loop mode has a word.
-func TestEveryMeasureAndLintHasAWord(t *testing.T) {
-	t.Parallel()
-	want := []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11", "L12"}
-	for _, w := range []any{lockcore.Critical, lockcore.Standard, lockcore.Continuity, lockcore.LegacyCount, lockcore.LegacyWarn,
-		lockcore.ReleaseNone, lockcore.ReleaseSingle, lockcore.ReleaseBoundedRetry, lockcore.LoopTTLHold, lockcore.LoopExplicit, lockcore.LoopRenewed,
-		fault.Crash, fault.Graceful, fault.Evict, fault.ForceDelete, fault.Drain, fault.Cordon, fault.SlowAPI, fault.ReadOnly, fault.AwayAPI} {
-		want = append(want, fmt.Sprint(w))
-	}
-	want = append(want, "stale", "superseded", "repeated", "unattributed", "conflicting") // as verdicts and legends say
-	slo := reflect.TypeFor[experiments.SLO]()
-	for i := range slo.NumField() {
-		if slo.Field(i).Type.Kind() == reflect.Pointer {
-			var s experiments.SLO
-			reflect.ValueOf(&s).Elem().Field(i).Set(reflect.New(slo.Field(i).Type.Elem()))
-			want = append(want, s.Measure())
-		}
-	}
-	seen := map[string]bool{}
-	for _, w := range words() {
-		if seen[w.name] || w.kind == "" || len(w.meaning) < 10 {
-			t.Errorf("%q is there twice, or not whole: %+v", w.name, w)
-		}
-		seen[w.name] = true
-	}
-	for _, w := range want {
-		if !seen[w] && !explained(w) {
-			t.Errorf("%q is not explained", w)
-		}
-	}
-}
-
-func TestExplainWord(t *testing.T) {
-	t.Parallel()
-	if got := try(t, "explain", "Fence-Lag"); got.code != verdict.ExitPass || !strings.HasPrefix(got.stdout, "fence_lag (measure): work stop minus validity end") {
-		t.Errorf("%+v", got)
-	}
-	var doc wordDoc
-	decode(t, try(t, "explain", "L1", "-f", "json").stdout, &doc)
-	if doc.SchemaVersion != 1 || doc.Word != "L1" || doc.Kind != "lint" {
-		t.Errorf("%+v", doc)
-	}
-	for word, want := range map[string]string{
-		"redis.mode":    "redis.mode (auto, embedded, spawn, external): auto: a redis-server on the PATH",
-		"spawn":         "redis.mode (auto, embedded, spawn, external): auto: ",
-		"max_gap":       "system.effects[].max_gap, probes.lock_keys.max_gap, probes.ledger.max_gap, probes.leases.max_gap (duration above 0): longest time without a good look; not scaled\n",
-		"holder":        "system.holder (list): how to find who holds a key, in this order (only with system.mode observe)\n",
-		"faults[].kill": "faults[].kill (section): SIGKILL of the replica that holds a lock",
-	} {
-		if got := try(t, "explain", word); got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
-			t.Errorf("explain %s: %+v, want %s", word, got, want)
-		}
-	}
-	misused(t, t.TempDir(), "", map[string]string{
-		"explain":                                  "lockdrill explain: which word? There are L1, L10, ",
-		"explain takover":                          `lockdrill explain: unknown word "takover", did you mean "takeover"?; see lockdrill explain --help`,
-		"explain cordum/approval":                  "lockdrill explain: cordum/approval is a profile: lockdrill explain profile cordum/approval\n",
-		"explain profile":                          "lockdrill explain profile: no argument given, usage: lockdrill explain profile NAME",
-		"explain profile cordum/aproval":           `lockdrill explain profile: unknown profile "cordum/aproval": did you mean "cordum/approval"?`,
-		"tune --profile x":                         `lockdrill tune: unknown profile "x"`,
-		"tune --profile cordum/approval --p99 -3s": "lockdrill tune: --p99 -3s: want",
-	})
-}
 
 // What explain profile prints can be pasted into a file, and is valid there.
 func TestExplainProfile(t *testing.T) {
@@ -127,30 +60,6 @@ func TestExplainProfile(t *testing.T) {
 	}
 }
 
-func TestTuneSumsUpAProfile(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string][]string{
-		"--profile cordum/pending-replayer --takeover 30s": {
-			"L5 WARN pending-replayer ttl_hold: one replica runs every 60s (poll 30s * 2)", "L3 WARN pending-replayer takeover max 30s", "Your timings do not guarantee it. In the file, keep"},
-		"--profile kubernetes/leader-election --takeover 35s": {
-			"L1 ok leader-election gives up ttl 15s - drift 0s - stop budget 3s = 12s after its last success was sent",
-			"to 33.8s (ttl 15s + in flight 5s + seen by a contender 4.4s + poll 4.4s + acquire 5s)"},
-		"--profile cordum/approval --p99 9s": {"L4 WARN approval wait 2s, under ttl 10s", "L7 WARN approval never renewed: work p99 9s + acquire 2s = 11s, over ttl 10s"},
-	} {
-		got := try(t, append([]string{"tune"}, strings.Fields(args)...)...)
-		for _, w := range want {
-			if got.code != verdict.ExitPass || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), w) {
-				t.Errorf("%s: %+v, want %q", args, got, w)
-			}
-		}
-	}
-	var doc sumsDoc
-	decode(t, try(t, "tune", "--profile", "cordum/approval", "--p99", "18s", "-f", "json").stdout, &doc)
-	if len(doc.Sums) < 4 || doc.Profile != "cordum/approval" {
-		t.Errorf("document: %+v", doc)
-	}
-}
-
 // Budget lints are warnings with a place and a sum, in the sheet too; --strict makes them errors; run says them once. Which there are is the
 // tests' of package forecast.
 func TestValidateLints(t *testing.T) {
@@ -187,5 +96,25 @@ slos: [{lock: replayer, takeover: {p95: 94s}}]
 	decode(t, tryIn(t, dir, "validate", "-f", "json", "--strict", "lints.yaml").stdout, &doc)
 	if f := doc.Files[0]; f.OK || len(f.Warnings) != lines || f.Warnings[1].File != "sheet.yaml" || f.Warnings[0].Line != 4 || f.Warnings[0].Rule != "L1" {
 		t.Errorf("document: %+v", f)
+	}
+}
+
+func TestExplainWord(t *testing.T) {
+	t.Parallel()
+	const mode = "redis.mode (auto, embedded, spawn, external): auto: a redis-server on the PATH"
+	answers(t, t.TempDir(), "explain", []answer{
+		{"Fence-Lag", verdict.ExitPass, []string{"fence_lag (measure): work stop minus validity end"}},
+		{"tick gap", verdict.ExitPass, []string{"tick_gap (measure): "}},
+		{"redis.mode", verdict.ExitPass, []string{mode}},
+		{"spawn", verdict.ExitPass, []string{mode}},
+		{"max_gap", verdict.ExitPass, []string{"system.effects[].max_gap, probes.lock_keys.max_gap, probes.ledger.max_gap, probes.leases.max_gap (duration above 0): longest time without a good look; not scaled\n"}},
+		{"holder", verdict.ExitPass, []string{"system.holder (list): how to find who holds a key, in this order (only with system.mode observe)\n"}},
+		{"faults[].kill", verdict.ExitPass, []string{"faults[].kill (section): SIGKILL of the replica that holds a lock"}},
+		{"", verdict.ExitUsage, []string{"lockdrill explain: which word? There are L1, L10, "}},
+	})
+	var doc wordDoc
+	decode(t, try(t, "explain", "L1", "-f", "json").stdout, &doc)
+	if doc.SchemaVersion != 1 || doc.Word != "L1" || doc.Kind != "lint" {
+		t.Errorf("%+v", doc)
 	}
 }

@@ -162,48 +162,6 @@ func TestExportForObservedPods(t *testing.T) {
 	got.ends(t, verdict.ExitUsage, "no workers to deploy")
 }
 
-func TestExportManifestsMisuse(t *testing.T) {
-	t.Parallel()
-	dir := podDir(t)
-	pods := podDrillYAML(t)
-	for name, change := range map[string][2]string{
-		"no-image.yaml":     {`pods: apply, image: "registry.example/lockdrill:1.0.0", `, "pods: use, "},
-		"elsewhere.yaml":    {"limits: {", "limits: {namespaces: [staging], "},
-		"no-namespace.yaml": {"namespace: staging, ", ""},
-		"any-ca.yaml":       {`ledger: {url: "redis://ledger.staging.svc:6380"}`, `ledger: {url: "rediss://ledger.staging.svc:6380", ca: drill.yaml}`},
-		"no-ca.yaml":        {`ledger: {url: "redis://ledger.staging.svc:6380"}`, `ledger: {url: "rediss://ledger.staging.svc:6380", ca: none.pem}`},
-	} {
-		write(t, filepath.Join(dir, name), []byte(edit(t, pods, change[0], change[1])))
-	}
-	write(t, filepath.Join(dir, "processes.yaml"), []byte(goodDrill))
-	misused(t, dir, "export", map[string]string{
-		"deployment":                                                   `no argument given`,
-		"deployment processes.yaml":                                    `add a section kubernetes`,
-		"rbac processes.yaml":                                          `add a section kubernetes`,
-		"job processes.yaml":                                           `add a section kubernetes`,
-		"cronjob processes.yaml --schedule @daily":                     `add a section kubernetes`,
-		"rbac no-namespace.yaml":                                       `set kubernetes.namespace, or --namespace`,
-		"job no-image.yaml":                                            `kubernetes.image, or --image, names the image`,
-		"deployment any-ca.yaml":                                       `drill.yaml: read the authority's certificate: it has no certificate in PEM form`,
-		"deployment no-ca.yaml":                                        `none.pem: read the authority's certificate: no such file`,
-		"cronjob drill.yaml":                                           `when? Say --schedule`,
-		"cronjob drill.yaml --schedule 3":                              `schedule "3": want five fields`,
-		"cronjob drill.yaml --schedule @daily --time-zone X":           `--time-zone "X": want a name of the tz database`,
-		"job drill.yaml --claim c --ephemeral":                         `--claim and --ephemeral exclude each other`,
-		"job drill.yaml --on-inconclusive maybe":                       `--on-inconclusive "maybe": want fail or pass`,
-		"job elsewhere.yaml --namespace prod":                          `prod is none of limits.namespaces`,
-		"kustomize drill.yaml --schedule @daily --dir d --namespace n": `a base is in no namespace`,
-		"helm drill.yaml --schedule @daily --dir d --namespace n":      `a chart is in no namespace`,
-		"job drill.yaml --ephemeral --recover":                         `there is nothing to recover`,
-		"toxiproxy":                                                    `--image names an image with the Toxiproxy server`,
-		"server":                                                       `--image names the image with lockdrill`,
-		"server --image l --storage 1Gi":                               `--storage "1Gi": want a size of at least 2Gi`,
-		"server --image l --pod {labels:{}}":                           `--pod: `,
-		"job drill.yaml --upload drills:8420":                          `--upload: "drills:8420": want the address of a server`,
-		"cronjob drill.yaml --schedule @daily --upload http://a:b@c":   `--upload: the address has a user or a password in it`,
-	})
-}
-
 // The metrics of a run in a cluster go where the flags say, the run itself to a server, and its NetworkPolicy lets them. What is exported is
 // what the commands take: the server's arguments, the Job's, and the way from one to the other.
 func TestExportedRunsAreBroughtOut(t *testing.T) {
@@ -242,17 +200,4 @@ func TestExportedRunsAreBroughtOut(t *testing.T) {
 			t.Errorf("%s: %+v", bad, got)
 		}
 	}
-}
-
-// A field that the cluster would drop is an error wherever the file is read, not only where it is exported.
-func TestAPodsFieldsAreTheAPIs(t *testing.T) {
-	t.Parallel()
-	dir := podDir(t)
-	write(t, filepath.Join(dir, "drill.yaml"), []byte(edit(t, podDrillYAML(t), "kubernetes: {", "kubernetes: {pod: {tolerations: [{kee: drills}]}, ")))
-	for _, command := range [][]string{{"validate", "drill.yaml"}, {"export", "job", "drill.yaml"}, {"export", "ci", "github", "drill.yaml"}, {"run", "drill.yaml"}} {
-		if got := tryIn(t, dir, command...); got.code != verdict.ExitUsage || !strings.Contains(got.stdout+got.stderr, "kee") {
-			t.Errorf("%q: %+v", command, got)
-		}
-	}
-	tryIn(t, dir, "export", "toxiproxy", "--image", "t", "--pod", "{labels: {a: b}}").ends(t, verdict.ExitUsage, "labels (line 1) cannot be set")
 }

@@ -62,46 +62,11 @@ func TestExportExamples(t *testing.T) {
 			examples++
 		}
 	}
+	write(t, filepath.Join(dir, "external.yaml"), []byte(theirDrill(t)))
+	tryIn(t, dir, "export", "ci", "gitlab", "external.yaml").ends(t, verdict.ExitPass, "--confirm ") // which each run of it needs
 	if examples < 10 {
 		t.Errorf("only %d examples", examples)
 	}
-}
-
-func TestExportMisuse(t *testing.T) {
-	t.Parallel()
-	dir := exportDir(t)
-	write(t, filepath.Join(dir, "bad.yaml"), []byte("signals: {abandonned: {series: x}}\n"))
-	write(t, filepath.Join(dir, "useless.yaml"), []byte("signals: {renewals: {series: x}}\n"))
-	write(t, filepath.Join(dir, "no-drill.yaml"), []byte("kind: Nothing\n"))
-	outside := filepath.Join(t.TempDir(), "drill.yaml")
-	write(t, outside, []byte(goodDrill))
-	must(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
-	misused(t, dir, "", map[string]string{
-		"export":                                                    `lockdrill export: which kind? There are alerts, ci, cronjob, dashboard, deployment, `,
-		"export alert":                                              `lockdrill export: unknown kind "alert", did you mean "alerts"?; there are `,
-		"export alerts --metrics lockcor":                           `lockcor: read: no such file or directory; shipped mappings are lockcore, cordum, watch, did you mean "lockcore"?`,
-		"export alerts --metrics folder":                            `folder: read: not a file`,
-		"export alerts --metrics bad.yaml":                          `bad.yaml: signals.abandonned: unknown signal, did you mean "abandoned"?`,
-		"export alerts --metrics useless.yaml":                      `useless.yaml: no rule has the signals that it needs`,
-		"export mapping --metrics x":                                `lockdrill export mapping: no mapping "x"`,
-		"export alerts x":                                           `lockdrill export alerts: takes no argument, and "x" is one`,
-		"export ci":                                                 `lockdrill export ci: no argument given, usage: lockdrill export ci `,
-		"export ci gitlub":                                          `lockdrill export ci: unknown system "gitlub", did you mean "github"?; there are argo-rollouts, github, `,
-		"export ci github frist-drill":                              `frist-drill: no such scenario, did you mean "first-drill"?`,
-		"export ci github no-drill.yaml":                            `no-drill.yaml:1`,
-		"export ci github --on-inconclusive maybe":                  `--on-inconclusive "maybe": want fail or pass`,
-		"export ci github " + outside:                               `a CI job knows the files of its checkout only: give a path inside it, from its root`,
-		"export ci github ../" + filepath.Base(dir) + "/drill.yaml": `give a path inside it, from its root`,
-	})
-}
-
-// A drill on a Redis that exists needs consent in every run: export says so where the step is made.
-func TestExportCISpeaksOfConsent(t *testing.T) {
-	t.Parallel()
-	dir := exportDir(t)
-	write(t, filepath.Join(dir, "external.yaml"), []byte(edit(t, goodDrill, "redis: {mode: spawn}", `redis: {mode: external, url: "redis://127.0.0.1:1"}`)))
-	got := tryIn(t, dir, "export", "ci", "gitlab", "external.yaml")
-	got.ends(t, verdict.ExitPass, "--confirm ")
 }
 
 const kustomizeFolder = "../../deploy/kustomize"

@@ -88,19 +88,6 @@ func TestAFullDiskLeavesNothingToRead(t *testing.T) {
 	}
 }
 
-func TestOneFileIsNotForTwo(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	must(t, os.Symlink(".", filepath.Join(dir, "here")))
-	for _, args := range [][]string{{"--junit", "x", "--result-file", "./x"}, {"--junit", "x", "--metrics-file", "here/x"}} {
-		got := tryIn(t, dir, append([]string{"run", "nobody"}, args...)...)
-		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "name the same file") {
-			t.Errorf("%v: %+v", args, got)
-		}
-		isGone(t, filepath.Join(dir, "x"))
-	}
-}
-
 // What a killed process has left of a report goes with the next judgement; what is young may have a writer, what is not ours an owner.
 func TestUnfinishedReportsAreRemoved(t *testing.T) {
 	t.Parallel()

@@ -232,6 +232,9 @@ func TestLiveSomebodysProcessesAreStruckInEachWay(t *testing.T) {
 			t.Fatalf("%s was not confirmed\n%s", id, s.text)
 		}
 	}
+	if got, want := confirmed["hooked"].Detail, "do: cut by ***; confirm: it is on"; got != want { // without secrets
+		t.Errorf("detail %q, want %q", got, want)
+	}
 	if d := confirmed["asked"].Death; d == nil || d.End == nil || d.Means != "signal" || d.By != history.ByKernel {
 		t.Errorf("death %+v", d)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -35,40 +34,17 @@ func tryWith(t *testing.T, dir string, env []string, args ...string) result {
 	return finish(t, dir, cmd)
 }
 
-// refusedDrill is refused before anything is touched: its Redis is somebody else's, and nobody has confirmed it.
-func refusedDrill(t *testing.T, dir string) string {
+// theirDrill is refused before anything is touched: its Redis is somebody else's, and nobody has confirmed it.
+func theirDrill(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(dir, "theirs.yaml")
-	write(t, path, []byte(edit(t, goodDrill, "name: good", "name: theirs", "redis: {mode: spawn}", `redis: {mode: external, url: "redis://127.0.0.1:1"}`)))
-	return path
-}
-
-func TestResultFileOfJudge(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]string{"pass-1": "pass", "fail": "slo-failed", "inconclusive": "inconclusive", "aborted": "aborted", "dirty": "dirty"} {
-		dir := t.TempDir()
-		recordedRun(t, dir, name)
-		tryIn(t, dir, "judge", name, "--result-file", "word")
-		if got := string(read(t, filepath.Join(dir, "word"))); got != want {
-			t.Errorf("%s: %q, want %q and nothing else", name, got, want)
-		}
-	}
-	dir := folder(t, "word", "pass")
-	if got := tryIn(t, dir, "judge", "nowhere", "--result-file", "word"); got.code != verdict.ExitUsage || string(read(t, filepath.Join(dir, "word"))) != "usage" {
-		t.Errorf("of a run that is not there: %+v, %q", got, read(t, filepath.Join(dir, "word")))
-	}
-	if got := tryIn(t, dir, "judge", "nowhere", "--result-file", "no/word"); got.code != verdict.ExitUsage || got.stderr != "--result-file no/word: write: no such file or directory\n" {
-		t.Errorf("a result file that cannot be: %+v", got)
-	}
+	return edit(t, goodDrill, "name: good", "name: theirs", "redis: {mode: spawn}", `redis: {mode: external, url: "redis://127.0.0.1:1"}`)
 }
 
 // A run that was refused, or whose file is wrong, leaves what a gate reads all the same, and nothing green of an earlier one.
 func TestARunWithoutAVerdictIsToldToTheGate(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	good, refused, bad := filepath.Join(dir, "good.yaml"), refusedDrill(t, dir), filepath.Join(dir, "bad.yaml")
-	write(t, good, []byte(goodDrill))
-	write(t, bad, []byte("apiVersion: lockdrill/v2\n"))
+	const good, refused, bad = "good.yaml", "theirs.yaml", "bad.yaml"
+	dir := folder(t, good, goodDrill, refused, theirDrill(t), bad, "apiVersion: lockdrill/v2\n")
 	for _, c := range []struct {
 		args []string
 		word string
@@ -102,40 +78,6 @@ func TestARunWithoutAVerdictIsToldToTheGate(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(filepath.Join(dir, runsFolder)); len(entries) > 0 {
 		t.Errorf("a refused run left %v", entries)
-	}
-}
-
-// Files that could not be written afterwards are known before anything runs, and a file of somebody else's is not written over.
-func TestAGateThatCannotBeWrittenIsAUsageError(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file := refusedDrill(t, dir)
-	theirs := filepath.Join(dir, "node.prom")
-	write(t, theirs, []byte("node_boot_time_seconds 1\n"))
-	for _, args := range [][]string{{"--result-file", "no/word"}, {"--junit", "no/j.xml"}, {"--metrics-file", "node.prom"}, {"--metrics-file", "no/m.prom"}, {"--job", ""}} {
-		if got := tryIn(t, dir, append([]string{"run", file}, args...)...); got.code != verdict.ExitUsage || !strings.HasPrefix(got.stderr, args[0]+" ") || strings.Count(got.stderr, "\n") != 1 {
-			t.Errorf("%v: %+v", args, got)
-		}
-	}
-	if got := string(read(t, theirs)); got != "node_boot_time_seconds 1\n" {
-		t.Errorf("a file of somebody else's is now %q", got)
-	}
-}
-
-// A flag for a file, a folder or an address that is there and empty, as of a variable that is not set, is refused before anything is done.
-func TestAFlagThatNamesNothing(t *testing.T) {
-	t.Parallel()
-	for _, args := range []string{
-		"run first-drill --out", "run first-drill --result-file", "run first-drill --junit", "run first-drill --metrics-file", "run first-drill --pushgateway",
-		"run first-drill --summary-configmap", "plan first-drill --kubeconfig", "rehearse first-drill --out", "judge x --result-file", "judge x --output",
-		"judge x --against", "tune --from", "tune --p99 1s --jitter 1s --write", "proxy --api", "proxy --listen", "proxy --rules", "proxy --ca",
-		"worker --join", "export kustomize first-drill --dir",
-	} {
-		words := strings.Fields(args)
-		flag := words[len(words)-1]
-		if got := try(t, append(words, "")...); got != (result{verdict.ExitUsage, "", fmt.Sprintf("%s '': give a value, or leave %s out\n", flag, flag)}) {
-			t.Errorf("%s '': %+v", args, got)
-		}
 	}
 }
 
@@ -188,12 +130,14 @@ func (g *gateway) wants(t *testing.T, job, experiment, verdict string) {
 
 func TestPushgateway(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	file := refusedDrill(t, dir)
+	const file = "theirs.yaml"
+	dir := folder(t, file, theirDrill(t))
 	var g gateway
 	server := httptest.NewServer(&g)
 	defer server.Close()
-	if got := tryIn(t, dir, "run", file, "--pushgateway", server.URL, "--job", "game-days"); got.code != verdict.ExitRefused || strings.Contains(got.stderr, "lockdrill: --pushgateway") {
+	got := tryWith(t, dir, []string{"GITHUB_STEP_SUMMARY=" + dir}, "run", file, "--pushgateway", server.URL, "--job", "game-days")
+	got.ends(t, verdict.ExitRefused, "lockdrill: GITHUB_STEP_SUMMARY: ") // what cannot be written is said, and changes no status
+	if strings.Contains(got.stderr, "lockdrill: --pushgateway") {
 		t.Fatalf("%+v", got)
 	}
 	g.wants(t, "game-days", "theirs", "refused")
@@ -223,14 +167,6 @@ func TestStepSummaryIsKeptUnderItsLimit(t *testing.T) {
 	}
 }
 
-// A summary that cannot be written is said, and changes no status.
-func TestAStepSummaryThatCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	got := tryWith(t, dir, []string{"GITHUB_STEP_SUMMARY=" + dir}, "run", refusedDrill(t, dir))
-	got.ends(t, verdict.ExitRefused, "lockdrill: GITHUB_STEP_SUMMARY: ")
-}
-
 // The problems of a file stand beside its lines in GitHub's view; elsewhere, and for anything else, there are no annotations.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
@@ -247,7 +183,8 @@ func TestAnnotations(t *testing.T) {
 			t.Errorf("%s: %+v\nwant %s", command, got, want)
 		}
 	}
-	if got := tryWith(t, work, env, "run", refusedDrill(t, dir)); got.code != verdict.ExitRefused || strings.Contains(got.stderr, "::") {
+	write(t, filepath.Join(work, "theirs.yaml"), []byte(theirDrill(t)))
+	if got := tryWith(t, work, env, "run", "theirs.yaml"); got.code != verdict.ExitRefused || strings.Contains(got.stderr, "::") {
 		t.Errorf("a refused run is no problem of a file: %+v", got)
 	}
 	if got := tryIn(t, work, "validate", name); strings.Contains(got.stderr, "::") {

@@ -64,26 +64,6 @@ func onlyFile(t *testing.T, dir string, names ...string) {
 	}
 }
 
-func TestTheKillSwitchAbortsARun(t *testing.T) {
-	t.Parallel()
-	atLength(t, "no drill through the binary")
-	dir := t.TempDir()
-	// A call that waits for a second is late on a busy machine, and no matter here.
-	patient := strings.NewReplacer("ttl: 1s", "ttl: 20s", "op_timeout: 200ms", "op_timeout: 5s", "timeout: 200ms}", "timeout: 5s}", "timeout: 20s}", "timeout: 100s}", "max: 5s", "max: 60s")
-	yaml := patient.Replace(fmt.Sprintf(guardedDrill, embeddedRedis+"limits: {max_run: 2h, kill_switch: stop}\n")) // beside the file
-	path := func() string { return filepath.Join(dir, "run", historyFile) }
-	o := runDrillIn(t, dir, unrehearsed(yaml), func(int) {
-		until(t, "the faults", inFile(path, `"name":"faults"`))
-		write(t, filepath.Join(dir, "stop"), nil)
-	})
-	if o.code != verdict.ExitAborted {
-		t.Errorf("status %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
-	}
-	if !inFile(path, `"what":"kill_switch"`)() {
-		t.Error("the history has no abort by the kill switch")
-	}
-}
-
 // A refused run says why, and how to consent, and leaves nothing. Its plan shows the same, and is refused by what no word of the operator's
 // can mend. Which guard refuses what is the tests' of package drill.
 func TestARefusedRunTouchesNothing(t *testing.T) {
@@ -135,8 +115,8 @@ func stoppedChild(t *testing.T, pid int) (children []int) {
 	return children
 }
 
-// The first interrupt stops a run in order, also one that has not begun to drill: it ends the faults that are in effect, and says so in the
-// history. The second leaves at once and names what is not undone; the watchdog undoes it.
+// The first interrupt stops a run in order, and so does the kill switch, a file beside the experiment; also one that has not begun to drill: it ends the faults that
+// are in effect, and says so in the history. The second interrupt leaves at once and names what is not undone; the watchdog undoes it.
 func TestInterrupts(t *testing.T) {
 	besideDrills(t)
 	signal := func(pid int, all ...syscall.Signal) {
@@ -147,20 +127,24 @@ func TestInterrupts(t *testing.T) {
 	verified := []string{`"kind":"fault.applied"`, `"kind":"fault.reverted"`, `"kind":"fault.verified"`}
 	for _, c := range []struct {
 		name, yaml string
-		during     func(t *testing.T, pid int) (children []int)
+		during     func(t *testing.T, dir string, pid int) (children []int)
 		code       int
 		says, told []string // by the run; in its history
 	}{
-		{"before the drill", goodDrill, func(t *testing.T, pid int) []int {
+		{"before the drill", goodDrill, func(t *testing.T, _ string, pid int) []int {
 			waitForChild(t, pid, "redis-server")
 			defer signal(pid, syscall.SIGINT)
 			return childrenOf(pid)
 		}, verdict.ExitAborted, nil, nil},
-		{"in a fault", pausedDrill(), func(t *testing.T, pid int) []int {
+		{"the kill switch", strings.Replace(pausedDrill(), "limits: {", "limits: {kill_switch: stop, ", 1), func(t *testing.T, dir string, pid int) []int {
+			defer write(t, filepath.Join(dir, "stop"), nil)
+			return stoppedChild(t, pid)
+		}, verdict.ExitAborted, nil, append(verified, `"what":"kill_switch"`)},
+		{"in a fault", pausedDrill(), func(t *testing.T, _ string, pid int) []int {
 			defer signal(pid, syscall.SIGINT)
 			return stoppedChild(t, pid)
 		}, verdict.ExitAborted, nil, verified},
-		{"twice", pausedDrill(), func(t *testing.T, pid int) []int {
+		{"twice", pausedDrill(), func(t *testing.T, _ string, pid int) []int {
 			children := stoppedChild(t, pid)
 			signal(pid, syscall.SIGSTOP) // or the fault may be ended between the two
 			until(t, "a runner that stands still", func() bool { return strings.HasPrefix(stateOf(fmt.Sprintf("/proc/%d", pid)), "T") })
@@ -171,7 +155,8 @@ func TestInterrupts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var children []int
-			o := runDrill(t, c.yaml, func(pid int) { children = c.during(t, pid) })
+			dir := t.TempDir()
+			o := runDrillIn(t, dir, unrehearsed(c.yaml), func(pid int) { children = c.during(t, dir, pid) })
 			o.ends(t, c.code)
 			says(t, o.text, c.says...)
 			allGone(t, children)

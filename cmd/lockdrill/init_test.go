@@ -69,22 +69,3 @@ func TestInitStartsFromEveryScenario(t *testing.T) {
 		}
 	}
 }
-
-func TestInitSaysWhatIsMissing(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	misused(t, dir, "init", map[string]string{
-		"":                                       "which lock?",
-		"--redis redis://u:hunter2@h:1 --lock a": "user and password do not stand in a file",
-		"--redis redis://h:1 --lock a=":          "want KEY or NAME=KEY",
-		"--redis redis://h:1 --lock a --ttl sixty":               "want a duration",
-		"--redis redis://h:1 --lock a --ttl 5s --renew-every 9s": "is not under the ttl",
-		"--redis redis://h:1 --lock a --profile cordum/sheduler": "unknown profile",
-		"--redis redis://h:1 --lock a --effects-stream s":        "no lock is taken per job",
-		"--redis redis://h:1 --lock a --match [":                 "no regular expression",
-		"--from no-such":                                         "no such scenario",
-		"--redis redis://h:1 --lock a --replicas -1":             "at least 1",
-		"--redis redis://h:1 --lock a /no/such/folder/x.yaml":    "no such file or directory",
-	})
-	onlyFile(t, dir)
-}

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,35 +45,6 @@ func storedRun(t *testing.T, dir, name string) string {
 	return run
 }
 
-// What an inconclusive run counts as changes the status and nothing that is written.
-func TestJudgeOnInconclusive(t *testing.T) {
-	t.Parallel()
-	work := t.TempDir()
-	storedRun(t, work, "a-run")
-	must(t, os.Symlink("a-run", filepath.Join(work, runsFolder, "latest")))
-	for _, c := range []struct {
-		flag string
-		code int
-		says string
-	}{
-		{"", verdict.ExitInconclusive, ""},
-		{"fail", verdict.ExitSLOFailed, "exit status 10 because of --on-inconclusive=fail; the verdict is inconclusive"},
-		{"pass", verdict.ExitPass, "exit status 0 because of --on-inconclusive=pass; the verdict is inconclusive"},
-		{"maybe", verdict.ExitUsage, `--on-inconclusive "maybe": want fail or pass`},
-	} {
-		got := tryIn(t, work, "judge", "latest", "--on-inconclusive", c.flag)
-		if got.code != c.code || !strings.Contains(got.stderr, c.says) || c.code != verdict.ExitUsage && !strings.Contains(got.stdout, "runs/latest") {
-			t.Errorf("%q: %+v", c.flag, got)
-		}
-		if told := strings.Contains(strings.Join(strings.Fields(got.stdout), " "), "A gate stops here, unless it says --on-inconclusive pass."); told != (c.code != verdict.ExitUsage) {
-			t.Errorf("%q: what a gate does is told: %t\n%s", c.flag, told, got.stdout)
-		}
-		if c.code != verdict.ExitUsage && !strings.Contains(string(read(t, filepath.Join(work, runsFolder, "a-run", verdictFile))), `"exitCode": 11`) {
-			t.Errorf("%q: the verdict changed", c.flag)
-		}
-	}
-}
-
 func TestJudgeToleratesTornEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -80,71 +53,6 @@ func TestJudgeToleratesTornEnd(t *testing.T) {
 	write(t, path, whole[:len(whole)-20])
 	if got := tryIn(t, dir, "judge", "a-run"); got.code == verdict.ExitPass || got.code == verdict.ExitUsage || !strings.Contains(got.stdout, "cut off") {
 		t.Errorf("a torn history: %+v", got)
-	}
-}
-
-// A folder that is not what it should be is status 2, says its place, and gets no verdict.
-func TestJudgeRefuses(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		spoil func(t *testing.T, run string)
-		want  string
-	}{
-		"no experiment": {
-			func(t *testing.T, run string) { must(t, os.Remove(filepath.Join(run, experimentFile))) },
-			"runs/a-run: experiment.yaml is missing: not the folder of a run\n",
-		},
-		"no history": {
-			func(t *testing.T, run string) { must(t, os.Remove(filepath.Join(run, historyFile))) },
-			"runs/a-run: history.jsonl is missing: not the folder of a run\n",
-		},
-		"damaged history": {
-			func(t *testing.T, run string) {
-				path := filepath.Join(run, historyFile)
-				lines := bytes.SplitAfter(read(t, path), []byte("\n"))
-				write(t, path, bytes.Join([][]byte{lines[0], []byte("{\"n\":1}\n"), lines[2]}, nil))
-			},
-			"runs/a-run/history.jsonl: history line 2: ",
-		},
-		"changed experiment": {
-			func(t *testing.T, run string) {
-				path := filepath.Join(run, experimentFile)
-				write(t, path, append(read(t, path), "# a later thought\n"...))
-			},
-			"runs/a-run/experiment.yaml: not the file of this run: its digest is sha256:",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			run := storedRun(t, dir, "a-run")
-			c.spoil(t, run)
-			got := tryIn(t, dir, "judge", "runs/a-run")
-			if got.code != verdict.ExitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, c.want) || strings.Count(got.stderr, "\n") != 1 {
-				t.Errorf("got %+v, want status 2 and %q", got, c.want)
-			}
-			isGone(t, filepath.Join(run, verdictFile))
-		})
-	}
-}
-
-// The header says at which scale limits were judged: one that the file does not give is another run's, or was edited.
-func TestAHeaderThatContradictsTheFile(t *testing.T) {
-	t.Parallel()
-	for _, swap := range [][2]string{{`"time_scale":`, `"time_scale":1e300,"x":`}, {`"experiment":"`, `"experiment":"other-`}} {
-		dir := t.TempDir()
-		run := recordedRun(t, dir, "pass-1")
-		path := filepath.Join(run, historyFile)
-		text := string(read(t, path))
-		line, rest, _ := strings.Cut(text, "\n")
-		line = strings.Replace(line, swap[0], swap[1], 1)
-		if before, after, ok := strings.Cut(line, `,"x":`); ok { // the old figure goes
-			_, after, _ = strings.Cut(after, ",")
-			line = before + "," + after
-		}
-		write(t, path, []byte(line+"\n"+rest))
-		if got := tryIn(t, dir, "judge", run); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "not the history of") {
-			t.Errorf("%v: exit %d\n%s", swap, got.code, got.stderr)
-		}
 	}
 }
 
@@ -159,22 +67,6 @@ func recordedRun(t *testing.T, dir, name string) string {
 	return run
 }
 
-// The command that runs it again has the consent that this experiment's run was asked for, and no other.
-func TestRunAgainHasTheConsentThatIsNeeded(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for name, consent := range map[string]string{"dirty": " --environment local --confirm left-behind", "pass-1": ""} {
-		run := recordedRun(t, dir, name)
-		for _, format := range []string{"text", "md", "postmortem-md", "html"} {
-			got := tryIn(t, dir, "judge", run, "-f", format, "--verbose")
-			again := regexp.MustCompile(`lockdrill run \S*experiment\.yaml --seed \d+( --environment \S+ --confirm [a-z0-9-]+)?`).FindStringSubmatch(strings.Join(strings.Fields(got.stdout), " "))
-			if len(again) < 2 || again[1] != consent {
-				t.Errorf("%s as %s: %q, want %q", name, format, again, consent)
-			}
-		}
-	}
-}
-
 func reportFiles() []string {
 	var files []string
 	for _, f := range formats() {
@@ -183,33 +75,6 @@ func reportFiles() []string {
 		}
 	}
 	return files
-}
-
-// judge redoes everything from verdict.json on, byte for byte, wherever it is called from.
-func TestJudgeWritesTheReportsAnew(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]int{"pass-1": verdict.ExitPass, "fail": verdict.ExitSLOFailed, "dirty": verdict.ExitDirty} {
-		dir := t.TempDir()
-		run := recordedRun(t, dir, name)
-		first := tryIn(t, dir, "judge", name)
-		if report := "runs/" + name + "/" + fullReport(); first.code != want || !strings.Contains(first.stdout, "  report        "+report+"\n") {
-			t.Errorf("%s: %+v, want status %d and the report %s named", name, first, want, report)
-		}
-		before := map[string][]byte{}
-		for _, file := range append(reportFiles(), verdictFile) {
-			before[file] = read(t, filepath.Join(run, file))
-			must(t, os.Remove(filepath.Join(run, file)))
-		}
-		tryIn(t, run, "judge", ".").ends(t, want)
-		if entries, err := os.ReadDir(run); err != nil || len(entries) != 2+len(before) {
-			t.Errorf("%s: the folder holds %v (%v), want the two files, verdict.json and the reports", name, entries, err)
-		}
-		for file, was := range before {
-			if !bytes.Equal(read(t, filepath.Join(run, file)), was) {
-				t.Errorf("%s: %s is not what it was", name, file)
-			}
-		}
-	}
 }
 
 // A report that cannot be written is said; the verdict and the status stand.
@@ -230,43 +95,6 @@ func TestAReportThatCannotBeWrittenChangesNoVerdict(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(run, ".*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
-	}
-}
-
-func TestJudgeWritesEveryFormat(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	run := recordedRun(t, dir, "fail")
-	for _, f := range formats() {
-		onStdout := tryIn(t, dir, "judge", "fail", "-f", f.name)
-		if onStdout.code != verdict.ExitSLOFailed || onStdout.stdout == "" || onStdout.stderr != "" {
-			t.Errorf("%s: %+v", f.name, onStdout)
-		}
-		if got := tryIn(t, dir, "judge", "fail", "-f", f.name, "-o", "out"); got != (result{code: verdict.ExitSLOFailed}) {
-			t.Errorf("%s to a file: %+v", f.name, got)
-		}
-		if text := string(read(t, filepath.Join(dir, "out"))); text != onStdout.stdout {
-			t.Errorf("%s: the file is not what standard output is", f.name)
-		}
-		if kept := map[string]string{"html": f.file, "json": verdictFile}[f.name]; kept != "" && string(read(t, filepath.Join(run, kept))) != onStdout.stdout {
-			t.Errorf("%s: the folder has another %s", f.name, kept)
-		}
-	}
-}
-
-func TestJudgeRefusesForms(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	recordedRun(t, dir, "fail")
-	for _, c := range []struct{ args, want string }{
-		{"judge fail -f jnuit", `lockdrill judge: invalid argument "jnuit" for "-f, --format" flag: must be ` + strings.Join(formatNames(), ", ") + `; see lockdrill judge --help`},
-		{"judge nowhere -f md", "nowhere: no such folder; runs are folders such as runs/latest"},
-		{"judge runs/fail/history.jsonl", "runs/fail/history.jsonl: this is a file; runs are folders such as runs/fail"},
-		{"judge fail -f md -o no/such/folder/x.md", "no/such/folder/x.md: write: no such file or directory"},
-	} {
-		if got := tryIn(t, dir, strings.Fields(c.args)...); got != (result{verdict.ExitUsage, "", c.want + "\n"}) {
-			t.Errorf("%s: %+v\nwant %s", c.args, got, c.want)
-		}
 	}
 }
 
@@ -291,6 +119,7 @@ func TestGatingPageNamesWhatThereIs(t *testing.T) {
 func TestEveryDocumentHasItsForms(t *testing.T) {
 	t.Parallel()
 	dir := comparedIn(t)
+	keys := map[string][]string{"plan": {`"schemaVersion": 1`, `"timeline"`, `"undone"`, `"guards"`, `"refuses"`, `"maxRun"`}}
 	for args, figure := range map[string]string{
 		"plan first-drill --hash --verbose":                                             "gives up ttl 1s - drift 10ms",
 		"tune --profile cordum/scheduler-job":                                           "over ttl 60s",
@@ -316,6 +145,65 @@ func TestEveryDocumentHasItsForms(t *testing.T) {
 		}
 		if got := tryIn(t, dir, append(strings.Fields(args), "-f", "json")...); got.code != text.code || !json.Valid(bytes.TrimSpace([]byte(got.stdout))) {
 			t.Errorf("%s -f json: status %d, want %d: %s", args, got.code, text.code, got.stdout)
+		} else {
+			says(t, got.stdout, keys[strings.Fields(args)[0]]...)
+		}
+	}
+}
+
+// What an inconclusive run counts as changes the status and nothing that is written.
+func TestJudgeOnInconclusive(t *testing.T) {
+	t.Parallel()
+	work := t.TempDir()
+	run := storedRun(t, work, "a-run")
+	must(t, os.Symlink("a-run", filepath.Join(work, runsFolder, "latest")))
+	const stops, stays = "A gate stops here, unless it says --on-inconclusive pass.", "; the verdict is inconclusive"
+	answers(t, work, "judge latest", []answer{
+		{"", verdict.ExitInconclusive, []string{stops, "runs/latest"}},
+		{"--on-inconclusive fail", verdict.ExitSLOFailed, []string{stops, "exit status 10 because of --on-inconclusive=fail" + stays}},
+		{"--on-inconclusive pass", verdict.ExitPass, []string{stops, "exit status 0 because of --on-inconclusive=pass" + stays}},
+	})
+	if j := judgementIn(t, run); j.ExitCode != verdict.ExitInconclusive {
+		t.Errorf("the verdict changed: %d", j.ExitCode)
+	}
+}
+
+// judge redoes everything from verdict.json on, byte for byte, wherever it is called from. The word for a gate is that of the status, and each form is
+// the same on standard output, in a file and in the folder.
+func TestJudgeWritesEveryFormat(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]int{"pass-1": verdict.ExitPass, "fail": verdict.ExitSLOFailed, "inconclusive": verdict.ExitInconclusive, "aborted": verdict.ExitAborted, "dirty": verdict.ExitDirty} {
+		dir := t.TempDir()
+		run := recordedRun(t, dir, name)
+		tryIn(t, dir, "judge", name, "--result-file", "word").ends(t, want, "report runs/"+name+"/"+fullReport())
+		if word := string(read(t, filepath.Join(dir, "word"))); word != verdict.ExitName(want) {
+			t.Errorf("%s: the word is %q", name, word)
+		}
+		before := inFolder(t, run)
+		for _, file := range append(reportFiles(), verdictFile) {
+			must(t, os.Remove(filepath.Join(run, file)))
+		}
+		tryIn(t, run, "judge", ".").ends(t, want)
+		if after := inFolder(t, run); !maps.Equal(before, after) || len(after) != 3+len(reportFiles()) {
+			t.Errorf("%s: the folder holds other files than before: %q", name, slices.Sorted(maps.Keys(after)))
+		}
+		for _, f := range formats() {
+			if name != "fail" {
+				break
+			}
+			onStdout := tryIn(t, dir, "judge", name, "-f", f.name)
+			if got := tryIn(t, dir, "judge", name, "-f", f.name, "-o", "out"); got.code != want || got.stdout+inTime(got.stderr) != "" || onStdout.code != want || onStdout.stdout == "" || inTime(onStdout.stderr) != "" {
+				t.Errorf("%s: %+v, and to a file: %+v", f.name, onStdout, got)
+			}
+			if string(read(t, filepath.Join(dir, "out"))) != onStdout.stdout {
+				t.Errorf("%s: the file is not what standard output is", f.name)
+			}
+			if kept := map[string]string{"html": f.file, "json": verdictFile}[f.name]; kept != "" && string(read(t, filepath.Join(run, kept))) != onStdout.stdout {
+				t.Errorf("%s: the folder has another %s", f.name, kept)
+			}
+			if f.name == "md" {
+				says(t, onStdout.stdout, "lockdrill run runs/fail/experiment.yaml --seed ")
+			}
 		}
 	}
 }

@@ -66,23 +66,3 @@ func commands(stats string) []string {
 	}
 	return all
 }
-
-func TestPlanAsJSON(t *testing.T) {
-	t.Parallel()
-	got := try(t, "plan", "first-drill", "-f", "json")
-	var doc struct {
-		SchemaVersion int
-		Experiment    string
-		Timeline      []struct{ ID, Does, Confirmed, Undone string }
-		Guards        []struct {
-			Guard   string
-			Refuses bool
-		}
-		Duration struct{ Expected, MaxRun float64 }
-	}
-	unmarshal(t, got.stdout, &doc)
-	if got.code != verdict.ExitPass || doc.SchemaVersion != 1 || doc.Experiment != "first-drill" || len(doc.Timeline) != 2 || doc.Timeline[0].Undone == "" ||
-		len(doc.Guards) < 5 || doc.Duration.Expected <= 0 || doc.Duration.Expected > doc.Duration.MaxRun {
-		t.Errorf("status %d: %+v", got.code, doc)
-	}
-}

@@ -84,7 +84,14 @@ func clientOf(t *testing.T, addr string) *redis.Client {
 // A lock as most are made, SET NX and a script that compares before it deletes: its release fails as told over the API, and not again.
 func TestTheProxyByItself(t *testing.T) {
 	t.Parallel()
-	clients, api := startProxy(t, "--upstream", redistest.Start(t))
+	upstream := redistest.Start(t)
+	misused(t, t.TempDir(), "proxy --upstream "+upstream, map[string]string{
+		"--api 0.0.0.0:0 --listen 127.0.0.1:0":                            "loopback",
+		"--api 127.0.0.1:0 --listen a=127.0.0.1:0 --listen a=127.0.0.1:0": "taken",
+		"--api 127.0.0.1:0 --listen nowhere":                              "--listen",
+	})
+	try(t, "proxy", "--upstream", "127.0.0.1:1").ends(t, verdict.ExitError, "cannot be reached")
+	clients, api := startProxy(t, "--upstream", upstream)
 	c, release := clientOf(t, clients), redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`)
 	cycle := func() (released bool, err error) {
 		if err := c.SetArgs(t.Context(), "lock:a", "t", redis.SetArgs{Mode: "NX", TTL: time.Minute}).Err(); err != nil && !errors.Is(err, redis.Nil) {
@@ -120,29 +127,6 @@ func TestTheProxySpeaksTLSToTheRedis(t *testing.T) {
 	}
 	if r := try(t, "proxy", "--listen", "127.0.0.1:0", "--api", "127.0.0.1:0", "--upstream", "rediss://"+addr); r.code != verdict.ExitError || !strings.Contains(r.stderr, "certificate") {
 		t.Errorf("an authority that nobody knows: exit %d, %s", r.code, r.stderr)
-	}
-}
-
-func TestTheProxyRefusesBadInput(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, "rules.json", `{"keys": ["lock:*"], "scripts": [{"op": "renew"}]}`)
-	misused(t, dir, "proxy", map[string]string{
-		"":                                      "--upstream is missing",
-		"--upstream http://h:1":                 "--upstream: want",
-		"--upstream redis://user:hunter2@h:1":   "clients introduce themselves",
-		"--upstream h:1 --ca x.pem":             "--ca is for",
-		"--upstream rediss://h:1 --ca none.pem": "--ca",
-		"--upstream h:1 --rules none.json":      "--rules",
-		"--upstream h:1 --rules rules.json":     "scripts[0]: needs either sha1 or contains",
-		"--upstream h:1 extra":                  `takes no argument, and "extra" is one`,
-	})
-	misused(t, dir, "proxy --upstream "+redistest.Start(t), map[string]string{
-		"--api 0.0.0.0:0 --listen 127.0.0.1:0":                            "loopback",
-		"--api 127.0.0.1:0 --listen a=127.0.0.1:0 --listen a=127.0.0.1:0": "taken",
-		"--api 127.0.0.1:0 --listen nowhere":                              "--listen",
-	})
-	if r := try(t, "proxy", "--upstream", "127.0.0.1:1"); r.code != verdict.ExitError || !strings.Contains(r.stderr, "cannot be reached") {
-		t.Errorf("nobody there: exit %d, %s", r.code, r.stderr)
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -65,7 +64,7 @@ func TestARunNamesWhatItLeaves(t *testing.T) {
 	dir := t.TempDir()
 	_, self := testkit.Sleeper(t)
 	j := testkit.LeftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: undo.StandReplica, Process: &self})
-	must(t, j.Mark(1, undo.Dirty, "it does not die"))
+	must(t, j.Mark(1, undo.Dirty, errors.Join(errors.New("it does not die"), errors.New("##[error]late")).Error())) // one line, and no command to a CI
 	if err := j.Close(); err == nil {
 		t.Error("the journal was closed")
 	}
@@ -76,7 +75,7 @@ func TestARunNamesWhatItLeaves(t *testing.T) {
 		printEnding(&text, &drill.Ending{Dir: dir, Journal: c, Lost: err})
 		return text.String()
 	}
-	for _, want := range []string{"lockdrill recover " + dir, "NOT UNDONE  replica", "it does not die", "by hand:  kill -KILL"} {
+	for _, want := range []string{"lockdrill recover " + dir, "NOT UNDONE  replica", ": it does not die; #\u200b#[error]late\n", "by hand:  kill -KILL"} {
 		if got := said(); !strings.Contains(got, want) {
 			t.Errorf("%q is not said:\n%s", want, got)
 		}
@@ -122,15 +121,4 @@ func TestLiveATargetThatCannotBeGivenBack(t *testing.T) {
 	try(t, "recover", o.dir).ends(t, verdict.ExitPass)
 	nothingIsLeft(t, o.dir)
 	k.check(t, o.dir)
-}
-
-// Several errors of one change are a list on one line, and are no command to a CI.
-func TestWhatIsLeftStandsOnOneLine(t *testing.T) {
-	t.Parallel()
-	var b bytes.Buffer
-	printChange(&b, undo.Record{}, errors.Join(errors.New("close: EOF"), errors.New("##[error]late")).Error())
-	first, _, _ := strings.Cut(b.String(), "\n")
-	if !strings.HasPrefix(first, "  NOT UNDONE  ") || !strings.HasSuffix(first, ": close: EOF; #\u200b#[error]late") {
-		t.Errorf("%q", b.String())
-	}
 }

@@ -60,24 +60,6 @@ func TestRehearseSaysAgainWhatWasSet(t *testing.T) {
 	}
 }
 
-func TestRehearseMisuse(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ args, want string }{
-		{"rehearse first-drill --seeds 0", "--seeds 0: want 1 to 1000000\n"},
-		{"rehearse first-drill --seeds 99999999999", "--seeds 99999999999: want 1 to 1000000\n"},
-		{"rehearse first-drill --fail-above 5", "--fail-above 5: want a share from 0 to 1\n"},
-		{"rehearse first-drill --out x", "--out is the folder of a seed's history: it goes with --replay SEED\n"},
-		{"rehearse", "lockdrill rehearse: no argument given, usage: lockdrill rehearse FILE|NAME [flags]; see lockdrill rehearse --help\n"},
-	} {
-		if got := try(t, strings.Fields(c.args)...); got != (result{verdict.ExitUsage, "", c.want}) {
-			t.Errorf("%s: %+v", c.args, got)
-		}
-	}
-	watched, err := filepath.Abs("../../scenarios/testdata/pods-observed-lease/experiment.yaml")
-	must(t, err)
-	misused(t, t.TempDir(), "rehearse", map[string]string{watched: watched + ": system.mode observe is not rehearsed: "})
-}
-
 // A folder that was filled in part looks like a run: nothing of it stays.
 func TestARehearsalThatCannotBeWrittenLeavesNothing(t *testing.T) {
 	t.Parallel()

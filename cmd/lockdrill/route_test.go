@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -102,6 +103,45 @@ func TestLiveOperationsFailAtTheServicesOwnProxy(t *testing.T) {
 	if o.code != verdict.ExitPass || confirmed == nil || confirmed.Fault.Hits != 1 || hit == nil || hit.Lock != "leader" || hit.Key != "sched:leader" || hit.Epoch == "" || hit.Epoch != confirmed.Epoch {
 		t.Errorf("exit %d, hit %+v, confirmed %+v\n%s", o.code, hit, confirmed, o.text)
 	}
+}
+
+// A drill of effects alone strikes the way to the store, and looks at a key there, although nobody there holds a lock.
+func TestLiveEffectsAloneBehindTheServicesOwnProxy(t *testing.T) {
+	besideDrills(t)
+	redis, api := redistest.Start(t), toxitest.Start(t).URL
+	listen := theirWay(t, api, "redis", redis)
+	_, port, _ := net.SplitHostPort(redis)
+	o := runDrill(t, fmt.Sprintf(`apiVersion: lockdrill/v1
+kind: Experiment
+name: foreign
+environment: local
+redis: {mode: external, url: "redis://127.0.0.1:%[1]s"}
+proxy: {mode: external, url: %[2]q, route: redis}
+system:
+  mode: observe
+  replicas: 3
+  processes: {match: 'elector\.py --redis %[3]s --name (?P<name>\S+)'}
+  effects:
+    - {name: jobs, stream: ends, stranded_after: 1s, map: {job: job, state: state, terminal: [done], due: due}}
+probes:
+  metrics: [{name: queued, scrape: locks, key: queue, ask: length, every: 100ms}]
+faults:
+  - {id: cut, at: 0s, for: 1s, down: {}}
+  - id: job
+    after: cut
+    hook:
+      do: [sh, -c, "for s in queued done; do redis-cli -p %[1]s XADD ends '*' job j1 state $s; done"]
+      confirm: [sh, -c, "redis-cli -p %[1]s XLEN ends | grep 2"]
+slos:
+  - {lock: jobs, stranded: {max: 0}}
+  - {lock: jobs, metric: {name: queued, max: 5}}
+`, port, api, electorsAt(t, listen).port), nil, foreignConsent...)
+	s := readStruck(t, o)
+	confirmed := slices.ContainsFunc(s.events, func(e history.Event) bool { return e.Kind == history.FaultConfirmed && e.Fault.ID == "cut" })
+	if o.code != verdict.ExitPass || !confirmed {
+		t.Errorf("exit %d, confirmed %v\n%s", o.code, confirmed, o.text)
+	}
+	theirWayIs(t, api, "redis", listen, redis)
 }
 
 // page is what somebody's service says of itself at one address; its answer may change.

@@ -273,18 +273,3 @@ func TestLiveGameDayIsResumed(t *testing.T) {
 		}
 	}
 }
-
-func TestGameDayRefusesBeforeAnythingStarts(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"people.yaml": strings.Replace(shortDay, ", optional: true", "", 1), "missing.yaml": shortDay, "bad.yaml": strings.Replace(shortDay, "owner", "onwer", 1),
-	} {
-		write(t, filepath.Join(dir, name), []byte(text))
-	}
-	misused(t, dir, "run", map[string]string{
-		"people.yaml": "there is no terminal", "missing.yaml": "good.yaml: read", "bad.yaml": "bad.yaml:5:1", "absent.yaml": "no such file",
-		"first-gameday --resume .": "not the folder of a game day", "first-gameday --junit x.xml": "--junit does not go with it", "first-gameday first-drill": "run alone", "first-drill --who me": "first-drill is none",
-	})
-	isGone(t, filepath.Join(dir, "gamedays"))
-}

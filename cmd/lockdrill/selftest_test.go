@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -10,19 +9,6 @@ import (
 	"github.com/lockdrill/lockdrill/drill/selftest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
-
-func TestSelftestShowsHowAnAnimalWasFoundOut(t *testing.T) {
-	t.Parallel()
-	got := try(t, "selftest", "--only", "late-timers")
-	if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "fence_lag  red, 3 of 3 times\n      want  red\n") {
-		t.Errorf("status %d\n%s%s", got.code, got.stdout, got.stderr)
-	}
-	for line := range strings.Lines(got.stdout) {
-		if len(line) > 101 {
-			t.Errorf("%d columns: %s", len(line)-1, line)
-		}
-	}
-}
 
 // One animal with real processes; make selftest-live takes them all.
 func TestLiveSelftest(t *testing.T) {
@@ -40,29 +26,22 @@ func TestLiveSelftest(t *testing.T) {
 	}
 }
 
-func TestSelftestAsJSON(t *testing.T) {
+// What is printed is how an animal was found out; what is written on the record of a rehearsal is not played live.
+func TestSelftest(t *testing.T) {
 	t.Parallel()
-	got := try(t, "selftest", "--only", "critical", "--seeds", "1", "-f", "json")
+	got := try(t, "selftest", "--only", "late-timers")
+	got.ends(t, verdict.ExitPass, "fence_lag  red, 3 of 3 times\n      want  red\n")
+	for line := range strings.Lines(got.stdout) {
+		if len(line) > 101 {
+			t.Errorf("%d columns: %s", len(line)-1, line)
+		}
+	}
+	got = try(t, "selftest", "--only", "critical", "--seeds", "1", "-f", "json")
 	var doc selftestDoc
-	must(t, json.Unmarshal([]byte(got.stdout), &doc))
+	unmarshal(t, got.stdout, &doc)
 	if got.code != verdict.ExitPass || doc.Verdict != "pass" || len(doc.Cases) < 10 || !doc.Cases[0].Control || doc.Cases[0].Outcome != selftest.Right {
 		t.Errorf("status %d\n%s", got.code, got.stdout)
 	}
-}
-
-func TestSelftestNamesWhatItKnows(t *testing.T) {
-	t.Parallel()
-	got := try(t, "selftest", "--only", "unicorn")
-	if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "late-timers") || !strings.Contains(got.stderr, "continuity") {
-		t.Errorf("status %d: %s", got.code, got.stderr)
-	}
-}
-
-// What is written on the record of a rehearsal is not played live, and whoever asks for that is told.
-func TestSelftestPlaysNoTapeLive(t *testing.T) {
-	t.Parallel()
-	got := try(t, "selftest", "--live", "--only", "false-alarm")
-	got.ends(t, verdict.ExitUsage, "leave out --live")
 	f := selftestFlags{live: true, seeds: 1, scale: selftestScale}
 	live, err := f.cases()
 	f.live = false

@@ -114,27 +114,3 @@ func got(t *testing.T, url string) (code int, body string) {
 	must(t, err)
 	return answer.StatusCode, string(data)
 }
-
-// until a server is told to stop it runs; what it is told wrongly it says with status 2, and touches nothing.
-func TestServersThatCannotBe(t *testing.T) {
-	t.Parallel()
-	empty := t.TempDir()
-	shown := filepath.Join(t.TempDir(), "tokens")
-	must(t, os.WriteFile(shown, []byte("a read proxy\n"), 0o644))
-	misused(t, t.TempDir(), "serve", map[string]string{
-		"--dir nowhere":                          "no such folder",
-		"--dir " + empty + " --listen 0.0.0.0:0": "--tokens",
-		"--dir " + empty + " --listen nonsense":  "--listen",
-		"--dir " + empty + " --tokens " + shown:  "chmod 600",
-		"--dir " + empty + " --most-upload 0":    "more than 0",
-		"token a":                                "1 argument given",
-		"token a fly --tokens " + empty + "/t":   "roles are",
-		"token a read":                           "--tokens",
-		"token a run --tokens " + empty + "/t":   "docs/schedules.md",
-		"--schedule s.yaml":                      "lockdrill export cronjob",
-		"--experiments e":                        "export job --suspend",
-		"--address http://a":                     "Alertmanager",
-		"--trust-header X-User":                  "Authorization: Bearer",
-	})
-	onlyFile(t, empty)
-}

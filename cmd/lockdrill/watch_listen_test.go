@@ -63,28 +63,6 @@ func TestAWatchIsScraped(t *testing.T) {
 	}
 }
 
-func TestWatchListenRefuses(t *testing.T) {
-	t.Parallel()
-	misused(t, t.TempDir(), "watch --redis redis://127.0.0.1:1 --keys x", map[string]string{
-		"--holder ^(?P<holder>a)":             "so say --listen too",
-		"--listen 127.0.0.1:0 --holder ^a":    "want a group (?P<holder>...)",
-		"--listen 127.0.0.1:0 --holder ^(":    "--holder: error parsing regexp",
-		"--listen 127.0.0.1:0 --draft x.yaml": "--listen and --draft: one at a time",
-		"--listen 127.0.0.1:0 -f json":        "--listen and -f json: one at a time",
-		"--listen nowhere":                    "--listen: listen tcp",
-		"--listen 127.0.0.1:0":                "watch: ",
-	})
-	misused(t, t.TempDir(), "export watch", map[string]string{
-		"--image a/b --redis redis://r:6379":                         "which keys? Say --keys",
-		"--image a/b --keys x":                                       "--keys: of which Redis?",
-		"--image a/b":                                                "where are the locks?",
-		"--image a/b --redis redis://u:p@r:6379 --keys x":            "--redis: ",
-		"--redis redis://r:6379 --keys x":                            "--image names the image",
-		"--image a/b -n shop --holder x":                             "want a group (?P<holder>...)",
-		"--image a/b -n s --redis redis://r:6379 --keys x --lease y": "--redis and --lease: one at a time",
-	})
-}
-
 // A key with a line break in it stays one row.
 func TestWatchTableKeepsAKeyOnItsLine(t *testing.T) {
 	s := &watching.State{Rows: make([]watching.Row, 1)}

@@ -129,23 +129,7 @@ func TestAWatchThatSeesNothingSaysSo(t *testing.T) {
 	if got.code != verdict.ExitInconclusive || !strings.Contains(got.stderr, "the first look was not over") || strings.Contains(got.stderr, "pattern") {
 		t.Errorf("a server that does not answer: %+v", got)
 	}
-}
-
-func TestWatchRefusesWhatItCannotLookAt(t *testing.T) {
-	t.Parallel()
-	nobody := redistest.Nobody(t)
-	misused(t, t.TempDir(), "watch", map[string]string{
-		"":                                       "where are the locks?",
-		"--redis redis://127.0.0.1:1":            "which keys?",
-		"--redis http://x --keys a":              "not the url of a Redis",
-		"--redis redis://h:1 --keys a --for 0s":  "want a length above 0",
-		"--redis redis://u:hunter2@h:1 --keys a": "user and password do not stand in a file",
-		"--redis redis://h:1 --keys a --password-env NOT_SET_AT_ALL": "NOT_SET_AT_ALL",
-		"--redis redis://h:1 --keys a --namespace n":                 "give one of the two",
-		"--redis redis://h:1 --keys a --lease l":                     "--namespace and --lease at Lease objects",
-		"--redis redis://" + nobody + " --keys a --for 5s":           "refused: does the server run, and is its address right?",
-		"--redis redis://" + overTLS(t) + " --keys a --for 5s":       "the address begins with rediss://",
-	})
+	misused(t, t.TempDir(), "watch --keys a --for 5s --redis", map[string]string{"redis://" + overTLS(t): "the address begins with rediss://"})
 }
 
 // overTLS ends a connection that does not begin as TLS does.

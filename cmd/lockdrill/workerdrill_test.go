@@ -201,39 +201,6 @@ func TestLiveTheDrillOfAWorker(t *testing.T) {
 	})
 }
 
-// What stands after `now:` is read by a shell as the drill of the very worker that was given.
-func TestWorkerCheckNamesItsSuccessor(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ args, want []string }{
-		{[]string{"--", "python3", "my worker.py", "it's", "--ttl", "1s", "", "$HOME"}, []string{"--", "python3", "my worker.py", "it's", "--ttl", "1s", "", "$HOME"}},
-		{[]string{"--only", "jobs", "--ttl=5s", "-o", "json", "--ready", "1s", "--", "./w", "-o", "text"}, []string{"-f", "json", "--", "./w", "-o", "text"}},
-		{[]string{"./w", "--flag"}, []string{"--", "./w", "--flag"}},
-		{nil, []string{"--", "COMMAND"}},
-		{[]string{"--help"}, []string{"--", "COMMAND"}},
-	} {
-		got := try(t, append([]string{"worker-check"}, c.args...)...)
-		_, line, named := strings.Cut(strings.TrimSuffix(got.stderr, "\n"), " now: ")
-		if got.code != verdict.ExitUsage || got.stdout != "" || !named {
-			t.Fatalf("%q: %+v", c.args, got)
-		}
-		words, err := exec.Command("sh", "-c", `printf '%s\n' `+line).Output()
-		want := strings.Join(append([]string{"lockdrill", "run", "worker-check"}, c.want...), "\n") + "\n"
-		if err != nil || string(words) != want {
-			t.Errorf("%q: a shell reads %q (%v), want %q", c.args, words, err, want)
-		}
-	}
-}
-
-func TestRunTakesAWorker(t *testing.T) {
-	t.Parallel()
-	misused(t, t.TempDir(), "run", map[string]string{
-		"-- sh":                           "before -- stand the drills",
-		"worker-check --":                 "before -- stand the drills",
-		"worker-check -- no-such-program": "no-such-program",
-		"pods-job-locks -- sh":            "the replicas are pods",
-	})
-}
-
 // joinedPod is the binary as it runs in a pod, and a hub that leads it.
 type joinedPod struct {
 	addr string
@@ -336,16 +303,4 @@ func TestAWorkerJoinsAFleet(t *testing.T) {
 			j.await(t, "next hello", func() bool { return len(j.hellos) == 2 && j.hellos[1].Life != j.hellos[0].Life })
 		})
 	}
-}
-
-func TestJoinRefusesWhatCannotBeUsed(t *testing.T) {
-	t.Parallel()
-	misused(t, t.TempDir(), "worker --join", map[string]string{
-		"redis://h:1":                    "go together",
-		"h:1 --fleet f":                  "want redis://",
-		"redis://:hunter2@h:1 --fleet f": "takes no user",
-		"redis://h:1/x --fleet f":        "is no number",
-		"redis://h:1 --fleet f --password-env JOIN_TEST_UNSET": "JOIN_TEST_UNSET",
-		"redis://h:1 --fleet a:b":                              `fleet "a:b": want a n`,
-	})
 }

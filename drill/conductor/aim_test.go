@@ -155,6 +155,29 @@ func TestAValueThatComesBackIsAnotherEpoch(t *testing.T) {
 	}
 }
 
+// The next life of a holder goes on with the lease that bears its name: it is whom the next shot strikes, and its extension ends the trial.
+func TestTheNextLifeOfANameHoldsItsLease(t *testing.T) {
+	e := loopDrill(1)
+	e.Kubernetes, e.System.Mode, e.System.Replicas = &experiments.Kubernetes{}, experiments.ModeObserve, 1
+	c := New(e, 1)
+	for i, inc := range []string{"r1.1", "r1.2"} {
+		c.Observe(history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: inc, Pod: podIn(inc)}})
+		c.Observe(history.Event{Kind: history.ReplicaReady, Replica: &history.Replica{Name: "r1", Incarnation: inc}})
+		at := int64(i+1) * 1e9
+		c.Observe(history.Event{Kind: history.LookKind, Span: history.At(at), Lock: "loop", Key: "the-loop", Epoch: "name", Look: &history.Look{Present: true, PTTL: 5e9, Holder: inc}})
+		if who, alive := c.owner("the-loop", "name"); who != inc || !alive || !c.isHeld("loop", 0) {
+			t.Errorf("held by %q, alive %v, want %q", who, alive, inc)
+		}
+		s := c.series[0]
+		if i == 0 {
+			s.fired, s.exposed = 1_500_000_000, []*exposure{{epoch: c.world.shown["the-loop"]}}
+			c.Observe(history.Event{Kind: history.ReplicaExit, Span: history.At(1_500_000_000), Replica: &history.Replica{Name: "r1", Incarnation: "r1.1"}})
+		} else if !s.exposed[0].closed {
+			t.Error("its extension did not end the trial")
+		}
+	}
+}
+
 // A look that was begun before a fault took the key, and is told after it, shows nobody to strike: the next shot is for whoever holds it then.
 func TestALookFromBeforeTheKeyWasTakenAimsNoShot(t *testing.T) {
 	e := loopDrill(1)

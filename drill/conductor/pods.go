@@ -88,7 +88,7 @@ func (w *world) isAlive(incarnation string) bool {
 func (c *Conductor) look(e history.Event) {
 	w, l := c.world, e.Look
 	extended := w.ends.Extended(e)
-	ep := w.epoch(e.Key, e.Epoch)
+	ep, last := w.epoch(e.Key, e.Epoch), w.shown[e.Key]
 	switch delete(w.unnamed, e.Key); {
 	case !l.Present || ep == nil && l.Holder == "":
 		delete(w.shown, e.Key) // should the value come back, it is of another grant
@@ -104,9 +104,12 @@ func (c *Conductor) look(e history.Event) {
 		return
 	}
 	w.held[e.Key], w.named[e.Lock] = ep, e.To
-	switch {
-	case ep.granted == 0:
+	anew := ep.granted == 0
+	if anew {
 		ep.granted = e.To
+	}
+	switch {
+	case anew && !(extended && last != nil && last.inc == ep.inc): // else its holder renews by another value
 		e.Kind = history.AcquireReturn
 		c.moment(ep, e)
 	case extended:
@@ -115,7 +118,9 @@ func (c *Conductor) look(e history.Event) {
 		c.moment(ep, e)
 	}
 	for _, s := range c.series {
-		s.effect(e, ep)
+		if !w.begun[e.Lock] { // else an effect ends the takeover, and not the grant
+			s.effect(e, ep)
+		}
 	}
 }
 

@@ -146,6 +146,7 @@ type watched struct {
 	epoch  int
 	alive  map[string]bool
 	lives  int
+	named  func() // told of each new holder
 }
 
 func (w *watched) appear(name string) {
@@ -160,7 +161,9 @@ func (w *watched) appear(name string) {
 func (w *watched) look() {
 	if !w.alive[w.holder] {
 		w.holder = slices.Min(slices.Collect(maps.Keys(w.alive)))
-		w.epoch++
+		if w.epoch++; w.named != nil {
+			w.named()
+		}
 	}
 	w.see(history.Event{Kind: history.LookKind, Span: history.Span{From: w.now, To: w.now + 1e6}, Lock: "loop", Key: "the-loop", Epoch: fmt.Sprintf("e%d", w.epoch),
 		Look: &history.Look{Present: true, PTTL: 1e9, Slack: 50e6, Named: w.holder + "_x", Holder: w.holder}})

@@ -328,7 +328,7 @@ func (c *Conductor) settled(s *series, now int64) bool {
 			return false
 		}
 	}
-	return c.missing(now) == (unmet{}) && (s.does.Kills || c.world.observed || c.fresh(s.ended))
+	return c.missing(now) == (unmet{}) && (s.does.Kills || c.fresh(s.ended))
 }
 
 // leftOpen is when a trial that has not settled is waited for no longer.
@@ -343,10 +343,10 @@ func (c *Conductor) leftOpen(s *series) int64 {
 	return max(s.fired, s.ended) + int64(c.horizon+back+time.Second) + 1
 }
 
-// fresh reports whether every loop has ticked since then, and some job of every stream that still has jobs has finished.
+// fresh reports whether every loop whose ticks are seen has ticked since then, and some job of every stream that still has jobs has finished.
 func (c *Conductor) fresh(since int64) bool {
-	for _, l := range c.world.loops {
-		if l.lastTick < since {
+	for name, l := range c.world.loops {
+		if l.lastTick < since && (!c.world.observed || c.world.begun[name]) {
 			return false
 		}
 	}

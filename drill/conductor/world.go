@@ -46,6 +46,7 @@ type world struct {
 	terminal  map[string]int     // accepted terminal writes by job
 	open      map[string]int64   // jobs of an observed system that have shown no end yet, and since when they are known
 	renewed   map[string]bool    // by lock name: a renewal was seen to work
+	begun     map[string]bool    // observed: by lock name: its effects show holders at work
 	named     map[string]int64   // by lock name, observed: when a look last said which replica holds it
 	pods      map[string]string  // last incarnation in each pod, by UID
 	waiting   map[string]string  // what each pod that is there waits for, by name; "" = for nothing
@@ -84,7 +85,7 @@ type loop struct{ lastTick int64 }
 func newWorld(e *experiments.Experiment) *world {
 	w := &world{
 		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, shown: map[string]*epoch{}, held: map[string]*epoch{}, unnamed: map[string]unnamed{}, unseen: map[string]string{}, loops: map[string]*loop{},
-		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, open: map[string]int64{}, renewed: map[string]bool{}, named: map[string]int64{},
+		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, open: map[string]int64{}, renewed: map[string]bool{}, begun: map[string]bool{}, named: map[string]int64{},
 		pods: map[string]string{}, waiting: map[string]string{}, ends: history.Ends{}, fixed: e.System.Replicas, observed: e.Observed(), ready: readyWithin,
 	}
 	if e.Kubernetes != nil {
@@ -126,6 +127,7 @@ func (w *world) reset() {
 	clear(w.terminal)
 	clear(w.open)
 	clear(w.renewed)
+	clear(w.begun)
 	clear(w.named)
 	clear(w.pods)
 	clear(w.waiting)
@@ -281,6 +283,9 @@ func (c *Conductor) entry(e history.Event) {
 	}
 	if l := w.loops[e.Lock]; l != nil && e.Entry.Loop {
 		l.lastTick = e.To
+	}
+	if source := c.e.EffectsOf(e.Lock); w.observed && (e.Entry.Loop || source != nil && source.Map.Begins(e.Entry.State)) {
+		w.begun[e.Lock] = true
 	}
 	if w.observed && !e.Entry.Loop && !w.finished[e.Entry.Subject] {
 		if _, known := w.open[e.Entry.Subject]; !known {

@@ -210,7 +210,7 @@ func TestALiveStepTellsTheLockFromTheMachine(t *testing.T) {
 		return verdict.SLOResult{Lock: "job", Measure: "takeover.max", Unit: verdict.UnitSeconds, Limit: 3, Lo: 1, Hi: &hi, N: 1, Verdict: v, Why: "why", Missing: missing}
 	}
 	blind := verdict.Lacking(verdict.MissingLooks, "ledger", "1s", "T+1s", "200ms", "next")
-	few := verdict.Lacking(verdict.MissingHolders, "job")
+	few := verdict.Lacking(verdict.MissingHolders, "job", "")
 	for _, c := range []struct {
 		name string
 		rows []verdict.SLOResult

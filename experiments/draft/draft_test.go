@@ -83,6 +83,16 @@ func TestEveryCombinationIsValid(t *testing.T) {
 	}
 }
 
+// Of a lock that was only looked at, nobody knows that it is never renewed.
+func TestALockWithoutRenewals(t *testing.T) {
+	for seen, says := range map[string]string{"": "its holder never renews it", "Seen: held for 400ms": check + ": no renewal was seen"} {
+		data, err := Draft{Redis: experiments.Redis{URL: "redis://h:1"}, Locks: []Lock{{Key: "leader", TTL: time.Minute, Seen: seen}}}.Text()
+		if err != nil || !strings.Contains(string(data), "renew_every: 0s # "+says+"\n") {
+			t.Errorf("%v\n%s", err, data)
+		}
+	}
+}
+
 func TestNothingToDrillIsSaid(t *testing.T) {
 	if _, err := (Draft{}).Text(); !errors.Is(err, ErrNothing) {
 		t.Errorf("an empty draft gives %v", err)

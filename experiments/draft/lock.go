@@ -62,6 +62,9 @@ func (l *Lock) entry() (experiments.Lock, map[string]experiments.Comment) {
 	said["policy.class"] = beside(check + ": when the holder gives up")
 	if l.RenewEvery == 0 {
 		said["policy.renew_every"] = beside("its holder never renews it")
+		if l.Seen != "" { // who holds for a short time renews later than that
+			said["policy.renew_every"] = beside(check + ": no renewal was seen")
+		}
 	}
 	for path, known := range map[string]bool{"ttl": l.TTL > 0, "renew_every": l.TTL > 0, "op_timeout": e.Policy.OpTimeout == 0, "release": l.Mode == lockcore.LoopTTLHold,
 		"acquire": false, "loop": l.Poll > 0 && l.Mode != ""} {

@@ -88,7 +88,7 @@ func TestNoSleepInTests(t *testing.T) {
 }
 
 func TestNoTestHelpersInProduction(t *testing.T) {
-	support := []string{"lockcore/bursttest", "lockcore/pointtest", "lockcore/storetest", "internal/browser", "internal/etcdtest", "internal/golden", "internal/kubetest", "internal/promtest", "internal/redistest", "internal/servertest", "internal/sqltest", "internal/testkit", "internal/toxitest", "internal/witnesstest"} // packages that are for tests as a whole
+	support := []string{"internal/testkit/bursttest", "internal/testkit/pointtest", "internal/testkit/storetest", "internal/browser", "internal/etcdtest", "internal/golden", "internal/kubetest", "internal/promtest", "internal/redistest", "internal/servertest", "internal/sqltest", "internal/testkit", "internal/toxitest", "internal/witnesstest"} // packages that are for tests as a whole
 	for _, s := range sources(t) {
 		if !s.test && !slices.Contains(support, s.pkg) && len(s.uses("testing")) > 0 {
 			t.Errorf("%s imports testing and is no test", s.path)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,8 +36,8 @@ func (l library) page() string {
 func (t table) libraryPage(l library) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s under faults\n\n", l.title)
-	fmt.Fprintf(&b, "After this page you know what %s %s does in each drill. `make build`, then `make wild ONLY=%s/DRILL` repeats one. [How to read this](../wild.md#%s).\n\n", l.title, t.Versions[l.name], l.name, map[bool]string{false: "read-a-librarys-page", true: "queues"}[l.queue != nil])
-	fmt.Fprintf(&b, "* [%s](%s) locks in %s.\n* It says: %s.\n* Used: %s.\n\n", l.title, l.link, storeNames[l.kind()], upOne(l.promise), upOne(l.adapted))
+	fmt.Fprintf(&b, "After this page you know what %s %s does in each drill ([how to read and repeat this](../wild.md#%s)).\n\n", l.title, t.Versions[l.name], map[bool]string{false: "read-a-librarys-page", true: "queues"}[l.queue != nil])
+	fmt.Fprintf(&b, "* [%s](%s) locks in %s. It says: %s.\n* Used: %s.\n\n", l.title, l.link, storeNames[l.kind()], upOne(l.promise), upOne(l.adapted))
 	these := drills
 	if l.queue != nil {
 		these = ofQueues
@@ -59,8 +60,8 @@ func (t table) libraryPage(l library) string {
 	if behind := behind(l); behind != "" {
 		b.WriteString("\n## What stands behind the figures\n\n" + upOne(behind))
 	}
-	if threads := t.threads(func(x thread) bool { return x.of(l) }); threads != "" {
-		b.WriteString("\n## Threads\n\nReported by others, reproduced by `make wild ONLY=wild/THREAD`:\n\n" + threads)
+	if threads := t.threads(func(x thread) bool { return t.home(x) == l.name }); threads != "" {
+		b.WriteString("\n## Reported by others, and reproduced\n\n" + threads)
 	}
 	return b.String()
 }
@@ -72,6 +73,24 @@ func (t thread) of(l library) bool {
 	return strings.HasPrefix(l.name, number.ReplaceAllString(t.name, ""))
 }
 
+// home is the library on whose page a thread stands: of those from its project the one that fails, or the first. A thread of no library has
+// none.
+func (t table) home(x thread) string {
+	best, rank := "", 3
+	for _, l := range slices.Concat(libraries, queues) {
+		r := 2
+		if strings.HasPrefix(x.at, l.title) {
+			r = 0
+		} else if strings.Contains(x.at, t.Versions[l.name]) {
+			r = 1
+		}
+		if x.of(l) && r < rank {
+			best, rank = l.name, r
+		}
+	}
+	return best
+}
+
 var relative = regexp.MustCompile(`\]\(([^h#][^)]*)\)`)
 
 // upOne lets the links of a text in docs lead to the same places from a folder in it.
@@ -79,10 +98,11 @@ func upOne(text string) string { return relative.ReplaceAllString(text, "](../$1
 
 var subject = regexp.MustCompile(`^\*\*[^*]+\*\*`)
 
-// behind are the paragraphs of notes.md that are about the library. One that is about several stands on the page of the first, and the
+// behind are the paragraphs of notes.txt that are about the library. One that is about several stands on the page of the first, and the
 // others lead there.
 func behind(l library) string {
 	var b strings.Builder
+	elsewhere := map[string][]string{} // by the library that has them: what the paragraphs are about
 	for line := range strings.Lines(notes) {
 		who, text, _ := strings.Cut(line, ": ")
 		switch names := strings.Fields(who); slices.Index(names, l.name) {
@@ -90,12 +110,12 @@ func behind(l library) string {
 		case 0:
 			b.WriteString("* " + text)
 		default:
-			first := slices.IndexFunc(libraries, func(x library) bool { return x.name == names[0] })
-			said := fmt.Sprintf("* %s: as with [%s](wild/%s.md#what-stands-behind-the-figures).\n", subject.FindString(text), libraries[first].title, names[0])
-			if !strings.Contains(b.String(), said) {
-				b.WriteString(said)
-			}
+			elsewhere[names[0]] = append(elsewhere[names[0]], subject.FindString(text))
 		}
+	}
+	for _, first := range slices.Sorted(maps.Keys(elsewhere)) {
+		of := libraries[slices.IndexFunc(libraries, func(x library) bool { return x.name == first })]
+		fmt.Fprintf(&b, "* %s: as with [%s](wild/%s.md#what-stands-behind-the-figures).\n", strings.Join(elsewhere[first], ", "), of.title, first)
 	}
 	return b.String()
 }

@@ -27,26 +27,47 @@ const (
 func main() {
 	only := flag.String("only", "", "library, library/drill, /drill, or wild/NAME of threads/; everything without")
 	times := flag.Int("times", 2, "runs of each cell")
+	against := flag.String("against", "", "figures of an earlier harness: say what is otherwise now, and end with 1 where anything is")
 	flag.StringVar(&data, "data", data, "where the figures are kept; the page is written only for this one")
 	flag.Parse()
-	if err := wild(*only, *times); err != nil {
+	if err := wild(*only, *times, *against); err != nil {
 		fmt.Fprintln(os.Stderr, "wild:", err)
 		os.Exit(1)
 	}
 }
 
-func wild(only string, times int) error {
-	t, err := read()
+func wild(only string, times int, against string) error {
+	t, err := read(data)
 	if err != nil {
 		return err
+	}
+	recorded := table{}
+	if against != "" {
+		if recorded, err = read(against); err != nil {
+			return err
+		}
 	}
 	if only == "page" {
 		return t.write()
 	}
-	if t.Versions, err = prepare(t.Versions); err != nil {
+	t.stamp()
+	name, which, _ := strings.Cut(only, "/")
+	var jobs []cell
+	for _, c := range cells() {
+		if (name == "" || name == c.l.name) && (which == "" || which == c.d.name) {
+			jobs = append(jobs, c)
+		}
+	}
+	if len(jobs) == 0 && name != "wild" {
+		return fmt.Errorf("no cell is called %q", only)
+	}
+	if t.Versions, err = prepare(t.Versions, func(worker string) bool {
+		return name == "" || name == "wild" || slices.ContainsFunc(jobs, func(c cell) bool {
+			return c.l.kind() == worker || len(c.l.worker) > 0 && strings.HasPrefix(c.l.worker[0], worker)
+		})
+	}); err != nil {
 		return err
 	}
-	name, which, _ := strings.Cut(only, "/")
 	wrong := []string{}
 	if name == "" || name == "wild" {
 		threads, err := readThreads()
@@ -73,15 +94,6 @@ func wild(only string, times int) error {
 			return complain(wrong)
 		}
 	}
-	var jobs []cell
-	for _, c := range cells() {
-		if (name == "" || name == c.l.name) && (which == "" || which == c.d.name) {
-			jobs = append(jobs, c)
-		}
-	}
-	if len(jobs) == 0 {
-		return fmt.Errorf("no cell is called %q", only)
-	}
 	var mu sync.Mutex
 	queue := make(chan cell)
 	var workers sync.WaitGroup
@@ -99,6 +111,7 @@ func wild(only string, times int) error {
 				}
 				mu.Lock()
 				t.Cells[j.name()] = runs
+				wrong = append(wrong, otherwise(j.name(), recorded.Cells[j.name()], runs)...)
 				for _, f := range runs {
 					if j.l.control && len(f.Broken)+len(f.Error) > 0 {
 						wrong = append(wrong, fmt.Sprintf("a correct worker was accused: %s: %s", j.name(), f))
@@ -128,32 +141,39 @@ func complain(wrong []string) error {
 	return errors.New(strings.Join(wrong, "\n  "))
 }
 
-// prepare builds and fetches what the workers are made of, and says which versions they are.
-func prepare(known map[string]string) (map[string]string, error) {
+// prepare builds and fetches what the workers are made of, as far as a worker in that folder or on that store is asked for, and says which
+// versions they are.
+func prepare(known map[string]string, asked func(of string) bool) (map[string]string, error) {
 	if _, err := os.Stat("../../bin/lockdrill"); err != nil {
 		return nil, fmt.Errorf("bin/lockdrill is not there: make build")
 	}
-	steps := [][]string{
-		{"go", "build", "-o", out + "/goworker", "./goworker"},
-		{"go", "build", "-o", out + "/gocontrol", "github.com/lockdrill/lockdrill/scenarios/workers/go"},
-		{"go", "build", "-modfile=redislock-0.9.3.mod", "-o", out + "/goworker-redislock-0.9.3", "./goworker"}, // of the thread redislock-71
-		{"go", "test", "-c", "-o", out + "/cluster", "./cluster"},
-		{"npm", "install", "--prefix", "node", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"},
-		{"/usr/bin/python3", "-c", "import redis"},
-		{"javac", "-cp", "/usr/share/java/curator-recipes.jar:/usr/share/java/jackson-databind.jar:/usr/share/java/zookeeper.jar", "-d", out + "/java", "java/Tap.java", "java/Worker.java", "java/Control.java", "java/Curator.java"},
+	if asked("lease") {
+		pinned, err := exec.Command("../kubetools/build", "etcd", "kube-apiserver").Output()
+		if err != nil {
+			return nil, fmt.Errorf("build etcd and kube-apiserver: %w", err)
+		}
+		if err := os.Setenv("PATH", strings.TrimSpace(string(pinned))+":"+os.Getenv("PATH")); err != nil {
+			return nil, err
+		}
 	}
-	pinned, err := exec.Command("../kubetools/build", "etcd", "kube-apiserver").Output()
-	if err != nil {
-		return nil, fmt.Errorf("build etcd and kube-apiserver: %w", err)
-	}
-	if err := os.Setenv("PATH", strings.TrimSpace(string(pinned))+":"+os.Getenv("PATH")); err != nil {
-		return nil, err
-	}
-	hints := []string{"", "", "", "", "node 20 with npm is needed", "Debian: apt-get install python3-redis",
-		"Debian: apt-get install zookeeper libcurator-recipes-java libjackson2-databind-java default-jdk-headless"}
-	for i, s := range steps {
-		if text, err := exec.Command(s[0], s[1:]...).CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("%s: %w\n%s%s", strings.Join(s, " "), err, text, hints[i])
+	for _, s := range []struct {
+		of, hint string
+		words    []string
+	}{
+		{"", "", []string{"go", "build", "-o", out + "/goworker", "./goworker"}},
+		{"", "", []string{"go", "build", "-o", out + "/gocontrol", "github.com/lockdrill/lockdrill/scenarios/workers/go"}},
+		{"threads", "", []string{"go", "build", "-modfile=redislock-0.9.3.mod", "-o", out + "/goworker-redislock-0.9.3", "./goworker"}}, // of the thread redislock-71
+		{"lease", "", []string{"go", "test", "-c", "-o", out + "/cluster", "./cluster"}},
+		{"node", "node 20 with npm is needed", []string{"npm", "install", "--prefix", "node", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"}},
+		{"python", "Debian: apt-get install python3-redis", []string{"/usr/bin/python3", "-c", "import redis"}},
+		{"java", "Debian: apt-get install zookeeper libcurator-recipes-java libjackson2-databind-java default-jdk-headless", []string{"javac", "-cp",
+			"/usr/share/java/curator-recipes.jar:/usr/share/java/jackson-databind.jar:/usr/share/java/zookeeper.jar", "-d", out + "/java", "java/Tap.java", "java/Worker.java", "java/Control.java", "java/Curator.java"}},
+	} {
+		if s.of != "" && !asked(s.of) {
+			continue
+		}
+		if text, err := exec.Command(s.words[0], s.words[1:]...).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%s: %w\n%s%s", strings.Join(s.words, " "), err, text, s.hint)
 		}
 	}
 	if known == nil {
@@ -264,14 +284,16 @@ func last(s string) string {
 
 // table is wild.json.
 type table struct {
+	Commit   string                `json:"commit,omitempty"` // of the harness that wrote last
+	Date     string                `json:"date,omitempty"`
 	Versions map[string]string     `json:"versions"`
 	Cells    map[string][]figures  `json:"cells"`   // by library/drill
 	Threads  map[string]reproduced `json:"threads"` // by name
 }
 
-func read() (table, error) {
+func read(file string) (table, error) {
 	t := table{Cells: map[string][]figures{}, Threads: map[string]reproduced{}}
-	text, err := os.ReadFile(data)
+	text, err := os.ReadFile(file)
 	if os.IsNotExist(err) {
 		return t, nil
 	}
@@ -279,6 +301,41 @@ func read() (table, error) {
 		err = json.Unmarshal(text, &t)
 	}
 	return t, err
+}
+
+// stamp says by which harness and when. A tree with changes has a + behind its commit.
+func (t *table) stamp() {
+	commit, _ := exec.Command("git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*").Output()
+	t.Commit, t.Date = strings.TrimSpace(string(commit)), time.Now().UTC().Format(time.DateOnly)
+}
+
+// otherwise says which measures of a cell are broken now and were not in any recorded run, and which were in each and hold now. A measure
+// that is not answered is neither.
+func otherwise(cell string, recorded, runs []figures) (said []string) {
+	if len(recorded) == 0 {
+		return nil
+	}
+	broken := func(of []figures, measure string) (n int) {
+		for _, f := range of {
+			if slices.Contains(f.Broken, measure) {
+				n++
+			}
+		}
+		return n
+	}
+	for _, f := range runs {
+		for _, m := range f.Broken {
+			if broken(recorded, m) == 0 {
+				said = append(said, fmt.Sprintf("%s: %s is broken, and was not", cell, m))
+			}
+		}
+		for _, m := range recorded[0].Broken {
+			if broken(recorded, m) == len(recorded) && !slices.Contains(f.Broken, m) && !slices.Contains(f.Open, m) && f.Error == "" {
+				said = append(said, fmt.Sprintf("%s: %s holds, and was broken", cell, m))
+			}
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(said)))
 }
 
 func (t table) write() error {

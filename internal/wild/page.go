@@ -5,22 +5,23 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-//go:embed page.md
+//go:embed page.tmpl
 var frame string
 
-//go:embed notes.md
+//go:embed notes.txt
 var notes string // of what stands behind figures: the libraries that it is about, and a paragraph
 
-// page is docs/wild.md: page.md with the tables in the places of its {{words}}.
+// page is docs/wild.md: page.tmpl with the tables in the places of its {{words}}.
 func (t table) page() string {
 	return strings.NewReplacer(
 		"{{libraries}}", t.libraries(),
 		"{{drills}}", t.drills(),
-		"{{threads}}", t.threads(func(x thread) bool { return !slices.ContainsFunc(slices.Concat(libraries, queues), x.of) }),
+		"{{threads}}", t.threads(func(x thread) bool { return t.home(x) == "" }),
 		"{{queues}}", t.queues(),
 		"{{versions}}", fmt.Sprintf("redis-server %s, etcd %s, Kubernetes %s, PostgreSQL %s, ZooKeeper %s, go-redis %s, ioredis %s, node %s",
 			t.Versions["redis-server"], t.Versions["etcd"], t.Versions["kubernetes"], t.Versions["postgres"], t.Versions["zookeeper"], t.Versions["go-redis"], t.Versions["ioredis"], t.Versions["node"]),
@@ -32,7 +33,7 @@ var storeNames = map[string]string{"redis": "Redis", "etcd": "etcd", "lease": "L
 // libraries is the table of all locks: in which drills each missed a limit.
 func (t table) libraries() string {
 	var b strings.Builder
-	b.WriteString("| library | store | version | takeover after a kill | missed a limit in | not answered |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| library | store | version | takeover after a kill, s | missed a limit in | not answered |\n|---|---|---|---|---|---|\n")
 	for _, l := range libraries {
 		version := t.Versions[l.name]
 		if l.control {
@@ -61,15 +62,19 @@ func (t table) drills() string {
 	b.WriteString("| drill | what is done |\n|---|---|\n")
 	for _, d := range drills {
 		about := d.about
+		why := map[string][]string{}
 		for _, kind := range slices.Sorted(maps.Keys(d.not)) {
-			about += fmt.Sprintf(" Not in %s: %s.", storeNames[kind], d.not[kind])
+			why[d.not[kind]] = append(why[d.not[kind]], storeNames[kind])
+		}
+		for _, reason := range slices.Sorted(maps.Keys(why)) {
+			about += fmt.Sprintf(" Not in %s: %s.", strings.Join(why[reason], ", "), reason)
 		}
 		fmt.Fprintf(&b, "| `%s` | %s |\n", d.name, about)
 	}
 	return b.String()
 }
 
-var columns = []string{"[drill](../wild.md#the-drills)", "takeover", "both believe", "both work", "effects: stale, unowned, kept out", "orphaned", "loser knows after", "limits missed"}
+var columns = []string{"[drill](../wild.md#the-drills)", "takeover, s", "both believe, s", "both work, s", "effects: stale/unowned/kept out", "orphaned, s", "loser knows after, s", "limits missed"}
 
 // figures is the table of all drills of a library, without columns in which nothing stands.
 func (t table) figures(l library) string {
@@ -129,13 +134,13 @@ func row(runs []figures) []string {
 		words = append(words, "replicas that ended: "+counts(ended))
 	}
 	if most := mostOpen(runs); most > 0 {
-		words = append(words, figure(most)+" not answered")
+		words = append(words, fmt.Sprintf("%d not answered", most))
 	}
 	effects := ""
 	if slices.Max(stale)+slices.Max(unowned)+slices.Max(refused) > 0 {
-		effects = fmt.Sprintf("%s, %s, %s", counts(stale), counts(unowned), counts(refused))
+		effects = fmt.Sprintf("%s/%s/%s", counts(stale), counts(unowned), counts(refused))
 	}
-	return []string{ranges(takeovers), quiet(belief), quiet(work), effects, quiet(orphaned), ranges(notices), strings.Join(words, ", ")}
+	return []string{bare(ranges(takeovers)), bare(quiet(belief)), bare(quiet(work)), effects, bare(quiet(orphaned)), bare(ranges(notices)), strings.Join(words, ", ")}
 }
 
 // broken are the limits that runs of a cell missed.
@@ -182,12 +187,10 @@ func quiet(all []span) string {
 	return ranges(all)
 }
 
-func figure(n int) string {
-	if n == 1 {
-		return "1 limit"
-	}
-	return fmt.Sprintf("%d limits", n)
-}
+var second = regexp.MustCompile(`(\d) s\b`)
+
+// bare is ranges in a column whose head has their unit.
+func bare(text string) string { return second.ReplaceAllString(text, "$1") }
 
 func counts(all []int) string {
 	if lo, hi := slices.Min(all), slices.Max(all); lo != hi {

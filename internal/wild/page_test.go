@@ -10,7 +10,7 @@ import (
 
 // The pages are made of the data, and of nothing else: whoever changes one of them runs `make wild ONLY=page`.
 func TestThePagesAreMadeOfTheData(t *testing.T) {
-	all, err := read()
+	all, err := read(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestThePagesAreMadeOfTheData(t *testing.T) {
 
 // A table with holes, or with a control that missed a limit, is not published.
 func TestTheTableIsWhole(t *testing.T) {
-	all, err := read()
+	all, err := read(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestTheTableIsWhole(t *testing.T) {
 
 // Every thread's file says what it shows, and was seen to show it.
 func TestThreadsWereReproduced(t *testing.T) {
-	all, err := read()
+	all, err := read(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,5 +92,28 @@ func TestRangesOfSeveralRuns(t *testing.T) {
 	other := slices.IndexFunc(libraries, func(l library) bool { return !l.control })
 	if words := experiment(libraries[other], drills[0]); strings.Contains(words, "fence_regressions") || !strings.Contains(experiment(libraries[0], drills[0]), "fence_regressions") {
 		t.Error("fences are asked for of those who have none, or not of those who have them")
+	}
+}
+
+// A record is held against an earlier one by what is broken: a measure that was broken now and then, or is not answered, is no news.
+func TestOtherwiseThanRecorded(t *testing.T) {
+	recorded := []figures{{Broken: []string{"always", "sometimes"}}, {Broken: []string{"always"}}}
+	for _, c := range []struct {
+		now  figures
+		want string
+	}{
+		{figures{Broken: []string{"always", "sometimes"}}, ""},
+		{figures{Broken: []string{"always"}}, ""},
+		{figures{Open: []string{"always"}}, ""},
+		{figures{Error: "no verdict"}, ""},
+		{figures{}, "c: always holds, and was broken"},
+		{figures{Broken: []string{"always", "new"}}, "c: new is broken, and was not"},
+	} {
+		if got := strings.Join(otherwise("c", recorded, []figures{c.now, c.now}), "; "); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.now, got, c.want)
+		}
+	}
+	if got := otherwise("c", nil, []figures{{Broken: []string{"new"}}}); got != nil {
+		t.Errorf("of a cell that was not recorded: %q", got)
 	}
 }

@@ -105,7 +105,7 @@ func (t table) queues() string {
 	return "Drilled are " + strings.Join(pages, ", ") + ".\n\n" + b.String()
 }
 
-const columnsOfQueues = " | struck jobs | of these not done | done after | jobs begun again | finished twice |\n"
+const columnsOfQueues = " | struck jobs | of these not done | done after, s | jobs begun again | finished twice |\n"
 
 const ruleOfQueues = "|---|---|---|---|---|---|\n"
 
@@ -121,5 +121,5 @@ func (t table) rowOfQueue(first string, l library, d drill) string {
 		struck, left = append(struck, len(f.Again)+f.Left), append(left, f.Left)
 		twice, begun, again = append(twice, f.Twice), append(begun, f.Begun), append(again, f.Again...)
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n", first, counts(struck), counts(left), ranges(again), counts(begun), counts(twice))
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n", first, counts(struck), counts(left), bare(ranges(again)), counts(begun), counts(twice))
 }

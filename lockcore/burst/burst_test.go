@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/internal/testkit/bursttest"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
-	"github.com/lockdrill/lockdrill/lockcore/bursttest"
 )
 
 var update = flag.Bool("update", false, "write what the scripts give")

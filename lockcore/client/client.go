@@ -1,9 +1,18 @@
-// Package client drives lock machines against a store, in real time: acquire a key under a policy, get a Handle that says how
-// long it may be relied on, release.
+// Package client takes locks: it acquires a key under a policy, gives a Handle that says for how long the lock may be relied on, and
+// releases it.
 //
-// It decides nothing about the protocol (package lockcore does), and knows nothing of jobs, loops or ledgers. One goroutine
-// keeps the time of all locks of a Client; an idle lock costs none. Its one invariant: the event that announces a call is
-// emitted before the call is made, and a handle's context is cancelled before anything is emitted about it.
+//	c, err := client.New(client.Options{Store: redisstore.NewStore(rdb, "app:"), Policy: policy})
+//	// ...
+//	err = c.Do(ctx, "invoice:7", func(ctx context.Context, h *client.Handle) error {
+//		if err := h.Check(); err != nil { // right before a side effect
+//			return err
+//		}
+//		return pay(ctx, h.Fence()) // what is written to refuses lower fences
+//	})
+//
+// It decides nothing about the protocol: package lockcore does, in machines that are driven here against a store, in real time. It knows
+// nothing of jobs, loops or ledgers. One goroutine keeps the time of all locks of a Client; an idle lock costs none. Its one invariant: the
+// event that announces a call is emitted before the call is made, and a handle's context is cancelled before anything is emitted about it.
 package client
 
 import (
@@ -110,8 +119,8 @@ func New(o Options) (*Client, error) {
 }
 
 // Acquire seeks the lock as the policy says. It returns when the lock is held, or not to be had: ErrBusy (held by another, or the
-// wait budget is spent; errors.As finds the *lockcore.HeldError), *UnknownError (the attempt may have taken effect; it is being
-// undone), ErrReentrant (this client already holds or seeks key), ErrClosed, ctx's error, or the store's, wrapping
+// wait budget is spent; errors.As finds the *lockcore.HeldError), *UnknownError (the attempt may have taken effect), ErrReentrant (this client
+// already holds or seeks key), ErrClosed, ctx's error, or the store's, wrapping
 // lockcore.ErrNotSent. ctx bounds the acquiring only (an undo in flight is waited for); its values go into the handle's context.
 func (c *Client) Acquire(ctx context.Context, key string) (*Handle, error) {
 	h, ctx, err := c.open(ctx, key)

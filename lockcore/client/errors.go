@@ -38,8 +38,8 @@ func (e *AbandonedError) Error() string {
 
 func (e *AbandonedError) Unwrap() error { return ErrAbandoned }
 
-// UnknownError says that the effect of an acquire or a release is not known. An acquire is being undone in the background; a
-// release leaves the key to its TTL at the latest.
+// UnknownError says that the effect of an acquire or a release is not known. An acquire is being undone in the background, unless the
+// policy's undo is none; a release leaves the key to its TTL at the latest.
 type UnknownError struct {
 	Op  lockcore.Op
 	Key string

@@ -53,7 +53,7 @@ type Debt string
 
 const (
 	DebtReleaseFailed  Debt = "release_failed"                // the first try did not do it
-	DebtReleaseSkipped Debt = "release_skipped_after_abandon" //
+	DebtReleaseSkipped Debt = "release_skipped_after_abandon" // the policy leaves a lock that was given up to its TTL
 	DebtOrphan         Debt = "orphan_acquire"                // an acquire took effect, and its caller never got it
 )
 

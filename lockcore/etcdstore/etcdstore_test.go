@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/lockdrill/lockdrill/internal/etcdtest"
+	"github.com/lockdrill/lockdrill/internal/testkit/storetest"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/etcdstore"
-	"github.com/lockdrill/lockdrill/lockcore/storetest"
 )
 
 const patience = 30 * time.Second

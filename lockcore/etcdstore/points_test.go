@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockdrill/lockdrill/internal/etcdtest"
+	"github.com/lockdrill/lockdrill/internal/testkit/pointtest"
 	"github.com/lockdrill/lockdrill/lockcore/etcdstore"
-	"github.com/lockdrill/lockdrill/lockcore/pointtest"
 )
 
 // cutter loses the reply of the next transaction, once it is armed; of a renewal, which has none, that of the read behind it.

@@ -46,11 +46,11 @@ type Limit struct{ What, Why string }
 // Limits are what this Store cannot do.
 func Limits() []Limit {
 	return []Limit{
-		{"a TTL is a whole number of seconds, from 1 s", "leaseDurationSeconds is an integer; any other TTL is refused, and nothing is sent"},
-		{"nobody but the callers ends a lease", "the API server keeps an expired record as it is: each Store ends it by its own clock, from when it first saw the record. One that did not watch waits a whole TTL more, and a takeover takes that much longer after its start"},
-		{"an expired lease is not gone for everybody at once", "a Store that has not seen the whole lease pass still renews and releases it for whoever has the token, as long as nobody has taken it over"},
-		{"the remaining time of a lease is an upper bound", "the API server does not tell it: a Store that has just met the record says the whole TTL"},
-		{"the server's time of a grant, and the microseconds below its fence, are the caller's clock", "the API server tells its clock to the second at best. Fences still grow from epoch to epoch, since the last one stands in the object; after the object was deleted they grow as far as the callers' clocks agree"},
+		{"a TTL is a whole number of seconds, from 1 s", "leaseDurationSeconds is an integer; any other TTL is refused"},
+		{"nobody but the callers ends a lease", "each Store ends it by its own clock, from when it first saw the record: one that did not watch waits a whole TTL more, and so does a takeover after its start"},
+		{"an expired lease is not gone for everybody at once", "a Store that has not seen the whole lease pass still renews and releases it for whoever has the token, until somebody takes it over"},
+		{"the remaining time of a lease is an upper bound", "a Store that has just met the record says the whole TTL"},
+		{"the server's time of a grant, and the microseconds below its fence, are the caller's clock", "fences grow from epoch to epoch, since the last one stands in the object; after the object was deleted, as far as the callers' clocks agree"},
 		{"a released key leaves an object", "its fence lives there; a label finds all of them"},
 	}
 }

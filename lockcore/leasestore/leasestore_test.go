@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/lockdrill/lockdrill/internal/testkit/storetest"
 	"github.com/lockdrill/lockdrill/lockcore"
-	"github.com/lockdrill/lockdrill/lockcore/storetest"
 )
 
 // settable is a clock that stands until it is moved.

@@ -5,9 +5,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockdrill/lockdrill/internal/testkit/storetest"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/memstore"
-	"github.com/lockdrill/lockdrill/lockcore/storetest"
 )
 
 func TestStore(t *testing.T) {

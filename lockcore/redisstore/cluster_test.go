@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/internal/testkit/storetest"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
-	"github.com/lockdrill/lockdrill/lockcore/storetest"
 )
 
 func TestStoreOnACluster(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/internal/redistest"
-	"github.com/lockdrill/lockdrill/lockcore/pointtest"
+	"github.com/lockdrill/lockdrill/internal/testkit/pointtest"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 )
 

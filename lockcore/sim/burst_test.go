@@ -3,9 +3,9 @@ package sim
 import (
 	"testing"
 
+	"github.com/lockdrill/lockdrill/internal/testkit/bursttest"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
-	"github.com/lockdrill/lockdrill/lockcore/bursttest"
 )
 
 // burstRig is a burst in a replica of a world, or on its way; its callers have gone, so that nothing follows from a call but the hit.

@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -150,20 +148,4 @@ func TestAStrangersLeaseEndsItsWork(t *testing.T) {
 		t.Errorf("another job under the same key is answered %q", ack.Job.Ack)
 	}
 	s.end()
-}
-
-// The lock of these tests is the one that the documentation shows.
-func TestTheDocumentedLockIsTheTestedOne(t *testing.T) {
-	code, err := os.ReadFile("stranger_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := os.ReadFile("../../docs/worker-protocol.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, lock, found := strings.Cut(string(code), "word for word.\n\n")
-	if !found || !strings.Contains(string(doc), "```go\n"+lock+"```\n") {
-		t.Error("docs/worker-protocol.md does not show the lock of stranger_test.go")
-	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/worker"
 )
 
-// What follows stands in docs/worker-protocol.md, word for word.
+// What follows is a whole lock, without renewals and fence, for people to copy: docs/worker-protocol.md leads here.
 
 type myLock struct {
 	redis  *redis.Client

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ type Teller struct {
 func newTeller(c protocol.Configure, out io.Writer, fail context.CancelCauseFunc, tell func(history.Event, func(history.Event))) *Teller {
 	t := &Teller{who: c.Incarnation, out: out, fail: fail, tell: tell, validity: map[string]*validity{}}
 	for _, l := range c.Locks {
-		t.validity[l.Name] = newValidity(l.Policy.TTL - l.Policy.Drift)
+		t.validity[l.Name] = newValidity(l.Policy)
 	}
 	return t
 }
@@ -104,17 +105,17 @@ func brief(of string, err error) string {
 	return of + ": no answer"
 }
 
-// validity keeps the validity end of each epoch: the sending of its last ok acquire or renewal, plus TTL - drift. The handle
-// forgets it when the lock is given up, and that is when it is asked for: how late did the work stop?
+// validity keeps the validity end of each epoch: the sending of its last ok acquire or renewal, plus the TTL that it asked for - drift. The
+// handle forgets it when the lock is given up, and that is when it is asked for: how late did the work stop?
 type validity struct {
-	length int64
+	ttl, drift int64 // of the policy; a library may keep to less
 
 	mu   sync.Mutex
 	ends map[string]int64 // by epoch, CLOCK_MONOTONIC ns
 }
 
-func newValidity(length time.Duration) *validity {
-	return &validity{length: int64(length), ends: map[string]int64{}}
+func newValidity(p lockcore.Policy) *validity {
+	return &validity{ttl: int64(p.TTL), drift: int64(p.Drift), ends: map[string]int64{}}
 }
 
 // note learns from the client's own events: a .return begins when its call was sent.
@@ -125,7 +126,11 @@ func (v *validity) note(e history.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if _, known := v.ends[e.Epoch]; known || e.Kind == history.AcquireReturn {
-		v.ends[e.Epoch] = e.From + v.length
+		asked := int64(0)
+		if e.Call != nil {
+			asked = e.Call.TTL
+		}
+		v.ends[e.Epoch] = e.From + cmp.Or(asked, v.ttl) - v.drift
 	}
 }
 

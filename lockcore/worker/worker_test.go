@@ -141,9 +141,9 @@ func TestWriteEndsWithTheLock(t *testing.T) {
 }
 
 func TestValidityCountsFromTheSending(t *testing.T) {
-	v := newValidity(10 * time.Second)
-	note := func(k history.Kind, o history.Outcome, sent int64) {
-		v.note(history.Event{Kind: k, Outcome: o, Epoch: "e", Span: history.Span{From: sent, To: sent + 5}})
+	v := newValidity(lockcore.Policy{TTL: 11 * time.Second, Drift: time.Second})
+	note := func(k history.Kind, o history.Outcome, sent int64, ttl time.Duration) {
+		v.note(history.Event{Kind: k, Outcome: o, Epoch: "e", Span: history.Span{From: sent, To: sent + 5}, Call: &history.Call{TTL: int64(ttl)}})
 	}
 	expect := func(want int64) {
 		t.Helper()
@@ -151,15 +151,17 @@ func TestValidityCountsFromTheSending(t *testing.T) {
 			t.Errorf("end = %d, %v; want %d", got, ok, want)
 		}
 	}
-	note(history.RenewReturn, history.OK, 1) // of an epoch that is over
+	note(history.RenewReturn, history.OK, 1, 0) // of an epoch that is over
 	expect(0)
-	note(history.AcquireReturn, history.OK, 100)
+	note(history.AcquireReturn, history.OK, 100, 0)
 	expect(100 + int64(10*time.Second))
-	note(history.RenewReturn, history.Unknown, 200)
-	note(history.RenewInvoke, "", 300)
+	note(history.RenewReturn, history.Unknown, 200, 0)
+	note(history.RenewInvoke, "", 300, 0)
 	expect(100 + int64(10*time.Second))
-	note(history.RenewReturn, history.OK, 400)
+	note(history.RenewReturn, history.OK, 400, 0)
 	expect(400 + int64(10*time.Second))
+	note(history.RenewReturn, history.OK, 500, 7*time.Second) // a library that keeps to less than the policy's TTL
+	expect(500 + int64(6*time.Second))
 	v.forget("e")
 	expect(0)
 }

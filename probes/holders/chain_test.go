@@ -1,6 +1,7 @@
 package holders
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -94,6 +95,24 @@ func TestAChainHoldsSourcesAgainstOneAnother(t *testing.T) {
 	first.say("r1.1", "r2.1")
 	q.Value = "a third"
 	until(t, c, q, witness.Named{Disputed: "metric says r1.1 and r2.1"})
+}
+
+// A value that is a name is its next life's once the one before is gone, and nobody's while none lives: then it stays whose it was.
+func TestAChainFollowsANameToItsNextLife(t *testing.T) {
+	lives := fleet{two[0]}
+	c := NewChain(monotime.Now, &Value{Lives: func() []Life { return lives }, Is: begins}, &stated{word: "command"})
+	defer c.Close()
+	q := Question{Lock: "l", Key: "k", Value: "sched-a"}
+	for _, inc := range []string{"r1.1", "", "r1.2"} {
+		if lives = nil; inc != "" {
+			next := two[0]
+			next.Incarnation = inc
+			lives = fleet{next}
+		}
+		if got, want := c.Named(q), (witness.Named{Holder: cmp.Or(inc, "r1.1"), By: "value", Name: true}); got != want {
+			t.Errorf("named %+v, want %+v", got, want)
+		}
+	}
 }
 
 // In the background the chain opens windows for a token that nobody else knows, and no other question waits for them.

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/testkit/bursttest"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
-	"github.com/lockdrill/lockdrill/lockcore/bursttest"
 )
 
 // burstRig is a burst at the tap; each call that it hits has a connection of its own.

@@ -3,6 +3,7 @@ package witness
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +65,47 @@ func TestTrackTellsWhatBegan(t *testing.T) {
 					t.Fatalf("%+v %+v of %+v, which began at %d", e, e.Look, s, began)
 				}
 			}
+		}
+	}
+}
+
+// A value that is a name names another life of it once that life has surely extended the lease: the first extension after both lived is told
+// with the whole stretch in which the other may have done it. What is no name stays whose it was.
+func TestAnotherLifeGoesOnWithTheLeaseOfItsName(t *testing.T) {
+	const name, token = true, false
+	for _, c := range []struct {
+		isName bool
+		born   int64 // when the next life was there
+		want   string
+	}{
+		{name, 15, "r1.1 r1.1 r1.2[20,20] r1.2[30,30]"},
+		{name, 25, "r1.1 r1.1 r1.1[20,20] r1.2[20,20]"}, // the first extension may have been by the one before
+		{name, 45, "r1.1 r1.1 r1.1[20,20] r1.1[30,30]"},
+		{token, 15, "r1.1 r1.1 r1.1[20,20] r1.1[30,30]"},
+	} {
+		now, got := int64(0), []string{}
+		names := Names{
+			Holder: func(Unclaimed) Named {
+				if now >= c.born*1e9 {
+					return Named{Holder: "r1.2", By: "value", Name: c.isName}
+				}
+				return Named{Holder: "r1.1", By: "value", Name: c.isName}
+			},
+			Began: func(string) int64 { return c.born * 1e9 },
+		}
+		w := &Track{Lock: "l", Key: "k"}
+		for i, left := range []int64{100, 90, 99, 99} { // of which the last two are extensions
+			now = int64(i+1) * 10e9
+			for _, e := range w.See(nil, SourceKeys, &names, State{Value: "n", Epoch: "n", Left: left * 1e9}, Sight{Span: history.At(now), Final: i == 1}) {
+				said := e.Look.Holder
+				if i > 1 && e.Look.Prev != nil {
+					said += fmt.Sprintf("[%d,%d]", e.Look.Prev.From/1e9, e.Look.Prev.To/1e9)
+				}
+				got = append(got, said)
+			}
+		}
+		if got := strings.Join(got, " "); got != c.want {
+			t.Errorf("name %v, born at %d: %s, want %s", c.isName, c.born, got, c.want)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (ix *Facts) believer(lock, who, key string, rs []reading, place int) *belie
 		}
 		if r.holds && held && !dark { // it was only not asked, or stood still
 			b.again = append(b.again, history.Span{From: good.last.From, To: r.first.To})
-			surely(max(good.first.To, good.last.From), uncut(cut, good.first, r.first.To))
+			surely(max(good.first.To, good.last.From), uncut(cut, good.first, min(r.first.To, max(r.first.From, r.last.From))))
 		}
 		if r.holds {
 			surely(r.first.To, uncut(cut, r.first, r.last.From))
@@ -293,38 +293,6 @@ func (ix *Facts) beliefOverlap(lock string) overlap {
 		}
 	}
 	return o
-}
-
-// BlindBelief is a life that lived in w and could not be asked for too long whether it holds the lock, and what it was that came instead of an
-// answer; ok is false where each could.
-func (ix *Facts) BlindBelief(lock string, w history.Span) (who, why string, dark history.Span, ok bool) {
-	for _, b := range ix.believers(lock) {
-		for _, s := range b.blind {
-			if s.From >= w.To || s.To <= w.From {
-				continue
-			}
-			for _, ev := range ix.beliefs[lock] {
-				if ev.Belief.Gone != "" && ix.lifeOf(ev) == b.who && ev.From < s.To && ev.To > s.From {
-					why = cmp.Or(ev.Belief.Why, ev.Belief.Gone)
-					break
-				}
-			}
-			return cmp.Or(ix.Writer(b.who), b.who), why, s, true
-		}
-	}
-	return "", "", history.Span{}, false
-}
-
-// BelievedWhileStanding reports that somebody may have believed to hold the lock when a pause kept him standing.
-func (ix *Facts) BelievedWhileStanding(lock string) bool {
-	for _, b := range ix.believers(lock) {
-		for _, p := range ix.Pauses[b.who] {
-			if slices.ContainsFunc(b.maybe, func(s stretchOf) bool { return s.from <= p.Widest.To && s.to >= p.Widest.From }) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // losses of a lock of somebody's own, and how long their holders went on to say that they held it.

@@ -370,6 +370,7 @@ func TestSwarmSeedsFromOutsideThatFailed(t *testing.T) {
 		87690: "a line by which a replica leads, of one that led, was thought to tell of no new grant",
 		93591: "a shot that found a holder between two looks was thought to have found it as it came",
 		91399: "the end of a job under a grant that nobody looked at was thought to begin no debt",
+		69706: "a reading was thought to have been made at the end of its bracket",
 		4859:  "a lease that had been renewed more than once while nobody looked was thought to be over",
 	} {
 		w := drawWorld(seed, false)

@@ -17,12 +17,12 @@ type advice struct{ file *experiments.Experiment } // as loaded, in the numbers 
 
 func (j *judging) advice() advice { return advice{j.file} }
 
-// apart keeps a fault away from others.
+// apart keeps a fault away from others; "" where the file lets none be in effect beside it.
 func (a advice) apart(f *experiments.Fault) string {
 	if slices.ContainsFunc(a.file.AllowOverlap, func(pair [2]string) bool { return slices.Contains(pair[:], f.ID) }) {
-		return "give another `at`, or no allow_overlap"
+		return " Keep other faults apart: give another `at`, or no allow_overlap."
 	}
-	return "give another `at`"
+	return ""
 }
 
 // heldSurely is how a kill meets a holder.

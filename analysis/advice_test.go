@@ -91,14 +91,23 @@ func TestCountsAreNeverNarrowerThanMeasured(t *testing.T) {
 
 // What a row says is missing can be followed.
 func TestNextForVoid(t *testing.T) {
-	burst, kill := &experiments.Fault{ID: "burst"}, &experiments.Fault{Spec: &fault.Kill{}}
+	burst, kill := &experiments.Fault{ID: "burst", Spec: &fault.Failures{Of: lockcore.OpRenew}}, &experiments.Fault{Spec: &fault.Kill{}}
 	alone, beside := advice{&experiments.Experiment{}}, advice{&experiments.Experiment{AllowOverlap: [][2]string{{"kill", "burst"}}}}
 	moved := []verdict.Void{{Code: verdict.VoidMoved, Detail: "r1.1 died"}}
-	if got := beside.forVoid(burst, moved, 0); strings.Contains(got, "phase") || !strings.Contains(got, "allow_overlap") {
-		t.Errorf("a burst has no phase: %q", got)
-	}
-	if got := alone.forVoid(burst, moved, 0); strings.Contains(got, "allow_overlap") {
-		t.Errorf("the file has no allow_overlap: %q", got)
+	pause := &experiments.Fault{ID: "burst", Spec: &fault.Pause{}}
+	for _, c := range []struct {
+		a     advice
+		fault *experiments.Fault
+		want  string
+	}{
+		{beside, burst, "Find out why its replica died. Keep other faults apart: give another `at`, or no allow_overlap."},
+		{alone, burst, "Find out why its replica died."}, // the file lets no other fault be in effect beside it
+		{beside, pause, "Aim the fault at a lock that is held most of the time. Keep other faults apart: give another `at`, or no allow_overlap."},
+		{alone, pause, "Aim the fault at a lock that is held most of the time."},
+	} {
+		if got := c.a.forVoid(c.fault, moved, 0); got != c.want {
+			t.Errorf("%+v: %q", c.fault.Spec, got)
+		}
 	}
 	for _, c := range []struct {
 		kill *fault.Kill

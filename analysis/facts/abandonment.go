@@ -198,7 +198,8 @@ func (ix *Facts) LossToFence(e *Epoch) (d Dur, ok bool) {
 
 // lessStanding takes pauses of e's holder off a time between from and to.
 func (ix *Facts) lessStanding(e *Epoch, d Dur, from, to int64) Dur {
-	for _, p := range ix.Pauses[e.Replica] {
+	who, _ := ix.HolderOf(e)
+	for _, p := range ix.Pauses[who] {
 		d.Lo = max(0, d.Lo-common(p.Widest, history.Span{From: from, To: to}))
 		if d.Hi != Open {
 			d.Hi = max(d.Lo, d.Hi-common(p.Surest, history.Span{From: from, To: to}))

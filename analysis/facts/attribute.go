@@ -106,11 +106,15 @@ func (k *Key) hiddenGrant(e *Epoch) history.Span {
 	first := slices.MinFunc(e.Effects, func(a, b *effect) int { return cmp.Compare(a.Span.To, b.Span.To) }).Span
 	g := history.Span{To: first.To}
 	for _, s := range k.Looks {
+		last := s // that shows the same, its lease extended
+		for last.next != nil && last.next.epoch == s.epoch {
+			last = last.next
+		}
 		switch {
 		case s.First.From > first.From:
 			return g
-		case s.epoch != "" && s.First.To <= first.From && s.last().From >= first.To:
-			return history.Span{From: max(0, s.prev.From), To: s.First.To}
+		case s.epoch != "" && s.First.To <= first.From && last.last().From >= first.To:
+			return history.Span{To: s.First.To}
 		}
 		g.From = s.First.From
 	}
@@ -189,11 +193,10 @@ func (ix *Facts) foundHidden(k *Key, f *effect, past *Epoch) bool {
 }
 
 // goesOn reports that f, which is of an epoch that was granted about then, may also be what its writer still did under past, which had been
-// taken from it: it tells of no beginning, and whoever has not noticed a loss goes on.
+// taken from it or had run out: it tells of no beginning, and whoever has not noticed a loss goes on.
 func (ix *Facts) goesOn(f *effect, past *Epoch) bool {
-	cut := past.Lease.lost || past.Lease.loss || past.Lease.taken
-	source := ix.Exp.EffectsOf(past.Lock)
-	return cut && f.Writer != "" && f.Span.From < f.Epoch.Granted.To && source != nil && !slices.Contains(source.Map.Begin, f.State)
+	source, l := ix.Exp.EffectsOf(past.Lock), &past.Lease
+	return (l.cut() || l.Freed.To >= l.Expires.From) && f.Writer != "" && f.Span.From < f.Epoch.Granted.To && source != nil && !slices.Contains(source.Map.Begin, f.State)
 }
 
 // tells is by what f can be known to be of an epoch.
@@ -223,15 +226,15 @@ func (f *effect) named() bool { return f.by != "" && f.by != verdict.ByHolder &&
 // later epoch's, it is the next grant.
 func (ix *Facts) foreignEnd(k *Key, t *Trial) (x history.Span, n int64) {
 	x = history.Span{From: Open, To: Open}
-	doubt := int64(Open)
+	doubt, freed := int64(Open), ix.freedUnseen(t.E).From
 	for _, f := range k.Effects {
 		switch {
 		case !f.Fresh() || f.Epoch.Ghost:
 		case f.Span.To < t.from.From && (f.by == "" || f.unsure):
 		case f.by == "" || f.unsure:
 			doubt = min(doubt, max(f.Span.From, t.from.From))
-		case f.Epoch == t.E && f.by != verdict.ByToken && f.Span.To >= max(t.from.From, t.E.Lease.Freed.From): // or of the same one's next grant
-			doubt = min(doubt, max(f.Span.From, t.from.From, t.E.Lease.Freed.From))
+		case f.Epoch == t.E && f.by != verdict.ByToken && f.Span.To >= max(t.from.From, freed): // or of the same one's next grant
+			doubt = min(doubt, max(f.Span.From, t.from.From, freed))
 		case f.by != "" && f.Epoch.Rank > t.E.Rank:
 			at := f.Span
 			if !f.begins && f.Epoch.begun(at.To) { // what began it tells more

@@ -23,12 +23,24 @@ type believer struct {
 	blind       []history.Span // in which it lived, moved and could not be asked, each longer than is tolerated
 	apart       int64          // so long it may have been otherwise between two readings; 0 where a log tells of each change
 	n           int            // times that it began to
+	again       []history.Span // from when on it said so to when it did again: nothing tells what was between, and a line tells of a new grant
 	seen        []int64        // the events that say so
 }
 
 // of reports that b tells of who under the key.
 func (b *believer) of(k *Key, who string) bool {
 	return b.who == who && (b.key == k.Name || b.key == "" && k.Loop)
+}
+
+// until is when b was surely heard before t: what it said later may be about the grant that it had from t on.
+func (b *believer) until(t int64) int64 {
+	t -= b.apart
+	for _, s := range b.again {
+		if s.From < t && s.To > t {
+			t = s.From
+		}
+	}
+	return t
 }
 
 // reading is what a source said, from the first look that showed it to the last.
@@ -68,7 +80,7 @@ func (ix *Facts) believers(lock string) []*believer {
 			case b.Prev != nil:
 				last.last = *b.Prev
 			}
-			if last.holds == r.holds && last.gone == r.gone && !(b.Direct && untold) {
+			if last.holds == r.holds && last.gone == r.gone && !(b.Direct && (untold || b.Holds)) {
 				last.last = r.last
 				continue
 			}
@@ -151,7 +163,8 @@ func (ix *Facts) believer(lock, who, key string, rs []reading, place int) *belie
 			}
 		}
 		if r.holds && held && !dark { // it was only not asked, or stood still
-			surely(max(good.first.To, good.last.From), uncut(cut, good.last, r.first.To))
+			b.again = append(b.again, history.Span{From: good.last.From, To: r.first.To})
+			surely(max(good.first.To, good.last.From), uncut(cut, good.first, min(r.first.To, max(r.first.From, r.last.From))))
 		}
 		if r.holds {
 			surely(r.first.To, uncut(cut, r.first, r.last.From))
@@ -282,38 +295,6 @@ func (ix *Facts) beliefOverlap(lock string) overlap {
 	return o
 }
 
-// BlindBelief is a life that lived in w and could not be asked for too long whether it holds the lock, and what it was that came instead of an
-// answer; ok is false where each could.
-func (ix *Facts) BlindBelief(lock string, w history.Span) (who, why string, dark history.Span, ok bool) {
-	for _, b := range ix.believers(lock) {
-		for _, s := range b.blind {
-			if s.From >= w.To || s.To <= w.From {
-				continue
-			}
-			for _, ev := range ix.beliefs[lock] {
-				if ev.Belief.Gone != "" && ix.lifeOf(ev) == b.who && ev.From < s.To && ev.To > s.From {
-					why = cmp.Or(ev.Belief.Why, ev.Belief.Gone)
-					break
-				}
-			}
-			return cmp.Or(ix.Writer(b.who), b.who), why, s, true
-		}
-	}
-	return "", "", history.Span{}, false
-}
-
-// BelievedWhileStanding reports that somebody may have believed to hold the lock when a pause kept him standing.
-func (ix *Facts) BelievedWhileStanding(lock string) bool {
-	for _, b := range ix.believers(lock) {
-		for _, p := range ix.Pauses[b.who] {
-			if slices.ContainsFunc(b.maybe, func(s stretchOf) bool { return s.from <= p.Widest.To && s.to >= p.Widest.From }) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // losses of a lock of somebody's own, and how long their holders went on to say that they held it.
 type losses struct {
 	Dur      // the longest
@@ -371,7 +352,7 @@ func (ix *Facts) LossToBelief(lock string) (out losses) {
 func (ix *Facts) heldOn(b *believer, freed, until history.Span) (d Dur) {
 	for _, s := range b.sure {
 		if s.to > until.From { // what was read after that may be about the next grant
-			s.to = until.From - b.apart
+			s.to = b.until(until.From)
 		}
 		if s.from <= freed.To && s.to > freed.To {
 			d.Lo = max(d.Lo, min(s.to, ix.Last)-freed.To)
@@ -403,6 +384,11 @@ func (ix *Facts) regrant(k *Key, e *Epoch, b *believer) history.Span {
 		}
 	}
 	if b.apart == 0 { // a line tells of each grant
+		for _, s := range b.again {
+			if s.To > e.Lease.Freed.From {
+				until.From = min(until.From, max(e.Lease.Freed.To, s.From))
+			}
+		}
 		return until
 	}
 	fresh := ix.Exp.FreshTokens(k.Lock)
@@ -411,6 +397,10 @@ func (ix *Facts) regrant(k *Key, e *Epoch, b *believer) history.Span {
 			until.From = min(until.From, s.last().From)
 		}
 	}
+	looker := ix.Looker(k.Lock)
+	for _, s := range ix.Probes[looker].Blinds(history.Span{From: e.Lease.Freed.To, To: ix.Last}, ix.MaxGap(looker)) { // or while nobody looked
+		until.From = min(until.From, s.From)
+	}
 	for _, s := range ix.foundUnseen(k) {
 		if s.To > e.Lease.Freed.To {
 			until.From = min(until.From, max(e.Lease.Freed.To, s.From))
@@ -418,7 +408,7 @@ func (ix *Facts) regrant(k *Key, e *Epoch, b *believer) history.Span {
 	}
 	for _, l := range ix.losses { // or before what it had then was lost
 		if l.From > e.Lease.Freed.To {
-			until.From = min(until.From, max(e.Lease.Freed.To, l.From-ix.probeOf(ix.Looker(k.Lock)).largest))
+			until.From = min(until.From, max(e.Lease.Freed.To, l.From-ix.probeOf(looker).largest))
 		}
 	}
 	return until

@@ -54,6 +54,7 @@ func (ix *Facts) DebtsOf(lock string) Debts {
 			}
 		}
 		found = append(found, ix.unseenGrants(k)...)
+		found = append(found, ix.strayDebts(k)...)
 		ix.addWaiters(k, found)
 		ds.List = append(ds.List, found...)
 	}
@@ -137,7 +138,7 @@ func orphaned(e *Epoch) (owing, bool) {
 func (ix *Facts) finished(e *Epoch) (o owing, ok bool) {
 	var last *effect
 	for _, f := range e.Effects {
-		if f.Foreign && f.Terminal && f.Fresh() && !f.unsure && (!ok || f.Span.To > o.start.To) {
+		if f.Foreign && f.Terminal && f.Fresh() && (!ok || f.Span.To > o.start.To) {
 			o, ok = owing{cause: causeFailed, start: f.Span, guessed: !f.named()}, e.Rank > 0 && !e.Ghost
 			last = f
 		}
@@ -256,6 +257,21 @@ func (ix *Facts) unseenGrants(k *Key) []Debt {
 		out = append(out, Debt{E: e, Cause: CauseOrphan, Start: start, Time: between(start, free)})
 	}
 	return out
+}
+
+// strayDebts are of holders that no look showed, since nobody looked when they wrote the end of their job: until somebody looked again they may
+// have owed the key.
+func (ix *Facts) strayDebts(k *Key) (all []Debt) {
+	looker, timeout := ix.Looker(k.Lock), ix.releaseTimeout(k.Lock)
+	for _, f := range k.Effects {
+		if !f.Foreign || !f.Terminal || !f.Fresh() || f.by != "" || ix.takenDown(f.Span.From) {
+			continue
+		}
+		if w, blind := ix.Probes[looker].Blind(f.Span, 0); blind && w.To-f.Span.From > timeout {
+			all = append(all, Debt{E: f.Epoch, Cause: causeFailed, Start: f.Span, Time: Dur{Hi: w.To - f.Span.From}})
+		}
+	}
+	return all
 }
 
 // sessionOver is when a key that c may have taken, which has no lease, was free at the latest: at its taker's death, or when the probe

@@ -97,12 +97,15 @@ func (s *Shot) found(ix *Facts, e *Epoch) bool {
 }
 
 // doneBefore reports that a job of e, for which nobody claims, may have come to its end before the fault, also in a record that could not
-// be read: who is done gives its lock back without a word. So does a loop that keeps its lock for a tick.
+// be read: who is done gives its lock back without a word. So does a loop that keeps its lock for a tick, and who does not know that it was
+// granted it: no effect shows it at work.
 func (ix *Facts) doneBefore(s *Shot, e *Epoch) bool {
 	k := ix.Keys[e.Key]
 	switch loop := ix.policy(e.Lock).Loop; {
 	case !ix.Exp.Observed():
 		return false
+	case ix.Ledgered[e.Lock] && len(e.Effects) == 0:
+		return true
 	case k.Loop:
 		return loop != nil && loop.Mode == lockcore.LoopExplicit
 	}

@@ -109,7 +109,7 @@ func (ix *Facts) foundUnseen(k *Key) (all []history.Span) {
 				}
 				break
 			}
-			found.From = min(l.last().From, s.Applied.From)
+			found.From = max(l.First.From, min(l.last().From, s.Applied.From-ix.probeOf(ix.Looker(k.Lock)).largest))
 		}
 		all = append(all, found)
 	}
@@ -139,6 +139,9 @@ func (ix *Facts) rollBack(k *Key, e *Epoch, s *keyState) {
 		return
 	}
 	back := history.Span{From: s.prev.From, To: s.First.To}
+	if !ix.Exp.FreshTokens(k.Lock) && s.pttl+back.Width() >= int64(ix.policy(k.Lock).TTL) { // as a name that was granted it anew
+		return
+	}
 	most := before.leaseShown() + history.Extension // what looks do not tell of
 	// By one clock, a name with more of its lease than it had at last was granted anew.
 	if gone := before.shownGone(); gone != nil && gone.prevLeft > 0 && !ix.FailsOver() && !ix.Exp.FreshTokens(k.Lock) {

@@ -22,6 +22,9 @@ type lease struct {
 	lastSeen int64        // the last instant at which the key surely carried the epoch, as far as anybody saw
 }
 
+// cut reports that it ended before its time, and not by its holder, as far as is known.
+func (l *lease) cut() bool { return l.lost || l.loss || l.taken }
+
 // leaseOf fixes e's lease end: due by the last extension, or cut short by a give-back, a loss of the store's data, or a
 // grant to another. Key looks narrow it.
 func (ix *Facts) leaseOf(k *Key, e, next *Epoch) {

@@ -293,18 +293,15 @@ func (f *effect) beforeRelease() bool {
 // to have given it back.
 func (ix *Facts) LeaseOverlap(lock string) (o overlap) {
 	for _, k := range ix.KeysOf(lock) {
-		for i, e := range k.Epochs {
-			if e.Ghost || e.Stranger {
-				continue
+		var last *Epoch
+		for _, e := range k.Epochs {
+			if !e.Ghost && !e.Stranger { // what came back with a store was granted to nobody
+				ix.overlapped(&o, k, last, e)
+				o.N, last = o.N+1, e
 			}
-			o.N++
-			next := k.following(i)
-			for j := i + 1; next != nil && next.Stranger; j++ { // what came back with a store was granted to nobody
-				next = k.following(j)
-			}
-			if next != nil {
-				ix.overlapped(&o, k, e, next)
-			}
+		}
+		if last != nil {
+			ix.overlapped(&o, k, last, nil)
 		}
 		for _, s := range ix.Shots { // what it took nobody saw but it
 			if s.Does.AtKey && s.Effective() && s.Key == k.Name && s.meant(k) == nil {
@@ -315,10 +312,15 @@ func (ix *Facts) LeaseOverlap(lock string) (o overlap) {
 	return o
 }
 
-// overlapped adds for how long the lease of e overlapped the grant of next.
+// overlapped adds for how long the lease of e overlapped the grant of next. Where there is neither an e nor a next, one that no look showed may
+// have been lost, or granted.
 func (ix *Facts) overlapped(o *overlap, k *Key, e, next *Epoch) {
-	due, granted := e.Lease.Expires, next.Granted
 	lost := ix.mayBeLost(e, next)
+	if e == nil || next == nil {
+		ix.overlappedUnseen(o, k, e, next, lost)
+		return
+	}
+	due, granted := e.Lease.Expires, next.Granted
 	if len(lost) == 0 && (e.Lease.gave != nil || e.Lease.Freed.To >= due.From || !next.surelyAfter(e)) {
 		return
 	}
@@ -337,7 +339,7 @@ func (ix *Facts) overlapped(o *overlap, k *Key, e, next *Epoch) {
 	if what == "" {
 		what, n = ix.believesAfter(k, e)
 	}
-	sure := (what != "" || ix.takenFrom(e) != nil) && e.Lease.gave == nil && e.Lease.Freed.To < due.From && next.surelyAfter(e)
+	sure := (what != "" || ix.takenFrom(e) != nil) && !ix.cameBack(e) && e.Lease.gave == nil && e.Lease.Freed.To < due.From && next.surelyAfter(e)
 	if !sure && len(lost) == 0 && ix.resigned(k, e) {
 		return
 	}
@@ -354,23 +356,47 @@ func (ix *Facts) overlapped(o *overlap, k *Key, e, next *Epoch) {
 	o.Evidence = Cite(append(o.Evidence, e.N, next.N, n)...)
 }
 
+// overlappedUnseen adds for how long the lease of one that no look showed, before next, may have overlapped another's when the store had lost
+// it, or that of e that of one. Whoever came between two losses, and was lost unseen, came after the last look before the second.
+func (ix *Facts) overlappedUnseen(o *overlap, k *Key, e, next *Epoch, lost []history.Span) {
+	for i, l := range lost {
+		from := int64(Open)
+		switch {
+		case i < len(lost)-1:
+			from = max(l.From, lost[i+1].From-ix.probeOf(ix.Looker(k.Lock)).largest)
+		case next != nil:
+			from = max(l.From, next.Granted.From)
+		}
+		if until := Plus(l.To, ix.longestLease(k)); until > from {
+			o.Hi, o.Undecided = Plus(o.Hi, until-from), o.Undecided+1
+			o.Evidence = Cite(append(o.Evidence, cmp.Or(e, next).N)...)
+		}
+	}
+}
+
 // mayBeLost are the times at which the store, or a fault of ours, may have taken the key from e, or from one that no look showed, before next
 // was granted it.
 func (ix *Facts) mayBeLost(e, next *Epoch) (lost []history.Span) {
-	shown := e.Granted.From
-	if s := e.shownLast(); s != nil {
-		shown = s.last().From
+	shown, until := int64(never), int64(Open)
+	if e != nil {
+		shown = e.Granted.From
+		if s := e.shownLast(); s != nil {
+			shown = s.last().From
+		}
+		if taken := ix.takenFrom(e); taken != nil {
+			lost = append(lost, *taken)
+		}
 	}
-	if taken := ix.takenFrom(e); taken != nil {
-		lost = append(lost, *taken)
+	if next != nil {
+		until = next.Granted.To
 	}
 	for _, l := range ix.losses {
-		if l.To < shown || l.From > next.Granted.To {
+		if l.To < shown || l.From > until {
 			continue
 		}
 		lost = append(lost, l)
 		for _, s := range ix.Shots { // two at once are seen as one
-			if s.Does.Empties && s.Effective() && s.Applied.From > lost[len(lost)-1].From && s.Applied.To < l.To {
+			if s.Class() == verdict.ClassStore && s.Effective() && s.Applied.From > lost[len(lost)-1].From && s.Applied.To < l.To {
 				lost = append(lost, history.Span{From: s.Applied.From, To: l.To})
 			}
 		}

@@ -86,6 +86,38 @@ func (ix *Facts) Believed(lock string) map[string][]history.Span {
 	return said
 }
 
+// BlindBelief is a life that lived in w and could not be asked for too long whether it holds the lock, and what it was that came instead of an
+// answer; ok is false where each could.
+func (ix *Facts) BlindBelief(lock string, w history.Span) (who, why string, dark history.Span, ok bool) {
+	for _, b := range ix.believers(lock) {
+		for _, s := range b.blind {
+			if s.From >= w.To || s.To <= w.From {
+				continue
+			}
+			for _, ev := range ix.beliefs[lock] {
+				if ev.Belief.Gone != "" && ix.lifeOf(ev) == b.who && ev.From < s.To && ev.To > s.From {
+					why = cmp.Or(ev.Belief.Why, ev.Belief.Gone)
+					break
+				}
+			}
+			return cmp.Or(ix.Writer(b.who), b.who), why, s, true
+		}
+	}
+	return "", "", history.Span{}, false
+}
+
+// BelievedWhileStanding reports that somebody may have believed to hold the lock when a pause kept him standing.
+func (ix *Facts) BelievedWhileStanding(lock string) bool {
+	for _, b := range ix.believers(lock) {
+		for _, p := range ix.Pauses[b.who] {
+			if slices.ContainsFunc(b.maybe, func(s stretchOf) bool { return s.from <= p.Widest.To && s.to >= p.Widest.From }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Leaderless is for how long nobody led in w: nobody said so, or, where nobody is asked, nobody who lived had the key. Where nobody ever said
 // so, or one that had the key never did, what is asked may tell nothing of it, and whoever had the key may have led.
 func (ix *Facts) Leaderless(lock string, w history.Span) (d Dur, n int, evidence []int64) {

@@ -84,7 +84,7 @@ func (ix *Facts) actsAfter(e *Epoch, t int64) (what string, n int64) {
 func (ix *Facts) believesAfter(k *Key, e *Epoch) (what string, n int64) {
 	freed := e.Lease.Freed
 	gone, looker := Plus(freed.To, ix.flight(ix.policy(k.Lock).OpTimeout)), ix.Looker(k.Lock)
-	if _, blind := ix.Probes[looker].Blind(history.Span{From: freed.From, To: gone}, ix.MaxGap(looker)); blind || e.Replica == "" {
+	if _, blind := ix.Probes[looker].Blind(history.Span{From: freed.From, To: gone}, ix.MaxGap(looker)); blind || e.Replica == "" || ix.reliedBefore(k, e) {
 		return "", 0
 	}
 	for _, b := range ix.believers(k.Lock) {
@@ -92,8 +92,8 @@ func (ix *Facts) believesAfter(k *Key, e *Epoch) (what string, n int64) {
 			continue
 		}
 		until := ix.regrant(k, e, b).From
-		if until != Open { // what was read after that may be about the next grant
-			until -= b.apart
+		if until != Open {
+			until = b.until(until)
 		}
 		for _, s := range b.sure {
 			if s.from <= freed.From && min(s.to, until) > gone {
@@ -102,6 +102,14 @@ func (ix *Facts) believesAfter(k *Key, e *Epoch) (what string, n int64) {
 		}
 	}
 	return "", 0
+}
+
+// reliedBefore reports that e's holder may have relied on a grant before that of e when e's key was freed: one that was cut short, of which it
+// need not have known.
+func (ix *Facts) reliedBefore(k *Key, e *Epoch) bool {
+	return slices.ContainsFunc(k.Epochs, func(o *Epoch) bool {
+		return o.Rank < e.Rank && o.Replica == e.Replica && o.Lease.cut() && o.Lease.Expires.To > e.Lease.Freed.From
+	})
 }
 
 // saidBy is the event by which b had last begun to say that it held the key, before a look showed it gone.

@@ -115,20 +115,20 @@ func (c *comparison) takeover(k *verdict.Takeover, s *strike) {
 		start = after[len(after)-1]
 	}
 	if k.Class != verdict.ClassRecovery && k.Class != verdict.ClassHandOver {
-		c.noteTook(k, x, start)
+		c.noteTook(k, x.To, start)
 	}
-	if c.seen == nil && k.Class != verdict.ClassRecovery && k.End != endRenewal && x != sim.Never { // from outside, a pickup may be wrong in 1 world of 300
-		c.parts(k, held, start, x, what)
+	if c.seen == nil && k.Class != verdict.ClassRecovery && k.End != endRenewal && x.To != sim.Never { // from outside, a pickup may be wrong in 1 world of 300
+		c.parts(k, held, start, x.To, what)
 	}
 	switch {
 	case c.seen == nil && k.Successor != k.Victim && !c.wanted(held, began) && !c.standing(held, began):
 		c.wrong = append(c.wrong, what+": nobody else wanted the key")
 	case k.Censored && k.Hi != nil:
 		c.wrong = append(c.wrong, what+": it is censored and has an upper end")
-	case k.Censored && x == sim.Never:
+	case k.Censored && x.To == sim.Never:
 	case k.Censored:
 		c.tried.count(countCensored, 1)
-		c.within(countCensored, history.At(x), start, k.Lo, nil, what)
+		c.within(countCensored, x, start, k.Lo, nil, what)
 	case k.End == endRenewal && len(after) == 0 && c.seen == nil:
 		c.wrong = append(c.wrong, what+": the victim renewed nothing")
 	case k.End == endRenewal && c.seen != nil: // any of those that may have gone through is it
@@ -141,14 +141,14 @@ func (c *comparison) takeover(k *verdict.Takeover, s *strike) {
 	case k.Class == verdict.ClassRecovery && k.Successor == k.Victim && c.finishedWithin(held, began, k):
 		c.tried.count(countRecoveries, 1) // it brought the job to its end under the epoch that was struck
 		c.within(countRecoveries, history.At(c.finished(held)), began, k.Lo, k.Hi, what)
-	case x == sim.Never:
+	case x.From == sim.Never:
 		c.wrong = append(c.wrong, what+": nobody came")
 	case s.kind == "kill":
 		c.tried.count(countKills, 1)
-		c.within(countKills, history.At(x), start, k.Lo, k.Hi, what)
+		c.within(countKills, x, start, k.Lo, k.Hi, what)
 	default:
 		c.tried.count(countOthers, 1)
-		c.within(countOthers, history.At(x), start, k.Lo, k.Hi, what)
+		c.within(countOthers, x, start, k.Lo, k.Hi, what)
 	}
 }
 
@@ -213,20 +213,24 @@ func (c *comparison) finishedWithin(held *sim.Epoch, began history.Span, k *verd
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// successor is when a later epoch of the key first showed itself at work; where the ledger has nothing of the lock, when it was granted.
-func (c *comparison) successor(held *sim.Epoch, end string) int64 {
-	x := sim.Never
+// successor is when a later epoch of the key first showed itself at work; where the ledger has nothing of the lock, when it was granted. An
+// outsider need not have seen a grant that nobody learnt of, and that was undone soon.
+func (c *comparison) successor(held *sim.Epoch, end string) history.Span {
+	x := history.At(sim.Never)
 	if end == "grant" {
 		for i := range c.t.Epochs {
 			if e := &c.t.Epochs[i]; e.Granted != sim.Never && e.Key == held.Key && later(e, held) && !e.Stranger {
-				x = min(x, e.Granted)
+				x.From = min(x.From, e.Granted)
+				if c.seen == nil || e.Freed-e.Granted >= c.blink || e.Believed[0] != sim.Never {
+					x.To = min(x.To, e.Granted)
+				}
 			}
 		}
 		return x
 	}
 	for i := range c.t.Writes {
 		if w := &c.t.Writes[i]; w.Key == held.Key && w.Accepted && (w.State == history.StateBegin || w.State == history.StateTick) && later(&c.t.Epochs[w.Epoch], held) {
-			x = min(x, w.At)
+			x = history.At(min(x.To, w.At))
 		}
 	}
 	return x

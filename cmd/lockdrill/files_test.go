@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // What is no regular file stays what it is: a device or a pipe of that name was replaced by a file, and so was a link.
@@ -209,11 +207,4 @@ func judgementIn(t *testing.T, dir string) *verdict.Judgement {
 	j := &verdict.Judgement{}
 	unmarshal(t, string(read(t, filepath.Join(dir, verdictFile))), j)
 	return j
-}
-
-// historyIn is the whole history of a run's folder.
-func historyIn(t *testing.T, dir string) *history.History {
-	t.Helper()
-	_, h := testkit.Run(t, dir)
-	return h
 }

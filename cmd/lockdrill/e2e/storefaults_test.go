@@ -42,11 +42,6 @@ type struck struct {
 	events []history.Event
 }
 
-func strike(t *testing.T, fault string, args ...string) struck {
-	t.Helper()
-	return readStruck(t, runDrill(t, edit(t, patient(t, goodDrill), killFault, "  - {id: f, at: 100ms, "+fault+"}\n", goodSLO, shortSLO), nil, args...))
-}
-
 // patient gives the loop of the good drill times that a busy machine keeps, also where each call that meets its timeout costs a connection.
 func patient(t *testing.T, yaml string) string {
 	t.Helper()
@@ -59,34 +54,6 @@ func readStruck(t *testing.T, o drillOut) struck {
 		t.Errorf("exit %d\n%s", o.code, o.text)
 	}
 	return struck{o, historyIn(t, o.dir).Events}
-}
-
-// one returns the only event of that kind.
-func (s struck) one(t *testing.T, kind history.Kind) history.Event {
-	t.Helper()
-	var found []history.Event
-	for _, e := range s.events {
-		if e.Kind == kind {
-			found = append(found, e)
-		}
-	}
-	if len(found) != 1 {
-		t.Fatalf("%d %s events, want one: %+v\n%s", len(found), kind, found, s.text)
-	}
-	return found[0]
-}
-
-// over returns the end of the fault that was confirmed; one that was void before it, and made again, has an end of its own.
-func (s struck) over(t *testing.T, kind history.Kind) history.Event {
-	t.Helper()
-	op := s.one(t, history.FaultConfirmed).Op
-	for _, e := range s.events {
-		if e.Kind == kind && e.Op == op {
-			return e
-		}
-	}
-	t.Fatalf("%s has no %s\n%s", op, kind, s.text)
-	return history.Event{}
 }
 
 // count is how many events of that kind there are.

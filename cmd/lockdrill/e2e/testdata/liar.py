@@ -5,7 +5,7 @@ For tests only. A lie is a function that changes the loaded worker before it sta
 import importlib.util, json, os, signal, sys, time
 
 here = os.path.dirname(os.path.abspath(__file__))
-spec = importlib.util.spec_from_file_location("worker", os.path.join(here, "../../../scenarios/workers/python/worker.py"))
+spec = importlib.util.spec_from_file_location("worker", os.path.join(here, "../../../../scenarios/workers/python/worker.py"))
 w = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(w)
 

@@ -167,6 +167,37 @@ func TestAJobThatAnotherHasFinishedIsNotCutShort(t *testing.T) {
 	}
 }
 
+// A leader may let go sooner after it was told to end than the next look comes. One that keeps its lock for no tick alone did so since it was
+// told to; one that lets go after each tick may have done it before, and so may whoever lets go long before.
+func TestALeaderHandsOverBetweenTwoLooks(t *testing.T) {
+	for _, c := range []struct {
+		mode, release string
+		until         float64
+		want          string
+	}{
+		{"ttl_hold", "{mode: none}", 10.003, verdict.ClassHandOver},
+		{"ttl_hold", "{mode: none}", 9.99, ""},
+		{"explicit", "{mode: single, timeout: 1s}", 10.003, ""},
+	} {
+		file := strings.NewReplacer("id: kill-job, kill: {holder_of: job}", "id: roll, rolling_restart: {}", "mode: ttl_hold", "mode: "+c.mode, "release: {mode: none}", "release: "+c.release).Replace(somebodys)
+		_, j := struckAsWatched(t, file, experiments.SLO{Lock: "loop", Takeover: atMostSeconds(30)}, func(tp foreignTape) {
+			tp.holds(8, c.until, pollerKey, "a1", "r1.1")
+			tp.restart(10, 10.1, "roll#1", "r1.1", "r1.2", "")
+			tp.restart(10.6, 10.7, "roll#2", "r2.1", "r2.2", "")
+			tp.holds(11, 119, pollerKey, "a2", "r1.2")
+		})
+		class := ""
+		for _, x := range j.Takeovers {
+			if class = x.Class; x.Lo > 1 || *x.Hi < 1 || *x.Hi > 1.1 {
+				t.Errorf("%s at %g: [%g, %g]", c.mode, c.until, x.Lo, *x.Hi)
+			}
+		}
+		if class != c.want {
+			t.Errorf("%s, which let go at %g: class %q, want %q", c.mode, c.until, class, c.want)
+		}
+	}
+}
+
 // All were restarted, and the last one did not come back: no pass.
 func TestTheLastReplicaHasToComeBack(t *testing.T) {
 	tp := rolledOver(true, false)

@@ -8,6 +8,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // Replicas in pods. A kill there is a call, the end of an object and the end of a process, at three different times: the call says what
@@ -190,16 +191,27 @@ func (e *Epoch) handBack(s *keyState) {
 }
 
 // gaveWhenAsked notes that e's holder gave its key back when it was asked to end: looks show the key after the call, and free before its
-// lease ended and before its holder had. Nobody who is only watched tells of that.
+// lease ended and before its holder had. Nobody who is only watched tells of that. A loop that keeps its lock gives it back for no other reason,
+// so of that one it is enough that the call came between the two looks.
 func (ix *Facts) gaveWhenAsked(e *Epoch) {
 	gone := e.shownGone()
 	if !ix.Exp.Observed() || ix.OutlivesLease(e.Lock) || gone == nil || gone.epoch != "" || gone.First.To >= ix.dueOf(e).From {
 		return
 	}
+	loop := ix.policy(e.Lock).Loop
+	keeps := loop != nil && loop.Mode != lockcore.LoopExplicit && gone.First.To-gone.prev.From <= ix.MaxGap(ix.Looker(e.Lock))
 	for _, s := range ix.Shots {
-		if d := s.death(); s.Class() == verdict.ClassHandOver && slices.Contains(s.killed(), e.Replica) && d != nil && d.End != nil &&
-			gone.prev.From >= s.Applied.From && gone.prev.From <= d.End.To {
+		d := s.death()
+		if s.Class() != verdict.ClassHandOver || !slices.Contains(s.killed(), e.Replica) || d == nil || d.End == nil {
+			continue
+		}
+		given := gone.prev.From
+		if keeps && gone.First.To > s.Applied.To {
+			given = max(given, s.Applied.From)
+		}
+		if given >= s.Applied.From && given <= d.End.To {
 			e.handBack(gone)
+			e.back.Sent.From, e.back.Span.From = given, given
 		}
 	}
 }

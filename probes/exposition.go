@@ -186,8 +186,8 @@ func parseProtobuf(data []byte, series string) (families map[string]*dto.MetricF
 	}
 }
 
-// classicText turns OpenMetrics into what Prometheus' text has for the same: counters are called as their samples, and exemplars, units,
-// stamps and times of creation are left out.
+// classicText turns OpenMetrics into what Prometheus' text has for the same: counters are called as their samples, stamps are in milliseconds,
+// and exemplars, units and times of creation are left out.
 func classicText(text string) []byte {
 	var b bytes.Buffer
 	created := map[string]bool{}
@@ -213,7 +213,13 @@ func classicText(text string) []byte {
 		default:
 			end := seriesEnd(line)
 			if value := strings.Fields(line[end:]); len(value) > 0 && !created[strings.TrimSpace(strings.SplitN(line[:end], "{", 2)[0])] {
-				b.WriteString(line[:end] + " " + value[0] + "\n")
+				b.WriteString(line[:end] + " " + value[0])
+				if len(value) > 1 {
+					if at, err := strconv.ParseFloat(value[1], 64); err == nil {
+						fmt.Fprintf(&b, " %d", int64(at*1e3))
+					}
+				}
+				b.WriteByte('\n')
 			}
 		}
 	}

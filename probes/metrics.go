@@ -31,6 +31,8 @@ const (
 	maxExposition = 64 << 20 // bytes of one answer
 	maxSeries     = 1000     // of one metric at one target: each is written whenever one of them has changed
 	sourceMetrics = "probe:metrics"
+
+	clocksApart = 2 * time.Second // so far may the clock that stamps samples be from this machine's
 )
 
 // Target is something that serves an exposition.
@@ -185,6 +187,7 @@ func (p *expositions) read(ctx context.Context, at string, into *history.Sample)
 		return &answered{"nothing: its address cannot be read"} // which may have a password in it
 	}
 	p.metric.sign(req)
+	asked := time.Now()
 	req.Header.Set("Accept", acceptExposition)
 	req.Header.Set("Accept-Encoding", "identity")
 	res, err := p.client.Do(req)
@@ -211,7 +214,10 @@ func (p *expositions) read(ctx context.Context, at string, into *history.Sample)
 		if err != nil {
 			return &answered{"a " + name + " that has no samples: " + err.Error()}
 		}
-		values := p.pick(all)
+		values, stamped := p.pick(all, asked)
+		if stamped != "" {
+			return &answered{"a " + stamped}
+		}
 		if len(values) > maxSeries {
 			return &answered{fmt.Sprintf("%d series that match, at most %d are read: say labels", len(values), maxSeries)}
 		}
@@ -222,15 +228,20 @@ func (p *expositions) read(ctx context.Context, at string, into *history.Sample)
 	return nil
 }
 
-// pick gives the values of the series that match, in the order of their labels: as they are, also NaN and the infinities.
-func (p *expositions) pick(all model.Vector) []history.Value {
-	var values []history.Value
+// pick gives the values of the series that match, in the order of their labels: as they are, also NaN and the infinities; and of a sample
+// that is stamped and not of now what it is, since nobody knows what the value is now.
+func (p *expositions) pick(all model.Vector, asked time.Time) (values []history.Value, stamped string) {
 	for _, s := range all {
-		if labels := labelsOf(s.Metric); string(s.Metric[model.MetricNameLabel]) == p.metric.Series && Carries(labels, p.metric.Labels) {
-			values = append(values, history.Value{Labels: labels, Value: history.Number(s.Value)})
+		labels := labelsOf(s.Metric)
+		if string(s.Metric[model.MetricNameLabel]) != p.metric.Series || !Carries(labels, p.metric.Labels) {
+			continue
 		}
+		if at := s.Timestamp.Time(); s.Timestamp != 0 && (at.Before(asked.Add(-clocksApart)) || at.After(time.Now().Add(clocksApart))) {
+			return nil, fmt.Sprintf("sample of %s whose stamp is %s: it is not of now", p.metric.Series, at.UTC().Format(time.RFC3339))
+		}
+		values = append(values, history.Value{Labels: labels, Value: history.Number(s.Value)})
 	}
-	return inOrder(values)
+	return inOrder(values), ""
 }
 
 // inOrder sorts values by their labels. Of a series that is told twice the first counts, as for Prometheus.

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -235,7 +236,12 @@ func TestAPageIsReadAsPrometheusReadsIt(t *testing.T) {
 		{"a family in two pieces", ours + "other 1\nc{a=\"2\"} 8\n", "7 8"},
 		{"a series twice", ours + "c{a=\"1\"} 9\n", "7"},
 		{"blanks, tabs, CR", "# TYPE c gauge\r\n  c\t7\t\r\n", "7"},
-		{"a stamp", "c 7 1700000000000\n", "7"},
+		{"a stamp of now", fmt.Sprintf("c 7 %d\n", time.Now().UnixMilli()), "7"},
+		{"a stamp of now in OpenMetrics", fmt.Sprintf("# TYPE c gauge\nc 7 %d.5\n# EOF\n", time.Now().Unix()), "7"},
+		{"a stamp of long ago", "c 7 1700000000000\n", "a sample of c whose stamp is 2023-11-14T22:13:20Z: it is not of now"},
+		{"a stamp of long ago in OpenMetrics", "# TYPE c gauge\nc 7 1700000000\n# EOF\n", "a sample of c whose stamp is 2023-11-14T22:13:20Z: it is not of now"},
+		{"a stamp of the far future", "c 7 4102444800000\n", "a sample of c whose stamp is 2100-01-01T00:00:00Z: it is not of now"},
+		{"another's stamp", ours + "other 7 1700000000000\n", "7"},
 		{"another's bad value", ours + "other abc\n", "7"},
 		{"another's bad label", "other{a=\"\\x\"} 1\n" + ours, "7"},
 		{"another's type twice", "# TYPE other gauge\n# TYPE other counter\nother 1\n" + ours, "7"},

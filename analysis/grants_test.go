@@ -158,3 +158,17 @@ func TestTheNextLifeOfANameGoesOnWithItsLease(t *testing.T) {
 		})
 	}
 }
+
+// What was over when the keys were looked at for the first time is not what is drilled: nobody could see whether its writer held the lock.
+func TestWhatWasOverBeforeTheFirstLook(t *testing.T) {
+	for at, want := range map[float64]verdict.Verdict{0.02: verdict.Pass, 4: verdict.Inconclusive} {
+		none := experiments.SLO{Overlap: &experiments.OverlapLimit{Level: verdict.LevelEffect, Count: *experiments.AtMost(0)}}
+		r, _ := scheduled(t, none, func(tp foreignTape) {
+			tp.effect(at, jobKey("7"), said{job: "7", state: "DONE", token: "z1", op: "o1", who: "r1.1"})
+			taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})(tp)
+		})
+		if r.Verdict != want {
+			t.Errorf("at %g: %s: %s %+v", at, r.Verdict, r.Why, r.Missing)
+		}
+	}
+}

@@ -369,8 +369,9 @@ func (ix *Facts) Unwritten(lock string) bool {
 
 // Strays are effects under the lock that say who wrote them, who is not known to have had it by then: under grants that no look showed.
 func (ix *Facts) Strays(lock string) (ns []int64) {
+	begun := ix.lookedSince(lock)
 	for _, f := range ix.effects {
-		if f.Foreign && f.key.Lock == lock && f.Fresh() && f.by == "" && f.tells() != verdict.ByHolder {
+		if f.Foreign && f.key.Lock == lock && f.Fresh() && f.by == "" && f.tells() != verdict.ByHolder && !f.beforeLooks(begun) {
 			ns = append(ns, f.N)
 		}
 	}

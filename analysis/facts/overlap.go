@@ -116,10 +116,14 @@ type Fencing struct {
 // their epoch had lost the key). Order comes from the ledger, not from a clock.
 func (ix *Facts) EffectOverlap(lock string) Fencing {
 	var f Fencing
+	begun := ix.lookedSince(lock)
 	for _, k := range ix.KeysOf(lock) {
 		var top *Epoch // latest-granted epoch with an accepted effect so far
 		later := k.firstOfLater()
 		for _, x := range k.Effects {
+			if x.beforeLooks(begun) {
+				continue
+			}
 			f.N++
 			if x.Foreign {
 				f.count(x, later)
@@ -253,6 +257,30 @@ func (f *effect) owned() bool {
 		return false
 	}
 	return f.Epoch.Rank > 0 && f.Span.From >= f.Epoch.Granted.From && f.Span.To <= f.Epoch.Lease.Freed.From
+}
+
+// lookedSince is when the keys of a lock had been looked at once, at the latest; 0 = nobody is known to have looked.
+func (ix *Facts) lookedSince(lock string) int64 {
+	at := int64(Open)
+	for _, k := range ix.KeysOf(lock) {
+		if len(k.Looks) > 0 && k.Looks[0].prev.From == never { // it was there already
+			at = min(at, k.Looks[0].First.From)
+		}
+	}
+	c := ix.Probes[ix.Looker(lock)]
+	switch {
+	case at != Open:
+		return at
+	case c == nil || len(c.windows) == 0:
+		return 0
+	}
+	return c.windows[0].From + c.windows[0].largest
+}
+
+// beforeLooks reports an effect of somebody's own that may have come before anybody had looked at keys, and whose grant no look showed: it was
+// over before the watch began, and nobody could have seen whether it was owned.
+func (f *effect) beforeLooks(begun int64) bool {
+	return f.Foreign && f.Span.From < begun && (f.Epoch == nil || len(f.Epoch.Looks) == 0)
 }
 
 // unowned reports whether the effect was applied after its epoch had lost the key: by whom the lock named at that moment, else

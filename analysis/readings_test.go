@@ -40,9 +40,9 @@ func TestMetricsThatWereNotRead(t *testing.T) {
 	}{
 		// The faults begin at 5; 4 s without a reading are tolerated at one a second.
 		{"unreadable for 3 s", told("gauge", one, unreadable(25, "HTTP 500"), stood(28, 1), end), "max: 5", verdict.Pass, ""},
-		{"unreadable for 7 s", told("gauge", one, unreadable(25, "HTTP 500"), stood(32, 1), end), "max: 5", verdict.Inconclusive, "could not be read at endpoint for 8s at T+24.0s: HTTP 500"},
+		{"unreadable for 7 s", told("gauge", one, unreadable(25, "HTTP 500"), stood(32, 1), end), "max: 5", verdict.Inconclusive, "could not be read at endpoint for 8s from T+24.0s: HTTP 500"},
 		{"for two reasons, one after the other", told("gauge", one, unreadable(25, "HTTP 500"), unreadable(28, "it closed the connection"), stood(32, 1), end), "max: 5",
-			verdict.Inconclusive, "for 8s at T+24.0s: HTTP 500"},
+			verdict.Inconclusive, "for 8s from T+24.0s: HTTP 500"},
 		{"unreadable of no type", told("", one, unreadable(25, "HTTP 500"), stood(32, 1), end), "max: 5", verdict.Inconclusive, "could not be read"},
 		{"unreadable, and too high all the same", told("gauge", one, stood(20, 9), unreadable(25, "HTTP 500"), stood(32, 1), end), "max: 5", verdict.Fail, ""},
 		{"unreadable, and high enough all the same", told("gauge", one, stood(20, 9), unreadable(25, "HTTP 500"), stood(32, 1), end), "max: {min: 5}", verdict.Inconclusive, "could not be read"},
@@ -75,7 +75,7 @@ func TestMetricsThatWereNotRead(t *testing.T) {
 		{"a counter that was infinite", told("counter", stood(0.5, math.Inf(1)), stood(230.01, math.Inf(1))), "delta: 2", verdict.Inconclusive, "showed +Inf"},
 
 		{"a part of the answer in the middle", partial(20, 60, one, end), "delta: 2", verdict.Pass, ""},
-		{"a part of the answer at the end", partial(200, 230.1, one, end), "delta: 2", verdict.Inconclusive, "were not whole for 30.1s at T+200.0s: a store is away"},
+		{"a part of the answer at the end", partial(200, 230.1, one, end), "delta: 2", verdict.Inconclusive, "were not whole for 30.1s from T+200.0s: a store is away"},
 		{"a part of the answer at the beginning", partial(0, 20, one, end), "delta: 2", verdict.Inconclusive, "a store is away"},
 		{"a part of the answer in the middle, of a level", partial(20, 60, one, end), "max: 2", verdict.Inconclusive, "a store is away"},
 		{"a part of the answer for a moment, of a level", partial(20, 23, one, end), "max: 2", verdict.Pass, ""},

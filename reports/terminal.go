@@ -227,7 +227,7 @@ func unasked(j *verdict.Judgement) (says []string) {
 	}
 	found := slices.DeleteFunc(slices.Clone(j.Findings), func(f verdict.Finding) bool { return f.Code == verdict.FindingVanished && asked("vanished") })
 	if n := len(found); n > 0 {
-		saw = append(saw, figures.Plural(n, "finding")+" (two ways to know the same thing disagree: "+doc.Shorten(found[0].What, doc.LongText)+")")
+		saw = append(saw, figures.Plural(n, "finding")+" ("+doc.Shorten(found[0].What, doc.LongText)+")")
 	}
 	if len(saw) > 0 {
 		says = append(says, "No promise asks about it, but the run saw "+strings.Join(saw, ", ")+".")

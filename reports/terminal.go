@@ -226,14 +226,18 @@ func unasked(j *verdict.Judgement) (says []string) {
 		}
 	}
 	found := slices.DeleteFunc(slices.Clone(j.Findings), func(f verdict.Finding) bool { return f.Code == verdict.FindingVanished && asked("vanished") })
-	if n := len(found); n > 0 {
-		saw = append(saw, figures.Plural(n, "finding")+" ("+doc.Shorten(found[0].What, doc.LongText)+")")
-	}
 	if len(saw) > 0 {
 		says = append(says, "No promise asks about it, but the run saw "+strings.Join(saw, ", ")+".")
 	}
 	if len(promises) > 0 {
 		says = append(says, "To have it judged, promise "+strings.Join(promises, " and ")+".")
+	}
+	if n := len(found); n > 0 { // which a promise may be about as well
+		what := figures.Plural(n, "finding")
+		if n > 1 {
+			what += ", the first"
+		}
+		says = append(says, what+": "+doc.Shorten(found[0].What, doc.LongText)+".")
 	}
 	return says
 }

@@ -227,11 +227,14 @@ func TestWhatNoPromiseAsksAboutIsSaid(t *testing.T) {
 		}
 		j.Counts = verdict.Counts{StaleApplied: 198, UnownedEffects: 1}
 		j.Findings = []verdict.Finding{{What: "two clocks differ"}}
-		if first := sentences(j)[0]; !strings.Contains(first, "the run saw 198 stale writes, 1 unowned write, 1 finding") {
+		if first := sentences(j)[0]; !strings.Contains(first, "the run saw 198 stale writes, 1 unowned write.") {
 			t.Errorf("%s begins with %s", word, first)
 		}
 		if second := sentences(j)[1]; second != "To have it judged, promise overlap: {level: effect, max: 0}." {
 			t.Errorf("%s goes on with %s", word, second)
+		}
+		if third := sentences(j)[2]; third != "1 finding: two clocks differ." {
+			t.Errorf("%s goes on with %s", word, third)
 		}
 		j.SLOs, j.Findings = []verdict.SLOResult{{Measure: "stale_writes"}, {Measure: "vanished"}}, []verdict.Finding{{Code: verdict.FindingVanished, What: "key k vanished"}}
 		if text := sentences(j)[0]; !strings.Contains(text, "the run saw 1 unowned write.") {

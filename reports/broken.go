@@ -51,7 +51,7 @@ func brokenTable(r Run) (*doc.Table, error) {
 	}
 	writes, err := staleWrites(r)
 	for _, e := range writes {
-		add("late write", staleSentence(r.Judgement, e, own), "", []int64{e.N})
+		add("late write", staleSentence(r.Judgement, e, r.Lanes, own), "", []int64{e.N})
 	}
 	if len(g.Rows) == 0 {
 		return nil, err
@@ -143,15 +143,14 @@ func staleWrites(r Run) (all []*history.Event, err error) {
 }
 
 // staleSentence tells of a write without the lock, and of the last fault that had struck its writer by then.
-func staleSentence(j *verdict.Judgement, e *history.Event, own func(string) string) string {
-	by := cmp.Or(e.Entry.Writer, e.Entry.Named)
-	if by == "" {
-		by = "nobody known"
-	} else {
-		by = own(by)
+func staleSentence(j *verdict.Judgement, e *history.Event, held *timeline.Lanes, own func(string) string) string {
+	writer := cmp.Or(e.Entry.Writer, held.Holder(e.Lock, e.Key, e.Epoch))
+	by := "nobody known"
+	if who := cmp.Or(writer, e.Entry.Named); who != "" {
+		by = own(who)
 	}
 	text := fmt.Sprintf("Lock %s: %s wrote %s of %s at %s without holding the lock", e.Lock, by, e.Entry.State, e.Entry.Subject, figures.Clock(e.To))
-	last := lastStruck(j, e.Entry.Writer, float64(e.To)/1e9)
+	last := lastStruck(j, writer, float64(e.To)/1e9)
 	if last == nil {
 		return text + "; no fault had struck it"
 	}

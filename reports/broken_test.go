@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 // Each thing that went wrong has a sentence with its fault and its replica as their owner calls it, and a link to a picture of the page.
@@ -70,8 +71,17 @@ func TestAStaleWriteOfNobodyStruck(t *testing.T) {
 	r := recorded(t, "fail")
 	e := &history.Event{Lock: "job", Entry: &history.Entry{Subject: "j", State: "done", Writer: "r2.1"}}
 	e.To = 2e9
-	if got := staleSentence(r.Judgement, e, ownNames(r.Lanes)); got != "Lock job: r2.1 wrote done of j at T+2.0s without holding the lock; no fault had struck it" {
+	if got := staleSentence(r.Judgement, e, r.Lanes, ownNames(r.Lanes)); got != "Lock job: r2.1 wrote done of j at T+2.0s without holding the lock; no fault had struck it" {
 		t.Error(got)
+	}
+	// Of one that names no writer its token does, if one replica held the lock by it.
+	r.Lanes.Locks = []timeline.LockLane{{Lock: "job", Keys: []timeline.KeyLane{{Key: "k", Holds: []timeline.Hold{{Epoch: "a", Replica: "r3.1"}, {Epoch: "b", Replica: "r1.1"}, {Epoch: "b", Replica: "r2.1"}}}}}}
+	e.Entry.Writer, e.Key = "", "k"
+	for epoch, by := range map[string]string{"a": "r3.1", "b": "nobody known", "c": "nobody known"} {
+		e.Epoch = epoch
+		if got := staleSentence(r.Judgement, e, r.Lanes, ownNames(r.Lanes)); !strings.Contains(got, "job: "+by+" wrote") {
+			t.Errorf("%s: %s", epoch, got)
+		}
 	}
 }
 

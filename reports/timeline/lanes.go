@@ -21,6 +21,27 @@ type Lanes struct {
 	Signals   []SignalLane
 }
 
+// Holder is who held a key under a value; "" = nobody is known to, or several did.
+func (l *Lanes) Holder(lock, key, epoch string) (who string) {
+	for i := range l.Locks {
+		for k := range l.Locks[i].Keys {
+			if l.Locks[i].Lock != lock || l.Locks[i].Keys[k].Key != key {
+				continue
+			}
+			for _, h := range l.Locks[i].Keys[k].Holds {
+				switch {
+				case h.Epoch != epoch || h.Replica == who:
+				case who != "":
+					return ""
+				default:
+					who = h.Replica
+				}
+			}
+		}
+	}
+	return who
+}
+
 // Moment is an instant of the run that lies surely in [From, To], in seconds since the run's origin. To is infinite where its end was
 // never seen.
 type Moment struct{ From, To float64 }

@@ -307,6 +307,9 @@ type losses struct {
 // off: who stands still can notice nothing. Of an end that may have been a release, only the upper end is told.
 func (ix *Facts) LossToBelief(lock string) (out losses) {
 	all := ix.believers(lock)
+	if len(all) == 0 { // nobody was ever asked
+		out.Hi = Open
+	}
 	l := ix.Exp.Lock(lock)
 	for k, e := range ix.EpochsOf(lock) {
 		freed := e.Lease.Freed

@@ -176,10 +176,14 @@ func TestUnreadRecordsAnswerNothing(t *testing.T) {
 // Whoever sees nothing at all answers no more than one who missed a little: a row does not pass because all that it rests on is gone.
 func TestARowMissesWhatItRestsOn(t *testing.T) {
 	gone := func(of func(*history.Event) bool) func(*history.History) {
-		return func(h *history.History) { h.Events = slices.DeleteFunc(h.Events, func(ev history.Event) bool { return of(&ev) }) }
+		return func(h *history.History) {
+			h.Events = slices.DeleteFunc(h.Events, func(ev history.Event) bool { return of(&ev) })
+		}
 	}
 	of := func(probe string) func(*history.Event) bool {
-		return func(ev *history.Event) bool { return ev.Source == "probe:"+probe || strings.HasPrefix(ev.Source, "probe:"+probe+":") }
+		return func(ev *history.Event) bool {
+			return ev.Source == "probe:"+probe || strings.HasPrefix(ev.Source, "probe:"+probe+":")
+		}
 	}
 	unlooked := func(h *history.History) { // from before the kill until the key went to another
 		h.Events = append(h.Events, history.Event{N: int64(len(h.Events)) + 1, Kind: history.GapKind, Source: "probe:" + experiments.ProbeKeys, Span: history.Span{From: 9e9, To: 13e9},

@@ -32,7 +32,11 @@ func (q *question) blind() []verdict.Missing {
 			ls = append(ls, verdict.Lacking(verdict.MissingNumber, q.metric.Name, s.Name, figures.Decimal(p.Value), figures.Clock(p.Span.From)))
 		}
 		if b, blind := q.blindAt(s); blind && level {
-			ls = append(ls, verdict.Lacking(verdict.MissingReadings, q.metric.Name, s.Name, figures.Short(q.until(b.Span).Width()), figures.Clock(b.From), b.Why))
+			next := "Check the target and the way there."
+			if b.Absent {
+				next = adviceOnSeries
+			}
+			ls = append(ls, verdict.Lacking(verdict.MissingReadings, q.metric.Name, s.Name, figures.Short(q.until(b.Span).Width()), figures.Clock(b.From), b.Why, next))
 		} else if q.gauge && s.Gone != "" && s.Gone != history.GoneExited && s.Gone != history.GoneNoMetrics {
 			ls = append(ls, verdict.Lacking(verdict.MissingLastScrape, s.Name, s.Gone))
 		}

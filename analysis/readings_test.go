@@ -86,6 +86,11 @@ func TestMetricsThatWereNotRead(t *testing.T) {
 			if r.Verdict != c.verdict || !strings.Contains(r.Why, c.says) || strings.Count(r.Why, "HTTP 404") > 1 {
 				t.Errorf("%s [%g, %v]: %s, want %s with %q", r.Verdict, r.Lo, r.Hi, r.Why, c.verdict, c.says)
 			}
+			for _, m := range r.Missing {
+				if absent := strings.Contains(m.Why, "no such series"); m.Code == verdict.MissingReadings && strings.Contains(m.Next, "absent_means") != absent {
+					t.Errorf("%s: advises %s", m.Why, m.Next)
+				}
+			}
 			if _, err := j.Marshal(); err != nil {
 				t.Error(err)
 			}

@@ -38,6 +38,7 @@ type Point struct {
 type Blind struct {
 	history.Span        // To is math.MaxInt64 where nothing was read any more
 	Why          string // for a person
+	Absent       bool   // it answered, and the series was not there
 }
 
 // Take adds a sample to those of its metric at its target.
@@ -90,7 +91,7 @@ func (t *Target) read(ev *history.Event) {
 		if len(t.Points) > 0 {
 			from = t.Last.To
 		}
-		t.blind = append(t.blind, Blind{history.Span{From: from, To: never}, cmp.Or(x.Partial, x.Why, x.Gone)})
+		t.blind = append(t.blind, Blind{history.Span{From: from, To: never}, cmp.Or(x.Partial, x.Why, x.Gone), false})
 	case !unread && open:
 		t.blind[n-1].To = max(t.blind[n-1].From, ev.From)
 	}
@@ -134,7 +135,7 @@ func (t *Target) Blind(zero bool) []Blind {
 		if i+1 < len(t.Points) {
 			to = t.Points[i+1].Span.From
 		}
-		all = append(all, Blind{history.Span{From: from, To: max(from, to)}, "it has no such series"})
+		all = append(all, Blind{history.Span{From: from, To: max(from, to)}, "it has no such series", true})
 	}
 	slices.SortStableFunc(all, func(a, b Blind) int { return cmp.Compare(a.From, b.From) })
 	return all
@@ -146,6 +147,7 @@ func Joined(all []Blind, apart int64) (out []Blind) {
 	for _, b := range all {
 		if n := len(out); n > 0 && b.From-out[n-1].To <= apart {
 			out[n-1].To, out[n-1].Why = max(out[n-1].To, b.To), cmp.Or(out[n-1].Why, b.Why)
+			out[n-1].Absent = out[n-1].Absent && b.Absent
 			continue
 		}
 		out = append(out, b)

@@ -76,7 +76,11 @@ func (w *TerminalWrite) sentence() string {
 	if w.Fault != "" {
 		text += " (fault " + w.Fault + ")"
 	}
-	if w.Meanwhile != "" {
+	switch w.Meanwhile {
+	case "":
+	case w.Writer():
+		text += ", while it held the lock under another lease"
+	default:
 		text += ", while " + w.Meanwhile + " held the lock"
 	}
 	return text

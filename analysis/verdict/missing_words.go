@@ -55,7 +55,7 @@ var words = map[MissingCode]sentences{
 	MissingFailedScrapes: {"Metric %[1]s was not scraped for %[2]s from %[3]s: %[4]s.",
 		"Check the target, the way there and, for promql, the scrape job of the Prometheus.", looking},
 	MissingReadings: {"Metric %[1]s could not be read at %[2]s for %[3]s from %[4]s: %[5]s.",
-		"Check the target and the way there. Where it has no such series because there is nothing to tell, declare absent_means: zero.", 0},
+		"%[6]s", 0},
 	MissingWholeAnswers: {"The server's answers about metric %[1]s were not whole for %[2]s from %[3]s: %[4]s.",
 		"See what the server misses, such as a store or a limit: what such an answer does not have may be there.", 0},
 	MissingNumber: {"Metric %[1]s showed %[3]s at %[2]s at %[4]s, which is no number to hold against a limit.",

@@ -42,7 +42,7 @@ func TestAnObservedTokenThatComesBackIsADuplicate(t *testing.T) {
 				edit(h, func(ev *history.Event) bool { return ev.Look != nil && ev.From > ns(60) }, func(ev *history.Event) { ev.Epoch = "e1" })
 			}
 			r := row(t, Judge(e, h), "leader", "duplicate_epochs")
-			if r.Verdict != c.want || r.Unfit == (c.tokens || c.effects) || c.back && c.tokens && (r.Lo != 1 || !strings.Contains(r.Why, "Epoch e1 was granted key billing, and before that key billing")) {
+			if r.Verdict != c.want || r.Unfit == (c.tokens || c.effects) || c.back && c.tokens && (r.Lo != 1 || !strings.Contains(r.Why, "Key billing was granted twice under one token")) {
 				t.Errorf("%s [%v, %v] of %d: %s", r.Verdict, r.Lo, r.Hi, r.N, r.Why)
 			}
 		})

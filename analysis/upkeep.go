@@ -113,7 +113,10 @@ func grantedAgain(j *judging, l *experiments.Limit) figure {
 				first := grants[e.ID][0]
 				f.evidence = append(f.evidence, first.N, g.N)
 				if f.why == "" {
-					f.why = fmt.Sprintf("Epoch %s was granted key %s, and before that key %s", e.ID, k.Name, first.Key)
+					f.why = fmt.Sprintf("Key %s was granted under a token that key %s had been granted before", k.Name, first.Key)
+					if first.Key == k.Name {
+						f.why = "Key " + k.Name + " was granted twice under one token"
+					}
 				}
 			}
 		}

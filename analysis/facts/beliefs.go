@@ -431,21 +431,3 @@ func (ix *Facts) resigned(k *Key, e *Epoch) bool {
 	}
 	return said
 }
-
-// ceasedBefore reports that e's holder, which said that it held the key, may have said by then that it no longer does.
-func (ix *Facts) ceasedBefore(k *Key, e *Epoch, then int64) bool {
-	return slices.ContainsFunc(ix.believers(k.Lock), func(b *believer) bool {
-		held := func(s stretchOf) bool { return s.from <= then && s.to >= e.Granted.From }
-		i := slices.IndexFunc(b.sure, held)
-		if !b.of(k, e.Replica) || i < 0 || slices.ContainsFunc(b.sure[i:], func(s stretchOf) bool { return held(s) && s.to >= then }) {
-			return false
-		}
-		return slices.ContainsFunc(ix.beliefs[k.Lock], func(ev *history.Event) bool {
-			since := ev.From
-			if p := ev.Belief.Prev; p != nil && !ev.Belief.Direct {
-				since = p.From
-			}
-			return !ev.Belief.Holds && ev.Belief.Gone == "" && ix.lifeOf(ev) == b.who && ev.Key == b.key && since <= then && ev.To > b.sure[i].from
-		})
-	})
-}

@@ -205,6 +205,24 @@ func (ix *Facts) SilentHolder(lock string) (who string, held int64, ok bool) {
 	return "", 0, false
 }
 
+// ceasedBefore reports that e's holder, which said that it held the key, may have said by then that it no longer does.
+func (ix *Facts) ceasedBefore(k *Key, e *Epoch, then int64) bool {
+	return slices.ContainsFunc(ix.believers(k.Lock), func(b *believer) bool {
+		held := func(s stretchOf) bool { return s.from <= then && s.to >= e.Granted.From }
+		i := slices.IndexFunc(b.sure, held)
+		if !b.of(k, e.Replica) || i < 0 || slices.ContainsFunc(b.sure[i:], func(s stretchOf) bool { return held(s) && s.to >= then }) {
+			return false
+		}
+		return slices.ContainsFunc(ix.beliefs[k.Lock], func(ev *history.Event) bool {
+			since := ev.From
+			if p := ev.Belief.Prev; p != nil && !ev.Belief.Direct {
+				since = p.From
+			}
+			return !ev.Belief.Holds && ev.Belief.Gone == "" && ix.lifeOf(ev) == b.who && ev.Key == b.key && since <= then && ev.To > b.sure[i].from
+		})
+	})
+}
+
 // tickedUnseen is when a loop that gives its key back after each tick may have led between two looks that showed its key to be free: a look
 // around each of its effects there; where not all of those could be read, and where none are, at any time.
 func (ix *Facts) tickedUnseen(k *Key) (all []history.Span) {

@@ -118,6 +118,7 @@ type judging struct {
 	figures  map[figureKey]figure
 	serieses map[seriesKey]*facts.Series
 	at       map[string]counted // by lock
+	lacks    *[]verdict.Missing // of the whole run; nil = not asked yet
 }
 
 // counted is what is counted at one lock, whatever is asked of it.

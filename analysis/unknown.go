@@ -21,15 +21,15 @@ func (j *judging) unknown() []verdict.Unknown {
 		{"not_owned", "renew", false, true}, {"held", "", false, true}, {"wait", "", true, true},
 	}
 	var all []verdict.Unknown
-	ofRun := slices.DeleteFunc(j.runMissing(), func(l verdict.Missing) bool { return !l.Code.OfRecord() })
+	ofRun := slices.DeleteFunc(slices.Clone(j.runMissing()), func(l verdict.Missing) bool { return !l.Code.OfRecord() })
 	for _, lock := range j.lockNames() {
-		l := j.ix.Exp.Lock(lock)
+		l, slo := j.ix.Exp.Lock(lock), &experiments.SLO{Lock: lock}
 		for _, c := range counted {
 			if l != nil && (c.ofJobs && l.Loop() || !c.ofJobs && l.Keyless()) {
 				continue
 			}
 			lacks := ofRun
-			of := experiments.Limit{SLO: &experiments.SLO{Lock: lock}, Lock: lock, Measure: c.measure, Part: c.part}
+			of := experiments.Limit{SLO: slo, Lock: lock, Measure: c.measure, Part: c.part}
 			why, _ := j.ix.Exp.Untold(lock, of.Figure())
 			switch {
 			case why != "" && c.told:

@@ -404,7 +404,8 @@ func (ix *Facts) Rests(rows []verdict.SLOResult) {
 			r.Rests = verdict.RestsOnSignals
 		case ix.rests(r.Question):
 			r.Rests = verdict.RestsOnBelief
-		case ix.Ledgered[r.Lock] && m == "takeover", m == "unowned_work", m == "overlap" && r.Question.Part == verdict.LevelEffect, m == "tick_gap", m == "duplicate_terminal_states", m == "re_executed", m == "stranded", m == "stale_writes", m == "lock_debt":
+		case ix.Ledgered[r.Lock] && m == "takeover", m == "unowned_work", m == "overlap" && r.Question.Part == verdict.LevelEffect, m == "tick_gap", m == "duplicate_terminal_states", m == "re_executed", m == "stranded", m == "stale_writes", m == "lock_debt",
+			m == "duplicate_epochs" && ix.LedgerOf(r.Lock) != "":
 			r.Rests = verdict.RestsOnEffects
 		default:
 			r.Rests = verdict.RestsOnKeys

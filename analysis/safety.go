@@ -80,8 +80,6 @@ func stranded(j *judging, l *experiments.Limit) figure {
 		f.saw = fmt.Sprintf("Nobody took the loop over, %d times", t.Lo)
 	case d.Jobs == 0:
 		f.lacks = []verdict.Missing{j.noJobs(verdict.MissingOffers, l.Lock)}
-	default:
-		f.lacks = fewJobs(d.Finished, l.MinJobs)
 	}
 	return f
 }

@@ -178,7 +178,7 @@ func owed(j *judging, l *experiments.Limit) figure {
 // orphans counts grants that nobody learnt of and nobody gave back at once.
 func orphans(j *judging, l *experiments.Limit) figure {
 	ds := j.at[l.Lock].debts
-	f := figure{Value: ds.Orphans.Value(), n: ds.Asked, lacks: fewJobs(j.at[l.Lock].dups.Finished, l.MinJobs)}
+	f := figure{Value: ds.Orphans.Value(), n: ds.Asked}
 	f.saw = fmt.Sprintf("%s in %s", figures.Plural(ds.Orphans.Lo, "orphan"), figures.Plural(ds.Asked, "acquire"))
 	for _, d := range ds.List {
 		if d.Cause != facts.CauseOrphan {
@@ -252,7 +252,7 @@ func (j *judging) rolledOut() []verdict.RollingRestart {
 // keysVanished counts grants whose key ended before its lease, by nobody's release and no fault.
 func keysVanished(j *judging, l *experiments.Limit) figure {
 	t, evidence := j.ix.VanishedOf(l.Lock)
-	f := figure{Value: t.Value(), evidence: evidence, lacks: fewJobs(j.at[l.Lock].dups.Finished, l.MinJobs)}
+	f := figure{Value: t.Value(), evidence: evidence}
 	for _, e := range j.ix.EpochsOf(l.Lock) {
 		if !e.Ghost && !e.Stranger {
 			f.n++

@@ -21,11 +21,12 @@ type Observed struct {
 	Failures    []Failures
 	Environment []experiments.Setting `json:",omitempty"`
 
-	contested bool // another run has its id and other bytes
+	Ended     string `json:"-"` // RFC 3339
+	contested bool   // another run has its id and other bytes
 }
 
 // ObservedVersion is that of Observed as JSON: what was written as another is observed anew, and never read.
-const ObservedVersion = 3
+const ObservedVersion = 4
 
 // Row is one limit of a run: the sample that it was held against, and what came of it. What several limits are held against has its values at
 // the first of them alone.
@@ -85,7 +86,7 @@ func Observe[F facts[F]](facts F, folder string) *Observed {
 		seen, samples = facts.AsLive().Measure()
 	}
 	o := &Observed{
-		Experiment: facts.Header().Experiment, Rehearsal: rehearsal, Environment: environmentOf(facts, rehearsal), Failures: failuresOf(seen), Labels: told.Run.Labels,
+		Experiment: facts.Header().Experiment, Rehearsal: rehearsal, Environment: environmentOf(facts, rehearsal), Failures: failuresOf(seen), Labels: told.Run.Labels, Ended: told.Run.Ended,
 		Run: ComparedRun{ID: told.Run.ID, Folder: folder, Started: told.Run.Started, Seed: told.Run.Seed, Verdict: told.Verdict},
 	}
 	o.answer(seen)

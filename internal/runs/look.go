@@ -133,7 +133,7 @@ func (x *Index) judge(ctx context.Context, name, stamp string) Noted {
 	}
 	r.ID, r.Bytes, r.Experiment, r.Started = seen.Run.ID, seen.Bytes, seen.Experiment, seen.Run.Started
 	r.Verdict, r.Rehearsal, r.Labels, r.Why, r.Seen = seen.Run.Verdict, seen.Rehearsal, seen.Labels, seen.Run.Why, seen
-	r.Exit = verdict.ExitError
+	r.Exit, r.Ended = verdict.ExitError, seen.Ended
 	for _, e := range verdict.Exits() {
 		if e.Name == r.Verdict {
 			r.Exit = e.Code

@@ -83,7 +83,7 @@ func debtBlocks(r Run) []doc.Block {
 	items = append(items, unknownItems(j, ofKeys)...)
 	return slices.Concat(
 		[]doc.Block{{Items: items}},
-		tableBlock(doc.Page, "Debts", debtTable(j.Debts)),
+		tableBlock(doc.Page, "Debts (effective: while somebody waited; waiter-seconds: of all waiters together)", debtTable(j.Debts)),
 		keyBlocks(j),
 	)
 }

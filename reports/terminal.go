@@ -118,37 +118,37 @@ func sentences(j *verdict.Judgement) []string {
 	}
 	switch j.Verdict {
 	case "pass":
-		s = append(s, heldSentence(j))
+		s = append(s, heldSentence(j)+gateText(j, "A gate lets it pass"))
 	case "slo-failed":
-		s = append(s, brokenText(j)+gateText(j, " A gate stops here."))
+		s = append(s, brokenText(j)+gateText(j, "A gate stops here"))
 		s = append(s, beside...)
 	case "inconclusive":
-		s = append(s, heldSentence(j)+gateText(j, " That is not enough evidence for an answer. A gate stops here, unless it says --on-inconclusive pass."))
+		s = append(s, heldSentence(j)+gateText(j, "That is not enough evidence for an answer. A gate stops here, unless it says --on-inconclusive pass"))
 	case "aborted":
-		s = append(s, "The run was ended early: it answers nothing.")
+		s = append(s, "The run was ended early: it answers nothing."+gateText(j, "A gate stops here"))
 	case "dirty":
-		s = append(s, "The clean-up was not verified: a fault or a process may still be active. This outranks every other verdict. Before anything else, run lockdrill recover on this run's folder: it undoes what it can and names what is left.")
+		s = append(s, "The clean-up was not verified: a fault or a process may still be active. This outranks every other verdict. Before anything else, run lockdrill recover on this run's folder: it undoes what it can and names what is left."+gateText(j, "A gate stops here"))
 	case "error":
-		s = append(s, "lockdrill itself failed, so there is no verdict about the locks.")
+		s = append(s, "lockdrill itself failed, so there is no verdict about the locks."+gateText(j, "A gate stops here"))
 	}
 	if !j.Run.Live {
-		s = append(s, "This is a rehearsal in virtual time. It answers no SLO of a live system: run the drill live for that.")
+		s = append(s, fmt.Sprintf("This is a rehearsal in virtual time. It answers no SLO of a live system (exit status %d): run the drill live for that.", j.ExitCode))
 	}
 	return s
 }
 
-// gateText is said of a live run alone: no gate takes a rehearsal.
+// gateText says what a gate does, and the exit status that tells it: of a live run alone, as no gate takes a rehearsal.
 func gateText(j *verdict.Judgement, text string) string {
 	if !j.Run.Live {
 		return ""
 	}
-	return text
+	return fmt.Sprintf(" %s (exit status %d).", text, j.ExitCode)
 }
 
 // heldSentence counts what held, under how many faults, and what those faults cannot exclude.
 func heldSentence(j *verdict.Judgement) string {
 	held, broken, rate := 0, 0, 0.0
-	for _, s := range j.Rows() {
+	for _, s := range j.SLOs { // what faults were expected to provoke is no promise
 		switch {
 		case s.Verdict == verdict.Pass, lacksLiveAlone(s.Missing):
 			held++
@@ -159,7 +159,7 @@ func heldSentence(j *verdict.Judgement) string {
 			rate = max(rate, *s.Bound)
 		}
 	}
-	all := len(j.Rows())
+	all := len(j.SLOs)
 	text := fmt.Sprintf("%s of %s held", figures.Count(held), figures.Plural(all, "promise"))
 	switch {
 	case all == 0:

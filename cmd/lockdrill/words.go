@@ -26,7 +26,7 @@ func words() []word {
 		{"fence_lag", measure, "work stop minus validity end, on the worker's own clock; above 0 is unsafe even where nobody was there to collide with"},
 		{"unowned_work", measure, "seconds of work past the lease end, in all"},
 		{"busy", measure, "acquires refused while the holder was dead, or had stopped relying on the lock without giving it back"},
-		{"stranded", measure, "jobs without a terminal state at the horizon"},
+		{"stranded", measure, "jobs without a terminal state at the final reads"},
 		{"fence_regressions", measure, "grants whose fence is not above that of an epoch surely granted before"},
 		{"re_executed", measure, "executions of a job after an earlier epoch had executed it"},
 		{"lock_debt", measure, "from the end of the work to the instant at which its key is free; effective while somebody waits for it"},
@@ -55,7 +55,7 @@ func words() []word {
 		{"L7", lint, "where nothing renews, ttl >= p99 of the work + jitter"},
 		{"L8", lint, "a quantile takes enough independent kills: 29, 59 and 299 clean ones for p90, p95 and p99; 36, 72 and 367 where kills repeat until answered"},
 		{"L9", lint, "a key_prefix ends with a separator; else it runs into the job's id: sched:job + job-1 = sched:jobjob-1"},
-		{"L10", lint, "the run comes to its end within limits.max_run, by its steady state, faults, takeovers, horizon and jobs"},
+		{"L10", lint, "the run comes to its end within limits.max_run, by its steady state, faults, takeovers, the wait for late violations and jobs"},
 		{"L11", lint, "a fault that is aimed at the holder of a job lock comes while jobs run; when the last job has ended nobody holds the lock"},
 		{"L12", lint, "a promised takeover needs a second replica: of one alone it is the time until it has been started again"},
 

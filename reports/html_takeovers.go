@@ -29,7 +29,7 @@ func takeoverBlocks(r Run) []doc.Block {
 		}
 	}
 	if g := trialTable(j.Takeovers); g != nil {
-		blocks = append(blocks, doc.Block{Fold: "Each of the " + figures.Plural(len(j.Takeovers), "value") + ", with its evidence", Table: g})
+		blocks = append(blocks, doc.Block{Fold: "Each value with its evidence: " + figures.Count(len(j.Takeovers)), Table: g})
 	}
 	return blocks
 }

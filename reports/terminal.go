@@ -118,18 +118,18 @@ func sentences(j *verdict.Judgement) []string {
 	}
 	switch j.Verdict {
 	case "pass":
-		s = append(s, heldSentence(j)+gateText(j, "A gate lets it pass"))
+		s = append(s, heldSentence(j)+gateText(j, ""))
 	case "slo-failed":
-		s = append(s, brokenText(j)+gateText(j, "A gate stops here"))
+		s = append(s, brokenText(j)+gateText(j, ""))
 		s = append(s, beside...)
 	case "inconclusive":
-		s = append(s, heldSentence(j)+gateText(j, "That is not enough evidence for an answer. A gate stops here, unless it says --on-inconclusive pass"))
+		s = append(s, heldSentence(j)+" That is not enough evidence for an answer."+gateText(j, ", unless it says --on-inconclusive pass"))
 	case "aborted":
-		s = append(s, "The run was ended early: it answers nothing."+gateText(j, "A gate stops here"))
+		s = append(s, "The run was ended early: it answers nothing."+gateText(j, ""))
 	case "dirty":
-		s = append(s, "The clean-up was not verified: a fault or a process may still be active. This outranks every other verdict. Before anything else, run lockdrill recover on this run's folder: it undoes what it can and names what is left."+gateText(j, "A gate stops here"))
+		s = append(s, "The clean-up was not verified: a fault or a process may still be active. This outranks every other verdict. Before anything else, run lockdrill recover on this run's folder: it undoes what it can and names what is left."+gateText(j, ""))
 	case "error":
-		s = append(s, "lockdrill itself failed, so there is no verdict about the locks."+gateText(j, "A gate stops here"))
+		s = append(s, "lockdrill itself failed, so there is no verdict about the locks."+gateText(j, ""))
 	}
 	if !j.Run.Live {
 		s = append(s, fmt.Sprintf("This is a rehearsal in virtual time. It answers no SLO of a live system (exit status %d): run the drill live for that.", j.ExitCode))
@@ -137,12 +137,21 @@ func sentences(j *verdict.Judgement) []string {
 	return s
 }
 
-// gateText says what a gate does, and the exit status that tells it: of a live run alone, as no gate takes a rehearsal.
-func gateText(j *verdict.Judgement, text string) string {
+// gateText says what a gate does, of a live run alone, as no gate takes a rehearsal.
+func gateText(j *verdict.Judgement, unless string) string {
 	if !j.Run.Live {
 		return ""
 	}
-	return fmt.Sprintf(" %s (exit status %d).", text, j.ExitCode)
+	return " " + gateOf(j.ExitCode, unless)
+}
+
+// gateOf says what a gate does, and the exit status that tells it.
+func gateOf(code int, unless string) string {
+	does := "A gate stops here"
+	if code == verdict.ExitPass {
+		does = "A gate lets it pass"
+	}
+	return fmt.Sprintf("%s%s (exit status %d).", does, unless, code)
 }
 
 // heldSentence counts what held, under how many faults, and what those faults cannot exclude.

@@ -15,7 +15,7 @@ import (
 const (
 	adviceOnFences    = "Mint fences that survive a flush and a failover: max(last + 1, the store's clock)."
 	adviceOnFailures  = "Repair the connection to the store. A second try with a fresh timeout frees the key where the failure is short."
-	adviceOnTrials    = "See which part of the slowest takeover is long: what was left of the lease, the pickup (until the next grant) or the warm-up (until the first accepted effect)."
+	adviceOnTrials    = "See which part of the slowest takeover is long: the rest of the lease, the pickup (until the next grant) or the warm-up (until the first accepted effect)."
 	adviceOnRefusals  = "Wait longer than the ttl, or shorten the ttl. After a crash, a caller that waits for less than the lease is refused until it ends."
 	adviceOnForeigner = "Compare the token in the same script that changes the key. What the client believes may be out of date."
 	adviceOnOverlap   = "Stop the work before the lease ends, and fence its effects at the resource."

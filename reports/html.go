@@ -142,11 +142,11 @@ func document(r Run, o Options, level doc.Level) *doc.Document {
 		d.Sections = append(d.Sections, doc.Section{ID: "timeline", Title: "Timeline", Blocks: timelineBlocks(r.Lanes)})
 	}
 	d.Sections = append(d.Sections,
-		doc.Section{ID: "takeovers", Title: takeoverTitle, Short: "Takeovers", Least: doc.Short, Blocks: takeoverBlocks(r)},
+		doc.Section{ID: "takeovers", Title: realTimes(j, takeoverTitle), Short: "Takeovers", Least: doc.Short, Blocks: takeoverBlocks(r)},
 		doc.Section{ID: "rolling", Title: rollingTitle, Short: "Rolling restarts", Blocks: []doc.Block{{Items: rollingItems(j)}}},
 		doc.Section{ID: "deaths", Title: deathTitle(j), Short: "Kills", Least: doc.Short, Blocks: deathBlocks(j)},
 		doc.Section{ID: "correctness", Title: "Correctness", Least: doc.Short, Blocks: correctnessBlocks(r)},
-		doc.Section{ID: "debt", Title: "Lock debt: keys that stay taken after their work is done", Short: "Lock debt", Least: doc.Full, Blocks: debtBlocks(r)},
+		doc.Section{ID: "debt", Title: realTimes(j, "Lock debt: keys that stay taken after their work is done"), Short: "Lock debt", Least: doc.Full, Blocks: debtBlocks(r)},
 		doc.Section{ID: "valid", Title: drillTitle, Least: doc.Short, Blocks: validityBlocks(r)},
 	)
 	d.Tail = tailOf(j, o, level)

@@ -76,6 +76,14 @@ func scale(j *verdict.Judgement) string {
 	return "at time scale " + factor(j.Run.TimeScale)
 }
 
+// realTimes marks a heading whose times are not scaled back to those of the file.
+func realTimes(j *verdict.Judgement, heading string) string {
+	if scale(j) == "" {
+		return heading
+	}
+	return heading + ", in real time"
+}
+
 func factor(scale float64) string { return strconv.FormatFloat(scale, 'f', -1, 64) }
 
 func tally(j *verdict.Judgement) string {

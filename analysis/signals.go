@@ -36,7 +36,7 @@ func (j *judging) metric(l *experiments.MetricLimit) figure {
 	if form == "max" && q.gauge && (zero(limit.Max) || zero(limit.Exactly)) { // a peak between two scrapes is not seen
 		f.Hi, f.unseen, f.unended = facts.Open, unseenPeak, adviceOnPeaks
 	}
-	f.next = q.next
+	f.next, f.few = q.next, adviceOnSamples
 	what := map[string]string{"delta": "rose by at least", "rate": "rose a second by at least", "max": "was at most"}[form]
 	f.saw = fmt.Sprintf("%s %s %s, at %s", q.metric.What(), what, figures.Decimal(q.total.Lo), figures.Plural(q.n, "target"))
 	return f

@@ -39,7 +39,7 @@ func abandoned(j *judging, l *experiments.Limit) figure {
 func gaveUp(j *judging, l *experiments.Limit) figure {
 	g := j.at[l.Lock].giveups
 	t := map[string]facts.Tally{verdict.Missed: g.Missed, verdict.Late: g.Late, verdict.Needless: g.Needless}[l.Part]
-	saw := fmt.Sprintf("%s, with %s in jeopardy", figures.Plural(t.Lo, l.Part+" abandonment"), figures.Plural(g.Jeopardies.Lo, "epoch"))
+	saw := fmt.Sprintf("%s; in %s the work outlived its lease or had to be given up", figures.Plural(t.Lo, l.Part+" abandonment"), figures.Plural(g.Jeopardies.Lo, "epoch"))
 	return figure{Value: t.Value(), n: g.Jeopardies.Lo, evidence: g.Evidence, hints: hints{saw: saw, why: g.FirstOf(l.Part), next: j.advice().giveUp(l.Lock, l.Part)}}
 }
 

@@ -179,7 +179,7 @@ func outputWords() []word {
 		{"too many", column, "accepted terminal states of a job beyond its first"},
 		{"counted as", column, "what the figure beside it consists of"},
 		{"more than one holder", column, "seconds of holders beside the first, or effects of holders who no longer owned the lock"},
-		{"cause", column, "why a key stayed taken: release_failed, release_skipped_after_abandon, orphan_acquire, renew_after_exit"},
+		{"cause", column, "why a key stayed taken: release_failed, kept_after_work (of a system that is not ours, which tells nothing of its releases), release_skipped_after_abandon, orphan_acquire, renew_after_exit"},
 		{"debt", column, "how long a key stayed taken after its work had ended (lock_debt)"},
 		{"effective", column, "the part of a lock debt during which somebody waited for the key"},
 		{"waiter-seconds", column, "the waiting of all waiters together during a lock debt"},

@@ -274,7 +274,7 @@ func (j *judging) impossible() (fs []verdict.Finding) {
 				continue
 			}
 			b := j.told(lock, &experiments.Limit{Measure: "takeover", Trials: true}, t.Class)
-			if b.Hi > 0 && v.InTime().Lo > int64(b.Hi)+j.ix.Noise() {
+			if b.Hi > 0 && b.Untold == "" && v.InTime().Lo > int64(b.Hi)+j.ix.Noise() {
 				late := ""
 				if v.Late > 0 {
 					late = ", and " + figures.Ceil(v.Late) + " of a late machine"

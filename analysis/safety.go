@@ -174,6 +174,9 @@ func (j *judging) authorless(lock string, n int) verdict.Missing {
 	next := "Let the effects carry the token of the lock (map.token), and look at its keys more often (probes.lock_keys: {every: ...})."
 	if x := j.ix.Exp.EffectsOf(lock); x != nil && x.Map.Token != "" {
 		next = "Look at its keys more often (probes.lock_keys: {every: ...}), or on a less busy machine."
+		if len(x.Map.Begin) == 0 && x.Map.State != "" {
+			next = "Say in map.begin which states show a holder at work, where others are written under no lock, such as that a job waits. Else l" + next[1:]
+		}
 	}
 	return verdict.Lacking(verdict.MissingAuthors, lock, figures.Plural(n, "effect"), next)
 }

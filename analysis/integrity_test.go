@@ -168,3 +168,20 @@ func TestAGapThatIsToldTwiceIsNoContradiction(t *testing.T) {
 		t.Errorf("%s; %+v", whys(twice), twice.Findings)
 	}
 }
+
+// A server may answer the last question with a sample that it had not told yet: it is a reading, and the final one. Twice as the same is
+// a contradiction.
+func TestASampleThatIsFinalTooIsNoContradiction(t *testing.T) {
+	for final, contradicts := range map[bool]bool{true: false, false: true} {
+		e, h := load(t, "readings")
+		i := slices.IndexFunc(h.Events, func(ev history.Event) bool { return ev.Sample != nil && !ev.Sample.Final })
+		again := *h.Events[i].Sample
+		again.Final = final
+		h.Events = slices.Insert(h.Events, i+1, h.Events[i])
+		h.Events[i+1].Sample = &again
+		number(h)
+		if j := Judge(e, h); strings.Contains(whys(j), "same event twice") != contradicts {
+			t.Errorf("final %t: %s", final, whys(j))
+		}
+	}
+}

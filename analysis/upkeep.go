@@ -258,8 +258,8 @@ func keysVanished(j *judging, l *experiments.Limit) figure {
 			f.n++
 		}
 	}
-	f.saw = t.Of(f.n, "grant", "lost its key before its lease was over", "may have lost its key before its lease was over")
-	f.closer = "Let the holder's acts be seen: what it does under the lock after its key has gone tells a loss from a release. Effects tell it that carry the token (map.token), and so does belief of the lock."
+	f.saw = t.Of(f.n, "grant", "lost the key before the lease was over", "may have lost the key before the lease was over")
+	f.closer = "A key that its holder gives back early looks the same: where the service does so by design, leave this promise out. Else let the holder's acts be seen: effects with the token (map.token), or belief of the lock."
 	if why, next := j.ix.Exp.Untold(l.Lock, l.Measure); why != "" { // a stored run may ask what is refused
 		f.unfit, f.next = capital(why), capital(next)
 	}

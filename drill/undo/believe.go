@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 const (
@@ -284,7 +285,7 @@ func unwritten(dir string) bool {
 
 // nonceIn refuses a folder without the run's nonce; one that is gone is no matter.
 func (h *Header) nonceIn(dir string) error {
-	nonce, err := os.ReadFile(filepath.Join(dir, NonceFile))
+	nonce, err := regular.Read(filepath.Join(dir, NonceFile))
 	if err == nil && h.Nonce != "" && string(nonce) == h.Nonce {
 		return nil
 	}

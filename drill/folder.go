@@ -35,6 +35,9 @@ func (d *Drill) openFolder() (err error) {
 	if dir == "" {
 		dir = filepath.Join(RunsFolder, d.run)
 	}
+	if filepath.Base(dir) == undo.Latest {
+		return usagef("%s: %s is no name of a run: it is the link to the newest one", dir, undo.Latest)
+	}
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return usagef("%s: the folder is not empty; a run never writes over another", dir)
 	}

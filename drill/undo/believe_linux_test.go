@@ -163,9 +163,16 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		{"version 1: below the run's", 1, Record{Kind: StandServer, Folder: below}, ""},
 		{"version 1: elsewhere", 1, Record{Kind: StandServer, Folder: plain}, "not below the run's own"},
 		{"version 1: a link below the run's", 1, Record{Kind: StandServer, Folder: link}, "is no folder"},
-		{"variables of the experiment", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1", UsernameEnv: "ME", PasswordEnv: "MINE"}}, ""},
+		{"variables of the experiment", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1", UsernameEnv: "ME", PasswordEnv: "MINE"}, Key: &Key{Name: "lockdrill:mine:"}}, ""},
 		{"a variable of the experiment, sent elsewhere", 2, Record{Kind: StandKeys, Store: &Store{Addr: "evil:1", PasswordEnv: "MINE"}}, "sends the environment variable MINE to evil:1"},
-		{"keys of another run", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1"}, Key: &Key{Name: "lockdrill:other:"}}, "which are not of run"},
+		{"keys of another run", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1"}, Key: &Key{Name: "lockdrill:other:"}}, "that are not of run"},
+		{"keys that only have the run's name in them", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1"}, Key: &Key{Name: "mine"}}, "that are not of run"},
+		{"every key", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1"}, Key: &Key{}}, "that are not of run"},
+		{"no keys", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1"}}, "that are not of run"},
+		{"another store", 2, Record{Kind: "store", Shot: struck, Store: &Store{Addr: "evil:1", Memory: &Memory{Max: "0"}}}, "names the store at evil:1"},
+		{"another server of the store", 2, Record{Kind: StandKeys, Store: &Store{Kind: "etcd", Addr: "h:1", Addrs: []string{"h:1", "evil:2"}}, Key: &Key{Name: "lockdrill:mine:"}}, "names the store at evil:2"},
+		{"another Sentinel", 2, Record{Kind: "store", Shot: struck, Store: &Store{Addr: "h:1", Sentinel: &Sentinel{Addrs: []string{"evil:3"}}}}, "names the store at evil:3"},
+		{"a store of the run's own", 2, Record{Kind: "store", Shot: struck, Store: &Store{Addr: "127.0.0.1:7", Owned: true}}, ""},
 		{"a proxy of the run", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://toxi:8474", Proxy: "lockdrill-mine-r1"}}, ""},
 		{"somebody's proxy", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://toxi:8474", Proxy: "orders"}}, "the record names proxy orders"},
 		{"a proxy of another run", 2, Record{Kind: "latency", Routes: []ProxyRoute{{API: "http://toxi:8474", Proxy: "lockdrill-other-r1"}}}, "the record names proxy lockdrill-other-r1"},
@@ -173,6 +180,8 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		{"another Toxiproxy", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://evil:8474", Proxy: "lockdrill-mine-r1"}}, "names the Toxiproxy at http://evil:8474"},
 		{"the Toxiproxy of the runner itself", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://127.0.0.1:9", Proxy: "lockdrill-mine-r1", Own: 7}}, ""},
 		{"another's fault of a proxy", 2, Record{Kind: "fail", Tap: &Tap{API: "http://h:2", ID: "other-1"}}, "names fault other-1 of a proxy"},
+		{"a fault of a proxy of the experiment", 2, Record{Kind: "fail", Tap: &Tap{API: "http://toxi:8474", ID: "mine-cut.1"}}, ""},
+		{"a fault of another proxy", 2, Record{Kind: "fail", Tap: &Tap{API: "http://evil:2", ID: "mine-cut.1"}}, "names the lockdrill proxy at http://evil:2"},
 		{"another variable", 2, Record{Kind: "store", Store: &Store{PasswordEnv: "AWS_SECRET_ACCESS_KEY"}}, "names the environment variable AWS_SECRET_ACCESS_KEY"},
 		{"another user variable", 1, Record{Kind: "delete_key", Store: &Store{UsernameEnv: "HOME"}}, "names the environment variable HOME"},
 		{"a hook of the experiment", 2, hook("cut", "/opt", "nonce/hook/cut#1", "./mend.sh", "now"), ""},
@@ -233,7 +242,7 @@ func TestTheExperimentIsRemembered(t *testing.T) {
 	if err := os.Remove(beside); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.believe(&Header{V: 2, Nonce: "nonce"}, hook("cut", "/opt", "nonce/hook/cut#1", "./mend.sh")); err != nil {
+	if _, err := f.believe(&Header{V: 2, Run: "r", Nonce: "nonce"}, hook("cut", "/opt", "nonce/hook/cut#1", "./mend.sh")); err != nil {
 		t.Error(err)
 	}
 }

@@ -130,6 +130,12 @@ func MadeBy(data []byte, id string) (apiVersion, kind string) {
 	return "", ""
 }
 
+// Routes reports that an experiment file names a proxy as one that replicas pass, by its name or a template of it.
+func Routes(data []byte, proxy string) bool {
+	var file struct{ Proxy struct{ Route string } }
+	return yaml.Unmarshal(data, &file) == nil && file.Proxy.Route != "" && PatternOf(file.Proxy.Route).MatchString(proxy)
+}
+
 func variables(n *yaml.Node) (names []string) {
 	for i, c := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 1 && strings.HasSuffix(n.Content[i-1].Value, "_env") {

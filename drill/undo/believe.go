@@ -112,6 +112,9 @@ func (f *Found) reaches(h *Header, r *Record) error {
 	if r.Kind == StandKeys && (r.Key == nil || r.Key.Name != "lockdrill:"+h.Run+":") {
 		return fmt.Errorf("the record names keys that are not of run %s: they are not touched", h.Run)
 	}
+	if t := fault.Seen(r.Kind, "", "").Traits(); r.Shot.Fault != nil && (t.AtStore && r.Store == nil || t.OnTheWay && t.Fails == "" && len(r.Routes) == 0 && r.Route == nil) {
+		return errors.New("the record does not say where its fault is")
+	}
 	if err := f.namesStore(r); err != nil {
 		return err
 	}
@@ -122,7 +125,7 @@ func (f *Found) reaches(h *Header, r *Record) error {
 		return fmt.Errorf("the record names fault %s of a proxy, which is not of run %s: it is not touched", r.Tap.ID, h.Run)
 	}
 	if r.Tap != nil {
-		if err := f.names("lockdrill proxy", r.Tap.API); err != nil {
+		if _, err := f.names("lockdrill proxy", r.Tap.API); err != nil {
 			return err
 		}
 	}
@@ -142,23 +145,27 @@ func (f *Found) reaches(h *Header, r *Record) error {
 		if w.Own != 0 { // it ended with its runner
 			continue
 		}
-		if err := f.names("Toxiproxy", w.API); err != nil {
+		data, err := f.names("Toxiproxy", w.API)
+		if err != nil {
 			return err
+		}
+		if w.Theirs && (r.Kind == StandRoute || !experiments.Routes(data, w.Proxy)) {
+			return fmt.Errorf("the record names proxy %s at %s as somebody's own, and such a one is %s's proxy.route, and never removed: it is not touched", w.Proxy, w.API, experimentFile)
 		}
 	}
 	return nil
 }
 
-// names: what exists by itself is one that the experiment names.
-func (f *Found) names(what, api string) error {
+// names: what exists by itself is one that the experiment names, which it returns.
+func (f *Found) names(what, api string) ([]byte, error) {
 	data, err := f.experiment()
 	if err != nil {
-		return fmt.Errorf("which %s the experiment names cannot be told: %w", what, err)
+		return nil, fmt.Errorf("which %s the experiment names cannot be told: %w", what, err)
 	}
 	if !experiments.Names(data, api) {
-		return fmt.Errorf("the record names the %s at %s, and %s beside the journal does not: it is not touched", what, api, experimentFile)
+		return nil, fmt.Errorf("the record names the %s at %s, and %s beside the journal does not: it is not touched", what, api, experimentFile)
 	}
-	return nil
+	return data, nil
 }
 
 // namesStore: what is done at a store of somebody's own is done at one that the experiment names. A Lease is in the cluster, and of a

@@ -102,7 +102,7 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		}
 		return filepath.Dir(path)
 	}
-	write(filepath.Join(dir, experimentFile), "redis: {url: 'redis://h:1', password_env: MINE}\nledger: {username_env: ME}\nproxy: {url: 'http://toxi:8474/'}\n"+
+	write(filepath.Join(dir, experimentFile), "redis: {url: 'redis://h:1', password_env: MINE}\nledger: {username_env: ME}\nproxy: {url: 'http://toxi:8474/', route: 'redis-{name}'}\n"+
 		"faults:\n  - {id: cut, hook: {do: [./cut.sh], undo: [./mend.sh, now], dir: /opt}}\n  - {id: blip, hook: {do: [./mend.sh, now], dir: /opt}}\n")
 	file, err := os.OpenFile(filepath.Join(dir, experimentFile), os.O_APPEND|os.O_WRONLY, 0)
 	if err == nil {
@@ -176,7 +176,12 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		{"a proxy of the run", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://toxi:8474", Proxy: "lockdrill-mine-r1"}}, ""},
 		{"somebody's proxy", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://toxi:8474", Proxy: "orders"}}, "the record names proxy orders"},
 		{"a proxy of another run", 2, Record{Kind: "latency", Routes: []ProxyRoute{{API: "http://toxi:8474", Proxy: "lockdrill-other-r1"}}}, "the record names proxy lockdrill-other-r1"},
-		{"somebody's toxic", 2, Record{Kind: "latency", Routes: []ProxyRoute{{API: "http://toxi:8474", Proxy: "orders", Theirs: true, Toxics: []string{"slow"}}}}, "the record names toxic slow"},
+		{"somebody's toxic", 2, Record{Kind: "latency", Routes: []ProxyRoute{{API: "http://toxi:8474", Proxy: "redis-a", Theirs: true, Toxics: []string{"slow"}}}}, "the record names toxic slow"},
+		{"a proxy that the experiment names", 2, Record{Kind: "down", Shot: struck, Routes: []ProxyRoute{{API: "http://toxi:8474", Proxy: "redis-a", Theirs: true, Down: true}}}, ""},
+		{"somebody's proxy, which it does not name", 2, Record{Kind: "down", Shot: struck, Routes: []ProxyRoute{{API: "http://toxi:8474", Proxy: "orders", Theirs: true, Down: true}}}, "names proxy orders"},
+		{"a proxy that the experiment names, to be removed", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://toxi:8474", Proxy: "redis-a", Theirs: true}}, "names proxy redis-a"},
+		{"a fault of no store", 2, Record{Kind: "store", Shot: struck}, "does not say where its fault is"},
+		{"a fault on no way", 2, Record{Kind: "latency", Shot: struck}, "does not say where its fault is"},
 		{"another Toxiproxy", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://evil:8474", Proxy: "lockdrill-mine-r1"}}, "names the Toxiproxy at http://evil:8474"},
 		{"the Toxiproxy of the runner itself", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://127.0.0.1:9", Proxy: "lockdrill-mine-r1", Own: 7}}, ""},
 		{"another's fault of a proxy", 2, Record{Kind: "fail", Tap: &Tap{API: "http://h:2", ID: "other-1"}}, "names fault other-1 of a proxy"},

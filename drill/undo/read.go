@@ -74,6 +74,7 @@ func content(path string, data []byte) (Content, error) {
 			return Content{}, fmt.Errorf("read journal: %s:%d: %w", path, i+1, err)
 		}
 	}
+	c.Closed = c.Closed && len(c.Open()) == 0 // nobody closes one with something in it
 	return c, nil
 }
 

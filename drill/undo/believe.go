@@ -179,7 +179,10 @@ func (f *Found) namesStore(r *Record) error {
 	if err != nil {
 		return fmt.Errorf("which stores the experiment names cannot be told: %w", err)
 	}
-	at, named := append([]string{s.Addr}, s.Addrs...), experiments.AddressesIn(data)
+	at, named := []string{s.Addr}, experiments.AddressesIn(data)
+	if !s.Cluster || s.PasswordEnv != "" { // a cluster's others are known from the first one, and have keys of the run alone
+		at = append(at, s.Addrs...)
+	}
 	if s.Sentinel != nil {
 		at = append(at, s.Sentinel.Addrs...)
 	}

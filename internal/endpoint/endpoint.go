@@ -157,10 +157,10 @@ func Clients(o *redis.Options, cluster bool, readWithin time.Duration) redis.Uni
 	return Client(o, readWithin)
 }
 
-// Cluster makes connections to the cluster that the server of o belongs to; it does not dial yet.
-func Cluster(o *redis.Options, readWithin time.Duration) *redis.ClusterClient {
+// Cluster makes connections to the cluster that the server of o belongs to, as others do; it does not dial yet.
+func Cluster(o *redis.Options, readWithin time.Duration, others ...string) *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, Dialer: Dialer(o), Protocol: 2, DisableIdentity: true,
+		Addrs: append([]string{o.Addr}, others...), Username: o.Username, Password: o.Password, Dialer: Dialer(o), Protocol: 2, DisableIdentity: true,
 		ContextTimeoutEnabled: true, DialTimeout: dialWithin, ReadTimeout: readWithin, PoolSize: poolSize, ClusterStateReloadInterval: layoutEvery,
 	})
 }

@@ -50,6 +50,9 @@ func TestTheTableOfKinds(t *testing.T) {
 		if slices.Contains(kinds[:i], kind) {
 			t.Errorf("kind %s stands twice in the table", kind)
 		}
+		if made := fault.New(kind); made == nil || made.Kind() != kind || fault.Of(made).Traits().Noun == "" {
+			t.Errorf("fault %s is made as %#v", kind, made)
+		}
 		if class := fault.Of(fault.New(kind)).Traits().Class; !slices.Contains(classes, class) {
 			t.Errorf("kind %s has trials of class %q", kind, class)
 		}

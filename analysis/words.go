@@ -15,7 +15,7 @@ import (
 const (
 	adviceOnFences    = "Mint fences that survive a flush and a failover: max(last + 1, the store's clock)."
 	adviceOnFailures  = "Repair the connection to the store. A second try with a fresh timeout frees the key where the failure is short."
-	adviceOnTrials    = "Look at residual, pickup and warm-up of the slowest trial."
+	adviceOnTrials    = "Look at left of the lease, pickup and warm-up of the slowest trial."
 	adviceOnRefusals  = "Wait longer than the ttl, or shorten the ttl. After a crash, a caller that waits for less than the lease is refused until it ends."
 	adviceOnForeigner = "Compare the token in the same script that changes the key. What the client believes may be out of date."
 	adviceOnOverlap   = "Stop the work before the lease ends, and fence its effects at the resource."

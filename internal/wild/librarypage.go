@@ -36,7 +36,7 @@ func (l library) page() string {
 func (t table) libraryPage(l library) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s under faults\n\n", l.title)
-	fmt.Fprintf(&b, "After this page you know what %s %s does in each drill ([how to read and repeat this](../wild.md#%s)).\n\n", l.title, t.Versions[l.name], map[bool]string{false: "read-a-librarys-page", true: "queues"}[l.queue != nil])
+	fmt.Fprintf(&b, "After this page you know what %s %s does in each drill ([how to read this](../wild.md#%s)).\n\n", l.title, t.Versions[l.name], map[bool]string{false: "read-a-librarys-page", true: "queues"}[l.queue != nil])
 	fmt.Fprintf(&b, "* [%s](%s) locks in %s. It says: %s.\n* Used: %s.\n\n", l.title, l.link, storeNames[l.kind()], upOne(l.promise), upOne(l.adapted))
 	these := drills
 	if l.queue != nil {

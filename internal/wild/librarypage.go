@@ -21,8 +21,10 @@ func (t table) pages() map[string]string {
 
 var to = regexp.MustCompile(`\b([\d.]*\d) to (\d[\d.]*)\b`)
 
-// dash writes ranges of figures as tables have them.
-func dash(text string) string { return to.ReplaceAllString(text, "$1–$2") }
+// dash writes ranges of figures as tables have them, and sentences of the judge without what every reader of the page knows.
+func dash(text string) string {
+	return to.ReplaceAllString(strings.ReplaceAll(text, " (each holder beyond the first counts for itself)", ""), "$1–$2")
+}
 
 // page is the library's page, below docs; a control has none.
 func (l library) page() string {

@@ -17,7 +17,7 @@ func words() []word {
 	const measure, lint, term, class, backoff = "measure", "lint", "word", "renewal class", "back-off"
 	const form, store, guard, compared = "form of a kill", "store fault", "guard", "comparison"
 	all := []word{
-		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into residual, pickup and warm-up"},
+		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into left of the lease, pickup and warm-up"},
 		{"tick_gap", measure, "of a loop: the longest stretch without an accepted tick, from the last one before the fault on; without a fault, of the whole watch"},
 		{"overlap", measure, "mutual exclusion broken: seconds with more than one holder (level belief or work) or lease (level lease, of an observed lock), those with three counted twice, or a count of stale and unowned effects (level effect)"},
 		{"duplicate_terminal_states", measure, "accepted terminal writes of a job beyond its first; what the ledger refused was prevented, and is not counted"},

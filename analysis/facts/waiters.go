@@ -3,6 +3,7 @@ package facts
 import (
 	"slices"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -124,4 +125,159 @@ func (ix *Facts) waits(w waiter) []Value {
 		vs = append(vs, ix.Valued(d, ix.lateness(m.from, min(m.to, ix.Last), ix.wayOf(false, w.who)...)))
 	}
 	return vs
+}
+
+// Who wanted a key when a fault struck its holder is known at the shot, or not at all: what is seen only afterwards makes no trial void,
+// since followers that never ask again would else be taken for followers that nobody needs.
+
+// finished reports that the job surely had its terminal state when s struck e. What a killed victim wrote, it wrote before it died;
+// anybody else's write must surely have come before.
+func (j *job) finished(s *Shot, e *Epoch) bool {
+	return slices.ContainsFunc(j.Terminals, func(f *effect) bool {
+		own := f.Epoch == e || f.Epoch.Replica != "" && f.Epoch.Replica == e.Replica
+		return s.Does.Kills && own || f.Span.To <= s.Applied.To
+	})
+}
+
+// idleAt reports a shot that found nobody to hold its lock, since all jobs of the lock had ended.
+func (ix *Facts) idleAt(s *Shot) bool {
+	if s.Voided == nil || s.Voided.Fault.Why != history.NoTarget {
+		return false
+	}
+	end, over := ix.JobsEnd(ix.aimOf(s.ID))
+	return over && end <= s.Voided.From
+}
+
+// aimOf is the lock at whose holder the file aims the fault; "" = none.
+func (ix *Facts) aimOf(fault string) string {
+	if f := ix.declaredFault(fault); f != nil {
+		return f.Lock()
+	}
+	return ""
+}
+
+// declaredFault is the fault of the file with this id; nil where there is none.
+func (ix *Facts) declaredFault(id string) *experiments.Fault {
+	for i := range ix.Exp.Faults {
+		if f := &ix.Exp.Faults[i]; f.ID == id {
+			return f
+		}
+	}
+	return nil
+}
+
+// JobsEnd is when the last job of the lock had ended; over is false where one did not, or there were none.
+func (ix *Facts) JobsEnd(lock string) (end int64, over bool) {
+	for _, j := range ix.jobOrder {
+		if j.lock != lock {
+			continue
+		}
+		if len(j.Terminals) == 0 {
+			return 0, false
+		}
+		end, over = max(end, j.Terminals[0].Span.To), true
+	}
+	return end, over
+}
+
+// nothingOwed reports that every job under e's key was finished when the fault struck.
+func (ix *Facts) nothingOwed(s *Shot, e *Epoch) bool {
+	k := ix.Keys[e.Key]
+	return !k.Loop && len(k.Jobs) > 0 && !slices.ContainsFunc(k.Jobs, func(j *job) bool { return !j.finished(s, e) })
+}
+
+// took reports that the shot was meant for the incarnation, or for several of which it is one, that ask for nothing any more.
+func (s *Shot) took(incarnation string) bool {
+	return incarnation == s.Victim || s.Does.Kills && slices.Contains(s.victims, incarnation)
+}
+
+// demand is the first attempt of another incarnation that the fault could have kept waiting.
+func (ix *Facts) demand(k *Key, s *Shot, e *Epoch) (history.Span, bool) {
+	for _, c := range k.Attempts {
+		if !s.took(c.Source) && c.Source != e.Replica && c.Span.To >= s.Applied.From {
+			return c.Sent, true
+		}
+	}
+	return history.Span{}, false
+}
+
+// standing reports demand that needs no attempt to be seen: a live candidate of the loop, or a job under the key that surely was not
+// finished yet.
+func (ix *Facts) standing(k *Key, s *Shot, e *Epoch) bool {
+	if !k.Loop {
+		return slices.ContainsFunc(k.Jobs, func(j *job) bool {
+			early := func(f *effect) bool { return f.Span.From <= s.Applied.To }
+			return j.owed().From <= s.Applied.To && !j.finished(s, e) && !slices.ContainsFunc(j.Terminals, early)
+		})
+	}
+	for who, ready := range ix.Ready {
+		struck := who == e.Replica || s.Does.Kills && s.strikes(who)
+		if d, dead := ix.Deaths[who]; !struck && ready <= s.Applied.From && !(dead && d.From <= s.Applied.To) {
+			return true
+		}
+	}
+	return false
+}
+
+// due is from when on a job under the key is owed that s kept from its end; zero where one is owed from the beginning.
+func (k *Key) due(s *Shot, e *Epoch) history.Span {
+	until := history.Span{From: Open, To: Open}
+	for _, j := range k.Jobs {
+		if !j.finished(s, e) {
+			until = first(until, j.due)
+		}
+	}
+	if until.From == Open {
+		return history.Span{}
+	}
+	return until
+}
+
+// owedUntil is from when on nobody had a reason to take the key any more, since all its jobs were finished, by whomever; open while
+// one was not, and for loops.
+func (k *Key) owedUntil() int64 {
+	if k.Loop || len(k.Jobs) == 0 {
+		return Open
+	}
+	until := int64(never)
+	for _, j := range k.Jobs {
+		if len(j.Terminals) == 0 {
+			return Open
+		}
+		until = max(until, j.Terminals[0].Span.From)
+	}
+	return until
+}
+
+// InUse reports that during g a key of the lock may have been held, worked under, or asked for.
+func (ix *Facts) InUse(lock string, g history.Span) bool {
+	if !ix.claimed[lock] {
+		return true
+	}
+	touches := func(from, to int64) bool { return from <= g.To && to >= g.From }
+	flight := int64(max(ix.policy(lock).OpTimeout, ix.policy(lock).Acquire.Timeout))
+	for _, k := range ix.KeysOf(lock) {
+		for _, e := range k.Epochs {
+			if touches(e.Granted.From, max(e.Lease.Freed.To, e.stop().To)) {
+				return true
+			}
+		}
+		for _, c := range k.Attempts {
+			if touches(c.Sent.From, c.applied(flight).To) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wanted reports that another incarnation asked for the key after the fault, while e still owned it, or its holder still relied on it.
+func (ix *Facts) wanted(s *Shot, e *Epoch) bool {
+	until := e.Lease.Freed.To
+	if e.Belief != nil {
+		until = max(until, e.Belief.End.To)
+	}
+	return slices.ContainsFunc(ix.Keys[e.Key].Attempts, func(c *Call) bool {
+		return c.Source != e.Replica && !s.took(c.Source) && c.Span.To >= max(s.Applied.From, e.Granted.From) && c.Sent.From <= until
+	})
 }

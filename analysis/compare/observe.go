@@ -25,7 +25,7 @@ type Observed struct {
 }
 
 // ObservedVersion is that of Observed as JSON: what was written as another is observed anew, and never read.
-const ObservedVersion = 3
+const ObservedVersion = 4
 
 // Row is one limit of a run: the sample that it was held against, and what came of it. What several limits are held against has its values at
 // the first of them alone.

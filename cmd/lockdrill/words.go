@@ -17,7 +17,7 @@ func words() []word {
 	const measure, lint, term, class, backoff = "measure", "lint", "word", "renewal class", "back-off"
 	const form, store, guard, compared = "form of a kill", "store fault", "guard", "comparison"
 	all := []word{
-		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into residual, pickup and warm-up"},
+		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into what was left of the lease (residual), the pickup and the warm-up"},
 		{"tick_gap", measure, "of a loop: the longest stretch without an accepted tick, from the last one before the fault on; without a fault, of the whole watch"},
 		{"overlap", measure, "mutual exclusion broken: seconds with more than one holder (level belief or work) or lease (level lease, of an observed lock), those with three counted twice, or a count of stale and unowned effects (level effect)"},
 		{"duplicate_terminal_states", measure, "accepted terminal writes of a job beyond its first; what the ledger refused was prevented, and is not counted"},
@@ -201,7 +201,7 @@ func outputWords() []word {
 		{"change", column, "shift of the head against the base, with its confidence interval"},
 		{"nearest to its limit", column, "the row with the least margin"},
 		{"head", column, "the runs that a comparison holds against its base"},
-		{"n", column, "how many values a figure is of"},
+		{"count", column, "how many values a figure is of"},
 		{"by chance", column, "of a comparison: how likely such a difference is where nothing has changed, 0 to 1; 1 says that it tells nothing"},
 		{"mean", column, "the average"},
 		{"worst", column, "the figure that comes closest to its limit, or goes furthest beyond"},

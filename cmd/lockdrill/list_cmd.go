@@ -103,10 +103,12 @@ func (d *listDoc) lines(width int) (lines []string) {
 	return append(append(lines, ""), wrapped("Run one: lockdrill run NAME. Start one of your own from it: lockdrill init FILE --from NAME.", width)...)
 }
 
-// tell writes a text as wide as w is; what is too long goes on below, indented.
+// tell writes a text as wide as a terminal is; what is too long goes on below, indented. Elsewhere it is a line, for those who search it.
 func tell(w io.Writer, text string) {
-	width, _ := terminal(w)
-	fmt.Fprintln(w, strings.Join(wrapped(text, min(width, mostColumns)-2), "\n  "))
+	if width, ok := terminal(w); ok {
+		text = strings.Join(wrapped(text, min(width, mostColumns)-2), "\n  ")
+	}
+	fmt.Fprintln(w, text)
 }
 
 // wrapped breaks a text at spaces.

@@ -365,3 +365,34 @@ func TestTicksOfAForeignLoop(t *testing.T) {
 		}
 	}
 }
+
+// An entry that says that a job waits is nobody's who holds its lock, where the file says which states show a holder at work.
+func TestAnOfferIsNoEffectOfAHolder(t *testing.T) {
+	none := experiments.SLO{Overlap: &experiments.OverlapLimit{Level: verdict.LevelEffect, Count: *experiments.AtMost(0)}}
+	for name, c := range map[string]struct {
+		begin string // of the map
+		offer said
+		want  verdict.Verdict
+		says  string
+	}{
+		"an offer":                 {", begin: [RUN]", said{state: "QUEUED"}, verdict.Pass, ""},
+		"every state is work":      {"", said{state: "QUEUED"}, verdict.Inconclusive, "map.begin"},
+		"work that names nobody":   {", begin: [RUN]", said{state: "RUN"}, verdict.Inconclusive, ""},
+		"an end that names nobody": {", begin: [RUN]", said{state: "FAILED"}, verdict.Inconclusive, ""},
+		"what a replica wrote":     {", begin: [RUN]", said{state: "QUEUED", who: "r2.1"}, verdict.Inconclusive, ""},
+	} {
+		file := strings.Replace(somebodys, "replica: who", "replica: who"+c.begin, 1)
+		r, _ := struckAsWatched(t, file, none, func(tp foreignTape) {
+			c.offer.job = "1"
+			tp.effect(7, jobKey("1"), c.offer)
+			tp.holds(8, 18, jobKey("1"), "a1", "r1.1")
+			tp.effect(8.5, jobKey("1"), said{job: "1", state: "RUN", op: "b", token: "a1", who: "r1.1"})
+			tp.kill(10, "kill-job#1", "random", "a1")
+			tp.holds(20, 21, jobKey("1"), "a2", "r2.1")
+			tp.effect(20.5, jobKey("1"), said{job: "1", state: "DONE", op: "c", token: "a2", who: "r2.1"})
+		})
+		if r.Verdict != c.want || !strings.Contains(r.Next, c.says) {
+			t.Errorf("%s: %s: %s %s", name, r.Verdict, r.Why, r.Next)
+		}
+	}
+}

@@ -47,11 +47,6 @@ func (ix *Facts) Judge() *verdict.Judgement {
 // Judge reads and judges h, which is whole.
 func (r *Judger) Judge(h *history.History) *verdict.Judgement { return r.whole(h).Judge() }
 
-// Judge reads and judges h, which is whole. e is the experiment as loaded (not scaled).
-func Judge(e *experiments.Experiment, h *history.History) *verdict.Judgement {
-	return FactsOf(e, h).Judge()
-}
-
 func (j *judging) judgement() *verdict.Judgement {
 	ix := j.ix
 	out := &verdict.Judgement{

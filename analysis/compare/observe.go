@@ -21,7 +21,8 @@ type Observed struct {
 	Failures    []Failures
 	Environment []experiments.Setting `json:",omitempty"`
 
-	contested bool // another run has its id and other bytes
+	Ended     string `json:"-"` // RFC 3339
+	contested bool   // another run has its id and other bytes
 }
 
 // ObservedVersion is that of Observed as JSON: what was written as another is observed anew, and never read.
@@ -90,7 +91,7 @@ func Observe[F facts[F]](facts F, folder string) *Observed {
 		seen, samples = facts.AsLive().Measure()
 	}
 	o := &Observed{
-		Experiment: facts.Header().Experiment, Rehearsal: rehearsal, Environment: environmentOf(facts, rehearsal), Failures: failuresOf(seen), Labels: told.Run.Labels,
+		Experiment: facts.Header().Experiment, Rehearsal: rehearsal, Environment: environmentOf(facts, rehearsal), Failures: failuresOf(seen), Labels: told.Run.Labels, Ended: told.Run.Ended,
 		Run: ComparedRun{ID: told.Run.ID, Folder: folder, Started: told.Run.Started, Seed: told.Run.Seed, Verdict: told.Verdict},
 	}
 	o.answer(seen)

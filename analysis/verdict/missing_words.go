@@ -79,7 +79,7 @@ var words = map[MissingCode]sentences{
 		"Find out why the lock answers granted without the store: see the findings.", watching},
 	MissingEvents:     {"Lock %[1]s has no events at all.", "Check that somebody uses the lock: its loop's key, or jobs under `work`.", 0},
 	MissingHits:       {"No confirmed fault hit a holder of lock %[1]s.", "%[2]s", 0},
-	MissingStrikes:    {"No confirmed fault struck a replica that writes the effects %[1]s.", "%[2]s", 0},
+	MissingStrikes:    {"No confirmed fault struck a replica that had an open job of %[1]s.", "%[2]s", 0},
 	MissingTakeovers:  {"No %[2]s of lock %[1]s led to a takeover by another replica.", "%[3]s", tally},
 	MissingContenders: {"Nobody else asked for lock %[1]s while its holder was hit.", "%[2]s", 0},
 	MissingBelief: {"%[2]s could not be asked for %[3]s from %[4]s whether it holds lock %[1]s (limit %[5]s)%[6]s.",

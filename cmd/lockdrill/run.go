@@ -212,6 +212,9 @@ func flagProblem(cmd *cobra.Command, args []string, err error) error {
 			}
 		}
 	}
+	if at := slices.Index(args, cmd.Name()); cmd.Name() == "export" && at+1 < len(args) && !strings.HasPrefix(args[at+1], "-") {
+		return cmd.RunE(cmd, args[at+1:])
+	}
 	var hint string
 	if _, name, ok := strings.Cut(err.Error(), "unknown flag: --"); ok {
 		hint = didYouMean("--"+name, flagNames(cmd))

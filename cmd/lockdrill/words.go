@@ -17,7 +17,7 @@ func words() []word {
 	const measure, lint, term, class, backoff = "measure", "lint", "word", "renewal class", "back-off"
 	const form, store, guard, compared = "form of a kill", "store fault", "guard", "comparison"
 	all := []word{
-		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into what was left of the lease (residual), the pickup and the warm-up"},
+		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into left of the lease, pickup and warm-up"},
 		{"tick_gap", measure, "of a loop: the longest stretch without an accepted tick, from the last one before the fault on; without a fault, of the whole watch"},
 		{"overlap", measure, "mutual exclusion broken: seconds with more than one holder (level belief or work) or lease (level lease, of an observed lock), those with three counted twice, or a count of stale and unowned effects (level effect)"},
 		{"duplicate_terminal_states", measure, "accepted terminal writes of a job beyond its first; what the ledger refused was prevented, and is not counted"},
@@ -89,7 +89,8 @@ func words() []word {
 		{"late machine", term, "the runner's machine kept replicas or stores waiting for a processor; so much is taken off a takeover, a tick gap, a wait or a debt before it is called a breach, and what it decides is inconclusive"},
 		{"warm-up", term, "of a takeover: from the grant to the first accepted effect"},
 		{"settled", term, "the fault is over, every exposed key has its successor, and the steady state holds again"},
-		{"horizon", term, "how long the final reads wait for a breach to be seen: the larger of band and limit, and one redelivery period"},
+		{"horizon", term, "for how long a run reads on after its last fault, so that a late breach would still be seen: the longest takeover that is possible or promised, and one redelivery period"},
+		{"burst", term, "a fault that makes the renewals, acquires or releases of a victim fail, by their number, their share or for a time"},
 		{"hand-over", term, "a takeover after the victim gave its lock back: the speed of a release, not of a death"},
 		{"jeopardy", term, "an epoch whose work still ran at lease end, or that had to be given up"},
 		{"claim", term, "what a replica says of itself; evidence is what the ledger and the probes saw"},
@@ -178,7 +179,7 @@ func outputWords() []word {
 		{"too many", column, "accepted terminal states of a job beyond its first"},
 		{"counted as", column, "what the figure beside it consists of"},
 		{"more than one holder", column, "seconds of holders beside the first, or effects of holders who no longer owned the lock"},
-		{"cause", column, "why a key stayed taken: release_failed, release_skipped_after_abandon, orphan_acquire, renew_after_exit"},
+		{"cause", column, "why a key stayed taken: release_failed, kept_after_work (of a system that is not ours, which tells nothing of its releases), release_skipped_after_abandon, orphan_acquire, renew_after_exit"},
 		{"debt", column, "how long a key stayed taken after its work had ended (lock_debt)"},
 		{"effective", column, "the part of a lock debt during which somebody waited for the key"},
 		{"waiter-seconds", column, "the waiting of all waiters together during a lock debt"},

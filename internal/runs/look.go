@@ -18,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 const (
@@ -99,7 +100,7 @@ func (x *Index) stamp(name string) string {
 
 // ended reports whether a run's history has come to its end.
 func (x *Index) ended(name string) bool {
-	f, err := os.Open(filepath.Join(x.dir, name, x.reader.History))
+	f, err := regular.Open(filepath.Join(x.dir, name, x.reader.History))
 	if err != nil {
 		return false
 	}
@@ -140,7 +141,7 @@ func (x *Index) judge(ctx context.Context, name, stamp string) Noted {
 	}
 	r.ID, r.Bytes, r.Experiment, r.Started = seen.Run.ID, seen.Bytes, seen.Experiment, seen.Run.Started
 	r.Verdict, r.Rehearsal, r.Labels, r.Why, r.Seen = seen.Run.Verdict, seen.Rehearsal, seen.Labels, cmp.Or(seen.Run.Why, seen.Why()), seen
-	r.Exit = verdict.ExitError
+	r.Exit, r.Ended = verdict.ExitError, seen.Ended
 	for _, e := range verdict.Exits() {
 		if e.Name == r.Verdict {
 			r.Exit = e.Code
@@ -165,7 +166,7 @@ func (x *Index) named(r *Run) {
 
 // Header is the first line of a history.
 func Header(path string) (history.Header, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return history.Header{}, err
 	}
@@ -210,7 +211,7 @@ type Uploaded struct {
 }
 
 func uploadOf(dir string) (by, beside string) {
-	data, err := os.ReadFile(filepath.Join(dir, UploadFile))
+	data, err := regular.Read(filepath.Join(dir, UploadFile))
 	var u Uploaded
 	if err != nil || json.Unmarshal(data, &u) != nil {
 		return "", ""

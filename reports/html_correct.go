@@ -113,7 +113,7 @@ func notOwnedTable(list []verdict.NotOwned) *doc.Table {
 }
 
 func distributionTable(list []verdict.Distribution) *doc.Table {
-	return tableOf("How long jobs held their lock, and waited for it", "lock,class,measure,n,p50,p95,p99,max", list,
+	return tableOf("How long jobs held their lock, and waited for it", "lock,class,measure,count,p50,p95,p99,max", list,
 		func(d verdict.Distribution) ([]doc.Cell, []int64) {
 			cells := []doc.Cell{codeCell(d.Lock), plainCell(cmp.Or(d.Class, "–")), plainCell(d.Measure), figureCell(figures.Count(d.N))}
 			for _, q := range []verdict.Range{d.P50, d.P95, d.P99, d.Max} {

@@ -313,3 +313,13 @@ func TestAPromiseOfZeroTellsWhatIsAsked(t *testing.T) {
 		}
 	}
 }
+
+// The first sentence counts as the headline does: what a fault was expected to provoke is no promise.
+func TestWhatAFaultProvokesIsNoPromise(t *testing.T) {
+	for slo, want := range map[verdict.Verdict]string{verdict.Fail: "1 of 1 promise broke", verdict.Inconclusive: "No promise broke and none could be answered"} {
+		j := &verdict.Judgement{SLOs: []verdict.SLOResult{{Verdict: slo}}, Expected: []verdict.SLOResult{{Verdict: verdict.Pass}}}
+		if got := heldSentence(j); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", slo, got)
+		}
+	}
+}

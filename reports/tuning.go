@@ -38,7 +38,7 @@ func Tuning(t *forecast.Tuning, written string) *doc.Document {
 
 // measuredWork is what the hold times were, by class.
 func measuredWork(t *forecast.Tuning) *doc.Table {
-	g := &doc.Table{Label: "Hold times by class", Columns: doc.Columns("class", "p50", "p95", "p99", "n")}
+	g := &doc.Table{Label: "Hold times by class", Columns: doc.Columns("class", "p50", "p95", "p99", "count")}
 	for _, m := range t.Measured {
 		row := doc.Row{Cells: []doc.Cell{{Text: cmp.Or(m.Class, "all")}, {Text: bracket(m.P50), Figure: true}, {Text: bracket(m.P95), Figure: true}, {Text: bracket(m.P99), Figure: true},
 			{Text: number(float64(m.N)), Figure: true}}}

@@ -78,13 +78,13 @@ func newExplainCmd(io streams) *cobra.Command {
 			return writeJSON(io.Out, wordDoc{1, w.name, w.kind, w.meaning, codes, fields})
 		}
 		if known {
-			fmt.Fprintf(io.Out, "%s (%s): %s\n", w.name, w.kind, w.meaning)
+			tell(io.Out, fmt.Sprintf("%s (%s): %s", w.name, w.kind, w.meaning))
 		}
 		for _, c := range codes {
-			fmt.Fprintf(io.Out, "%s (%s): %s\n", name, c.Kind, c.Meaning)
+			tell(io.Out, fmt.Sprintf("%s (%s): %s", name, c.Kind, c.Meaning))
 		}
 		for _, f := range fields {
-			fmt.Fprintf(io.Out, "%s (%s): %s\n", someOf(f.Paths), strings.ReplaceAll(f.Value, "`", ""), f.Meaning)
+			tell(io.Out, fmt.Sprintf("%s (%s): %s", someOf(f.Paths), strings.ReplaceAll(f.Value, "`", ""), f.Meaning))
 		}
 		return nil
 	}

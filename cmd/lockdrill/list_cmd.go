@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -99,7 +100,15 @@ func (d *listDoc) lines(width int) (lines []string) {
 			entry(name, "", sheet.Hypothesis)
 		}
 	}
-	return append(lines, "", "Run one: lockdrill run NAME. Start one of your own from it: lockdrill init FILE --from NAME.")
+	return append(append(lines, ""), wrapped("Run one: lockdrill run NAME. Start one of your own from it: lockdrill init FILE --from NAME.", width)...)
+}
+
+// tell writes a text as wide as a terminal is; what is too long goes on below, indented. Elsewhere it is a line, for those who search it.
+func tell(w io.Writer, text string) {
+	if width, ok := terminal(w); ok {
+		text = strings.Join(wrapped(text, min(width, mostColumns)-2), "\n  ")
+	}
+	fmt.Fprintln(w, text)
 }
 
 // wrapped breaks a text at spaces.

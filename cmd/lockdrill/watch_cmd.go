@@ -206,7 +206,7 @@ func (f *watchFlags) print(io streams, doc *watchDoc) {
 		fmt.Fprintln(io.Out, "\nWhat a crash of the holder costs")
 	}
 	for _, sum := range doc.Sums {
-		fmt.Fprintln(io.Out, "  "+reports.HarmlessLine(sum))
+		tell(io.Out, "- "+reports.HarmlessLine(sum))
 	}
 	if s := &doc.State; s.Failed > 0 {
 		fmt.Fprintf(io.Out, "\n%s of %s failed, the last one: %s\n", figures.Count(s.Failed), figures.Plural(s.Looks, "look"), reports.Harmless(s.Why))

@@ -202,7 +202,7 @@ func outputWords() []word {
 		{"change", column, "shift of the head against the base, with its confidence interval"},
 		{"nearest to its limit", column, "the row with the least margin"},
 		{"head", column, "the runs that a comparison holds against its base"},
-		{"n", column, "how many values a figure is of"},
+		{"count", column, "how many values a figure is of"},
 		{"by chance", column, "of a comparison: how likely such a difference is where nothing has changed, 0 to 1; 1 says that it tells nothing"},
 		{"mean", column, "the average"},
 		{"worst", column, "the figure that comes closest to its limit, or goes furthest beyond"},

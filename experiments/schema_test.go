@@ -299,6 +299,9 @@ func TestSchemaDescribesFaults(t *testing.T) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatal(err)
 	}
+	if p := s.Defs["ProbeSettings"].Properties["every"]; p.Default != nil { // the ledger has another than the keys
+		t.Errorf("every probe looks every %v by default, the schema says", p.Default)
+	}
 	for _, kind := range fault.Kinds() {
 		if p := s.Defs["Fault"].Properties[kind]; p == nil || p.Description == "" {
 			t.Errorf("fault %s is %+v", kind, p)

@@ -127,7 +127,7 @@ func (s *schemer) structure(at string, v reflect.Value) *JSONSchema {
 			kinds = append(kinds, &JSONSchema{Required: []string{d.Name}})
 			continue
 		}
-		p := s.value(Join(at, d.Name), v.FieldByIndex(d.Index), d.Rule)
+		p := s.value(Join(at, d.Name), s.setDefaults(reflect.New(d.Type).Elem()), d.Rule) // a type's schema stands once: without what one owner sets in it
 		p.filled()
 		p.Items.filled()
 		p.Description, p.Default = s.Comments()[d.Doc], s.defaultValue(v.FieldByIndex(d.Index), d.Rule)

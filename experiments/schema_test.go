@@ -282,7 +282,7 @@ func TestSchemaRefusesWhatDoesNotGoTogether(t *testing.T) {
 		}
 	}
 	want := strings.Fields(`
-		abort-when-nothing effects-sources holder-ways holders-ways order processes-none processes-two proxy-url
+		abandoned-by abort-when-nothing effects-sources holder-ways holders-ways order processes-none processes-two proxy-url
 		proxy redis-external-without-url redis-not-external redis-servers-embedded redis-servers-mixed redis-servers-spawn redis-socket-way redis-sockets redis-url-not-external
 		route-embedded store-etcd-fields store-etcd-spawn store-guest-etcd store-guest-lease store-guest-nowhere store-lease-spawn store-redis-fields told-by`)
 	if !slices.Equal(got, want) {

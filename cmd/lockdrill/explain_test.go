@@ -108,7 +108,7 @@ func TestExplainWord(t *testing.T) {
 		{"redis.mode", verdict.ExitPass, []string{mode}},
 		{"spawn", verdict.ExitPass, []string{mode}},
 		{"limits.max_run", verdict.ExitPass, []string{"limits.max_run (duration above 0, default 10m): the run is aborted after this"}},
-		{"max_gap", verdict.ExitPass, []string{"system.effects[].max_gap, probes.lock_keys.max_gap, probes.ledger.max_gap, probes.leases.max_gap (duration above 0): longest time without a good look; not scaled\n"}},
+		{"max_gap", verdict.ExitPass, []string{"probes.lock_keys.max_gap, probes.ledger.max_gap, probes.leases.max_gap (duration above 0): longest time without a good look; not scaled\n", "system.effects[].max_gap (duration above 0, default 500ms): "}},
 		{"holder", verdict.ExitPass, []string{"system.holder (list): how to find who holds a key, in this order (only with system.mode observe)\n"}},
 		{"faults[].kill", verdict.ExitPass, []string{"faults[].kill (section): SIGKILL of the replica that holds a lock"}},
 		{"", verdict.ExitUsage, []string{"lockdrill explain: which word? There are L1, L10, "}},

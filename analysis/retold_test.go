@@ -289,7 +289,7 @@ func missingEvidence() map[string][]retold {
 			stays("blind when nobody used the lock", blind(experiments.ProbeKeys, 220), "", "overlap.belief", verdict.Pass),
 		},
 		"burst-standard": { // too much stands by itself; too little does only where it would have been seen
-			says("too little in a run that was cut off", cutOff(experiments.AtLeast(2)), "job", "abandonments", "", ""),
+			says("too little in a run that was cut off", cutOff(atLeast(2)), "job", "abandonments", "", ""),
 			stays("too much in a run that was cut off", cutOff(experiments.AtMost(0)), "job", "abandonments", verdict.Fail),
 		},
 		"pods-crash-slow": { // an end that nobody saw can show that a takeover was short enough, and never that it was too long

@@ -39,7 +39,7 @@ func abandoned(j *judging, l *experiments.Limit) figure {
 func gaveUp(j *judging, l *experiments.Limit) figure {
 	g := j.at[l.Lock].giveups
 	t := map[string]facts.Tally{verdict.Missed: g.Missed, verdict.Late: g.Late, verdict.Needless: g.Needless}[l.Part]
-	saw := fmt.Sprintf("%s, with %s in jeopardy", figures.Plural(t.Lo, l.Part+" abandonment"), figures.Plural(g.Jeopardies.Lo, "epoch"))
+	saw := fmt.Sprintf("%s; in %s the work outlived its lease or had to be given up", figures.Plural(t.Lo, l.Part+" abandonment"), figures.Plural(g.Jeopardies.Lo, "epoch"))
 	return figure{Value: t.Value(), n: g.Jeopardies.Lo, evidence: g.Evidence, hints: hints{saw: saw, why: g.FirstOf(l.Part), next: j.advice().giveUp(l.Lock, l.Part)}}
 }
 
@@ -258,8 +258,8 @@ func keysVanished(j *judging, l *experiments.Limit) figure {
 			f.n++
 		}
 	}
-	f.saw = t.Of(f.n, "grant", "lost its key before its lease was over", "may have lost its key before its lease was over")
-	f.closer = "Let the holder's acts be seen: what it does under the lock after its key has gone tells a loss from a release. Effects tell it that carry the token (map.token), and so does belief of the lock."
+	f.saw = t.Of(f.n, "grant", "lost the key before the lease was over", "may have lost the key before the lease was over")
+	f.closer = "A key that its holder gives back early looks the same: where the service does so by design, leave this promise out. Else let the holder's acts be seen: effects with the token (map.token), or belief of the lock."
 	if why, next := j.ix.Exp.Untold(l.Lock, l.Measure); why != "" { // a stored run may ask what is refused
 		f.unfit, f.next = capital(why), capital(next)
 	}

@@ -44,11 +44,16 @@ func (r *Row) is(lock, row string) bool { return r.Question.Lock == lock && r.Qu
 // title is the row's name in a verdict, with its lock.
 func (r *Row) title() string { return strings.TrimSpace(r.Question.Lock + " " + r.Question.Name()) }
 
+// words is title as people read it.
+func (r *Row) words() string {
+	return strings.TrimSpace(r.Question.Lock + " " + verdict.MeasureWords(r.Question.Name()))
+}
+
 // failed are the rows that failed and that no number of kills makes right.
 func (o *Observed) failed() (all []string) {
 	for i := range o.Rows {
 		if r := &o.Rows[i]; r.Verdict == verdict.Fail && (!r.IsQuantile() || r.Broken) {
-			all = append(all, r.title()+": "+r.Why)
+			all = append(all, r.words()+": "+r.Why)
 		}
 	}
 	return all

@@ -13,6 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/drill"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/regular"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
@@ -185,7 +186,7 @@ func loadMapping(arg string) (*deploy.Mapping, error) {
 	data, ok := deploy.MappingSource(arg)
 	if !ok {
 		var err error
-		if data, err = experiments.ReadRegular(arg, maxMapping); err != nil {
+		if data, err = regular.ReadMost(arg, maxMapping); err != nil {
 			hint := ""
 			if !strings.ContainsAny(arg, "./") {
 				hint = fmt.Sprintf("; shipped mappings are %s%s", strings.Join(deploy.MappingNames(), ", "), didYouMean(arg, deploy.MappingNames()))

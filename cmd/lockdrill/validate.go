@@ -129,15 +129,18 @@ func validated(arg string, e *experiments.Experiment, err error) validatedFile {
 
 // contents is what a good file declares.
 func contents(e *experiments.Experiment) string {
-	shots, atMost := 0, ""
+	shots, promises, atMost := 0, 0, ""
 	for i := range e.Faults {
 		shots += e.Faults[i].Repeat.Count
 		if e.Faults[i].Repeat.Answered {
 			atMost = "at most "
 		}
 	}
+	for i := range e.SLOs { // a run has a row for each of its limits
+		promises += len(e.SLOs[i].Limits())
+	}
 	text := fmt.Sprintf("%s: %s, %s with %s%s, %s, time scale %v", e.Name, figures.Plural(len(e.System.Locks), "lock"), figures.Plural(len(e.Faults), "fault"),
-		atMost, figures.Plural(shots, "shot"), figures.Plural(len(e.SLOs), "SLO"), e.TimeScale)
+		atMost, figures.Plural(shots, "shot"), figures.Plural(promises, "SLO"), e.TimeScale)
 	switch {
 	case e.Kubernetes != nil:
 		text += "; pods: run asks for --confirm " + e.Name

@@ -17,7 +17,7 @@ func words() []word {
 	const measure, lint, term, class, backoff = "measure", "lint", "word", "renewal class", "back-off"
 	const form, store, guard, compared = "form of a kill", "store fault", "guard", "comparison"
 	all := []word{
-		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into residual, pickup and warm-up"},
+		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into left of the lease, pickup and warm-up"},
 		{"tick_gap", measure, "of a loop: the longest stretch without an accepted tick, from the last one before the fault on; without a fault, of the whole watch"},
 		{"overlap", measure, "mutual exclusion broken: seconds with more than one holder (level belief or work) or lease (level lease, of an observed lock), those with three counted twice, or a count of stale and unowned effects (level effect)"},
 		{"duplicate_terminal_states", measure, "accepted terminal writes of a job beyond its first; what the ledger refused was prevented, and is not counted"},
@@ -26,7 +26,7 @@ func words() []word {
 		{"fence_lag", measure, "work stop minus validity end, on the worker's own clock; above 0 is unsafe even where nobody was there to collide with"},
 		{"unowned_work", measure, "seconds of work past the lease end, in all"},
 		{"busy", measure, "acquires refused while the holder was dead, or had stopped relying on the lock without giving it back"},
-		{"stranded", measure, "jobs without a terminal state at the horizon"},
+		{"stranded", measure, "jobs without a terminal state at the final reads"},
 		{"fence_regressions", measure, "grants whose fence is not above that of an epoch surely granted before"},
 		{"re_executed", measure, "executions of a job after an earlier epoch had executed it"},
 		{"lock_debt", measure, "from the end of the work to the instant at which its key is free; effective while somebody waits for it"},
@@ -55,7 +55,7 @@ func words() []word {
 		{"L7", lint, "where nothing renews, ttl >= p99 of the work + jitter"},
 		{"L8", lint, "a quantile takes enough independent kills: 29, 59 and 299 clean ones for p90, p95 and p99; 36, 72 and 367 where kills repeat until answered"},
 		{"L9", lint, "a key_prefix ends with a separator; else it runs into the job's id: sched:job + job-1 = sched:jobjob-1"},
-		{"L10", lint, "the run comes to its end within limits.max_run, by its steady state, faults, takeovers, horizon and jobs"},
+		{"L10", lint, "the run comes to its end within limits.max_run, by its steady state, faults, takeovers, the wait for late violations and jobs"},
 		{"L11", lint, "a fault that is aimed at the holder of a job lock comes while jobs run; when the last job has ended nobody holds the lock"},
 		{"L12", lint, "a promised takeover needs a second replica: of one alone it is the time until it has been started again"},
 
@@ -190,9 +190,9 @@ func outputWords() []word {
 		{"declared", column, "what the file says, before anything is measured"},
 		{"in effect", column, "from when to when a fault really lasted, as it was observed"},
 		{"too many", column, "accepted terminal states of a job beyond its first"},
-		{"of that", column, "what the figure beside it consists of"},
+		{"counted as", column, "what the figure beside it consists of"},
 		{"more than one holder", column, "seconds of holders beside the first, or effects of holders who no longer owned the lock"},
-		{"cause", column, "why a key stayed taken: release_failed, release_skipped_after_abandon, orphan_acquire, renew_after_exit"},
+		{"cause", column, "why a key stayed taken: release_failed, kept_after_work (of a system that is not ours, which tells nothing of its releases), release_skipped_after_abandon, orphan_acquire, renew_after_exit"},
 		{"debt", column, "how long a key stayed taken after its work had ended (lock_debt)"},
 		{"effective", column, "the part of a lock debt during which somebody waited for the key"},
 		{"waiter-seconds", column, "the waiting of all waiters together during a lock debt"},
@@ -216,7 +216,7 @@ func outputWords() []word {
 		{"nearest to its limit", column, "the row with the least margin"},
 		{"head", column, "the runs that a comparison holds against its base"},
 		{"n", column, "how many values a figure is of"},
-		{"p", column, "of a comparison: how likely such a difference is by chance alone, before Holm's correction"},
+		{"by chance", column, "of a comparison: how likely such a difference is where nothing has changed, 0 to 1; 1 says that it tells nothing"},
 		{"mean", column, "the average"},
 		{"worst", column, "the figure that comes closest to its limit, or goes furthest beyond"},
 		{"max", column, "the greatest value; a limit max is broken by a single one"},

@@ -132,6 +132,7 @@ func (c *checker) aborts() {
 		}
 		_ = c.Refuse(len(of) > 1, path, "has %s: give each a condition of its own, any of them ends the run", strings.Join(of[:min(2, len(of))], " and ")) ||
 			c.Refuse(a.Metric != "" && !limits, path, "ends the run at which value of %s? Say above or below", a.Metric) ||
+			c.Refuse(a.Metric != "" && a.Above != nil && a.Below != nil && *a.Above < *a.Below, path, "every value ends the run: above is the highest value that does not, and below the lowest") ||
 			c.Refuse(a.Metric == "" && a.Below != nil || (a.Alert != "" || a.PromQL != nil) && limits, path, "above and below are for a metric, and above for a log: %s has no limit", of[0]) ||
 			c.Refuse(a.Alert != "" && c.e.Probes.Alerts == nil, path+".alert", unasked)
 		if a.PromQL != nil && len(of) == 1 && !limits && !c.Invalid(path+".promql") {

@@ -111,7 +111,7 @@ func (c *checker) several(path string, f *Fault) {
 	aim, n := f.Aim(), c.e.System.Replicas
 	count := aim.Some.Count
 	if !f.Traits().Apart || !aim.Several() || c.Invalid(path) || n == 0 || c.Invalid("system.replicas") ||
-		c.Refuse(!c.e.Observed() && count > n, path+".count", "%d is over the %d replicas of the system", count, n) || !c.e.Observed() || c.e.Limits.LastReplica {
+		c.Refuse(!c.e.Observed() && count > n, path+".count", "%d is over the %s of the system", count, figures.Plural(n, "replica")) || !c.e.Observed() || c.e.Limits.LastReplica {
 		return
 	}
 	const lift = "say limits.last_replica: true if none is to be left"

@@ -176,7 +176,7 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 	c.Refuse(n > 1, path, "has more than one limit: an SLO has one of delta, rate and max")
 	if word, _ := l.Limit(); word != "max" && !c.Stored {
 		if m := c.level(l.Name); m != nil {
-			c.Check(path+"."+word, "the %s goes up and down, and %s needs a counter: say max", m.What(), word)
+			c.Check(path+"."+word, "%s goes up and down, and %s needs a counter: say max", m.What(), word)
 		}
 	}
 }

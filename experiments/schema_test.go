@@ -282,7 +282,7 @@ func TestSchemaRefusesWhatDoesNotGoTogether(t *testing.T) {
 		}
 	}
 	want := strings.Fields(`
-		abort-when-nothing effects-sources holder-ways holders-ways order processes-none processes-two proxy-url
+		abandoned-by abort-when-nothing effects-sources holder-ways holders-ways order processes-none processes-two proxy-url
 		proxy redis-external-without-url redis-not-external redis-servers-embedded redis-servers-mixed redis-servers-spawn redis-socket-way redis-sockets redis-url-not-external
 		route-embedded store-etcd-fields store-etcd-spawn store-guest-etcd store-guest-lease store-guest-nowhere store-lease-spawn store-redis-fields told-by`)
 	if !slices.Equal(got, want) {
@@ -298,6 +298,9 @@ func TestSchemaDescribesFaults(t *testing.T) {
 	var s vocab.JSONSchema
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatal(err)
+	}
+	if p := s.Defs["ProbeSettings"].Properties["every"]; p.Default != nil { // the ledger has another than the keys
+		t.Errorf("every probe looks every %v by default, the schema says", p.Default)
 	}
 	for _, kind := range fault.Kinds() {
 		if p := s.Defs["Fault"].Properties[kind]; p == nil || p.Description == "" {

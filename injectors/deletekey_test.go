@@ -53,6 +53,29 @@ func TestTheNextHolderOfAKeyThatWasTaken(t *testing.T) {
 	}
 }
 
+// A lock that is a hash, as Redisson's, is taken like a text, and a stranger's is a hash too: its clients must not stumble over another type.
+func TestTheKeyOfALockThatIsAHash(t *testing.T) {
+	for _, to := range []string{"", FormStranger} {
+		w := newWorld(t)
+		c := w.lock()
+		c.Del(t.Context(), "p:job")
+		c.HSet(t.Context(), "p:job", "tok", 1)
+		c.PExpire(t.Context(), "p:job", time.Minute)
+		w.lasts = time.Minute
+		s, _, err := w.strike(&fault.DeleteKey{To: to})
+		if err != nil {
+			t.Fatalf("to %q: %v", to, err)
+		}
+		fields := c.HKeys(t.Context(), "p:job").Val()
+		if free := c.Exists(t.Context(), "p:job").Val() == 0; free != (to == "") || !free && (len(fields) != 1 || fields[0] != s.Rec.Key.Token || c.PTTL(t.Context(), "p:job").Val() <= 0) {
+			t.Errorf("to %q: the key has the fields %q", to, fields)
+		}
+		if _, err := s.Revert(t.Context()); err != nil || c.Exists(t.Context(), "p:job").Val() != 0 {
+			t.Errorf("to %q: the stranger is still there (%v)", to, err)
+		}
+	}
+}
+
 func TestAKeyThatChangedHandsIsLeftAlone(t *testing.T) {
 	for _, value := range []string{"", "another"} {
 		w := newWorld(t)

@@ -50,7 +50,7 @@ func strangersKey(_ context.Context, h *Hit) error {
 
 // holding is the victim's token, as long as the key carries it.
 func holding(ctx context.Context, c *redis.Client, k *undo.Key) (token string, err error) {
-	token, err = c.Get(ctx, k.Name).Result()
+	token, err = tokenIn(ctx, c, k)
 	switch {
 	case errors.Is(err, redis.Nil):
 		return "", void(history.Moved, "the lock key was free when it was to be taken away")
@@ -62,11 +62,32 @@ func holding(ctx context.Context, c *redis.Client, k *undo.Key) (token string, e
 	return token, nil
 }
 
+// held is what a key carries, as looks see it: a text, or the names of a hash's fields, as Redisson has them.
+const held = `local hash, token = false, redis.pcall('GET', KEYS[1])
+if type(token) == 'table' then
+  if not string.find(token.err, 'WRONGTYPE', 1, true) then return token end
+  hash, token = true, redis.call('HKEYS', KEYS[1])
+  table.sort(token)
+  token = table.concat(token, '\n')
+end
+`
+
+// tokenIn is the token that the key carries, or redis.Nil.
+func tokenIn(ctx context.Context, c *redis.Client, k *undo.Key) (string, error) {
+	return c.Eval(ctx, held+"return token", []string{k.Name}).Text()
+}
+
 // takeAway changes the key only while it carries the token that was read.
 // KEYS: lock.  ARGV: the holder's token, the stranger's token (” = delete), ttl in ms.
-const takeAway = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+const takeAway = held + `if token ~= ARGV[1] then return 0 end
 if ARGV[2] == '' then return redis.call('DEL', KEYS[1]) end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+if hash then
+  redis.call('DEL', KEYS[1])
+  redis.call('HSET', KEYS[1], ARGV[2], 1)
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+else
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+end
 return 1`
 
 // takeKey deletes the key, or writes the stranger's token into it; the bracket is that of the call that did it.
@@ -94,7 +115,7 @@ func takeKey(ctx context.Context, h *Hit) error {
 func keyTaken(ctx context.Context, h *Hit) error {
 	return h.overRedis(func(c *redis.Client) error {
 		k := h.Rec.Key
-		token, err := c.Get(ctx, k.Name).Result()
+		token, err := tokenIn(ctx, c, k)
 		h.Window.To = h.now()
 		switch free := errors.Is(err, redis.Nil); {
 		case err != nil && !free:
@@ -133,7 +154,7 @@ func takeOut(ctx context.Context, c *redis.Client, k *undo.Key) error {
 	if err := c.Eval(ctx, takeAway, []string{k.Name}, k.Token, "", 1).Err(); err != nil {
 		return fmt.Errorf("take the stranger's token out: %w", err)
 	}
-	switch token, err := c.Get(ctx, k.Name).Result(); {
+	switch token, err := tokenIn(ctx, c, k); {
 	case err != nil && !errors.Is(err, redis.Nil):
 		return fmt.Errorf("read lock key: %w", err)
 	case token == k.Token:

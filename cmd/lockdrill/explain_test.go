@@ -101,13 +101,14 @@ slos: [{lock: replayer, takeover: {p95: 94s}}]
 
 func TestExplainWord(t *testing.T) {
 	t.Parallel()
-	const mode = "redis.mode (auto, embedded, spawn, external): auto: a redis-server on the PATH"
+	const mode = "redis.mode (auto, embedded, spawn, external, default auto): auto: a redis-server on the PATH"
 	answers(t, t.TempDir(), "explain", []answer{
 		{"Fence-Lag", verdict.ExitPass, []string{"fence_lag (measure): work stop minus validity end"}},
 		{"tick gap", verdict.ExitPass, []string{"tick_gap (measure): "}},
 		{"redis.mode", verdict.ExitPass, []string{mode}},
 		{"spawn", verdict.ExitPass, []string{mode}},
-		{"max_gap", verdict.ExitPass, []string{"system.effects[].max_gap, probes.lock_keys.max_gap, probes.ledger.max_gap, probes.leases.max_gap (duration above 0): longest time without a good look; not scaled\n"}},
+		{"limits.max_run", verdict.ExitPass, []string{"limits.max_run (duration above 0, default 10m): the run is aborted after this"}},
+		{"max_gap", verdict.ExitPass, []string{"probes.lock_keys.max_gap, probes.ledger.max_gap, probes.leases.max_gap (duration above 0): longest time without a good look; not scaled\n", "system.effects[].max_gap (duration above 0, default 500ms): "}},
 		{"holder", verdict.ExitPass, []string{"system.holder (list): how to find who holds a key, in this order (only with system.mode observe)\n"}},
 		{"faults[].kill", verdict.ExitPass, []string{"faults[].kill (section): SIGKILL of the replica that holds a lock"}},
 		{"", verdict.ExitUsage, []string{"lockdrill explain: which word? There are L1, L10, "}},

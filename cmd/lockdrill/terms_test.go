@@ -28,8 +28,8 @@ import (
 
 // everyday are heads of columns and labels of lines that mean what they mean in English.
 var everyday = strings.Fields(`lock key from to at events what who when where detail run runs why next note time event of level folder report left none finding findings
-	fault replica victim successor form kind operation ratio result reason measure side started target drill besides warnings warning remarks duplicate does now limit verdict
-	labels changed median probes epochs during-the-faults after-the-last-fault exit-status all-figures run-again max_run calendar machine step outcome by`)
+	fault replica form kind operation ratio result reason measure side started target drill besides warnings warning remarks duplicate does now limit verdict
+	labels changed probes epochs during-the-faults after-the-last-fault exit-status all-figures run-again max_run machine step outcome by`)
 
 // Every word that an output shows as a label, a head of a column, a measure, a verdict or a reason is one that explain knows.
 func TestExplainKnowsEveryWordOfTheOutputs(t *testing.T) {
@@ -38,7 +38,7 @@ func TestExplainKnowsEveryWordOfTheOutputs(t *testing.T) {
 	if len(terms) < 80 {
 		t.Fatalf("%d terms: this test looks in the wrong place", len(terms))
 	}
-	for _, term := range append(terms, "tick gap", "duplicate terminal states", "blind", "void", "no_target", "scale", "steady state", "strained", "pooled") {
+	for _, term := range append(terms, "tick gap", "duplicate terminal states", "blind", "void", "no_target", "scale", "steady state", "strained", "pooled", "burst", "jeopardy", "horizon", "residual", "trial", "redelivery", "in flight", "renewal", "band", "breach", "kill switch", "same") {
 		for _, part := range strings.Split(term, ", ") {
 			part = strings.TrimSuffix(part, " within") // of compare: base within, head within
 			if !explained(part) && !slices.Contains(everyday, strings.ReplaceAll(strings.ToLower(part), " ", "-")) {

@@ -86,6 +86,16 @@ func words() []word {
 		{"residual", term, "of a takeover: what is left of the lease, from the fault to its end"},
 		{"left of the lease", term, "of a takeover, residual in verdict.json: what is left of the lease, from the fault to its end"},
 		{"pickup", term, "of a takeover: from the lease end to the next grant"},
+		{"victim", term, "the replica that a fault strikes"},
+		{"successor", term, "the replica that takes a lock over from a victim"},
+		{"trial", term, "one lock that a fault hit while it was held: it gives one takeover, or shows that none came"},
+		{"renewal", term, "the call by which a holder extends its lease"},
+		{"redelivery", term, "an unfinished job is offered again so often (redeliver): for a job lock it stands where a loop has its poll"},
+		{"in flight", term, "of L3: a renewal that was under way when the holder died can still extend the lease, by one op timeout at most"},
+		{"band", term, "from the shortest to the longest takeover that TTL, renewal, pickup and timeouts allow (L3)"},
+		{"breach", term, "a figure that is over, or under, what was promised"},
+		{"percentile", term, "p95 of 2s: 95 of 100 values are at most 2s; a promised one is held against an upper bound with 95% confidence, so it needs many kills"},
+		{"median", term, "half of the values are at most this (p50)"},
 		{"late machine", term, "the runner's machine kept replicas or stores waiting for a processor; so much is taken off a takeover, a tick gap, a wait or a debt before it is called a breach, and what it decides is inconclusive"},
 		{"warm-up", term, "of a takeover: from the grant to the first accepted effect"},
 		{"settled", term, "the fault is over, every exposed key has its successor, and the steady state holds again"},
@@ -109,6 +119,7 @@ func words() []word {
 		{"worse", compared, "of a row of compare: significant over all rows that were tested, and beyond the tolerance"},
 		{"tolerance", compared, "change, as a share of the base's median, that does not count"},
 		{"shift", compared, "the median of all differences between a value of the head and one of the base (Hodges-Lehmann)"},
+		{"same", compared, "no row changed by more than chance and the tolerance allow; that is no proof that nothing changed"},
 		{"too_few", compared, "no difference could be significant with so many values: neither worse nor unchanged"},
 
 		{"critical", class, "given up after N failed renewals or before the validity ends, whichever is first; for work that must never run twice"},
@@ -131,6 +142,8 @@ func words() []word {
 		{"flush", store, "every key of the run is gone: FLUSHALL, but on somebody's Redis only the run's own"},
 		{"failover", store, "the primary is killed, and a replica that lags becomes the primary"},
 		{"environment", guard, "what the target must say it is: a file for staging never runs against production"},
+		{"kill switch", guard, "a file: while it is there no run starts, and a run that goes on is aborted within a second (limits.kill_switch)"},
+		{"calendar", guard, "whether windows and blackouts let a run go on now"},
 		{"confirm", guard, "a target that the run does not start needs --confirm with the experiment's name"},
 	}
 	all = append(all, outputWords()...)

@@ -46,9 +46,6 @@ var keptIn = map[string]kept{
 	"etcd":     {does: []Do{StoreFreeze, StoreRestart, StoreStop, StoreFreezeLeader, StoreStopLeader}, leased: true},
 }
 
-// OfLeader reports that it befalls one server of several, the one that leads.
-func (d Do) OfLeader() bool { return d == StoreFreezeLeader || d == StoreStopLeader }
-
 // Allowed are the faults that may be done to a Redis that the run did not start, if its section names them.
 func Allowed() []string {
 	return []string{string(StorePause), string(StoreFlush), string(StoreFill), string(StoreFailover), (*DeleteKey)(nil).Kind()}

@@ -1,6 +1,7 @@
 package vocab
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -117,7 +118,7 @@ func parseInt(n *yaml.Node, v reflect.Value, r Rule) string {
 	if n.Tag != "!!int" || err != nil {
 		return fmt.Sprintf("a whole number is wanted, not %s", Describe(n))
 	}
-	if low, high := int64(r.Min), cmpOr(r.Max, math.MaxInt32); i < low {
+	if low, high := int64(r.Min), cmp.Or(r.Max, math.MaxInt32); i < low {
 		return fmt.Sprintf("%d is too little: at least %d", i, low)
 	} else if v.Kind() == reflect.Int && float64(i) > high {
 		return fmt.Sprintf("%d is too much: at most %.0f", i, high)
@@ -131,22 +132,15 @@ func parseFloat(n *yaml.Node, v reflect.Value, r Rule) string {
 	if n.Tag != "!!int" && n.Tag != "!!float" || err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
 		return fmt.Sprintf("a number is wanted, not %s", Describe(n))
 	}
-	if f < 0 || f > cmpOr(r.Max, math.MaxInt32) || r.Positive && f == 0 {
+	if f < 0 || f > cmp.Or(r.Max, math.MaxInt32) || r.Positive && f == 0 {
 		low := "from"
 		if r.Positive {
 			low = "above"
 		}
-		return fmt.Sprintf("%s is out of range: %s 0 up to %g", n.Value, low, cmpOr(r.Max, math.MaxInt32))
+		return fmt.Sprintf("%s is out of range: %s 0 up to %g", n.Value, low, cmp.Or(r.Max, math.MaxInt32))
 	}
 	v.SetFloat(f)
 	return ""
-}
-
-func cmpOr(limit, otherwise float64) float64 {
-	if limit == 0 {
-		return otherwise
-	}
-	return limit
 }
 
 // ParseDuration reads 500ms, 30s, 1h30m; the unit is never left out, not even with 0.

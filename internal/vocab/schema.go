@@ -1,6 +1,7 @@
 package vocab
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"reflect"
@@ -127,7 +128,7 @@ func (s *schemer) structure(at string, v reflect.Value) *JSONSchema {
 			kinds = append(kinds, &JSONSchema{Required: []string{d.Name}})
 			continue
 		}
-		p := s.value(Join(at, d.Name), v.FieldByIndex(d.Index), d.Rule)
+		p := s.value(Join(at, d.Name), s.setDefaults(reflect.New(d.Type).Elem()), d.Rule) // a type's schema stands once: without what one owner sets in it
 		p.filled()
 		p.Items.filled()
 		p.Description, p.Default = s.Comments()[d.Doc], s.defaultValue(v.FieldByIndex(d.Index), d.Rule)
@@ -207,7 +208,7 @@ func ScalarSchema(t reflect.Type, r Rule) *JSONSchema {
 	case reflect.Bool:
 		return &JSONSchema{Type: "boolean"}
 	case reflect.Float64:
-		s := number("number", 0, cmpOr(r.Max, math.MaxInt32))
+		s := number("number", 0, cmp.Or(r.Max, math.MaxInt32))
 		if r.Positive {
 			s.Minimum, s.ExclusiveMinimum = nil, s.Minimum
 		}
@@ -215,7 +216,7 @@ func ScalarSchema(t reflect.Type, r Rule) *JSONSchema {
 	case reflect.Int64:
 		return number("integer", r.Min, math.MaxInt64)
 	}
-	return number("integer", r.Min, cmpOr(r.Max, math.MaxInt32))
+	return number("integer", r.Min, cmp.Or(r.Max, math.MaxInt32))
 }
 
 func durationSchema(r Rule) *JSONSchema {

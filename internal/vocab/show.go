@@ -14,7 +14,7 @@ import (
 type Entry struct {
 	Paths []string // where the field stands in a file: slos[].takeover.max; several sections may have it
 	Word  bool     // it is a value of the field
-	Value string   // what the field takes: "duration above 0"
+	Value string   // what the field takes, and its default: "duration above 0, default 10m"
 	Says  string   // what it is for, and where it applies
 }
 
@@ -23,12 +23,15 @@ type Entry struct {
 func (y *Vocabulary) Explain(word string, doc any) []Entry {
 	var all []Entry
 	at := map[string]int{}
-	y.walk("", reflect.TypeOf(doc).Elem(), nil, func(path string, _ reflect.Type, d Field) {
+	y.walk("", reflect.TypeOf(doc).Elem(), nil, func(path string, in reflect.Type, d Field) {
 		named := d.Name == word || path == word || strings.Contains(word, ".") && strings.HasSuffix(path, "."+word)
 		if !named && !slices.Contains(d.Rule.Words, word) {
 			return
 		}
 		e := Entry{Paths: []string{path}, Word: !named, Value: y.valueOf(d), Says: y.meaning(d)}
+		if otherwise := y.leftOut(in, d); otherwise != nil {
+			e.Value += fmt.Sprintf(", default %v", otherwise)
+		}
 		key := e.Value + "\x00" + e.Says
 		if i, known := at[key]; known {
 			all[i].Paths = append(all[i].Paths, path)
@@ -187,8 +190,6 @@ func (y *Vocabulary) meaning(d Field) string {
 // Table is a section as a document has it: its fields with what they take, their defaults and their meanings. Bold are those that must be
 // there.
 func (y *Vocabulary) Table(t reflect.Type) string {
-	v := reflect.New(t)
-	y.Default(v.Interface())
 	var b strings.Builder
 	b.WriteString("| field | value | default | meaning |\n|---|---|---|---|\n")
 	for _, d := range y.Fields(t) {
@@ -196,14 +197,22 @@ func (y *Vocabulary) Table(t reflect.Type) string {
 		if d.Rule.Required {
 			name = "**" + name + "**"
 		}
-		if d.Kind == "" {
-			if text := y.defaultValue(v.Elem().FieldByIndex(d.Index), d.Rule); text != nil {
-				otherwise = fmt.Sprintf("`%v`", text)
-			}
+		if text := y.leftOut(t, d); text != nil {
+			otherwise = fmt.Sprintf("`%v`", text)
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, y.valueOf(d), otherwise, cell(y.meaning(d)))
 	}
 	return b.String()
+}
+
+// leftOut is what a field of a section is where the file leaves it out; nil = nothing that a file would say.
+func (y *Vocabulary) leftOut(in reflect.Type, d Field) any {
+	if d.Kind != "" {
+		return nil
+	}
+	v := reflect.New(in)
+	y.Default(v.Interface())
+	return y.defaultValue(v.Elem().FieldByIndex(d.Index), d.Rule)
 }
 
 // cell is a text that does not end a cell of a table, and in which braces and angles stand as they are.

@@ -132,11 +132,12 @@ func (j *judging) paused(lock string) bool {
 		return j.ix.BelievedWhileStanding(lock)
 	}
 	for _, s := range j.ix.Shots {
-		if s.Does.Stands == 0 || s.Applied == nil {
+		struck := s.Struck()
+		if s.Does.Stands == 0 || struck == nil {
 			continue
 		}
 		for _, e := range s.MayHit(j.ix) {
-			if b := e.Belief; e.Lock == lock && b != nil && b.Start.From <= s.Over.To && b.End.To >= s.Applied.From {
+			if b := e.Belief; e.Lock == lock && b != nil && b.Start.From <= s.Over.To && b.End.To >= struck.From {
 				return true
 			}
 		}

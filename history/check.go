@@ -30,7 +30,7 @@ func (e *Event) Check() error {
 		return fmt.Errorf("outcome %q does not belong here", e.Outcome)
 	case e.Outcome != "" && !slices.Contains([]Outcome{OK, Fail, Unknown}, e.Outcome):
 		return fmt.Errorf("outcome %q is none of ok, fail, unknown", e.Outcome)
-	case e.Seq < 0 || e.Seq > 0 && !r.seq:
+	case e.Seq < 0 || e.Seq > 0 && e.Stream() == "":
 		return fmt.Errorf("seq %d does not belong here", e.Seq)
 	case e.Clock != "" && !slices.Contains([]string{ClockRunner, ClockShared, ClockBounds}, e.Clock):
 		return fmt.Errorf("clock %q is none of runner, shared, bounds", e.Clock)
@@ -100,7 +100,7 @@ func (e *Event) fits(schema int) error {
 	switch r := rules[e.Kind]; {
 	case r.since > schema:
 		return fmt.Errorf("there is no such kind in schema %d: it came with %d", schema, r.since)
-	case r.seq && (e.Seq > 0) != (schema >= SchemaNumbered):
+	case (r.seq || e.Seq > 0) && (e.Seq > 0) != (schema >= SchemaNumbered):
 		return fmt.Errorf("seq %d does not fit schema %d", e.Seq, schema)
 	}
 	return nil

@@ -75,7 +75,7 @@ type rule struct {
 	epoch   bool   // epoch must be named
 	op      bool   // op must be named
 	outcome bool   // outcome must be named; otherwise it must not be
-	seq     bool   // it is numbered within its Stream
+	seq     bool   // it is always numbered within its Stream
 	since   int    // the schema that brought the kind; 0 = the first
 }
 
@@ -112,7 +112,7 @@ var rules = map[Kind]rule{
 	WorkExit:         {body: "work", key: true, epoch: true, op: true},
 	WriteInvoke:      {body: "write", key: true, epoch: true, op: true},
 	WriteReturn:      {body: "write", key: true, epoch: true, op: true, outcome: true},
-	LedgerEntry:      {body: "entry", key: true}, // epoch and op: checkBody
+	LedgerEntry:      {body: "entry", key: true}, // epoch and op: checkBody; a foreign one may be numbered
 	LookKind:         {body: "look", key: true, seq: true},
 	CoverageKind:     {body: "coverage", seq: true},
 	GapKind:          {body: "coverage", seq: true},

@@ -8,13 +8,17 @@ import (
 
 // Some events are numbered, stream by stream: those of which the absence of one could make something look better than it was. A stream
 // is what one probe shows, or the lives of one store.
+//
+// Entries of our own ledger are none of these: their writers say them too.
 
-// Stream names the stream in which e is numbered; "" = none. What coverage events call a probe, its samples, beliefs and unread records
-// belong to as well, and its looks at keys, so that each second of coverage vouches for all that it has told before.
+// Stream names the stream in which e is numbered; "" = none. What coverage events call a probe, its samples, beliefs, effects and unread
+// records belong to as well, and its looks at keys, so that each second of coverage vouches for all that it has told before.
 func (e *Event) Stream() string {
 	switch {
 	case e.Coverage != nil:
 		return e.Coverage.Probe
+	case e.Entry != nil && e.Entry.Foreign:
+		return strings.TrimPrefix(e.Source, "probe:")
 	case e.Look != nil: // without one, a value that came back looks like one that was extended
 		return strings.TrimPrefix(e.Source, "probe:")
 	case e.Sample != nil && e.Sample.Metric == AlertsFiring:

@@ -85,11 +85,12 @@ func (k *Key) at(value string, when history.Span) *Epoch {
 	return meant
 }
 
-// meant is the epoch that the shot, which was applied, found under k. One that a look still shows after the shot has taken the key is a later
+// meant is the epoch that the shot, which struck, found under k. One that a look still shows after the shot has taken the key is a later
 // grant of its value.
 func (s *Shot) meant(k *Key) *Epoch {
-	e := k.at(s.Epoch, s.Applied.Span)
-	if e == nil || len(e.Looks) == 0 || !s.Does.AtKey || !s.Effective() || e.shownLast().last().From < s.Applied.To {
+	struck := s.Struck()
+	e := k.at(s.Epoch, struck.Span)
+	if e == nil || len(e.Looks) == 0 || !s.Does.AtKey || !s.Effective() || e.shownLast().last().From < struck.To {
 		return e
 	}
 	return cmp.Or(k.lastOf(e), e)

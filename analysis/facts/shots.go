@@ -192,6 +192,9 @@ func (s *Shot) conclude(ix *Facts) {
 	s.Over.From = min(s.Over.From, s.Over.To)
 }
 
+// Struck is the event that says first that the shot struck: that it was applied or, of a record without that, confirmed. nil = none.
+func (s *Shot) Struck() *history.Event { return cmp.Or(s.Applied, s.confirmed) }
+
 // endIn is when a fault that lives in a replica was over there.
 func (s *Shot) endIn(ix *Facts, victim string) history.Span {
 	end := history.Span{From: s.Applied.To, To: Open}

@@ -57,7 +57,7 @@ func takeoverOf(e *experiments.Experiment, b *experiments.Bound[time.Duration]) 
 // The leader's takeovers took 4.3s and 6.2s. What a late machine may have made of that is not held against the lock, and never for it.
 func TestALateMachineIsTakenOffBeforeABreachIsCalled(t *testing.T) {
 	const none, p, f, i = "", verdict.Pass, verdict.Fail, verdict.Inconclusive
-	atMost, atLeast := experiments.AtMost[time.Duration], experiments.AtLeast[time.Duration]
+	atMost := experiments.AtMost[time.Duration]
 	for _, c := range []struct {
 		says  string
 		late  late
@@ -155,6 +155,24 @@ func TestWhatIsLongerThanPossibleIsAFinding(t *testing.T) {
 		})
 		if found != c.want {
 			t.Errorf("%d late stretches: found %v, want %v", c.late.of, found, c.want)
+		}
+	}
+}
+
+// How long a holder takes that is asked to stop is its own affair, where it is somebody's own program: it may end its work first.
+func TestAHandOverOfSomebodysOwnHasNoLongestTime(t *testing.T) {
+	for worker, want := range map[string]bool{"": true, "./theirs": false} {
+		e, h := load(t, "pods-graceful")
+		if worker != "" {
+			e.System.Worker = []string{worker}
+		}
+		p := &e.Lock("leader").Policy
+		p.Loop.Poll, p.Acquire.Timeout = 5*time.Millisecond, 5*time.Millisecond
+		takeoverOf(e, experiments.AtMost(50*time.Millisecond))
+		j := Judge(e, h)
+		found := slices.ContainsFunc(j.Findings, func(f verdict.Finding) bool { return strings.Contains(f.What, "longer than the lock's timings allow") })
+		if r := j.SLOs[0]; found != want || r.Verdict != verdict.Fail || strings.Contains(r.Why, "plus the time until its holder has ended its work") == want {
+			t.Errorf("worker %q: found %v: %s: %s %s", worker, found, r.Verdict, r.Why, r.Next)
 		}
 	}
 }

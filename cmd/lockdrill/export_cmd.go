@@ -118,7 +118,11 @@ func newExportCmd(io streams) *cobra.Command {
 		if len(args) == 0 {
 			return usagef("lockdrill export: which kind? There are %s", strings.Join(kinds, ", "))
 		}
-		return usagef("lockdrill export: unknown kind %q%s; there are %s", args[0], didYouMean(args[0], kinds), strings.Join(kinds, ", "))
+		meant := didYouMean(args[0], kinds)
+		if args[0] == "rules" { // as they are called with Prometheus
+			meant = ", did you mean \"alerts\"?"
+		}
+		return usagef("lockdrill export: unknown kind %q%s; there are %s", args[0], meant, strings.Join(kinds, ", "))
 	}
 	return cmd
 }

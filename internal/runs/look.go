@@ -2,6 +2,7 @@ package runs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -75,6 +76,9 @@ func (x *Index) Look(ctx context.Context) error {
 	return nil
 }
 
+// nameless is the stamp of a run whose history has no header yet.
+const nameless = string(Running) + ", nameless"
+
 // stamp tells the state of a run's folder from another; "" = it is none of a run. One that may still grow has another stamp once it is quiet.
 func (x *Index) stamp(name string) string {
 	history, err := os.Stat(filepath.Join(x.dir, name, x.reader.History))
@@ -82,6 +86,9 @@ func (x *Index) stamp(name string) string {
 		return ""
 	}
 	if time.Since(history.ModTime()) < QuietAfter && !x.ended(name) {
+		if _, err := Header(filepath.Join(x.dir, name, x.reader.History)); err != nil { // not written yet: it is looked at again
+			return nameless
+		}
 		return string(Running)
 	}
 	stamp := fmt.Sprintf("%d %s %d %s", compare.ObservedVersion, x.reader.Tool, history.Size(), history.ModTime().UTC().Format(time.RFC3339Nano))
@@ -121,7 +128,7 @@ func (x *Index) judge(ctx context.Context, name, stamp string) Noted {
 	dir := filepath.Join(x.dir, name)
 	r := Noted{Run: Run{Folder: name, Stamp: stamp, State: Judged, Size: sizeOf(dir), Started: startedBy(name)}}
 	r.Uploader, r.Beside = uploadOf(dir)
-	if stamp == string(Running) {
+	if stamp == string(Running) || stamp == nameless {
 		r.State, r.Verdict = Running, string(Running)
 		x.named(&r.Run)
 		return r
@@ -133,8 +140,8 @@ func (x *Index) judge(ctx context.Context, name, stamp string) Noted {
 		return r
 	}
 	r.ID, r.Bytes, r.Experiment, r.Started = seen.Run.ID, seen.Bytes, seen.Experiment, seen.Run.Started
-	r.Verdict, r.Rehearsal, r.Labels, r.Why, r.Seen = seen.Run.Verdict, seen.Rehearsal, seen.Labels, seen.Run.Why, seen
-	r.Exit = verdict.ExitError
+	r.Verdict, r.Rehearsal, r.Labels, r.Why, r.Seen = seen.Run.Verdict, seen.Rehearsal, seen.Labels, cmp.Or(seen.Run.Why, seen.Why()), seen
+	r.Exit, r.Ended = verdict.ExitError, seen.Ended
 	for _, e := range verdict.Exits() {
 		if e.Name == r.Verdict {
 			r.Exit = e.Code

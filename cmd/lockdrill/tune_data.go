@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/draft"
+	"github.com/lockdrill/lockdrill/internal/regular"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/probes"
 )
@@ -123,7 +123,7 @@ func (f *tuneFlags) lockOf(dir string, e *experiments.Experiment) (*experiments.
 
 // readScrape takes them from a saved scrape.
 func (f *tuneFlags) readScrape() (*measured, error) {
-	text, err := os.ReadFile(f.from)
+	text, err := regular.Read(f.from)
 	if err != nil {
 		return nil, usagef("%s: read: %w", f.from, reason(err))
 	}

@@ -144,7 +144,7 @@ var policy = []place{
 		why: "figures of a watch, by the judge's own reading of its looks: it looks at nothing, and serves nobody"},
 	{path: "drill/undo", below: []string{"experiments", "internal/poll"}, libs: []string{"golang.org/x/sys"},
 		why: "records are plain data: how anything is undone is handed in, so that a journal can be read by any process"},
-	{path: "internal/kube", libs: []string{"k8s.io/api/coordination/v1", "k8s.io/api/core/v1", "k8s.io/apimachinery", "k8s.io/client-go/dynamic", "k8s.io/client-go/rest",
+	{path: "internal/kube", below: []string{"internal/regular"}, libs: []string{"k8s.io/api/coordination/v1", "k8s.io/api/core/v1", "k8s.io/apimachinery", "k8s.io/client-go/dynamic", "k8s.io/client-go/rest",
 		"k8s.io/client-go/tools/clientcmd", "k8s.io/client-go/tools/remotecommand", "k8s.io/client-go/util/exec", "k8s.io/client-go/util/jsonpath", "k8s.io/klog", "k8s.io/streaming"},
 		why: "a cluster in words of our own: whoever uses it need not know client-go, and it knows nothing of drills; typed clients and tools/leaderelection would link every kind that there is"},
 	{path: "internal/spawn", libs: []string{"golang.org/x/sys"},

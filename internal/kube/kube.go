@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/klog/v2"
+
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 // Options say which cluster and namespace, as kubectl's flags of these names do; all may be empty.
@@ -59,6 +61,13 @@ var (
 func Open(o Options) (*Cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
+	for _, path := range append(rules.Precedence, o.Kubeconfig) {
+		if f, err := regular.Open(path); err == nil {
+			_ = f.Close()
+		} else if errors.Is(err, regular.ErrNoFile) {
+			return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
+		}
+	}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context})
 	raw, err := loader.RawConfig()
 	if err != nil {

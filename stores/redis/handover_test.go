@@ -1,13 +1,17 @@
 package redis
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 // Whether the Sentinels would fail over for the run's user is known before the run, by trying and by asking alike, and nothing is failed over by it.
@@ -39,5 +43,43 @@ func TestTheRightToFailOverIsKnownBefore(t *testing.T) {
 	}
 	if at, err := own.Do(t.Context(), "sentinel", "get-master-addr-by-name", redistest.SentinelMaster).StringSlice(); err != nil || strings.Join(at, ":") != primary {
 		t.Errorf("the primary is %v, %v", at, err)
+	}
+}
+
+// The server that the file names dies while a run is there: the run and whoever recovers it reach the cluster by its others.
+func TestAGuestOfAClusterWhoseServerDies(t *testing.T) {
+	addrs := redistest.StartCluster(t)
+	redistest.FollowInCluster(t, addrs, addrs[0])
+	path := filepath.Join(t.TempDir(), undo.File)
+	j, err := undo.Create(path, undo.Header{Run: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openExternal(t.Context(), experiments.Redis{Mode: experiments.RedisExternal, URL: "redis://" + addrs[0], Cluster: true},
+		&stores.Ground{Run: "r1", Folder: "/r1", Prefix: "lockdrill:r1:", Own: stores.Own{Journal: j}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Mark(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := undo.Read(path)
+	if err != nil || len(c.Entries) != 1 || len(c.Entries[0].Record.Store.Addrs) < 3 {
+		t.Fatalf("the record does not name the servers: %+v, %v", c.Entries, err)
+	}
+	_ = redistest.Dial(t, addrs[0]).ShutdownNoSave(t.Context()).Err()
+	left := func() error { return leave(t.Context(), c.Entries[0].Record) }
+	for end := time.Now().Add(time.Minute); left() != nil; {
+		if time.Now().After(end) {
+			t.Fatalf("by its record: %v", left())
+		}
+	}
+	for end := time.Now().Add(20 * time.Second); ; {
+		if err = s.Close(t.Context()); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("by the run itself: %v", err)
+		}
 	}
 }

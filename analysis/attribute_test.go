@@ -178,7 +178,7 @@ func TestTheRetryOfAForeignJobIsNotInTheSum(t *testing.T) {
 	begin, end := said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"}
 	row, j := scheduled(t, experiments.SLO{Takeover: atMostSeconds(12)}, taken(25, begin, end)) // ttl 10s, and two calls of 1s
 	if row.Verdict != verdict.Fail || !strings.Contains(row.Why, "plus the time until the service tries the job again") ||
-		strings.Contains(row.Why, "something else") || !strings.Contains(row.Next, "Look at pickup") {
+		strings.Contains(row.Why, "something else") || !strings.Contains(row.Next, "Look at the pickup") {
 		t.Errorf("%s: %s %s", row.Verdict, row.Why, row.Next)
 	}
 	for _, b := range j.Bands {
@@ -362,6 +362,37 @@ func TestTicksOfAForeignLoop(t *testing.T) {
 		})
 		if row.Verdict != c.want {
 			t.Errorf("%+v: %s [%g, %v] %s %+v", c, row.Verdict, row.Lo, row.Hi, row.Why, j.Takeovers)
+		}
+	}
+}
+
+// An entry that says that a job waits is nobody's who holds its lock, where the file says which states show a holder at work.
+func TestAnOfferIsNoEffectOfAHolder(t *testing.T) {
+	none := experiments.SLO{Overlap: &experiments.OverlapLimit{Level: verdict.LevelEffect, Count: *experiments.AtMost(0)}}
+	for name, c := range map[string]struct {
+		begin string // of the map
+		offer said
+		want  verdict.Verdict
+		says  string
+	}{
+		"an offer":                 {", begin: [RUN]", said{state: "QUEUED"}, verdict.Pass, ""},
+		"every state is work":      {"", said{state: "QUEUED"}, verdict.Inconclusive, "map.begin"},
+		"work that names nobody":   {", begin: [RUN]", said{state: "RUN"}, verdict.Inconclusive, ""},
+		"an end that names nobody": {", begin: [RUN]", said{state: "FAILED"}, verdict.Inconclusive, ""},
+		"what a replica wrote":     {", begin: [RUN]", said{state: "QUEUED", who: "r2.1"}, verdict.Inconclusive, ""},
+	} {
+		file := strings.Replace(somebodys, "replica: who", "replica: who"+c.begin, 1)
+		r, _ := struckAsWatched(t, file, none, func(tp foreignTape) {
+			c.offer.job = "1"
+			tp.effect(7, jobKey("1"), c.offer)
+			tp.holds(8, 18, jobKey("1"), "a1", "r1.1")
+			tp.effect(8.5, jobKey("1"), said{job: "1", state: "RUN", op: "b", token: "a1", who: "r1.1"})
+			tp.kill(10, "kill-job#1", "random", "a1")
+			tp.holds(20, 21, jobKey("1"), "a2", "r2.1")
+			tp.effect(20.5, jobKey("1"), said{job: "1", state: "DONE", op: "c", token: "a2", who: "r2.1"})
+		})
+		if r.Verdict != c.want || !strings.Contains(r.Next, c.says) {
+			t.Errorf("%s: %s: %s %s", name, r.Verdict, r.Why, r.Next)
 		}
 	}
 }

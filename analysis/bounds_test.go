@@ -72,7 +72,7 @@ func TestLimitsOfEveryForm(t *testing.T) {
 		{"no missed one among them", "burst-legacy-count", experiments.SLO{Abandonment: &experiments.AbandonmentLimits{Missed: atLeast(1)}}, "abandonment.missed", verdict.Fail, "asks for at least 1"},
 		{"stopped no earlier than this", "burst-standard", experiments.SLO{FenceLag: atLeast(-2 * second)}, "fence_lag", verdict.Pass, ""},
 		{"stopped earlier than this", "burst-standard", experiments.SLO{FenceLag: atLeast(-second / 2)}, "fence_lag", verdict.Fail, "asks for at least -500ms"},
-		{"too slow by less than a millisecond", "good-drill", experiments.SLO{Lock: "leader", Takeover: experiments.Within(6192 * time.Millisecond)}, "takeover.max", verdict.Fail, "1 of 2 kills took more than 6.192s; the slowest took [6.192, 6.194]s"},
+		{"too slow by less than a millisecond", "good-drill", experiments.SLO{Lock: "leader", Takeover: experiments.Within(6192 * time.Millisecond)}, "takeover.max", verdict.Fail, "1 of 2 kills led to a takeover of more than 6.192s; the slowest took [6.192, 6.194]s"},
 		{"as slow as that, or slower: no luck", "good-drill", experiments.SLO{Lock: "leader", Takeover: experiments.Within(6193 * time.Millisecond)}, "takeover.max", verdict.Inconclusive, "The limit 6.193s lies within the measured range"},
 		{"the least takeover", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *atLeast(4 * second)}}, "takeover.min", verdict.Pass, ""},
 		{"the least takeover is shorter", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *atLeast(5 * second)}}, "takeover.min", verdict.Fail, "asks for at least 5s"},

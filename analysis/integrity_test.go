@@ -178,7 +178,8 @@ func TestTheRecordIsHeldAgainstItsRules(t *testing.T) {
 	e, h := load(t, "replica-dies-no-look")
 	e.System.Work[0].Strict = true
 	says(Judge(e, h), "had come to its end before it")
-	e, h = numbered(t, "good-drill")
+	e, h = load(t, "good-drill")
+	numbered(h)
 	i := slices.IndexFunc(h.Events, func(ev history.Event) bool { return ev.Seq == 2 })
 	stream := h.Events[i].Stream()
 	h.Events = slices.Delete(h.Events, i, i+1)
@@ -194,5 +195,22 @@ func TestAGapThatIsToldTwiceIsNoContradiction(t *testing.T) {
 	repeat(h, func(ev *history.Event) bool { return ev.Kind == history.GapKind })
 	if twice := Judge(e, h); whys(twice) != whys(once) || len(twice.Findings) != len(once.Findings) {
 		t.Errorf("%s; %+v", whys(twice), twice.Findings)
+	}
+}
+
+// A server may answer the last question with a sample that it had not told yet: it is a reading, and the final one. Twice as the same is
+// a contradiction.
+func TestASampleThatIsFinalTooIsNoContradiction(t *testing.T) {
+	for final, contradicts := range map[bool]bool{true: false, false: true} {
+		e, h := load(t, "readings")
+		i := slices.IndexFunc(h.Events, func(ev history.Event) bool { return ev.Sample != nil && !ev.Sample.Final })
+		again := *h.Events[i].Sample
+		again.Final = final
+		h.Events = slices.Insert(h.Events, i+1, h.Events[i])
+		h.Events[i+1].Sample = &again
+		number(h)
+		if j := Judge(e, h); strings.Contains(whys(j), "same event twice") != contradicts {
+			t.Errorf("final %t: %s", final, whys(j))
+		}
 	}
 }

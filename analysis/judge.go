@@ -246,7 +246,7 @@ func (j *judging) warnings() []string {
 	}
 	for _, name := range j.lockNames() {
 		if n := len(j.at[name].fencing.OwnerRejected); n > 0 {
-			add("Lock %s: the ledger refused %d writes of the rightful owner, because fences went back.", name, n)
+			add("Lock %s: the ledger refused %s of the rightful owner, because fences went back.", name, figures.Plural(n, "write"))
 		}
 	}
 	for i := range ix.Exp.System.Locks {

@@ -1,6 +1,8 @@
 package analysis
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -72,22 +74,48 @@ func TestEffectsAloneAreJudged(t *testing.T) {
 	}
 }
 
-// Nobody holds anything where effects come about under no lock: a fault counts that struck a replica, also one that was idle then.
+// Nobody holds anything where effects come about under no lock: a fault counts that struck while a job was open, in the hands of who was
+// struck or in nobody's. The death of an idle replica says nothing of what becomes of the jobs of one that dies at work.
 func TestEffectsAloneUnderAFault(t *testing.T) {
-	file := strings.Replace(mailer, "slos:\n", "faults:\n  - {id: stop, kill: {count: 1}}\nslos:\n", 1)
-	for struck, word := range map[bool]verdict.Verdict{true: verdict.Pass, false: verdict.Inconclusive} {
-		slo := experiments.SLO{Lock: "jobs", Stranded: &experiments.CountLimit{Bound: *experiments.AtMost(0)}}
-		r, _ := struckAsWatched(t, file, slo, func(tp foreignTape) {
+	stranded := experiments.SLO{Stranded: &experiments.CountLimit{Bound: *experiments.AtMost(0)}}
+	twice := experiments.SLO{DuplicateTerminalStates: stranded.Stranded}
+	kill, stop := "kill: {count: 1}", "for: 2s, pause: {count: 1}"
+	for what, c := range map[string]struct {
+		fault   string
+		slo     experiments.SLO
+		at      float64 // the first state
+		says    []said
+		reached bool
+	}{
+		"no fault":                             {"", stranded, 6, []said{{state: "RUN", who: "r1.1"}, {state: "DONE", who: "r2.1"}}, false},
+		"a job in its hands":                   {kill, stranded, 6, []said{{state: "RUN", who: "r1.1"}, {state: "DONE", who: "r2.1"}}, true},
+		"a job of nobody's":                    {kill, twice, 6, []said{{state: "QUEUED"}, {state: "DONE", who: "r2.1"}}, true},
+		"a job of another's":                   {kill, stranded, 6, []said{{state: "RUN", who: "r2.1"}, {state: "DONE", who: "r2.1"}}, false},
+		"a job that another had taken over":    {kill, twice, 4, []said{{state: "RUN", who: "r1.1"}, {state: "RUN", who: "r2.1"}, {state: "DONE", who: "r2.1"}}, false},
+		"a job that had ended":                 {kill, twice, 4, []said{{state: "RUN", who: "r1.1"}, {state: "DONE", who: "r1.1"}}, false},
+		"a job that began later":               {kill, stranded, 9, []said{{state: "RUN", who: "r2.1"}, {state: "DONE", who: "r2.1"}}, false},
+		"a job that nobody began in the pause": {stop, stranded, 8, []said{{state: "QUEUED"}, {state: "DONE", who: "r2.1"}}, true},
+		"ends alone, asked for second ones":    {kill, twice, 9, []said{{state: "DONE", who: "r2.1"}}, true},
+		"ends alone, asked for lost jobs":      {kill, stranded, 9, []said{{state: "DONE", who: "r2.1"}}, false},
+	} {
+		file := strings.Replace(mailer, "slos:\n", "faults:\n  - {id: stop, "+cmp.Or(c.fault, kill)+"}\nslos:\n", 1)
+		c.slo.Lock = "jobs"
+		r, _ := struckAsWatched(t, file, c.slo, func(tp foreignTape) {
 			tp.epochs["nobody's"] = &taped{rep: "r1.1"}
-			if struck {
+			switch c.fault {
+			case kill:
 				tp.kill(7, "stop#1", "", "nobody's")
+			case stop:
+				tp.strike(7, 9, "stop#1", "nobody's", history.Fault{Kind: "pause", Declared: 2e9, Expected: 2e9, Observed: 2e9})
 			}
-			for i, state := range []string{"RUN", "DONE"} {
-				tp.effect(9+float64(i), want{lock: "jobs", key: "jobs/1"}, said{job: "1", state: state, op: state})
+			for i, x := range c.says {
+				x.job, x.op = "1", fmt.Sprint(i)
+				tp.effect(c.at+2*float64(i), want{lock: "jobs", key: "jobs/1"}, x)
 			}
 		})
-		if lacks := slices.ContainsFunc(r.Missing, func(m verdict.Missing) bool { return m.Code == verdict.MissingStrikes }); r.Verdict != word || lacks == struck {
-			t.Errorf("struck %t: %s: %+v", struck, r.Verdict, r)
+		word := map[bool]verdict.Verdict{true: verdict.Pass, false: verdict.Inconclusive}[c.reached]
+		if lacks := slices.ContainsFunc(r.Missing, func(m verdict.Missing) bool { return m.Code == verdict.MissingStrikes }); r.Verdict != word || lacks == c.reached {
+			t.Errorf("%s: %s: %+v", what, r.Verdict, r)
 		}
 	}
 }

@@ -159,6 +159,24 @@ func TestWhatIsLongerThanPossibleIsAFinding(t *testing.T) {
 	}
 }
 
+// How long a holder takes that is asked to stop is its own affair, where it is somebody's own program: it may end its work first.
+func TestAHandOverOfSomebodysOwnHasNoLongestTime(t *testing.T) {
+	for worker, want := range map[string]bool{"": true, "./theirs": false} {
+		e, h := load(t, "pods-graceful")
+		if worker != "" {
+			e.System.Worker = []string{worker}
+		}
+		p := &e.Lock("leader").Policy
+		p.Loop.Poll, p.Acquire.Timeout = 5*time.Millisecond, 5*time.Millisecond
+		takeoverOf(e, experiments.AtMost(50*time.Millisecond))
+		j := Judge(e, h)
+		found := slices.ContainsFunc(j.Findings, func(f verdict.Finding) bool { return strings.Contains(f.What, "longer than the lock's timings allow") })
+		if r := j.SLOs[0]; found != want || r.Verdict != verdict.Fail || strings.Contains(r.Why, "plus the time until its holder has ended its work") == want {
+			t.Errorf("worker %q: found %v: %s: %s %s", worker, found, r.Verdict, r.Why, r.Next)
+		}
+	}
+}
+
 // Debts, effective ones and waiter-seconds likewise: it is the holder who is to give the key back.
 func TestALateMachineMakesDebts(t *testing.T) {
 	for _, c := range []struct {

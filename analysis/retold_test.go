@@ -145,6 +145,9 @@ func missingSubstance() []retold {
 		says("too few jobs", func(e *experiments.Experiment, _ *history.History) {
 			slo(e, "duplicate_terminal_states").DuplicateTerminalStates.MinJobs = 5
 		}, "job", "duplicate_terminal_states", "4 finished, and the SLO needs at least 5 jobs", "more jobs"),
+		says("too few jobs, of a count that no job is needed for", func(e *experiments.Experiment, _ *history.History) {
+			e.SLOs = append(e.SLOs, experiments.SLO{Lock: "job", FenceRegressions: &experiments.CountLimit{Bound: *experiments.AtMost(0), MinJobs: 5}})
+		}, "job", "fence_regressions", "4 finished, and the SLO needs at least 5 jobs", "more jobs"),
 		says("a lock without events", func(_ *experiments.Experiment, h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Lock == "job" })
 		}, "job", "takeover.max", "Lock job has no events at all", "somebody uses the lock"),

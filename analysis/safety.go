@@ -80,8 +80,8 @@ func stranded(j *judging, l *experiments.Limit) figure {
 		f.saw = fmt.Sprintf("Nobody took the loop over, %d times", t.Lo)
 	case d.Jobs == 0:
 		f.lacks = []verdict.Missing{j.noJobs(verdict.MissingOffers, l.Lock)}
-	default:
-		f.lacks = fewJobs(d.Finished, l.MinJobs)
+	case of != nil && of.Keyless() && !j.ix.TellsOpen(l.Lock):
+		f.lacks = []verdict.Missing{verdict.Lacking(verdict.MissingStrikes, l.Lock, "Its source tells of ends alone, so that a lost job does not show: let it tell when a job is offered or begun, too.")}
 	}
 	return f
 }
@@ -172,6 +172,9 @@ func (j *judging) authorless(lock string, n int) verdict.Missing {
 	next := "Let the effects carry the token of the lock (map.token), and look at its keys more often (probes.lock_keys: {every: ...})."
 	if x := j.ix.Exp.EffectsOf(lock); x != nil && x.Map.Token != "" {
 		next = "Look at its keys more often (probes.lock_keys: {every: ...}), or on a less busy machine."
+		if len(x.Map.Begin) == 0 && x.Map.State != "" {
+			next = "Say in map.begin which states show a holder at work, where others are written under no lock, such as that a job waits. Else l" + next[1:]
+		}
 	}
 	return verdict.Lacking(verdict.MissingAuthors, lock, figures.Plural(n, "effect"), next)
 }
@@ -272,7 +275,7 @@ func (j *judging) impossible() (fs []verdict.Finding) {
 				continue
 			}
 			b := j.told(lock, &experiments.Limit{Measure: "takeover", Trials: true}, t.Class)
-			if b.Hi > 0 && v.InTime().Lo > int64(b.Hi)+j.ix.Noise() {
+			if b.Hi > 0 && b.Untold == "" && v.InTime().Lo > int64(b.Hi)+j.ix.Noise() {
 				late := ""
 				if v.Late > 0 {
 					late = ", and " + figures.Ceil(v.Late) + " of a late machine"

@@ -36,10 +36,13 @@ func (j *judging) metric(l *experiments.MetricLimit) figure {
 	if form == "max" && q.gauge && (zero(limit.Max) || zero(limit.Exactly)) { // a peak between two scrapes is not seen
 		f.Hi, f.unseen, f.unended = facts.Open, unseenPeak, adviceOnPeaks
 	}
+	if form != "max" && j.diedBeforeFinal() {
+		f.unseen, f.unended = "A process that was killed may have counted more after its last scrape", "Ask for what outlives a process, as a line of its log does (probes.logs), or strike without killing, as a pause does."
+	}
 	if form != "max" && len(q.unanswered(false)) > 0 {
 		f.Hi = facts.Open
 	}
-	f.next = q.next
+	f.next, f.few = q.next, adviceOnSamples
 	shown := q.total.Lo
 	if math.IsInf(shown, -1) { // nobody saw it in the time that is asked about
 		shown = q.total.Hi
@@ -47,6 +50,17 @@ func (j *judging) metric(l *experiments.MetricLimit) figure {
 	what := map[string]string{"delta": "rose by at least", "rate": "rose a second by at least", "max": "was at most"}[form]
 	f.saw = fmt.Sprintf("%s %s %s, at %s", q.metric.What(), what, figures.Decimal(shown), figures.Plural(q.n, "target"))
 	return f
+}
+
+// diedBeforeFinal reports a replica that was gone when signals were read for the last time.
+func (j *judging) diedBeforeFinal() bool {
+	final, _ := j.ix.FinalAt()
+	for _, d := range j.ix.Deaths {
+		if d.To < final {
+			return true
+		}
+	}
+	return false
 }
 
 // questionOf is what l asks, before anything is read.

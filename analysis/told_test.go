@@ -39,8 +39,8 @@ func TestWhatAWatchToldOfAnObservedLock(t *testing.T) {
 		if len(j.Takeovers) > 0 {
 			class = j.Takeovers[0].Class
 		}
-		if r := row(t, j, "leader", "takeover.max"); class != c.class || !strings.Contains(r.Why, c.why) || r.Verdict == verdict.Pass {
-			t.Errorf("%s: %s, %s: %s", name, class, r.Verdict, r.Why)
+		if r := row(t, j, "leader", "takeover.max"); class != c.class || !strings.Contains(r.Why, c.why) || r.Verdict == verdict.Pass || strings.Contains(r.Next, "shows as free") != (class == "") {
+			t.Errorf("%s: %s, %s: %s %s", name, class, r.Verdict, r.Why, r.Next)
 		}
 	}
 }

@@ -315,7 +315,7 @@ func witnesses(e *experiments.Experiment, c Consent, cluster *kube.Cluster) []vo
 		ask("the ledger's store", e.Ledger.AsRedis())
 	}
 	if len(all) == 0 {
-		what := "a command of yours"
+		what := "what the drill strikes"
 		if e.Proxy.Mode == experiments.ProxyExternal {
 			what = "a Toxiproxy"
 		}

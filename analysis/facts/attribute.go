@@ -378,6 +378,12 @@ func (ix *Facts) Strays(lock string) (ns []int64) {
 	return ns
 }
 
+// isOffer reports an entry of somebody's own source that nobody writes under the lock, such as that a job waits: by the file it shows nobody at
+// work and ends nothing, and it names nobody.
+func (f *effect) isOffer() bool {
+	return f.Foreign && !f.begins && !f.Terminal && f.token == "" && f.Fence == 0 && f.Writer == ""
+}
+
 // LedgerOf is the probe that sees effects under the lock; "" = none does.
 func (ix *Facts) LedgerOf(lock string) string {
 	if !ix.Exp.Observed() {

@@ -55,6 +55,11 @@ func (s *Shot) settle(ix *Facts) {
 			s.Contended[e.Lock] = s.Contended[e.Lock] || ix.wanted(s, e)
 		}
 	}
+	for i := range ix.Exp.System.Effects {
+		if x := &ix.Exp.System.Effects[i]; x.Lock == "" && !s.Does.Elsewhere && s.meetsJob(ix, x.Name) {
+			s.Locks[x.Name] = true
+		}
+	}
 	slices.SortStableFunc(s.Exposed, func(a, b *Epoch) int {
 		return cmp.Or(cmp.Compare(a.Lock, b.Lock), cmp.Compare(a.Key, b.Key))
 	})
@@ -73,6 +78,31 @@ func (s *Shot) settle(ix *Facts) {
 	if !s.Valid() {
 		s.WhyVoid = s.ReasonVoid()
 	}
+}
+
+// meetsJob reports that a job that comes about under no lock was open when the shot struck, or while it lasted, and was not surely in the
+// hands of a replica that it did not strike: what nobody had begun, any of them might have taken. Where only ends are told, it may have been.
+func (s *Shot) meetsJob(ix *Facts, lock string) bool {
+	last := s.Applied.From
+	if !s.Does.Kills {
+		last = max(last, s.Over.From)
+	}
+	return !ix.TellsOpen(lock) || slices.ContainsFunc(ix.jobOrder, func(j *job) bool {
+		for i, f := range j.states {
+			over := i+1 < len(j.states) && j.states[i+1].Span.From < s.Applied.To
+			if j.lock == lock && !f.Terminal && !over && f.Span.To <= last && (f.Writer == "" || len(s.victims) == 0 || s.strikes(f.Writer)) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// TellsOpen reports an effect that ends no job, so that jobs show before they have ended.
+func (ix *Facts) TellsOpen(lock string) bool {
+	return slices.ContainsFunc(ix.jobOrder, func(j *job) bool {
+		return j.lock == lock && slices.ContainsFunc(j.states, func(f *effect) bool { return !f.Terminal })
+	})
 }
 
 // found reports that e surely owned its key throughout the bracket in which the fault was applied; or until it, where the fault itself
@@ -98,7 +128,7 @@ func (s *Shot) found(ix *Facts, e *Epoch) bool {
 
 // doneBefore reports that a job of e, for which nobody claims, may have come to its end before the fault, also in a record that could not
 // be read: who is done gives its lock back without a word. So does a loop that keeps its lock for a tick, and who does not know that it was
-// granted it: no effect shows it at work.
+// granted it: no effect shows it at work. Who may have ceased before to say that it holds the key may have given it back, done or not.
 func (ix *Facts) doneBefore(s *Shot, e *Epoch) bool {
 	k := ix.Keys[e.Key]
 	switch loop := ix.policy(e.Lock).Loop; {
@@ -108,6 +138,8 @@ func (ix *Facts) doneBefore(s *Shot, e *Epoch) bool {
 		return true
 	case k.Loop:
 		return loop != nil && loop.Mode == lockcore.LoopExplicit
+	case ix.ceasedBefore(k, e, s.Applied.To):
+		return true
 	}
 	return ix.Unread[ix.LedgerOf(e.Lock)] > 0 || slices.ContainsFunc(k.Jobs, func(j *job) bool {
 		return slices.ContainsFunc(j.Terminals, func(f *effect) bool { return f.Span.From <= s.Applied.To })

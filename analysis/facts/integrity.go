@@ -76,6 +76,9 @@ func identity(ev *history.Event) uint64 {
 	case ev.Sample != nil:
 		p.text(ev.Sample.Metric)
 		p.text(ev.Sample.Target)
+		if ev.Sample.Final { // a server may tell of a new sample at the last question
+			p.number(1)
+		}
 	case ev.Replica != nil:
 		p.text(ev.Replica.Incarnation)
 	case ev.Incarnation != nil:

@@ -121,7 +121,7 @@ func (ix *Facts) EffectOverlap(lock string) Fencing {
 		var top *Epoch // latest-granted epoch with an accepted effect so far
 		later := k.firstOfLater()
 		for _, x := range k.Effects {
-			if x.beforeLooks(begun) {
+			if x.beforeLooks(begun) || x.isOffer() {
 				continue
 			}
 			f.N++

@@ -143,10 +143,14 @@ type band struct {
 	struck string // class of the fault; "" = it was killed
 	untold string // what hi leaves out; "" = nothing
 	fleet  int    // how many replicas there are
+	theirs bool   // they are somebody's own programs
 }
 
 // retry is what nobody tells of a job lock of an observed system.
 const retry = "the time until the service tries the job again"
+
+// handing is what nobody tells of a holder that is asked to stop: it may end its work first.
+const handing = "the time until its holder has ended its work and given it back"
 
 // another is what nobody tells of a kill that leaves no replica to take over.
 const another = "the time until a replica has started again, since a kill strikes all of them"
@@ -173,7 +177,7 @@ func tickBand(e *experiments.Experiment, l *experiments.Lock, warmup time.Durati
 }
 
 func bandAt(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration, phases []fault.Phase) band {
-	b := band{lock: l, phases: phases, lo: -1, fleet: e.System.Replicas}
+	b := band{lock: l, phases: phases, lo: -1, fleet: e.System.Replicas, theirs: e.Observed() || len(e.System.Worker) > 0}
 	switch {
 	case e.Observed() && !l.Loop():
 		b.untold = retry
@@ -281,6 +285,9 @@ func (b band) after(faults []experiments.Fault, class string) band {
 		return b
 	}
 	b.struck = class
+	if class == verdict.ClassHandOver && b.theirs && b.lock.Policy.Release.Mode != lockcore.ReleaseNone {
+		b.untold = cmp.Or(b.untold, handing)
+	}
 	var barred time.Duration // for so long nobody gets the key
 	leased := class == verdict.ClassPause || class == verdict.ClassHandOver && b.lock.Policy.Release.Mode == lockcore.ReleaseNone
 	for i := range faults {

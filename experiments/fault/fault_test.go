@@ -117,8 +117,10 @@ func TestToxicsAreToldInToxiproxysWords(t *testing.T) {
 			t.Errorf("%s: %s %v, want %s", c.of.Kind(), called, attributes, c.want)
 		}
 	}
-	if red := fault.Of(&fault.LimitData{Bytes: 1000}).Traits().Reddens(); !slices.Contains(red, "lock_debt") {
-		t.Errorf("a release that does not get through is no lock's fault: %v", red)
+	for _, f := range []fault.Spec{&fault.LimitData{Bytes: 1000}, &fault.Cut{How: fault.Hole}} {
+		if red := fault.Of(f).Traits().Reddens(); !slices.Contains(red, "lock_debt") || !slices.Contains(red, "orphan_acquires") {
+			t.Errorf("that neither a release nor what gives a grant back gets through %T is no lock's fault: %v", f, red)
+		}
 	}
 }
 

@@ -126,11 +126,16 @@ system:
 probes:
   metrics: [{name: queued, scrape: locks, key: queue, ask: length, every: 100ms}]
 faults:
-  - {id: cut, at: 0s, for: 1s, down: {}}
+  - id: offer
+    at: 0s
+    hook:
+      do: [redis-cli, -p, "%[1]s", XADD, ends, "*", job, j1, state, queued]
+      confirm: [sh, -c, "redis-cli -p %[1]s XLEN ends | grep 1"]
+  - {id: cut, after: offer, for: 1s, down: {}}
   - id: job
     after: cut
     hook:
-      do: [sh, -c, "for s in queued done; do redis-cli -p %[1]s XADD ends '*' job j1 state $s; done"]
+      do: [redis-cli, -p, "%[1]s", XADD, ends, "*", job, j1, state, done]
       confirm: [sh, -c, "redis-cli -p %[1]s XLEN ends | grep 2"]
 slos:
   - {lock: jobs, stranded: {max: 0}}

@@ -352,6 +352,9 @@ func (ix *Facts) laterGaps(k *Key, t *Trial, gap tickGap, after []*effect, until
 	}
 	for i, tick := range after[1:] {
 		if tick.Span.To > until {
+			if tick.Span.From < until { // it may have come before that
+				gap = gap.longer(tickGap{Dur{0, between(after[i].Span, tick.Span).Hi}, history.Span{From: after[i].Span.From, To: tick.Span.To}})
+			}
 			after = after[:i+1]
 			break
 		}

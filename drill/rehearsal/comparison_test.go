@@ -330,6 +330,22 @@ func (c *comparison) duplicates() {
 	}
 }
 
+// endedTwice compares whether a job was ended twice with the verdict on it, also where not all of its ends could be read.
+func (c *comparison) endedTwice() {
+	n, twice := map[string]int{}, map[string]bool{}
+	for _, w := range c.t.Writes {
+		if w.Terminal && w.Accepted {
+			n[w.Subject]++
+			twice[c.t.Epochs[w.Epoch].Lock] = twice[c.t.Epochs[w.Epoch].Lock] || n[w.Subject] > 1
+		}
+	}
+	for i := range c.j.SLOs {
+		if r := &c.j.SLOs[i]; r.Measure == "duplicate_terminal_states" && (r.Verdict == verdict.Pass && twice[r.Lock] || r.Verdict == verdict.Fail && !twice[r.Lock]) {
+			c.wrong = append(c.wrong, fmt.Sprintf("%s of %s is %s: %s", r.Measure, r.Lock, r.Verdict, r.Why))
+		}
+	}
+}
+
 func (c *comparison) abandonments() {
 	all := 0
 	for _, l := range c.locks() {

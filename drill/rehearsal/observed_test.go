@@ -163,6 +163,9 @@ func (w *world) promises(file *experiments.Experiment) {
 	for i := range file.System.Locks {
 		l := &file.System.Locks[i]
 		file.SLOs = append(file.SLOs, asks(l, l.Belief != nil, r)...)
+		if !l.Loop() {
+			file.SLOs = append(file.SLOs, experiments.SLO{Lock: l.Name, DuplicateTerminalStates: &experiments.CountLimit{Bound: *experiments.AtMost(0)}})
+		}
 	}
 }
 
@@ -376,6 +379,7 @@ func compareObserved(w *world) (wrong []string, trials int, can bool) {
 	c.strikes(d.History)
 	c.asSeen(o)
 	c.takeovers()
+	c.endedTwice()
 	if o.unread == 0 {
 		c.duplicates()
 		c.effects()

@@ -368,6 +368,8 @@ func TestSwarmSeedsFromOutsideThatFailed(t *testing.T) {
 		78340: "what a holder wrote when another had long had its key was thought to be of a grant between two looks that showed that other",
 		78848: "a reading that could not be made was thought to say what those around it do",
 		87690: "a line by which a replica leads, of one that led, was thought to tell of no new grant",
+		2411:  "a job that was ended twice, once in a record that nobody could read, was thought to have been ended once",
+		2378:  "what the next life wrote in a log that goes on was thought to be the dead one's",
 		93591: "a shot that found a holder between two looks was thought to have found it as it came",
 		91399: "the end of a job under a grant that nobody looked at was thought to begin no debt",
 		69706: "a reading was thought to have been made at the end of its bracket",

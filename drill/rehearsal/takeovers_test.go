@@ -2,6 +2,7 @@ package rehearsal
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -83,6 +84,7 @@ func (c *comparison) takeovers() {
 		k := &c.j.Takeovers[i]
 		if s := c.shots[k.Fault]; s != nil {
 			c.takeover(k, s)
+			c.tickless(k, s)
 			continue
 		}
 		if c.seen != nil && c.seen.names {
@@ -90,6 +92,52 @@ func (c *comparison) takeovers() {
 		}
 		c.wrong = append(c.wrong, fmt.Sprintf("theft of %s from %s: nobody here steals but by a fault", k.Key, k.Victim))
 	}
+}
+
+// tickless compares how long a loop was without a tick from the last one before the fault on: each gap that ended before another fault, or
+// the final looks, counts, and none that is shorter than what is said.
+func (c *comparison) tickless(k *verdict.Takeover, s *strike) {
+	if k.TickGap == nil || len(c.shots) > 1 || c.seen != nil && c.seen.unread > 0 {
+		return
+	}
+	until, fault := c.final, s.applied
+	for _, o := range c.shots {
+		if o != s && o.applied.From >= s.applied.From {
+			until = min(until, o.applied.From)
+		}
+	}
+	if s.kind == "kill" {
+		fault = c.began(s, k.Victim)
+	}
+	ended := min(c.longestTickless(k.Key, fault.From, until), c.longestTickless(k.Key, fault.To, until))
+	longest := max(c.longestTickless(k.Key, fault.From, sim.Never), c.longestTickless(k.Key, fault.To, sim.Never))
+	hi := math.Inf(1)
+	if k.TickGap.Hi != nil {
+		hi = *k.TickGap.Hi
+	}
+	c.tried.count("tick gaps", 1)
+	if seconds(ended) > hi+rounding || seconds(longest) < k.TickGap.Lo-rounding {
+		c.wrong = append(c.wrong, fmt.Sprintf("tick gap of %s after %s: from %.9f to %.9f, measured from %.9f to %.9f", k.Key, k.Fault, seconds(ended), seconds(longest), k.TickGap.Lo, hi))
+	}
+}
+
+// longestTickless is the longest stretch between two ticks under the key, from the last one before at on, that ended before until; where that is
+// Never, the one that the final looks found counts too.
+func (c *comparison) longestTickless(key string, at, until int64) (longest int64) {
+	last := sim.Never
+	for i := range c.t.Writes {
+		switch w := &c.t.Writes[i]; {
+		case w.Key != key || !w.Accepted || w.State != history.StateTick:
+		case w.At <= at || last == sim.Never:
+			last = w.At
+		case w.At <= until:
+			longest, last = max(longest, w.At-last), w.At
+		}
+	}
+	if until == sim.Never && last != sim.Never {
+		longest = max(longest, c.final-last)
+	}
+	return longest
 }
 
 func (c *comparison) takeover(k *verdict.Takeover, s *strike) {

@@ -308,9 +308,14 @@ func TestStaleEffectsOfAForeignSystemAreSomebodys(t *testing.T) {
 // Whoever works without the lock is the first suspect where nobody is seen to hold it.
 func TestNoSteadyStateButWorkOfAForeignSystem(t *testing.T) {
 	for _, c := range []struct {
-		token, next string
-	}{{"a1", "1 effect came from replicas that did not own their lock"}, {"", "Check the lock's key, and how the name in it leads to a process. lockdrill plan lists the processes and their names. 1 effect may have come from replicas that did not own the lock"}} {
-		_, j := scheduled(t, experiments.SLO{Stranded: count(0)}, func(tp foreignTape) {
+		token, holder, next string
+	}{{"", "  holder: [{log: {pattern: '(?P<key>\\S+) (?P<token>\\S+)'}}]\n", "Check the lock's key, and system.holder: lockdrill plan shows what each of its sources says"},
+		{"a1", "", "1 effect came from replicas that did not own their lock"}, {"", "", "Check the lock's key, and how the name in it leads to a process. lockdrill plan lists the processes and their names. 1 effect may have come from replicas that did not own the lock"}} {
+		file := strings.Replace(somebodys, "  effects:\n", c.holder+"  effects:\n", 1)
+		file = strings.Replace(file, "scheduler --name (?P<name>\\S+)'", "scheduler --name (?P<name>\\S+)', log: '/log/{name}'", 1)
+		_, j := struckAsWatched(t, file, experiments.SLO{Stranded: count(0)}, func(tp foreignTape) {
+			tp.holds(8, 18, jobKey("1"), "a1", "r1.1")
+			tp.kill(10, "kill-job#1", "random", "a1")
 			tp.effect(30, jobKey("1"), said{job: "1", state: "RUNNING", token: c.token}) // its lease was over at 18
 			for i := range tp.events {
 				if ph := tp.events[i].Phase; ph != nil && ph.Name == history.PhaseFaults {

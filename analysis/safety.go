@@ -123,7 +123,7 @@ func overlapped(j *judging, l *experiments.Limit) figure {
 	}
 	if l.Part == verdict.LevelBelief && j.paused(l.Lock) {
 		f.unfit = "A holder was paused. No lock can keep a paused process from believing that it holds the lock, so overlap of belief is not judged."
-		f.next = "Under a pause, judge overlap at level work or effect."
+		f.next = "Under a pause, judge overlap at level " + map[bool]string{true: "lease", false: "work"}[j.ix.Exp.Observed()] + " or effect."
 	}
 	return f
 }

@@ -401,3 +401,27 @@ func TestAnOfferIsNoEffectOfAHolder(t *testing.T) {
 		}
 	}
 }
+
+// Where a pause cost nobody the lock, nobody could collide: no overlap is answered, and the advice is a longer pause.
+func TestAPauseThatCostsNoLeaseShowsNoOverlap(t *testing.T) {
+	file := strings.Replace(somebodys, "{id: kill-job, kill: {holder_of: job}}", "{id: stop, for: 2s, pause: {holder_of: loop}}", 1)
+	for _, level := range []experiments.OverlapLimit{{Level: verdict.LevelLease, Time: *experiments.AtMost(time.Duration(0))}, {Level: verdict.LevelEffect, Count: *experiments.AtMost(0)}} {
+		for succeeded, want := range map[bool]verdict.Verdict{false: verdict.Inconclusive, true: verdict.Pass} {
+			r, _ := struckAsWatched(t, file, experiments.SLO{Lock: "loop", Overlap: &level}, func(tp foreignTape) {
+				tp.holds(6, map[bool]float64{true: 16}[succeeded], pollerKey, "l1", "r1.1")
+				tp.effect(6.5, pollerKey, said{token: "l1", who: "r1.1"})
+				tp.strike(7, 9, "stop#1", "l1", history.Fault{Kind: "pause", Declared: 2e9, Expected: 2e9, Observed: 2e9})
+				if succeeded {
+					tp.holds(17, 27, pollerKey, "l2", "r2.1")
+					tp.effect(17.5, pollerKey, said{token: "l2", who: "r2.1"})
+				} else {
+					tp.look(10, pollerKey, "l1", 10)
+					tp.effect(10.5, pollerKey, said{token: "l1", who: "r1.1"})
+				}
+			})
+			if r.Verdict != want || strings.HasPrefix(r.Next, "Let the fault outlast the lease (`for` above the ttl of 10s)") == succeeded {
+				t.Errorf("%s, succeeded %t: %s: %s %s", level.Level, succeeded, r.Verdict, r.Why, r.Next)
+			}
+		}
+	}
+}

@@ -69,6 +69,16 @@ func TestARowSaysOfWhatThereWasNone(t *testing.T) {
 	}
 }
 
+// Debts are held by their sum too, where each of them is short enough.
+func TestDebtsTogether(t *testing.T) {
+	e, h := load(t, "kept-after-end")
+	total := experiments.SLO{Lock: "job", LockDebt: &experiments.DebtLimits{Total: experiments.AtMost(time.Millisecond)}}
+	e.SLOs = []experiments.SLO{total}
+	if r := Judge(e, h).SLOs[0]; r.Measure != "lock_debt.total" || r.Verdict != verdict.Fail {
+		t.Errorf("%s is %s: %s", r.Measure, r.Verdict, r.Why)
+	}
+}
+
 // A shot that counts for nothing says why, in the words of its reason.
 func TestWhyAShotCountsForNothing(t *testing.T) {
 	first := func(ev *history.Event) bool { return ev.Op == "kill-leader#1" }

@@ -178,7 +178,7 @@ func TestTheRetryOfAForeignJobIsNotInTheSum(t *testing.T) {
 	begin, end := said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"}
 	row, j := scheduled(t, experiments.SLO{Takeover: atMostSeconds(12)}, taken(25, begin, end)) // ttl 10s, and two calls of 1s
 	if row.Verdict != verdict.Fail || !strings.Contains(row.Why, "plus the time until the service tries the job again") ||
-		strings.Contains(row.Why, "something else") || !strings.Contains(row.Next, "Look at the slowest trial") {
+		strings.Contains(row.Why, "something else") || !strings.Contains(row.Next, "Look at the pickup") {
 		t.Errorf("%s: %s %s", row.Verdict, row.Why, row.Next)
 	}
 	for _, b := range j.Bands {

@@ -16,20 +16,26 @@ func (j *judging) asksBelief(lock string) bool {
 	return l != nil && l.Belief != nil
 }
 
-// unasked says that a replica could not be asked for too long whether it holds the lock, or that what was read is not whole.
+// unasked says that a replica could not be asked for too long whether it holds the lock, that what was read is not whole, or that what is asked
+// never said yes.
 func (j *judging) unasked(lock string) []verdict.Missing {
 	if !j.asksBelief(lock) {
 		return nil
 	}
 	probe, w := history.BeliefProbe(lock), j.window()
 	ls := append(j.illegible(probe), j.linesBlind(probe, w)...)
-	if who, why, dark, is := j.ix.BlindBelief(lock, w); is {
+	who, why, dark, is := j.ix.BlindBelief(lock, w)
+	if is {
 		if why != "" {
 			why = ": " + why
 		}
 		ls = append(ls, verdict.Lacking(verdict.MissingBelief, lock, who, figures.Short(min(dark.To, j.ix.Last)-dark.From), figures.Clock(dark.From), figures.Exact(j.ix.MaxGap(probe)), why))
 	}
-	if who, held, is := j.ix.SilentHolder(lock); is {
+	if !j.ix.EverSaid(lock) {
+		if !is { // else who could not be asked is named
+			ls = append(ls, verdict.Lacking(verdict.MissingBelievers, lock, "No replica ever said that it holds lock "+lock))
+		}
+	} else if who, held, is := j.ix.SilentHolder(lock); is {
 		ls = append(ls, verdict.Lacking(verdict.MissingBelievers, lock, who+" held lock "+lock+" for "+figures.Short(held)+", and never said so"))
 	}
 	return ls

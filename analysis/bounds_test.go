@@ -64,18 +64,18 @@ func TestLimitsOfEveryForm(t *testing.T) {
 		want          verdict.Verdict
 		why           string
 	}{
-		{"given up once, and it should", "burst-standard", experiments.SLO{Abandonments: count(experiments.AtLeast(1))}, "abandonments", verdict.Pass, ""},
-		{"given up once, and it should twice", "burst-standard", experiments.SLO{Abandonments: count(experiments.AtLeast(2))}, "abandonments", verdict.Fail, "asks for at least 2"},
+		{"given up once, and it should", "burst-standard", experiments.SLO{Abandonments: count(atLeast(1))}, "abandonments", verdict.Pass, ""},
+		{"given up once, and it should twice", "burst-standard", experiments.SLO{Abandonments: count(atLeast(2))}, "abandonments", verdict.Fail, "asks for at least 2"},
 		{"given up exactly once", "burst-standard", experiments.SLO{Abandonments: count(exactly(1))}, "abandonments", verdict.Pass, ""},
 		{"never given up, they say", "burst-standard", experiments.SLO{Abandonments: count(exactly(0))}, "abandonments", verdict.Fail, "1 of"},
-		{"late once", "burst-legacy-count", experiments.SLO{Abandonment: &experiments.AbandonmentLimits{Late: experiments.AtLeast(1)}}, "abandonment.late", verdict.Pass, ""},
-		{"no missed one among them", "burst-legacy-count", experiments.SLO{Abandonment: &experiments.AbandonmentLimits{Missed: experiments.AtLeast(1)}}, "abandonment.missed", verdict.Fail, "asks for at least 1"},
-		{"stopped no earlier than this", "burst-standard", experiments.SLO{FenceLag: experiments.AtLeast(-2 * second)}, "fence_lag", verdict.Pass, ""},
-		{"stopped earlier than this", "burst-standard", experiments.SLO{FenceLag: experiments.AtLeast(-second / 2)}, "fence_lag", verdict.Fail, "asks for at least -500ms"},
-		{"too slow by less than a millisecond", "good-drill", experiments.SLO{Lock: "leader", Takeover: experiments.Within(6192 * time.Millisecond)}, "takeover.max", verdict.Fail, "1 of 2 kills took more than 6.192s; the slowest took [6.192, 6.194]s"},
+		{"late once", "burst-legacy-count", experiments.SLO{Abandonment: &experiments.AbandonmentLimits{Late: atLeast(1)}}, "abandonment.late", verdict.Pass, ""},
+		{"no missed one among them", "burst-legacy-count", experiments.SLO{Abandonment: &experiments.AbandonmentLimits{Missed: atLeast(1)}}, "abandonment.missed", verdict.Fail, "asks for at least 1"},
+		{"stopped no earlier than this", "burst-standard", experiments.SLO{FenceLag: atLeast(-2 * second)}, "fence_lag", verdict.Pass, ""},
+		{"stopped earlier than this", "burst-standard", experiments.SLO{FenceLag: atLeast(-second / 2)}, "fence_lag", verdict.Fail, "asks for at least -500ms"},
+		{"too slow by less than a millisecond", "good-drill", experiments.SLO{Lock: "leader", Takeover: experiments.Within(6192 * time.Millisecond)}, "takeover.max", verdict.Fail, "1 of 2 kills led to a takeover of more than 6.192s; the slowest took [6.192, 6.194]s"},
 		{"as slow as that, or slower: no luck", "good-drill", experiments.SLO{Lock: "leader", Takeover: experiments.Within(6193 * time.Millisecond)}, "takeover.max", verdict.Inconclusive, "The limit 6.193s lies within the measured range"},
-		{"the least takeover", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(4 * second)}}, "takeover.min", verdict.Pass, ""},
-		{"the least takeover is shorter", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(5 * second)}}, "takeover.min", verdict.Fail, "asks for at least 5s"},
+		{"the least takeover", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *atLeast(4 * second)}}, "takeover.min", verdict.Pass, ""},
+		{"the least takeover is shorter", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *atLeast(5 * second)}}, "takeover.min", verdict.Fail, "asks for at least 5s"},
 		{"a holder acted on without its key", "gone-early-vanished", experiments.SLO{Vanished: count(experiments.AtMost(0))}, "vanished", verdict.Fail, "1 of 3"},
 		{"a key that may have been given back", "gone-early-released", experiments.SLO{Vanished: count(experiments.AtMost(0))}, "vanished", verdict.Inconclusive, "2 of 3"},
 		{"a key that a fault of ours took", "key-vanishes", experiments.SLO{Vanished: count(experiments.AtMost(0))}, "vanished", verdict.Pass, ""},
@@ -87,7 +87,7 @@ func TestLimitsOfEveryForm(t *testing.T) {
 		{"ten times another", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: experiments.Bound[time.Duration]{AtMost: share(10), Of: "job"}}}, "takeover.max", verdict.Pass, ""},
 		{"at least ten times another", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: experiments.Bound[time.Duration]{AtLeast: share(10), Of: "job"}}}, "takeover.max", verdict.Fail, "at least 10 of what lock job had"},
 		{"a share of nothing", "good-drill", experiments.SLO{Lock: "leader", Abandonments: &experiments.CountLimit{Bound: experiments.Bound[int]{AtMost: share(10), Of: "job"}}}, "abandonments", verdict.Inconclusive, "Lock job, which the row compares with, surely had none of it"},
-		{"the least takeover may be shorter", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(4303 * time.Millisecond)}}, "takeover.min", verdict.Inconclusive, "lies within the measured range"},
+		{"the least takeover may be shorter", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *atLeast(4303 * time.Millisecond)}}, "takeover.min", verdict.Inconclusive, "lies within the measured range"},
 	} {
 		e, h := load(t, c.history)
 		if c.slo.Lock == "" {
@@ -106,7 +106,7 @@ func TestLimitsOfEveryForm(t *testing.T) {
 
 // An expectation is counted for each confirmed shot, at the keys that it struck and from then on.
 func TestExpectations(t *testing.T) {
-	abandoned := experiments.SLO{Lock: "job", Abandonments: &experiments.CountLimit{Bound: *experiments.AtLeast(1)}}
+	abandoned := experiments.SLO{Lock: "job", Abandonments: &experiments.CountLimit{Bound: *atLeast(1)}}
 	of := func(fault string, s experiments.SLO) experiments.SLO {
 		s.Fault = fault
 		return s
@@ -119,7 +119,7 @@ func TestExpectations(t *testing.T) {
 		why           string
 	}{
 		{"the burst makes it give up", "burst-standard", nil, of("burst", abandoned), verdict.Pass, "Each of 1 shot of fault burst provoked it"},
-		{"twice is too much to ask", "burst-standard", nil, experiments.SLO{Fault: "burst", Lock: "job", Abandonments: &experiments.CountLimit{Bound: *experiments.AtLeast(2)}},
+		{"twice is too much to ask", "burst-standard", nil, experiments.SLO{Fault: "burst", Lock: "job", Abandonments: &experiments.CountLimit{Bound: *atLeast(2)}},
 			verdict.Inconclusive, "The drill did not provoke abandonments of lock job of at least 2: 0 of 1 shot of fault burst did so (burst#1: 1 of 2 epochs that worked were given up)"},
 		{"another fault", "burst-standard", nil, of("kill", abandoned), verdict.Inconclusive, "The drill did not provoke abandonments of lock job of at least 1: fault kill was never confirmed"},
 		{"given up before the fault", "burst-standard", func(_ *experiments.Experiment, h *history.History) {
@@ -130,9 +130,9 @@ func TestExpectations(t *testing.T) {
 			}
 			with(h)
 		}, of("burst", abandoned), verdict.Inconclusive, "The drill did not provoke abandonments of lock job of at least 1: 0 of 1 shot of fault burst did so (burst#1: 0 of 2 epochs that worked were given up)"},
-		{"a takeover by each kill", "good-drill", nil, experiments.SLO{Fault: "kill-leader", Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(4 * time.Second)}}, verdict.Pass, "Each of 2 shots"},
-		{"one kill was followed sooner", "good-drill", nil, experiments.SLO{Fault: "kill-leader", Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(5 * time.Second)}}, verdict.Inconclusive, "1 of 2 shots of fault kill-leader did"},
-		{"it was the machine that was late", "", nil, experiments.SLO{Fault: "kill-leader", Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(4 * time.Second)}}, verdict.Inconclusive, "but this machine was late and may account for 1.5s of that"},
+		{"a takeover by each kill", "good-drill", nil, experiments.SLO{Fault: "kill-leader", Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *atLeast(4 * time.Second)}}, verdict.Pass, "Each of 2 shots"},
+		{"one kill was followed sooner", "good-drill", nil, experiments.SLO{Fault: "kill-leader", Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *atLeast(5 * time.Second)}}, verdict.Inconclusive, "1 of 2 shots of fault kill-leader did"},
+		{"it was the machine that was late", "", nil, experiments.SLO{Fault: "kill-leader", Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *atLeast(4 * time.Second)}}, verdict.Inconclusive, "but this machine was late and may account for 1.5s of that"},
 	} {
 		e, h := lated(t, late{10, waiting(successor, 0)})
 		if c.history != "" {

@@ -139,6 +139,24 @@ func TestFindings(t *testing.T) {
 			tp.renew(9, "a")
 			tp.look(14.003, leader, "", 0)
 		}, "the probe saw the key carry b meanwhile"},
+		{"released while the key was another's", func(tp *tape) {
+			tp.hold(1, 2, "r1.1", "a", 1)
+			tp.look(1.003, leader, "a", 6)
+			tp.look(8.003, leader, "b", 6)
+			tp.release(9, "a")
+			tp.look(14.003, leader, "", 0)
+		}, "released it with success while the probe saw it carry"},
+		{"released when its lease was long over", func(tp *tape) {
+			tp.hold(1, 2, "r1.1", "a", 1)
+			tp.release(20, "a")
+		}, "was released with success after it had lost the key"},
+		{"an entry under another epoch than its writer says", func(tp *tape) {
+			tp.hold(1, 2, "r1.1", "a", 1)
+			tp.hold(9, 10, "r2.1", "b", 2)
+			tp.write(11, "b", "leader", history.StateTick, "")
+			last := &tp.events[len(tp.events)-1]
+			last.Epoch = tp.epochs["a"].id
+		}, "but its writer names"},
 		{"one token for two replicas", func(tp *tape) {
 			tp.hold(1, 2, "r1.1", "a", 1)
 			tp.hold(9, 10, "r2.1", "a", 2)

@@ -34,11 +34,33 @@ func digest(t *testing.T, name string) string {
 // load reads a case as `lockdrill judge` would.
 func load(t testing.TB, name string) (*experiments.Experiment, *history.History) {
 	t.Helper()
-	e, err := experiments.Load(filepath.Join(dirOf(name), "experiment.yaml"))
+	return loadFrom(t, dirOf(name))
+}
+
+// recordings are the folders of all recorded histories: the cases, and those of drills that ran live.
+func recordings(t testing.TB) (dirs []string) {
+	t.Helper()
+	for name := range cases {
+		dirs = append(dirs, dirOf(name))
+	}
+	live, err := filepath.Glob(filepath.Join("..", "reports", "testdata", "recorded", "*", "history.jsonl"))
+	if err != nil || len(live) == 0 {
+		t.Fatalf("%d live recordings: %v", len(live), err)
+	}
+	slices.Sort(dirs)
+	for _, file := range live {
+		dirs = append(dirs, filepath.Dir(file))
+	}
+	return dirs
+}
+
+func loadFrom(t testing.TB, dir string) (*experiments.Experiment, *history.History) {
+	t.Helper()
+	e, err := experiments.Load(filepath.Join(dir, "experiment.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(filepath.Join(dirOf(name), "history.jsonl"))
+	f, err := os.Open(filepath.Join(dir, "history.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,6 +77,8 @@ func TestAnEditedHistoryPassesNothing(t *testing.T) {
 		"a duplicate as terminal":        {"replica-dies-no-look", func(h *history.History) { refuseSecond(t, h, "terminal") }, "the experiment does not say strict: true"},
 		"a stale write as fenced":        {"pause-90s-unfenced", func(h *history.History) { refuseSecond(t, h, "fenced") }, "the experiment says fenced: false"},
 		"entries in another order":       {"good-drill", swapEntries, "before one ahead of it was written"},
+		"two entries at one position":    {"good-drill", onePosition, "the ledger has two entries at position 1"},
+		"two effects at one position":    {"effects-twice", onePosition, "appears twice"},
 		"an accepted write as a refusal": {"pause-90s-fenced", acceptRefused, "was accepted, and one before it has a higher fence"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,6 +157,33 @@ func swapEntries(h *history.History) {
 	first, last := *a.Entry, *b.Entry
 	first.Pos, last.Pos = last.Pos, first.Pos
 	a.Entry, b.Entry = &first, &last
+}
+
+// onePosition gives the second entry the position of the first.
+func onePosition(h *history.History) {
+	edit(h, func(ev *history.Event) bool { return ev.Entry != nil && ev.Entry.Pos == 2 }, func(ev *history.Event) {
+		entry := *ev.Entry
+		entry.Pos, ev.Entry = 1, &entry
+	})
+}
+
+// What the ledger would have refused, by the file's own rules, and a number that a stream leaves out.
+func TestTheRecordIsHeldAgainstItsRules(t *testing.T) {
+	says := func(j *verdict.Judgement, what string) {
+		t.Helper()
+		if !slices.ContainsFunc(j.Findings, func(f verdict.Finding) bool { return f.Code == "" && strings.Contains(f.What, what) }) {
+			t.Errorf("no finding says %q: %+v", what, j.Findings)
+		}
+	}
+	e, h := load(t, "replica-dies-no-look")
+	e.System.Work[0].Strict = true
+	says(Judge(e, h), "had come to its end before it")
+	e, h = load(t, "good-drill")
+	numbered(h)
+	i := slices.IndexFunc(h.Events, func(ev history.Event) bool { return ev.Seq == 2 })
+	stream := h.Events[i].Stream()
+	h.Events = slices.Delete(h.Events, i, i+1)
+	says(Judge(e, h), "the history lacks 1 event of "+stream)
 }
 
 // A probe of many keys tells of one gap as often as it has reasons: that changes nothing.

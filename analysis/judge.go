@@ -47,11 +47,6 @@ func (ix *Facts) Judge() *verdict.Judgement {
 // Judge reads and judges h, which is whole.
 func (r *Judger) Judge(h *history.History) *verdict.Judgement { return r.whole(h).Judge() }
 
-// Judge reads and judges h, which is whole. e is the experiment as loaded (not scaled).
-func Judge(e *experiments.Experiment, h *history.History) *verdict.Judgement {
-	return FactsOf(e, h).Judge()
-}
-
 func (j *judging) judgement() *verdict.Judgement {
 	ix := j.ix
 	out := &verdict.Judgement{
@@ -251,7 +246,7 @@ func (j *judging) warnings() []string {
 	}
 	for _, name := range j.lockNames() {
 		if n := len(j.at[name].fencing.OwnerRejected); n > 0 {
-			add("Lock %s: the ledger refused %d writes of the rightful owner, because fences went back.", name, n)
+			add("Lock %s: the ledger refused %s of the rightful owner, because fences went back.", name, figures.Plural(n, "write"))
 		}
 	}
 	for i := range ix.Exp.System.Locks {

@@ -57,7 +57,7 @@ func takeoverOf(e *experiments.Experiment, b *experiments.Bound[time.Duration]) 
 // The leader's takeovers took 4.3s and 6.2s. What a late machine may have made of that is not held against the lock, and never for it.
 func TestALateMachineIsTakenOffBeforeABreachIsCalled(t *testing.T) {
 	const none, p, f, i = "", verdict.Pass, verdict.Fail, verdict.Inconclusive
-	atMost, atLeast := experiments.AtMost[time.Duration], experiments.AtLeast[time.Duration]
+	atMost := experiments.AtMost[time.Duration]
 	for _, c := range []struct {
 		says  string
 		late  late

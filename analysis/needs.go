@@ -38,8 +38,8 @@ type condition struct {
 func conditions() []condition {
 	return []condition{
 		{needFinished, func(j *judging, l *experiments.Limit) []verdict.Missing {
-			if d := j.at[l.Lock].dups; d.Finished > 0 {
-				return fewJobs(d.Finished, l.MinJobs)
+			if j.at[l.Lock].dups.Finished > 0 {
+				return nil
 			}
 			return []verdict.Missing{j.noJobs(verdict.MissingFinishedJobs, l.Lock)}
 		}},
@@ -74,7 +74,11 @@ func conditions() []condition {
 
 // needsOf lists what keeps a pass of l from being one, beside what holds for every measure.
 func (j *judging) needsOf(l *experiments.Limit, m *measure, f *figure) []verdict.Missing {
-	return append(slices.Clip(f.lacks), j.unmet(l, m.needs)...)
+	lacks := slices.Clip(f.lacks)
+	if n := j.at[l.Lock].dups.Finished; n < l.MinJobs && (n > 0 || len(lacks) == 0 && m.needs&needFinished == 0) { // that there is none is told already
+		lacks = append(lacks, verdict.Lacking(verdict.MissingMinJobs, figures.Count(n), figures.Plural(l.MinJobs, "job")))
+	}
+	return append(lacks, j.unmet(l, m.needs)...)
 }
 
 // unmet lists what is missing of some needs.
@@ -85,11 +89,4 @@ func (j *judging) unmet(l *experiments.Limit, needs need) (ls []verdict.Missing)
 		}
 	}
 	return ls
-}
-
-func fewJobs(finished, least int) []verdict.Missing {
-	if finished >= least {
-		return nil
-	}
-	return []verdict.Missing{verdict.Lacking(verdict.MissingMinJobs, figures.Count(finished), figures.Plural(least, "job"))}
 }

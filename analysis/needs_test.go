@@ -172,3 +172,46 @@ func TestUnreadRecordsAnswerNothing(t *testing.T) {
 		}
 	}
 }
+
+// Whoever sees nothing at all answers no more than one who missed a little: a row does not pass because all that it rests on is gone.
+func TestARowMissesWhatItRestsOn(t *testing.T) {
+	gone := func(of func(*history.Event) bool) func(*history.History) {
+		return func(h *history.History) {
+			h.Events = slices.DeleteFunc(h.Events, func(ev history.Event) bool { return of(&ev) })
+		}
+	}
+	of := func(probe string) func(*history.Event) bool {
+		return func(ev *history.Event) bool {
+			return ev.Source == "probe:"+probe || strings.HasPrefix(ev.Source, "probe:"+probe+":")
+		}
+	}
+	unlooked := func(h *history.History) { // from before the kill until the key went to another
+		h.Events = append(h.Events, history.Event{N: int64(len(h.Events)) + 1, Kind: history.GapKind, Source: "probe:" + experiments.ProbeKeys, Span: history.Span{From: 9e9, To: 13e9},
+			Coverage: &history.Coverage{Probe: experiments.ProbeKeys, Why: "limit 1s"}})
+	}
+	none := &experiments.CountLimit{Bound: *experiments.AtMost(0)}
+	second := time.Second
+	for _, c := range []struct {
+		name, history string
+		edit          func(*history.History)
+		slo           experiments.SLO
+		want          verdict.MissingCode
+	}{
+		{"a takeover without a ledger ends at the grant that came before it", "good-drill", gone(of("ledger")), experiments.SLO{Lock: "leader", Takeover: experiments.Within(9100 * time.Millisecond)}, verdict.MissingLooks},
+		{"the same of somebody's own effects", "effects-read", gone(of("effects")), experiments.SLO{Lock: "job", Takeover: experiments.Within(15 * second)}, verdict.MissingLooks},
+		{"a token may have come back while nobody looked", "effects-read", unlooked, experiments.SLO{Lock: "job", DuplicateEpochs: none}, verdict.MissingLooks},
+		{"so may a job have been begun anew", "effects-read", unlooked, experiments.SLO{Lock: "job", ReExecuted: &experiments.CountLimit{Bound: *experiments.AtMost(1)}}, verdict.MissingLooks},
+		{"nobody ever said that he holds the lock", "believes-on", gone(func(ev *history.Event) bool { return ev.Kind == history.BeliefKind }), experiments.SLO{Lock: "leader", LossToFence: experiments.AtMost(5 * second)}, verdict.MissingBelievers},
+	} {
+		e, h := load(t, c.history)
+		e.SLOs = []experiments.SLO{c.slo}
+		if r := Judge(e, h).SLOs[0]; r.Verdict != verdict.Pass {
+			t.Errorf("%s: %s before: %s", c.name, r.Verdict, r.Why)
+		}
+		c.edit(h)
+		r := Judge(e, h).SLOs[0]
+		if has := func(m verdict.Missing) bool { return m.Code == c.want }; r.Verdict != verdict.Inconclusive || !slices.ContainsFunc(r.Missing, has) {
+			t.Errorf("%s: %s, lacks %+v: %s", c.name, r.Verdict, r.Missing, r.Why)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -127,11 +128,12 @@ func noticedBy(t *testing.T) map[string][]string {
 	}
 	found := map[string][]string{}
 	for line := range strings.Lines(string(data)) {
-		answer, tests, ok := strings.Cut(strings.TrimSpace(line), ": ")
-		if !ok {
+		at := strings.LastIndex(line, ": ") // a sentence may have a colon as well
+		if at < 0 {
 			continue
 		}
-		for _, test := range strings.Fields(tests) {
+		answer := line[:at]
+		for _, test := range strings.Fields(line[at+1:]) {
 			if !exist[test] {
 				t.Errorf("%s: %s is noticed by %s, which is gone: make oracles", oraclesFile, answer, test)
 			}
@@ -164,7 +166,7 @@ func judgedOracles(t *testing.T) (rows, findings, lacks, voids oracles) {
 			r := &j.SLOs[i]
 			missing(r.Missing)
 			if r.Verdict == verdict.Fail && r.Question != nil {
-				add(rows, rowFor(table, r.Question))
+				add(rows, redRow(table, r.Question.Figure()))
 			}
 		}
 		for _, f := range j.Findings {
@@ -184,16 +186,114 @@ func judgedOracles(t *testing.T) (rows, findings, lacks, voids oracles) {
 	return rows, findings, lacks, voids
 }
 
-// redRow is the row of the table that a mutant's Red names: takeover.max is one of takeover.
+// parts are the measures of which each part is counted in a way of its own: it has a row of its own in the ledger.
+var parts = map[string][]string{"abandonment": {verdict.Missed, verdict.Late, verdict.Needless}, "lock_debt": {"max", "total", "effective", "waiter_seconds"}}
+
+// rowNames are the rows of the ledger: those of the table, and their parts.
+func rowNames(table map[string]*measure) (names []string) {
+	for name := range table {
+		if parts[name] == nil {
+			names = append(names, name)
+		}
+		for _, part := range parts[name] {
+			names = append(names, name+"."+part)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// redRow is the row of the ledger that a mutant's Red names: takeover.max is one of takeover.
 func redRow(table map[string]*measure, name string) string {
-	if table[name] != nil {
+	measure, rest, _ := strings.Cut(name, ".")
+	if table[name] != nil || slices.Contains(parts[measure], rest) {
 		return name
 	}
-	measure, rest, _ := strings.Cut(name, ".")
 	if _, part, ok := strings.Cut(rest, "."); ok && table[measure+"."+part] != nil { // alert.NAME.fired
 		return measure + "." + part
 	}
 	return measure
+}
+
+// uncoded are the findings that have no code, each by the longest stretch of its sentence that stands in the source: what is handed to find,
+// contradict or Finding, said by a variable of that function, or returned by unlike.
+func uncoded(t *testing.T) (all []string) {
+	t.Helper()
+	add := func(x ast.Node) {
+		longest := ""
+		ast.Inspect(x, func(n ast.Node) bool {
+			if e, ok := n.(ast.Expr); ok {
+				for stretch := range strings.SplitSeq(verbs.ReplaceAllString(unquoted(e), "%"), "%") {
+					if stretch = strings.Trim(stretch, ",: "); len(stretch) > len(longest) {
+						longest = stretch
+					}
+				}
+			}
+			return true
+		})
+		if longest != "" {
+			all = append(all, longest)
+		}
+	}
+	for _, dir := range []string{".", "facts"} {
+		eachFile(t, dir, false, func(_ string, f *ast.File) {
+			for _, d := range f.Decls {
+				fn, ok := d.(*ast.FuncDecl)
+				if !ok {
+					continue
+				}
+				said := map[string]bool{} // variables whose texts are findings
+				ast.Inspect(fn, func(n ast.Node) bool {
+					if r, ok := n.(*ast.ReturnStmt); ok && fn.Name.Name == "unlike" {
+						add(r)
+					}
+					if x := saying(n); x != nil {
+						add(x)
+						if v, ok := x.(*ast.Ident); ok {
+							said[v.Name] = true
+						}
+					}
+					return true
+				})
+				ast.Inspect(fn, func(n ast.Node) bool {
+					if a, ok := n.(*ast.AssignStmt); ok {
+						if v, ok := a.Lhs[0].(*ast.Ident); ok && said[v.Name] {
+							add(a.Rhs[0])
+						}
+					}
+					return true
+				})
+			}
+		})
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+var verbs = regexp.MustCompile(`%[0-9.]*[a-zA-Z]`)
+
+// saying is what n, which may be a finding without a code, says; nil = it is none.
+func saying(n ast.Node) ast.Expr {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		fn, ok := n.Fun.(*ast.SelectorExpr)
+		switch {
+		case !ok:
+		case fn.Sel.Name == "find" || fn.Sel.Name == "contradict":
+			return n.Args[0]
+		case fn.Sel.Name == "Finding" && unquoted(n.Args[0]) == "":
+			if _, is := n.Args[0].(*ast.BasicLit); is {
+				return n.Args[1]
+			}
+		}
+	case *ast.CompositeLit:
+		if of, ok := n.Type.(*ast.SelectorExpr); ok && of.Sel.Name == "Finding" && len(n.Elts) > 0 {
+			if first, ok := n.Elts[0].(*ast.KeyValueExpr); ok && first.Key.(*ast.Ident).Name == "What" {
+				return first.Value
+			}
+		}
+	}
+	return nil
 }
 
 // answerKind is one kind of answer beside the rows: its codes by the names of their constants.
@@ -231,8 +331,9 @@ func TestTheLedgerOfOracles(t *testing.T) {
 			}
 		}
 	}
+	names := rowNames(table)
 	for name := range rows {
-		if table[name] == nil {
+		if !slices.Contains(names, name) {
 			t.Errorf("a mutant or a case turns %s red, which is no row of the table", name)
 		}
 	}
@@ -255,7 +356,7 @@ func TestTheLedgerOfOracles(t *testing.T) {
 	fmt.Fprintf(&b, ledgerHead, len(mutants.All()), len(cases), len(patches), len(bad))
 	b.WriteString("\n## Measures\n\nA row of the table is turned red by a lock that is wrong on purpose, or by a recorded case.\n\n|measure|wrong locks|recorded cases|noticed by|\n|---|---|---|---|\n")
 	open := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(table)) {
+	for _, name := range names {
 		o := rows.of(name)
 		o.tests = noticed["measure "+name]
 		fmt.Fprintf(&b, "|`%s`|%s|%s|%s|\n", name, listed(o.mutants), listed(o.cases), listed(o.tests))
@@ -277,6 +378,14 @@ func TestTheLedgerOfOracles(t *testing.T) {
 			}
 			fmt.Fprintf(&b, "%s|%s|\n", listed(o.cases), listed(o.tests))
 			open[k.key+" "+code] = o.none()
+		}
+		if k.key == "finding" {
+			b.WriteString("\nThose that have no code, by what they say:\n\n|says|noticed by|\n|---|---|\n")
+			for _, said := range uncoded(t) {
+				tests := noticed["sentence "+said]
+				fmt.Fprintf(&b, "|%s|%s|\n", said, listed(tests))
+				open["sentence "+said] = len(tests) == 0
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(open)) {

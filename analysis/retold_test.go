@@ -145,6 +145,9 @@ func missingSubstance() []retold {
 		says("too few jobs", func(e *experiments.Experiment, _ *history.History) {
 			slo(e, "duplicate_terminal_states").DuplicateTerminalStates.MinJobs = 5
 		}, "job", "duplicate_terminal_states", "4 finished, and the SLO needs at least 5 jobs", "more jobs"),
+		says("too few jobs, of a count that no job is needed for", func(e *experiments.Experiment, _ *history.History) {
+			e.SLOs = append(e.SLOs, experiments.SLO{Lock: "job", FenceRegressions: &experiments.CountLimit{Bound: *experiments.AtMost(0), MinJobs: 5}})
+		}, "job", "fence_regressions", "4 finished, and the SLO needs at least 5 jobs", "more jobs"),
 		says("a lock without events", func(_ *experiments.Experiment, h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Lock == "job" })
 		}, "job", "takeover.max", "Lock job has no events at all", "somebody uses the lock"),
@@ -286,7 +289,7 @@ func missingEvidence() map[string][]retold {
 			stays("blind when nobody used the lock", blind(experiments.ProbeKeys, 220), "", "overlap.belief", verdict.Pass),
 		},
 		"burst-standard": { // too much stands by itself; too little does only where it would have been seen
-			says("too little in a run that was cut off", cutOff(experiments.AtLeast(2)), "job", "abandonments", "", ""),
+			says("too little in a run that was cut off", cutOff(atLeast(2)), "job", "abandonments", "", ""),
 			stays("too much in a run that was cut off", cutOff(experiments.AtMost(0)), "job", "abandonments", verdict.Fail),
 		},
 		"pods-crash-slow": { // an end that nobody saw can show that a takeover was short enough, and never that it was too long

@@ -107,7 +107,7 @@ func (j *judging) byTimings(f *figure, s *facts.Series, l *experiments.Limit, b 
 		why = "No " + s.Thing + " can meet " + figures.Exact(l.At) + ", because the lock's timings allow " + b.Sum
 	case l.At < int64(b.Hi) && held.Lo <= int64(b.Hi):
 	case b.Untold != "":
-		next = "Look at the slowest trial: it has " + b.Untold + "."
+		next = "Look at the pickup of the slowest takeover, from the lease's end to the next grant: it has " + b.Untold + "."
 	default: // the limit that the timings keep would be missed again
 		why += ", so something else took the time"
 		next = ""

@@ -39,9 +39,16 @@ func (j *judging) metric(l *experiments.MetricLimit) figure {
 	if form != "max" && j.diedBeforeFinal() {
 		f.unseen, f.unended = "A process that was killed may have counted more after its last scrape", "Ask for what outlives a process, as a line of its log does (probes.logs), or strike without killing, as a pause does."
 	}
-	f.next = q.next
+	if form != "max" && len(q.unanswered(false)) > 0 {
+		f.Hi = facts.Open
+	}
+	f.next, f.few = q.next, adviceOnSamples
+	shown := q.total.Lo
+	if math.IsInf(shown, -1) { // nobody saw it in the time that is asked about
+		shown = q.total.Hi
+	}
 	what := map[string]string{"delta": "rose by at least", "rate": "rose a second by at least", "max": "was at most"}[form]
-	f.saw = fmt.Sprintf("%s %s %s, at %s", q.metric.What(), what, figures.Decimal(q.total.Lo), figures.Plural(q.n, "target"))
+	f.saw = fmt.Sprintf("%s %s %s, at %s", q.metric.What(), what, figures.Decimal(shown), figures.Plural(q.n, "target"))
 	return f
 }
 
@@ -192,7 +199,7 @@ func (q *question) target(s *signals.Target) (r signals.Reading, counts bool) {
 	top, in := s.Highest(q.window.From)
 	switch {
 	case q.form == "max" && in:
-		r, counts = signals.Reading{Lo: top, Hi: top}, true
+		r, counts = top, true
 	case q.form == "max":
 		counts = q.zero
 	case s.Present():

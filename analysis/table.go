@@ -120,7 +120,7 @@ func measures() map[string]*measure {
 // seenOnly gives the measures that looks at keys answer of an observed system the needs that they have there: nobody says who asked for a
 // lock, and what is known of its holders is what looks show, and what replicas say where they are asked.
 func seenOnly(table map[string]*measure) map[string]*measure {
-	for _, name := range []string{"overlap.effect", "stale_writes", "held"} {
+	for _, name := range []string{"overlap.effect", "stale_writes", "held", "re_executed", "duplicate_epochs"} {
 		table[name].needs = table[name].needs&^needContended | needKeys
 	}
 	for _, name := range []string{"overlap.belief", "loss_to_fence", "leaderless"} {
@@ -129,7 +129,8 @@ func seenOnly(table map[string]*measure) map[string]*measure {
 	table["overlap.belief"].needs &^= needKeys
 	table["overlap.belief"].none, table["overlap.belief"].of = verdict.MissingBelievers, "leader"
 	table["unowned_work"].needs |= needLedger | needLegible
-	table["lock_debt"].needs |= needLedger | needLegible // its work is over by its effects
+	table["lock_debt"].needs |= needLedger | needLegible        // its work is over by its effects
+	table["duplicate_epochs"].needs |= needLedger | needLegible // they tell the tokens of grants that no look showed
 	return table
 }
 
@@ -188,25 +189,23 @@ func (f *figure) complete(j *judging, l *experiments.Limit, m *measure) {
 	if f.n == 0 && m.blank {
 		f.Hi = facts.Open
 	}
-	if f.n == 0 && m.none != "" {
-		parameters := []any{l.Lock}
-		none := m.none
-		if none == verdict.MissingBelievers && !j.asksBelief(l.Lock) {
-			none = verdict.MissingHolders
+	none := m.none
+	if none == verdict.MissingBelievers {
+		if none = verdict.MissingHolders; j.asksBelief(l.Lock) {
+			none = "" // that nobody said so, or could be asked, is among the needs
 		}
+	}
+	if f.n == 0 && none != "" {
+		parameters := []any{l.Lock}
 		switch none {
 		case verdict.MissingAnswers:
 			parameters = []any{m.of, l.Lock}
-		case verdict.MissingBelievers:
-			parameters = append(parameters, "No replica ever said that it holds lock "+l.Lock)
 		case verdict.MissingHolders:
 			parameters = append(parameters, j.advice().holders())
 		case verdict.MissingJeopardy:
 			parameters = append(parameters, j.advice().jeopardy(l.Lock))
 		}
-		if _, _, _, blind := j.ix.BlindBelief(l.Lock, j.window()); none != verdict.MissingBelievers || !blind { // else who could not be asked is named
-			f.lacks = append(f.lacks, verdict.Lacking(none, parameters...))
-		}
+		f.lacks = append(f.lacks, verdict.Lacking(none, parameters...))
 	}
 	f.lacks, f.evidence = slices.Clip(f.lacks), slices.Clip(f.evidence) // limits add to them, each for itself
 }

@@ -10,11 +10,23 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/facts"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
+
+// Judge judges h, which is whole. e is the experiment as loaded.
+func Judge(e *experiments.Experiment, h *history.History) *verdict.Judgement {
+	return FactsOf(e, h).Judge()
+}
+
+// atLeast is the bound of a figure from below.
+func atLeast[T int | float64 | time.Duration](limit T) *experiments.Bound[T] {
+	return &experiments.Bound[T]{Min: &limit}
+}
 
 // tape writes a history by hand: each verb records what a real run would have, with brackets of realistic width. Times are
 // seconds since the origin; an epoch goes by the name that grant gave it.

@@ -39,7 +39,7 @@ func abandoned(j *judging, l *experiments.Limit) figure {
 func gaveUp(j *judging, l *experiments.Limit) figure {
 	g := j.at[l.Lock].giveups
 	t := map[string]facts.Tally{verdict.Missed: g.Missed, verdict.Late: g.Late, verdict.Needless: g.Needless}[l.Part]
-	saw := fmt.Sprintf("%s, with %s in jeopardy", figures.Plural(t.Lo, l.Part+" abandonment"), figures.Plural(g.Jeopardies.Lo, "epoch"))
+	saw := fmt.Sprintf("%s; in %s the work outlived its lease or had to be given up", figures.Plural(t.Lo, l.Part+" abandonment"), figures.Plural(g.Jeopardies.Lo, "epoch"))
 	return figure{Value: t.Value(), n: g.Jeopardies.Lo, evidence: g.Evidence, hints: hints{saw: saw, why: g.FirstOf(l.Part), next: j.advice().giveUp(l.Lock, l.Part)}}
 }
 
@@ -178,7 +178,7 @@ func owed(j *judging, l *experiments.Limit) figure {
 // orphans counts grants that nobody learnt of and nobody gave back at once.
 func orphans(j *judging, l *experiments.Limit) figure {
 	ds := j.at[l.Lock].debts
-	f := figure{Value: ds.Orphans.Value(), n: ds.Asked, lacks: fewJobs(j.at[l.Lock].dups.Finished, l.MinJobs)}
+	f := figure{Value: ds.Orphans.Value(), n: ds.Asked}
 	f.saw = fmt.Sprintf("%s in %s", figures.Plural(ds.Orphans.Lo, "orphan"), figures.Plural(ds.Asked, "acquire"))
 	for _, d := range ds.List {
 		if d.Cause != facts.CauseOrphan {
@@ -252,7 +252,7 @@ func (j *judging) rolledOut() []verdict.RollingRestart {
 // keysVanished counts grants whose key ended before its lease, by nobody's release and no fault.
 func keysVanished(j *judging, l *experiments.Limit) figure {
 	t, evidence := j.ix.VanishedOf(l.Lock)
-	f := figure{Value: t.Value(), evidence: evidence, lacks: fewJobs(j.at[l.Lock].dups.Finished, l.MinJobs)}
+	f := figure{Value: t.Value(), evidence: evidence}
 	for _, e := range j.ix.EpochsOf(l.Lock) {
 		if !e.Ghost && !e.Stranger {
 			f.n++

@@ -15,7 +15,7 @@ import (
 const (
 	adviceOnFences    = "Mint fences that survive a flush and a failover: max(last + 1, the store's clock)."
 	adviceOnFailures  = "Repair the connection to the store. A second try with a fresh timeout frees the key where the failure is short."
-	adviceOnTrials    = "Look at residual, pickup and warm-up of the slowest trial."
+	adviceOnTrials    = "See which part of the slowest takeover is long: the rest of the lease, the pickup (until the next grant) or the warm-up (until the first accepted effect)."
 	adviceOnRefusals  = "Wait longer than the ttl, or shorten the ttl. After a crash, a caller that waits for less than the lease is refused until it ends."
 	adviceOnForeigner = "Compare the token in the same script that changes the key. What the client believes may be out of date."
 	adviceOnOverlap   = "Stop the work before the lease ends, and fence its effects at the resource."
@@ -39,7 +39,7 @@ func phrases() map[string]phrase {
 		"tick_gap":                         {"", adviceOnTrials},
 		"tick_gap" + ofWatch:               {"%[2]s without a tick, the longest %[1]s", "See what the leader did then: it may hold its lock, and not work."},
 		"re_executed":                      {"", "Make the work idempotent, or write its result sooner."},
-		"stranded":                         {"%[1]s of %[2]s were still unfinished at the horizon", "Redeliver unfinished work, and let more than one replica want it."},
+		"stranded":                         {"%[1]s of %[2]s were still unfinished at the final reads", "Redeliver unfinished work, and let more than one replica want it."},
 		"abandonments":                     {"%[1]s of %[2]s that worked were given up", "See which of them were needed. An abandonment SLO tells a safe policy from a hasty one."},
 		"abandonments" + bySignal:          {"", "See which of them were needed: the signal tells how often the lock was given up, not why."},
 		"busy.count" + bySignal:            {"", adviceOnRefusals},

@@ -82,27 +82,6 @@ func CI(system string, o CIOptions) ([]byte, error) {
 	return o.fill(name, system == "tekton", false)
 }
 
-// Reusable are what others' pipelines name instead of a copy of a step, by path in this repository: an action of GitHub and a component of
-// GitLab. They take lockdrill from the commit that is checked out, or from an archive with its sum.
-func Reusable() (map[string][]byte, error) {
-	made := map[string][]byte{}
-	for path, of := range map[string]struct {
-		name   string
-		o      CIOptions
-		result bool
-	}{
-		"action.yml":          {"ci/action.yaml", CIOptions{}, true},
-		"templates/drill.yml": {"ci/gitlab.yaml", CIOptions{Experiment: "$[[ inputs.drill ]]"}, false},
-	} {
-		text, err := of.o.fill(of.name, of.result, true)
-		if err != nil {
-			return nil, err
-		}
-		made[path] = text
-	}
-	return made, nil
-}
-
 // fill fills in a template. result: the step keeps the verdict's word in $DRILL_RESULT.
 func (o *CIOptions) fill(name string, result, reusable bool) ([]byte, error) {
 	fields := struct {

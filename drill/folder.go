@@ -16,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 // Files of a run's folder, and where folders of runs are.
@@ -33,6 +34,9 @@ func (d *Drill) openFolder() (err error) {
 	dir := d.o.Out
 	if dir == "" {
 		dir = filepath.Join(RunsFolder, d.run)
+	}
+	if filepath.Base(dir) == undo.Latest {
+		return usagef("%s: %s is no name of a run: it is the link to the newest one", dir, undo.Latest)
 	}
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return usagef("%s: the folder is not empty; a run never writes over another", dir)
@@ -65,7 +69,7 @@ func (d *Drill) trustFolder() error {
 
 // Finished reports whether the history in a run's folder has its end, and that end says that everything was cleaned up.
 func Finished(dir string) (bool, error) {
-	f, err := os.Open(filepath.Join(dir, HistoryFile))
+	f, err := regular.Open(filepath.Join(dir, HistoryFile))
 	if err != nil {
 		return false, err
 	}
@@ -94,7 +98,7 @@ func Lacks(dir string, c *undo.Content) (string, error) {
 	if finished, err := Finished(dir); err != nil || finished {
 		return "", err
 	}
-	f, err := os.Open(filepath.Join(dir, HistoryFile))
+	f, err := regular.Open(filepath.Join(dir, HistoryFile))
 	if err != nil {
 		return "", err
 	}

@@ -33,3 +33,15 @@ func TestALinkThatCannotBeSetIsTold(t *testing.T) {
 		t.Errorf("left %v", left)
 	}
 }
+
+// No run has the name of the link.
+func TestLatestIsNoNameOfARun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), undo.Latest)
+	d := &Drill{o: Options{Out: dir + "/"}}
+	if err := d.openFolder(); err == nil || !strings.Contains(err.Error(), "latest is no name of a run") {
+		t.Errorf("a run named latest: %v", err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("its folder was made")
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/internal/regular"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/stores"
 	"github.com/lockdrill/lockdrill/stores/lease"
@@ -147,7 +147,7 @@ func whosePods(e *experiments.Experiment) string {
 
 // Authority reads the certificates of a file that is put into pods.
 func Authority(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path)
 	if err == nil {
 		data, err = deploy.Certificates(data)
 	}

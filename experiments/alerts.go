@@ -78,7 +78,6 @@ func (c *checker) alert(path string, s *SLO, expected bool) {
 	if s.Lock != "" {
 		c.lock(path+".lock", s.Lock)
 	}
-	c.Refuse(*s.Alert == "", path+".alert", "missing: the name of an alert")
 	switch {
 	case c.Refuse(!s.Silent && c.faultless(), path, "fires after a fault, and the file has none: add a fault, or say silent: true"):
 		return

@@ -43,7 +43,11 @@ func shortPolicy(o *overrides) assumed {
 		if a.RenewEvery == 0 {
 			a.Loop.Mode = lockcore.LoopTTLHold
 		}
-		a.say("loop mode %s, jitter %g", a.Loop.Mode, a.Loop.Jitter)
+		hint := ""
+		if a.Loop.Mode == lockcore.LoopRenewed && 10*a.Loop.Poll < a.TTL { // so short a wait is rather that of a loop that gives its lock back
+			hint = " (where each tick gives the lock back: policy: {..., loop: {poll: ..., mode: explicit}})"
+		}
+		a.say("loop mode %s%s, jitter %g", a.Loop.Mode, hint, a.Loop.Jitter)
 	}
 	a.fill()
 	return a

@@ -22,7 +22,9 @@ func TestALockMayBeItsTimesAlone(t *testing.T) {
 		assumed string
 	}{
 		{"{name: l, ttl: 12s, poll: 2s}", lockcore.Policy{TTL: 12 * time.Second, RenewEvery: 4 * time.Second, RenewJitter: 0.1, Class: lockcore.Standard, OpTimeout: call, Release: twice, Acquire: once,
-			Loop: &lockcore.Loop{Poll: 2 * time.Second, Jitter: 0.1, Mode: lockcore.LoopRenewed}}, "renew_every 4s, renew_jitter 0.1, loop mode renewed"},
+			Loop: &lockcore.Loop{Poll: 2 * time.Second, Jitter: 0.1, Mode: lockcore.LoopRenewed}}, "renew_every 4s, renew_jitter 0.1, loop mode renewed, jitter 0.1"},
+		{"{name: l, ttl: 12s, poll: 200ms}", lockcore.Policy{TTL: 12 * time.Second, RenewEvery: 4 * time.Second, RenewJitter: 0.1, Class: lockcore.Standard, OpTimeout: call, Release: twice, Acquire: once,
+			Loop: &lockcore.Loop{Poll: 200 * time.Millisecond, Jitter: 0.1, Mode: lockcore.LoopRenewed}}, "loop mode renewed (where each tick gives the lock back: policy: {..., loop: {poll: ..., mode: explicit}}), jitter 0.1"},
 		{"{name: l, ttl: 12s, renew_every: 0s, poll: 2s}", lockcore.Policy{TTL: 12 * time.Second, Class: lockcore.Standard, Release: lockcore.Release{Mode: lockcore.ReleaseNone, AfterAbandon: lockcore.AfterAbandonSkip}, Acquire: once,
 			Loop: &lockcore.Loop{Poll: 2 * time.Second, Jitter: 0.1, Mode: lockcore.LoopTTLHold}}, "loop mode ttl_hold"},
 		{"{name: l, ttl: 1s, renew_every: 250ms, renew_jitter: 0, class: continuity, op_timeout: 50ms}" + jobs, lockcore.Policy{TTL: time.Second, RenewEvery: 250 * time.Millisecond, Class: lockcore.Continuity, OpTimeout: 50 * time.Millisecond,

@@ -374,7 +374,7 @@ type RunLimits struct {
 	LastReplica bool          `rule:"omit,for=@observed"`              // the last live replica may be struck
 	MaxRun      time.Duration `rule:"positive,default=10m" scale:"no"` // the run is aborted after this
 	Namespaces  []string      `rule:"format=namespace,unique"`         // where pods may be struck; default: the run's
-	KillSwitch  string        `rule:"path,filled"`                     // where this file exists nothing starts, and a run is aborted within a second
+	KillSwitch  string        `rule:"path"`                            // where this file exists nothing starts, and a run is aborted within a second
 }
 
 // Window is a stretch of the week in a time zone.
@@ -389,7 +389,7 @@ type Window struct {
 type Block struct {
 	_      struct{}    `rule:"one=file|url|promql"`
 	Name   string      `rule:"ident"`                   // its name where it keeps a run from starting
-	File   string      `rule:"path,filled"`             // quiet while this file is not there
+	File   string      `rule:"path"`                    // quiet while this file is not there
 	URL    string      `file:"url" rule:"format=quiet"` // quiet while it answers 200 to 299
 	PromQL *BlockQuery `file:"promql"`                  // quiet while a query has no result, or 0
 }

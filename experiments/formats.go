@@ -54,17 +54,25 @@ var formats = map[string]vocab.Format{
 		}
 		return addresses["proxy"].wrong(text)
 	}),
-	"server":     written(addresses["server"].wrong),
-	"address":    written(addresses["address"].wrong),
-	"quiet":      written(addresses["quiet"].wrong),
-	"hostport":   written(notHostPort),
-	"query":      func(_ *vocab.File, text, _ string) string { return noQuery(text) },
-	"clock":      func(_ *vocab.File, text, _ string) string { return noClock(text) },
-	"zone":       func(_ *vocab.File, text, _ string) string { return noZone(text) },
-	"regexp":     func(_ *vocab.File, text, groups string) string { return noPattern(text, groups) },
-	"template":   func(f *vocab.File, text, words string) string { return templateOf(text, known(f, words)) },
-	"name":       nameTemplate,
-	"exposition": exposition,
+	"server":  written(addresses["server"].wrong),
+	"address": written(addresses["address"].wrong),
+	"quiet":   written(addresses["quiet"].wrong),
+	"scrape": written(func(text string) string {
+		if text == ScrapeReplicas || text == ScrapeLocks {
+			return ""
+		}
+		return addresses["scrape"].wrong(text)
+	}),
+	"hostport": written(notHostPort),
+	"query":    func(_ *vocab.File, text, _ string) string { return noQuery(text) },
+	"clock":    func(_ *vocab.File, text, _ string) string { return noClock(text) },
+	"zone":     func(_ *vocab.File, text, _ string) string { return noZone(text) },
+	"regexp":   func(_ *vocab.File, text, groups string) string { return noPattern(text, groups) },
+	"template": func(f *vocab.File, text, words string) string { return templateOf(text, known(f, words)) },
+	"name":     nameTemplate,
+	"exposition": func(f *vocab.File, text, _ string) string {
+		return written(func(text string) string { return exposition(f, text) })(f, text, "")
+	},
 	"glob": func(_ *vocab.File, text, _ string) string {
 		if _, err := filepath.Match(text, ""); err != nil {
 			return fmt.Sprintf("%q is no pattern of paths: write it like /var/log/sched/*.log", text)
@@ -95,9 +103,16 @@ func written(wrong func(text string) string) vocab.Format {
 		if strings.Contains(text, "$") {
 			return "no variables are substituted in a file: write the address, or give it on the command line with --set"
 		}
-		return wrong(text)
+		why := wrong(text)
+		if m := bareIPv6.FindStringSubmatch(text); why != "" && m != nil {
+			return fmt.Sprintf("an IPv6 address stands in brackets: write it like %s://[%s]:%s", m[1], m[2], m[3])
+		}
+		return why
 	}
 }
+
+// bareIPv6 finds such an address, which is no secret: user and password have an @ behind them.
+var bareIPv6 = regexp.MustCompile(`^([a-z]+)://([0-9a-f]*:[0-9a-f:]*):([0-9]+)(?:/[^@]*)?$`)
 
 // notRedisBy says why a text is no URL of a Redis; by way "network" it has a host.
 func notRedisBy(way string) func(text string) string {
@@ -134,10 +149,9 @@ func Socket(address string) (path string, db int, ok bool) {
 func notRedis(text string) string {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" || !database.MatchString(u.Path):
+	case err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" || !database.MatchString(u.Path),
+		strings.Count(u.Host, ":") > 1 && !strings.HasPrefix(u.Host, "["):
 		return "not the url of a Redis: write it like redis://host:6379 or rediss://host:6379/2"
-	case strings.Count(u.Host, ":") > 1 && !strings.HasPrefix(u.Host, "["):
-		return "not the url of a Redis: an IPv6 address stands in brackets, as in redis://[::1]:6379"
 	case u.User != nil:
 		return noUser
 	case u.RawQuery != "" || u.Fragment != "":
@@ -167,7 +181,8 @@ var addresses = map[string]address{
 	"server": {schemes: web, says: "no address of a Prometheus server: write it like http://prometheus.monitoring:9090", user: notHere, query: notHere},
 	"address": {schemes: web, says: "no address: write it like http://127.0.0.1:8080/jobs", user: "user and password do not stand in a file: token_env names a variable with a bearer token",
 		secret: "has what looks like a secret in it, and is written down with the run: token_env names a variable with a bearer token"},
-	"quiet": {schemes: web, says: "no address: write it like http://deploys.internal/quiet", user: secretInside, secret: secretInside},
+	"scrape": {schemes: web, says: "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics", secret: secretInside},
+	"quiet":  {schemes: web, says: "no address: write it like http://deploys.internal/quiet", user: secretInside, secret: secretInside},
 }
 
 const notHere = "has a user, a password or a query in it, and would be written down: only the server's address; username_env, password_env and bearer_env say who asks"
@@ -228,7 +243,7 @@ func noPattern(text, groups string) string {
 }
 
 // exposition checks the template of an address where metrics are served.
-func exposition(f *vocab.File, text, _ string) string {
+func exposition(f *vocab.File, text string) string {
 	if why := templateOf(text, known(f, "replicas")); why != "" {
 		return why
 	}

@@ -180,13 +180,13 @@ func (b *BusyLimit) SetSpelling(f *vocab.File, path string, spelling any) {
 // lockForm is a lock in a file: with a profile and perhaps overrides of it, or with a policy of its own, which is complete:
 // then profile only says where it came from.
 type lockForm struct {
-	Name       string `rule:"required,ident"`                       // for faults and SLOs
-	Profile    string `rule:"filled"`                               // a shipped policy; beside policy only a label
-	Key        string `rule:"filled"`                               // of a leader loop; default: the profile's, or the lock's name
-	KeyPrefix  string `rule:"filled"`                               // before a job's id; default: the profile's, or the lock's name and a colon
-	KeySuffix  string `rule:"filled"`                               // behind a job's id
-	KeyPattern string `rule:"filled,not=key_prefix,not=key_suffix"` // prefix and suffix in one: bull:mail:*:lock
-	Lease      string `rule:"filled"`                               // name of the Lease object, in place of a key
+	Name       string `rule:"required,ident"` // for faults and SLOs
+	Profile    string // a shipped policy; beside policy only a label
+	Key        string // of a leader loop; default: the profile's, or the lock's name
+	KeyPrefix  string // before a job's id; default: the profile's, or the lock's name and a colon
+	KeySuffix  string // behind a job's id
+	KeyPattern string `rule:"not=key_prefix,not=key_suffix"` // prefix and suffix in one: bull:mail:*:lock
+	Lease      string // name of the Lease object, in place of a key
 	overrides
 	Fenced      *bool            `rule:"for=@embedded"` // the ledger compares fences; default: the profile's, else yes
 	Policy      *lockcore.Policy // a complete policy, in place of a profile's

@@ -20,7 +20,7 @@ func TestLimits(t *testing.T) {
 			Limit{Lock: "job", Measure: "takeover", Trials: true, Share: 0.1, Of: "other"}},
 		{SLO{Lock: "job", Held: &ClassLimits{Class: "batch", DurationLimits: DurationLimits{Bound: Bound[time.Duration]{Exactly: d(0)}, P99: d(second)}}},
 			[]string{"held[batch].p99", "held[batch].exactly"}, Limit{Lock: "job", Measure: "held", Class: "batch", Trials: true, Side: SideExact}},
-		{SLO{Lock: "job", LockDebt: &DebtLimits{Max: AtMost(second), Waiting: AtLeast(second)}},
+		{SLO{Lock: "job", LockDebt: &DebtLimits{Max: AtMost(second), Waiting: &Bound[time.Duration]{Min: &second}}},
 			[]string{"lock_debt.max", "lock_debt.waiter_seconds"}, Limit{Lock: "job", Measure: "lock_debt", Part: "waiter_seconds", Side: SideLeast, At: 1e9}},
 		{SLO{Lock: "job", Stranded: &CountLimit{Bound: Bound[int]{Max: &n}, MinJobs: 7}},
 			[]string{"stranded"}, Limit{Lock: "job", Measure: "stranded", At: 3, MinJobs: 7}},

@@ -9,6 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/regular"
 	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
@@ -44,7 +45,7 @@ func openFile(name string, data []byte) *vocab.File {
 
 // Load reads and checks an experiment file. A file that is not right gives Problems; one that cannot be read, another error.
 func Load(path string) (*Experiment, error) {
-	data, err := ReadRegular(path, MaxFile)
+	data, err := regular.ReadMost(path, MaxFile)
 	if err != nil {
 		return nil, fmt.Errorf("read experiment: %s: %w", path, err)
 	}

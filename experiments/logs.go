@@ -63,9 +63,6 @@ func (c *checker) logs() {
 	if l == nil {
 		return
 	}
-	for i, pattern := range l.Files {
-		c.Refuse(pattern == "", vocab.At(path+".files", i), "is empty: write a path, such as /var/log/sched/*.log")
-	}
 	there := c.inPods() || len(l.Files) > 0 || p != nil && p.Log != "" || c.Invalid("system.processes")
 	if c.Refuse(!there && p != nil, path, "nobody says where the logs of the processes are: system.processes.log, or files here") ||
 		c.Refuse(!there, path, "reads the logs of pods, of observed processes or of files, and there are none: a kubernetes section, system.processes.log, or files here") {

@@ -12,10 +12,10 @@ import (
 
 // Metric is a number that is read before, during and after the faults: a Prometheus series, or what a key of the locks' store tells.
 type Metric struct {
-	Name   string            `rule:"ident"`         // how SLOs name it
-	Preset string            `rule:"words=cordum"`  // cordum: all metrics that the articles name; with scrape and every alone
-	Scrape string            `rule:"required"`      // replicas, locks (a key of their store), or the URL of an exposition
-	Series string            `rule:"format=series"` // its name; of a histogram _sum, _count or _bucket
+	Name   string            `rule:"ident"`                  // how SLOs name it
+	Preset string            `rule:"words=cordum"`           // cordum: all metrics that the articles name; with scrape and every alone
+	Scrape string            `rule:"required,format=scrape"` // replicas, locks (a key of their store), or the URL of an exposition
+	Series string            `rule:"format=series"`          // its name; of a histogram _sum, _count or _bucket
 	Labels map[string]string // only series with these
 	Key    string            // of locks: the key to look at
 	Ask    string            `rule:"words=idle|length|exists"`                   // of locks: idle (seconds since its use), length or exists (1 or 0)
@@ -156,9 +156,6 @@ func (c *checker) metric(path string, m *Metric) {
 		c.Refuse(theirs && c.inPods(), path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's") ||
 		c.Refuse(theirs && p != nil && p.Metrics == "", path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
 	m.check(c.File, path, m.Scrape)
-	// As with redis.url, the parser's own words might quote a password; and the address stands in the history and in messages.
-	c.Refuse(!theirs && !isHTTP(m.Scrape), path+".scrape", "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
-	c.Refuse(!theirs && vocab.Redact(m.Scrape) != m.Scrape, path+".scrape", secretInside)
 }
 
 // keyMetric checks what is asked of a key of the locks' store.

@@ -78,7 +78,6 @@ func (c *checker) processes(p *Processes) {
 	c.Refuse(one(p.Unit), at+".unit", "%s", several)
 	c.Refuse(one(p.Cgroup), at+".cgroup", "%s", several)
 	c.Refuse(p.Unit != "" && (strings.Contains(p.Unit, "/") || path.Ext(p.Unit) == ""), at+".unit", "is no name of a unit: write it like scheduler@{name}.service")
-	c.Refuse(slices.Contains(p.Command, ""), at+".command", "has an empty word")
 	c.Refuse(!c.lockless() && len(c.e.System.Holder) == 0 && !slices.Contains(p.Known(), KnownName), at, "nothing leads from a key to the process that holds it: say {name} (match: a group called name) where the values of keys begin with that name, else how to find out, under system.holder")
 }
 

@@ -50,12 +50,25 @@ func AddressesOf(data []byte, variable string) (all []string) {
 	return all
 }
 
-// addressesIn are those of all URLs below a node.
+// AddressesIn are all addresses, host:port or the path of a socket, that an experiment file, valid or not, names.
+func AddressesIn(data []byte) []string {
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		return nil
+	}
+	return addressesIn(&root)
+}
+
+// addressesIn are those of all URLs below a node, of which one value may name several.
 func addressesIn(n *yaml.Node) (all []string) {
 	if path, _, socket := Socket(n.Value); socket {
 		all = append(all, path)
 	}
-	if u, err := url.Parse(n.Value); n.Kind == yaml.ScalarNode && err == nil && u.Host != "" {
+	for _, one := range strings.Split(n.Value, ",") {
+		u, err := url.Parse(one)
+		if n.Kind != yaml.ScalarNode || err != nil || u.Host == "" {
+			continue
+		}
 		ports := []string{u.Port()}
 		if ports[0] == "" { // of a server, of a Sentinel, of an etcd
 			ports = []string{"6379", "26379", "2379", "5432", "80", "443"}
@@ -115,6 +128,12 @@ func MadeBy(data []byte, id string) (apiVersion, kind string) {
 		}
 	}
 	return "", ""
+}
+
+// Routes reports that an experiment file names a proxy as one that replicas pass, by its name or a template of it.
+func Routes(data []byte, proxy string) bool {
+	var file struct{ Proxy struct{ Route string } }
+	return yaml.Unmarshal(data, &file) == nil && file.Proxy.Route != "" && PatternOf(file.Proxy.Route).MatchString(proxy)
 }
 
 func variables(n *yaml.Node) (names []string) {

@@ -1,10 +1,6 @@
 package experiments
 
 import (
-	"errors"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -12,6 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/regular"
 	"github.com/lockdrill/lockdrill/internal/vocab"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -81,7 +78,7 @@ func sheetFile(f *vocab.File, e *Experiment, path string) (s *sheet, names []str
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(f.Name), name)
 	}
-	data, err := ReadRegular(name, vocab.MaxFile)
+	data, err := regular.ReadMost(name, vocab.MaxFile)
 	if err != nil {
 		f.Add(path, f.Place(path), "read the policy sheet: %s: %v", name, err)
 		return nil, nil
@@ -239,26 +236,3 @@ func (l *sheetLoop) policy() lockcore.Policy {
 // loopTakeover is the default promise of a loop of the sheet: TTL + poll + a call in flight and the call that takes over, and as much
 // again as one of them for jitter and the start of the work.
 func loopTakeover(p *lockcore.Policy) time.Duration { return p.TTL + p.Loop.Poll + 3*sheetOpTimeout }
-
-var errNoFile = errors.New("not a file")
-
-// ReadRegular reads a file, and a byte more than of the most that is taken; what is no file, such as a pipe, a device or a socket, is
-// refused: it might never end, and nothing could end the wait for it.
-func ReadRegular(name string, most int64) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		if pe := new(fs.PathError); errors.As(err, &pe) {
-			err = pe.Err
-		}
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errNoFile
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, most+1))
-}

@@ -63,9 +63,6 @@ type Bound[T int | float64 | time.Duration] struct {
 // AtMost is the bound of a figure from above.
 func AtMost[T int | float64 | time.Duration](limit T) *Bound[T] { return &Bound[T]{Max: &limit} }
 
-// AtLeast is the bound of a figure from below.
-func AtLeast[T int | float64 | time.Duration](limit T) *Bound[T] { return &Bound[T]{Min: &limit} }
-
 // DurationLimits bounds a set of trials: the worst of them (Max), the least (Min), quantiles, or several of these. Scale scales them.
 type DurationLimits struct {
 	Bound[time.Duration]

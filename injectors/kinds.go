@@ -111,15 +111,6 @@ func rowsOf(word, form string) []Row {
 	return k.any
 }
 
-// Kinds are the kinds of faults that have a row here, and for each why its record need not be undone by others; "" = it is.
-func Kinds() map[string]string {
-	ends := map[string]string{}
-	for word, k := range kinds() {
-		ends[word] = k.ends
-	}
-	return ends
-}
-
 // Reverters undo faults by their records alone, in any process, as their rows end them. While the runner lives, only those that work past it are
 // given: what lives in a replica, or in the runner, ends by itself or with it; once it is dead, the replica's own record says that it is gone.
 func (r *Reach) Reverters(runnerDead bool) map[string]undo.Reverter {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -406,4 +407,19 @@ func (s *struck) elsewhere() error {
 	}
 	reach := &Reach{Open: redisstores.Kind.Outside}
 	return reach.Reverters(true)[read.Kind](ctx, read)
+}
+
+// A kind of fault is whole: what the file can name has rows here, and nothing else has.
+func TestEveryKindHasItsRows(t *testing.T) {
+	all := kinds()
+	for word := range all {
+		if !slices.Contains(fault.Kinds(), word) {
+			t.Errorf("there is no fault %s", word)
+		}
+	}
+	for _, word := range fault.Kinds() {
+		if k := all[word]; len(k.any)+len(k.forms) == 0 {
+			t.Errorf("fault %s has no row: list it in kinds.go", word)
+		}
+	}
 }

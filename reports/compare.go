@@ -16,7 +16,7 @@ import (
 // Comparison is what a comparison says.
 func Comparison(c *compare.Comparison) *doc.Document {
 	word, tone := answerWord(c.Answer)
-	d := &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: c.Experiment, Tally: beside(c), Lead: []string{answerSentence(c.Answer)},
+	d := &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: c.Experiment, Tally: beside(c), Lead: []string{answerSentence(c.Answer), gateOf(c.ExitCode, "")},
 		Foot: pageFoot("compare"), Styles: timeline.Styles()}
 	if c.Rehearsal {
 		d.Word.Before = "REHEARSAL"
@@ -43,7 +43,7 @@ func comparedBlocks(c *compare.Comparison) []doc.Block {
 // comparedTable has the medians and the change in each row, and how sure they are below it.
 func comparedTable(c *compare.Comparison) *doc.Table {
 	t := &doc.Table{Label: "Each row beside the baseline, the medians", Cards: true, Most: map[doc.Level]int{doc.Short: mostRows, doc.Full: rowsOfTable}, Where: "lockdrill compare -f json has them all",
-		Columns: []doc.Column{{Name: "verdict"}, {Name: "lock", Head: true}, {Name: "measure", Head: true}, {Name: "base"}, {Name: "head"}, {Name: "change"}, {Name: "p"}}}
+		Columns: []doc.Column{{Name: "verdict"}, {Name: "lock", Head: true}, {Name: "measure", Head: true}, {Name: "base"}, {Name: "head"}, {Name: "change"}, {Name: "by chance"}}}
 	for _, r := range worstRows(c.Rows) {
 		word, tone := rowWord(r.Word)
 		row := doc.Row{Cells: []doc.Cell{{Text: word, Tone: tone}, {Text: r.Lock, Code: true}, {Text: verdict.MeasureWords(r.Measure)}, medianCell(&r, r.Base), medianCell(&r, r.Head), {Text: r.Why}, {Text: "–"}}}

@@ -75,9 +75,9 @@ func oddsText(r *compare.ComparedRow, c *compare.Comparison) string {
 	case r.P == nil:
 		return ""
 	case r.Adjusted == nil || c.Tested == 1:
-		return "p " + odds(*r.P)
+		return "by chance " + odds(*r.P)
 	}
-	return fmt.Sprintf("p %s, by Holm %s", odds(*r.P), odds(*r.Adjusted))
+	return fmt.Sprintf("by chance %s, over all rows (Holm) %s", odds(*r.P), odds(*r.Adjusted))
 }
 
 // oddsOf is the P that counts: by Holm where the row was tested.

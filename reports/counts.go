@@ -20,12 +20,15 @@ var countWords = map[string]string{
 	"duplicate_terminal_states": "duplicate terminal states",
 	"re_executed":               "work done again",
 	"stranded":                  "stranded jobs",
+	"not_owned":                 "answers",
+	"held":                      "holds",
+	"wait":                      "waits",
 }
 
 // The measures of the parts of a report.
 var (
 	ofWork = []string{"overlap", "abandonments", "duplicate_terminal_states", "re_executed", "stranded"}
-	ofKeys = []string{"lock_debt"}
+	ofKeys = []string{"lock_debt", "not_owned", "held", "wait"}
 	ofBoth = slices.Concat(ofWork, ofKeys)
 )
 

@@ -140,11 +140,12 @@ func dayMoments(g *gameday.Document) (list []string) {
 // GameDay is a game day: the sheet, the steps, the figures of all drills, what people saw, and the headings of its post-mortem.
 func GameDay(g *gameday.Document) *doc.Document {
 	word, tone := runWord(g.Verdict)
-	d := &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: g.Name, Tally: dayTally(g), Foot: "This page needs no network. gameday.json has the same as data."}
+	d := &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: g.Name, Tally: dayTally(g), Foot: "This page needs no network. gameday.json has the same as data.",
+		Lead: append(dayTold(g, func(j *verdict.Judgement) []string { return []string{heldSentence(j)} }), gateOf(g.ExitCode, ""))}
 	if g.Stopped != "" {
-		d.Lead = []string{"The day ended early: " + g.Stopped}
+		d.Lead = slices.Insert(d.Lead, 0, "The day ended early: "+g.Stopped)
 	}
-	d.Sections = []doc.Section{{ID: "day", Title: "The day", Least: doc.Full, Blocks: []doc.Block{{Items: append(dayFacts(g), doc.Of("exit status", fmt.Sprint(g.ExitCode)))}}}}
+	d.Sections = []doc.Section{{ID: "day", Title: "The day", Least: doc.Full, Blocks: []doc.Block{{Items: dayFacts(g)}}}}
 	for _, t := range dayTables(g) {
 		d.Sections = append(d.Sections, doc.Section{ID: t.ID, Title: t.Label, Blocks: []doc.Block{{Table: t}}})
 		t.ID += "-table" // apart from its section

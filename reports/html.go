@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -111,12 +110,16 @@ func document(r Run, o Options, level doc.Level) *doc.Document {
 	word, tone := runWord(j.Verdict)
 	answer, says := validOf(j)
 	d := &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: j.Run.Experiment, Tally: tally(j),
-		Lead: append(sentences(j), validTitle+" "+answer+". "+says)}
+		Lead: sentences(j)}
+	short := j.Verdict == "aborted" && level == doc.Brief // four lines say it all
+	if !short {
+		d.Lead = append(d.Lead, validTitle+" "+answer+". "+says)
+	}
 	if r.Experiment != nil && level == doc.Page {
 		d.Facts = append(d.Facts, doc.Of("drill", doc.Shorten(r.Experiment.Description, 3*doc.LongName)))
 	}
 	if level >= doc.Full {
-		d.Facts = append(d.Facts, doc.Of("run", runText(j.Run)), doc.Of("exit status", fmt.Sprintf("%d (%s)", j.ExitCode, j.Verdict)), doc.Of("clean-up", cleanUpText(j)))
+		d.Facts = append(d.Facts, doc.Of("run", runText(j.Run)), doc.Of("clean-up", cleanUpText(j)))
 	}
 	if !j.Run.Live {
 		d.Word.Before = "REHEARSAL"
@@ -128,7 +131,9 @@ func document(r Run, o Options, level doc.Level) *doc.Document {
 	if r.Record != nil {
 		d.Sections = append(d.Sections, doc.Section{ID: "left", Title: "Not cleaned up", Blocks: []doc.Block{{Items: leftItems(r.Record, o.Folder)}}})
 	}
-	d.Sections = append(d.Sections, doc.Section{ID: "slos", Title: sloTitle(j), Short: "SLOs", Bare: true, Blocks: sloBlocks(j)})
+	if !short {
+		d.Sections = append(d.Sections, doc.Section{ID: "slos", Title: sloTitle(j), Short: "SLOs", Bare: true, Blocks: sloBlocks(j)})
+	}
 	if level >= doc.Short {
 		d.Sections = append(d.Sections, doc.Section{ID: "findings", Title: "Findings: two ways to know the same thing disagree", Short: "Findings", Blocks: []doc.Block{{Table: findingTable(j)}}})
 	}
@@ -137,11 +142,11 @@ func document(r Run, o Options, level doc.Level) *doc.Document {
 		d.Sections = append(d.Sections, doc.Section{ID: "timeline", Title: "Timeline", Blocks: timelineBlocks(r.Lanes)})
 	}
 	d.Sections = append(d.Sections,
-		doc.Section{ID: "takeovers", Title: takeoverTitle, Short: "Takeovers", Least: doc.Short, Blocks: takeoverBlocks(r)},
+		doc.Section{ID: "takeovers", Title: realTimes(j, takeoverTitle), Short: "Takeovers", Least: doc.Short, Blocks: takeoverBlocks(r)},
 		doc.Section{ID: "rolling", Title: rollingTitle, Short: "Rolling restarts", Blocks: []doc.Block{{Items: rollingItems(j)}}},
 		doc.Section{ID: "deaths", Title: deathTitle(j), Short: "Kills", Least: doc.Short, Blocks: deathBlocks(j)},
 		doc.Section{ID: "correctness", Title: "Correctness", Least: doc.Short, Blocks: correctnessBlocks(r)},
-		doc.Section{ID: "debt", Title: "Lock debt and waiters", Least: doc.Full, Blocks: debtBlocks(r)},
+		doc.Section{ID: "debt", Title: realTimes(j, "Lock debt: keys that stay taken after their work is done"), Short: "Lock debt", Least: doc.Full, Blocks: debtBlocks(r)},
 		doc.Section{ID: "valid", Title: drillTitle, Least: doc.Short, Blocks: validityBlocks(r)},
 	)
 	d.Tail = tailOf(j, o, level)
@@ -173,7 +178,7 @@ func tailOf(j *verdict.Judgement, o Options, level doc.Level) (tail []doc.Item) 
 		tail = append(tail, doc.Of("folder", o.Folder))
 	} else {
 		if len(j.Findings)+len(j.Warnings) > 0 {
-			tail = append(tail, doc.Of("remarks", remarksText(j)))
+			tail = append(tail, doc.Of("remarks", remarksText(j, o.Folder)))
 		}
 		if o.Folder != "" {
 			tail = append(tail, doc.Of("all figures", "lockdrill judge --verbose "+o.Folder))
@@ -185,8 +190,8 @@ func tailOf(j *verdict.Judgement, o Options, level doc.Level) (tail []doc.Item) 
 	return tail
 }
 
-// remarksText counts what the full report says besides.
-func remarksText(j *verdict.Judgement) string {
+// remarksText counts what is said elsewhere, and says where.
+func remarksText(j *verdict.Judgement, folder string) string {
 	var parts []string
 	if n := len(j.Findings); n > 0 {
 		parts = append(parts, figures.Plural(n, "finding"))
@@ -194,7 +199,11 @@ func remarksText(j *verdict.Judgement) string {
 	if n := len(j.Warnings); n > 0 {
 		parts = append(parts, figures.Plural(n, "warning"))
 	}
-	return strings.Join(parts, " and ") + " in the full report"
+	where := "in the report"
+	if folder != "" {
+		where += " and among all figures (the command below)"
+	}
+	return strings.Join(parts, " and ") + ", " + where
 }
 
 // leftItems are the parts of the clean-up that did not succeed, and who undoes them.

@@ -47,9 +47,9 @@ func duplicateTable(list []verdict.Duplicate) *doc.Table {
 }
 
 func overlapTable(list []verdict.Overlap) *doc.Table {
-	return tableOf("Overlap of each lock at each level", "lock,level,more than one holder,of that", list,
+	return tableOf("Overlap of each lock at each level", "lock,level,more than one holder,counted as", list,
 		func(o verdict.Overlap) ([]doc.Cell, []int64) {
-			unit, of := verdict.UnitSeconds, "holder-seconds in excess"
+			unit, of := verdict.UnitSeconds, "time, of each extra holder"
 			if o.Level == "effect" {
 				unit, of = verdict.UnitCount, fmt.Sprintf("%s, %s", figures.Plural(o.Stale, "stale effect"), figures.Plural(o.Unowned, "unowned effect"))
 			}
@@ -83,7 +83,7 @@ func debtBlocks(r Run) []doc.Block {
 	items = append(items, unknownItems(j, ofKeys)...)
 	return slices.Concat(
 		[]doc.Block{{Items: items}},
-		tableBlock(doc.Page, "Debts", debtTable(j.Debts)),
+		tableBlock(doc.Page, "Debts (effective: while somebody waited; waiter-seconds: of all waiters together)", debtTable(j.Debts)),
 		keyBlocks(j),
 	)
 }

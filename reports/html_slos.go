@@ -22,15 +22,23 @@ func sloBlocks(j *verdict.Judgement) []doc.Block {
 		return append(blocks, doc.Block{Text: "No SLO was judged."})
 	}
 	blocks = append(blocks, doc.Block{Table: sloTable(j)})
-	if slices.ContainsFunc(j.SLOs, bounded) {
-		blocks = append(blocks, doc.Block{Least: doc.Short, Text: boundNote, Quiet: true})
+	of := func(thing string) func(verdict.SLOResult) bool {
+		return func(s verdict.SLOResult) bool { return s.Of == thing }
+	}
+	for _, n := range []struct {
+		of   func(verdict.SLOResult) bool
+		note string
+	}{{bounded, boundNote}, {of("epoch"), "epoch: one time that a holder has the lock, from its grant on"}, {of("jeopardy"), "jeopardy: an epoch whose work outlived its lease, or had to be given up before"}} {
+		if slices.ContainsFunc(j.SLOs, n.of) {
+			blocks = append(blocks, doc.Block{Least: doc.Short, Text: n.note, Quiet: true})
+		}
 	}
 	return blocks
 }
 
 // sloTable is a row for each promise, violations first, each that was not met with its why and next.
 func sloTable(j *verdict.Judgement) *doc.Table {
-	t := &doc.Table{Label: "SLOs, violations first", Cards: true, Most: map[doc.Level]int{doc.Short: mostRows}, Told: map[doc.Level]int{doc.Short: mostReasons}, Where: "see the full report",
+	t := &doc.Table{Label: "SLOs, violations first", Cards: true, Most: map[doc.Level]int{doc.Short: mostRows}, Told: map[doc.Level]int{doc.Short: mostReasons}, Where: "see report.html",
 		Columns: []doc.Column{{Name: "verdict"}, {Name: "lock", Named: true}, {Name: "promise", Head: true}, {Name: "observed"}, {Name: "margin", Least: doc.Full}, {Name: "from"}}}
 	risky := slices.ContainsFunc(j.SLOs, bounded)
 	if risky {

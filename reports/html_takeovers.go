@@ -2,6 +2,7 @@ package reports
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -18,14 +19,17 @@ func takeoverBlocks(r Run) []doc.Block {
 	} else {
 		blocks = []doc.Block{{Items: append(seriesItems(all), predictedItems(j)...)}}
 	}
-	blocks = append(blocks, doc.Block{Least: doc.Full, Items: itemsOf(j.Bands, func(b verdict.Band) doc.Item { return doc.Of("possible", b.Lock+": "+bandText(b)) })})
+	if slices.ContainsFunc(all, func(s series) bool { return s.parts() != "" }) {
+		blocks = append(blocks, doc.Block{Least: doc.Full, Text: "left of the lease: from the fault until the lease ends; pickup: until the next grant; warm-up: until the first accepted effect", Quiet: true})
+	}
+	blocks = append(blocks, doc.Block{Least: doc.Full, Items: itemsOf(j.Bands, func(b verdict.Band) doc.Item { return doc.Of("possible", b.Lock+": "+b.Sum) })})
 	if r.Experiment != nil {
 		for _, p := range timeline.Takeovers(r.Experiment, j) {
 			blocks = append(blocks, doc.Block{Figure: pictureOf(p)})
 		}
 	}
 	if g := trialTable(j.Takeovers); g != nil {
-		blocks = append(blocks, doc.Block{Fold: "Each of the " + figures.Plural(len(j.Takeovers), "value") + ", with its evidence", Table: g})
+		blocks = append(blocks, doc.Block{Fold: "Each value with its evidence: " + figures.Count(len(j.Takeovers)), Table: g})
 	}
 	return blocks
 }

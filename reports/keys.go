@@ -58,7 +58,7 @@ func debtText(ds []verdict.Debt) string {
 		text += fmt.Sprintf("; %s of them not certain", figures.Count(perhaps))
 	}
 	if waited.Hi == nil || *waited.Hi > 0 {
-		text += fmt.Sprintf("; waited for: longest %s, %s waiter-seconds", span(effective.Lo, effective.Hi, verdict.UnitSeconds), span(waited.Lo, waited.Hi, verdict.UnitSeconds))
+		text += fmt.Sprintf("; somebody waited for one for %s at the longest, all waiters together for %s", span(effective.Lo, effective.Hi, verdict.UnitSeconds), span(waited.Lo, waited.Hi, verdict.UnitSeconds))
 	}
 	return text
 }

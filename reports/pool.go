@@ -18,7 +18,7 @@ func Pool(p *compare.Pooled) *doc.Document {
 		word, tone := sloWord(r.Verdict)
 		rows.Row(doc.Cell{Text: word, Tone: tone}, doc.Cell{Text: r.Lock, Code: true}, doc.Cell{Text: verdict.MeasureWords(r.Measure) + " <= " + figures.Exact(figures.Nanoseconds(r.Limit))}, doc.Cell{Text: r.Why})
 	}
-	return &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: p.Experiment, Tally: figures.Plural(len(p.Runs), "run") + " together", Lead: []string{pooledSentence(p)},
+	return &doc.Document{Word: doc.Word{Text: word, Tone: tone}, Title: p.Experiment, Tally: figures.Plural(len(p.Runs), "run") + " together", Lead: []string{pooledSentence(p), gateOf(p.ExitCode, "")},
 		Foot: pageFoot("history --pool"),
 		Sections: []doc.Section{
 			{ID: "why", Title: "Why", Bare: true, Blocks: []doc.Block{{Items: reasonsAs(p.Reasons, mostRows)}}},

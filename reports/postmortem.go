@@ -66,7 +66,7 @@ func postmortem(r Run, o Options) (*doc.Document, error) {
 	d.Sections = []doc.Section{
 		human(pmSummary),
 		{ID: "impact", Title: pmImpact.title + ", as measured", Blocks: slices.Concat(
-			[]doc.Block{violated, {Heading: heading("Takeovers", len(j.Takeovers)), Items: seriesItems(seriesOf(j.Takeovers, j.Faults))}, {Items: predictedItems(j)},
+			[]doc.Block{violated, {Heading: heading(realTimes(j, "Takeovers"), len(j.Takeovers)), Items: seriesItems(seriesOf(j.Takeovers, j.Faults))}, {Items: predictedItems(j)},
 				{Heading: "Work", Items: slices.Concat(workItems(j), debtItems(j.Debts), unknownItems(j, ofBoth))}},
 			keyBlocks(j), tableBlock(doc.Full, "Duplicates", duplicateTable(j.Duplicates)), []doc.Block{{Blank: pmImpact.hint}})},
 		{ID: "held", Title: "What held", Blocks: []doc.Block{{Items: kept}}},

@@ -17,7 +17,7 @@ func Rehearsal(r *forecast.Rehearsal, again string) *doc.Document {
 		Foot: pageFoot("rehearse")}
 	if s := r.Worst; s != nil {
 		d.Lead = append(d.Lead, fmt.Sprintf("Worst: seed %d with %s %s %s, limit %s. To see it: %s %d",
-			s.Seed, s.Lock, s.Measure, rehearsedFigure(&s.Value, s.Unit), rehearsedFigure(&s.Limit, s.Unit), again, s.Seed))
+			s.Seed, s.Lock, verdict.MeasureWords(s.Measure), rehearsedFigure(&s.Value, s.Unit), rehearsedFigure(&s.Limit, s.Unit), again, s.Seed))
 	}
 	t := &doc.Table{Label: "Each promise over the simulated runs", Columns: []doc.Column{{Name: "lock"}, {Name: "promise"}, {Name: "min", Right: true}, {Name: "median", Right: true}, {Name: "p95", Right: true},
 		{Name: "p99", Right: true}, {Name: "max", Right: true}, {Name: "breach", Right: true}}}
@@ -40,7 +40,7 @@ func Rehearsal(r *forecast.Rehearsal, again string) *doc.Document {
 		}
 		t.Row(append(cells, breach)...)
 	}
-	remarks = append(remarks, fmt.Sprintf("Percentiles are over the runs, to %.1f%%; each run counts with the middle of its range.", 100*r.Resolution))
+	remarks = append(remarks, fmt.Sprintf("Each simulated run gives one value, the middle of what it measured. Median, p95 and p99 are over these values, exact to %.1f%%.", 100*r.Resolution))
 	d.Sections = []doc.Section{
 		{ID: "rows", Title: "Each promise over the simulated runs", Bare: true, Blocks: []doc.Block{{Table: t}, {List: remarks}}},
 		{ID: "expected", Title: "What the faults are expected to provoke", Blocks: []doc.Block{{Items: rehearsedExpectations(r, again)}}},

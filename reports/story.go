@@ -46,7 +46,10 @@ const (
 )
 
 // room is how many lines of a level a drill of a minute has. A longer one has more in proportion; phases and the end are told beside them.
-var room = map[StoryLevel]int{TellMain: 38, TellBad: 11}
+var room = map[StoryLevel]int{tellGrants: 14, TellMain: 24, TellBad: 11}
+
+// tellGrants is the room of grants, which are told as TellMain is: a lock that is granted again and again crowds out no fault.
+const tellGrants StoryLevel = -1
 
 // NewStory returns the story of one run of e.
 func NewStory(e *experiments.Experiment) *Story {
@@ -101,6 +104,9 @@ func (s *Story) tells(e *history.Event) bool {
 		s.began = e.To
 	}
 	minutes := max(1, float64(e.To-s.began)/float64(time.Minute))
+	if e.Kind == history.AcquireReturn {
+		weight = tellGrants
+	}
 	if float64(s.told[weight]) >= float64(room[weight])*minutes {
 		s.dropped++
 		return false

@@ -210,6 +210,19 @@ func TestStoryOfAMinuteIsShort(t *testing.T) {
 			tell(history.Event{Kind: history.RunPhase, Span: when(float64(i)), Phase: &history.Phase{Name: fmt.Sprint("phase ", i)}})
 		}
 		for at := 0.0; at < length; at += 0.25 {
+			tell(history.Event{Kind: history.AcquireReturn, Span: when(at), Source: "r1.1", Lock: "reconciler", Key: "k", Outcome: history.OK})
+		}
+		if grants := lines - 5; grants < int(10*length/60) {
+			t.Errorf("%gs: %d grants told", length, grants)
+		}
+		before := lines
+		for i := range 20 { // as many as a drill of a minute may well have
+			tell(history.Event{Kind: history.AbandonKind, Span: when(length - float64(20-i)/4), Source: "r1.1", Key: "k", Abandon: &history.Abandon{Reason: "count"}})
+		}
+		if lines-before != 20 {
+			t.Errorf("%gs: %d of 20 lines told after many grants", length, lines-before)
+		}
+		for at := 0.0; at < length; at += 0.25 {
 			tell(history.Event{Kind: history.AbandonKind, Span: when(at), Source: "r1.1", Key: "k", Abandon: &history.Abandon{Reason: "count"}})
 		}
 		tell(history.Event{Kind: history.UnownedEnter, Span: when(length), Source: "r2.1", Key: "k"})

@@ -59,16 +59,6 @@ func predicted(b verdict.Predicted) string {
 	return text
 }
 
-// possible is a band rounded outwards, as its sum rounds its ends.
-func possible(b verdict.Band) string {
-	return figures.Floor(figures.Nanoseconds(b.Lo)) + " to " + figures.Ceil(figures.Nanoseconds(b.Hi))
-}
-
-// bandText is what the declared settings allow, and the sum behind it.
-func bandText(b verdict.Band) string {
-	return possible(b) + ": " + b.Sum
-}
-
 // extent is the least, the middle and the greatest value; a single one is all three.
 func (s series) extent() string {
 	if len(s.values) == 1 {
@@ -126,7 +116,7 @@ func (s series) head() string {
 		text += fmt.Sprintf("; %s measured to the grant, because effects were not seen", figures.Count(byGrant))
 	}
 	if late := lateText(s.late()); late != "" {
-		text += "; " + late + ", in one of them"
+		text += "; " + late + " of one of them"
 	}
 	return text
 }

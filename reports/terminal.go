@@ -76,6 +76,14 @@ func scale(j *verdict.Judgement) string {
 	return "at time scale " + factor(j.Run.TimeScale)
 }
 
+// realTimes marks a heading whose times are not scaled back to those of the file.
+func realTimes(j *verdict.Judgement, heading string) string {
+	if scale(j) == "" {
+		return heading
+	}
+	return heading + ", in real time"
+}
+
 func factor(scale float64) string { return strconv.FormatFloat(scale, 'f', -1, 64) }
 
 func tally(j *verdict.Judgement) string {
@@ -118,37 +126,46 @@ func sentences(j *verdict.Judgement) []string {
 	}
 	switch j.Verdict {
 	case "pass":
-		s = append(s, heldSentence(j))
+		s = append(s, heldSentence(j)+gateText(j, ""))
 	case "slo-failed":
-		s = append(s, brokenText(j)+gateText(j, " A gate stops here."))
+		s = append(s, brokenText(j)+gateText(j, ""))
 		s = append(s, beside...)
 	case "inconclusive":
-		s = append(s, heldSentence(j)+gateText(j, " That is not enough evidence for an answer. A gate stops here, unless it says --on-inconclusive pass."))
+		s = append(s, heldSentence(j)+" That is not enough evidence for an answer."+gateText(j, ", unless it says --on-inconclusive pass"))
 	case "aborted":
-		s = append(s, "The run was ended early: it answers nothing.")
+		s = append(s, "The run was ended early: it answers nothing."+gateText(j, ""))
 	case "dirty":
-		s = append(s, "The clean-up was not verified: a fault or a process may still be active. This outranks every other verdict. Before anything else, run lockdrill recover on this run's folder: it undoes what it can and names what is left.")
+		s = append(s, "The clean-up was not verified: a fault or a process may still be active. This outranks every other verdict. Before anything else, run lockdrill recover on this run's folder: it undoes what it can and names what is left."+gateText(j, ""))
 	case "error":
-		s = append(s, "lockdrill itself failed, so there is no verdict about the locks.")
+		s = append(s, "lockdrill itself failed, so there is no verdict about the locks."+gateText(j, ""))
 	}
 	if !j.Run.Live {
-		s = append(s, "This is a rehearsal in virtual time. It answers no SLO of a live system: run the drill live for that.")
+		s = append(s, fmt.Sprintf("This is a rehearsal in virtual time. It answers no SLO of a live system (exit status %d): run the drill live for that.", j.ExitCode))
 	}
 	return s
 }
 
-// gateText is said of a live run alone: no gate takes a rehearsal.
-func gateText(j *verdict.Judgement, text string) string {
+// gateText says what a gate does, of a live run alone, as no gate takes a rehearsal.
+func gateText(j *verdict.Judgement, unless string) string {
 	if !j.Run.Live {
 		return ""
 	}
-	return text
+	return " " + gateOf(j.ExitCode, unless)
+}
+
+// gateOf says what a gate does, and the exit status that tells it.
+func gateOf(code int, unless string) string {
+	does := "A gate stops here"
+	if code == verdict.ExitPass {
+		does = "A gate lets it pass"
+	}
+	return fmt.Sprintf("%s%s (exit status %d).", does, unless, code)
 }
 
 // heldSentence counts what held, under how many faults, and what those faults cannot exclude.
 func heldSentence(j *verdict.Judgement) string {
 	held, broken, rate := 0, 0, 0.0
-	for _, s := range j.Rows() {
+	for _, s := range j.SLOs { // what faults were expected to provoke is no promise
 		switch {
 		case s.Verdict == verdict.Pass, lacksLiveAlone(s.Missing):
 			held++
@@ -159,7 +176,7 @@ func heldSentence(j *verdict.Judgement) string {
 			rate = max(rate, *s.Bound)
 		}
 	}
-	all := len(j.Rows())
+	all := len(j.SLOs)
 	text := fmt.Sprintf("%s of %s held", figures.Count(held), figures.Plural(all, "promise"))
 	switch {
 	case all == 0:

@@ -173,13 +173,13 @@ func machineText(m *verdict.LateMachine) string {
 	return text
 }
 
-// lateText is what of a time a late machine may have made; "" where it was in time. Of a sum it may be more than the machine was late in
+// lateText is what of a time a late machine may have made, at most; "" where it was in time. Of a sum it may be more than the machine was late in
 // all: several waited at once.
 func lateText(late float64) string {
 	if late == 0 {
 		return ""
 	}
-	return "up to " + figures.Exact(figures.Up(figures.Nanoseconds(late))) + " of it by a late machine"
+	return "a late machine may account for " + figures.Exact(figures.Up(figures.Nanoseconds(late)))
 }
 
 func cleanUpText(j *verdict.Judgement) string {

@@ -41,14 +41,6 @@ var groups = []group{
 	{"How a bad run ends", []string{"too-tight-slo", "nobody-home", "undo-fails"}},
 }
 
-// Groups are the headings of the list, in its order.
-func Groups() (titles []string) {
-	for _, g := range groups {
-		titles = append(titles, g.title)
-	}
-	return titles
-}
-
 // groupOf is the heading below which a scenario stands, and where.
 func groupOf(name string) (title string, at int) {
 	for _, g := range groups {

@@ -14,6 +14,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
+
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 // Role is what a token allows.
@@ -62,7 +65,7 @@ var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 
 // readTokens reads a file of tokens, which others must not be able to read.
 func readTokens(path string) ([]token, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +145,7 @@ func AddToken(path, name string, roles []string) (string, error) {
 	} else if slices.ContainsFunc(all, func(o token) bool { return o.Name == t.Name }) {
 		return "", fmt.Errorf("%s has a line for %s: remove it first, or take another name", path, t.Name)
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o600) // a pipe that nobody reads is an error
 	if err != nil {
 		return "", err
 	}

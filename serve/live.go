@@ -4,12 +4,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/regular"
 	"github.com/lockdrill/lockdrill/internal/runs"
 	"github.com/lockdrill/lockdrill/reports"
 	"github.com/lockdrill/lockdrill/reports/doc"
@@ -61,7 +61,7 @@ func (s *Server) livePage(w http.ResponseWriter, r *http.Request) {
 
 // story gives each line of a run's story so far.
 func (s *Server) story(folder string, say func(at, who, what string)) error {
-	data, err := os.ReadFile(filepath.Join(s.o.Dir, folder, s.o.Reader.Experiment))
+	data, err := regular.Read(filepath.Join(s.o.Dir, folder, s.o.Reader.Experiment))
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (s *Server) story(folder string, say func(at, who, what string)) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(filepath.Join(s.o.Dir, folder, s.o.Reader.History))
+	f, err := regular.Open(filepath.Join(s.o.Dir, folder, s.o.Reader.History))
 	if err != nil {
 		return err
 	}

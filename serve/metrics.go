@@ -39,7 +39,7 @@ var (
 	runsOf   = prometheus.NewDesc("lockdrill_serve_runs", "Runs in the folder, by experiment and verdict; unread runs have the verdict unread.", []string{"experiment", "verdict"}, nil)
 	latestOf = prometheus.NewDesc("lockdrill_serve_latest_run_timestamp_seconds", "Start of the latest run that speaks for its experiment.", []string{"experiment", "verdict"}, nil)
 	saysOf   = prometheus.NewDesc("lockdrill_run_verdict", "Verdict of the last run: 1 for the one that it had.", []string{"experiment", "verdict"}, nil)
-	passOf   = prometheus.NewDesc("lockdrill_run_last_pass_timestamp_seconds", "When the last live run that passed began, in Unix time.", []string{"experiment"}, nil)
+	passOf   = prometheus.NewDesc("lockdrill_run_last_pass_timestamp_seconds", "When the last live run that passed ended, in Unix time.", []string{"experiment"}, nil)
 	metOf    = prometheus.NewDesc("lockdrill_slo_met", "Whether the last run showed that the SLO is met; 0 also where it was not answered.", []string{"experiment", "lock", "slo"}, nil)
 	brokenOf = prometheus.NewDesc("lockdrill_slo_violated", "Whether the last run showed that the SLO is violated.", []string{"experiment", "lock", "slo"}, nil)
 )
@@ -61,7 +61,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 			gauge(runsOf, float64(n), e.name, cmp.Or(word, string(runs.Unread)))
 		}
 		if e.passed != nil {
-			gauge(passOf, epoch(e.passed.Started), e.name)
+			gauge(passOf, epoch(e.passed.Ended), e.name)
 		}
 		r := e.latest
 		if r == nil || e.name == "" {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/runs"
 	"github.com/lockdrill/lockdrill/internal/testkit"
@@ -86,8 +87,12 @@ func plainReader() Reader {
 			}
 			said, err := os.ReadFile(filepath.Join(dir, "experiment.yaml"))
 			data, err2 := os.ReadFile(filepath.Join(dir, "history.jsonl"))
-			return &compare.Observed{Bytes: fmt.Sprintf("%x", data), Experiment: h.Experiment, Labels: h.Labels,
-				Run: compare.ComparedRun{ID: h.Run, Started: h.Started, Verdict: strings.TrimSpace(string(said))}}, errors.Join(err, err2)
+			seen := &compare.Observed{Bytes: fmt.Sprintf("%x", data), Experiment: h.Experiment, Labels: h.Labels,
+				Run: compare.ComparedRun{ID: h.Run, Started: h.Started, Verdict: strings.TrimSpace(string(said))}}
+			if seen.Run.Verdict == "slo-failed" {
+				seen.Rows = []compare.Row{{Sample: verdict.Sample{Question: &experiments.Limit{Lock: "job", Measure: "stranded"}}, Verdict: verdict.Fail, Why: "one was left"}}
+			}
+			return seen, errors.Join(err, err2)
 		}},
 		Page: func(_ context.Context, dir string) (*doc.Document, error) {
 			return &doc.Document{Title: "made anew of " + filepath.Base(dir)}, nil
@@ -223,6 +228,9 @@ func TestAnUploadedRunAnswersTheGate(t *testing.T) {
 		t.Fatalf("%d %s", code, body)
 	}
 	testkit.Until(t, "the later run to answer", func() bool { _, doc := s.gateSays(t, ""); return doc.Exit == verdict.ExitSLOFailed })
+	if _, doc := s.gateSays(t, ""); doc.Why != "job stranded: one was left" {
+		t.Errorf("why the gate stops: %q", doc.Why)
+	}
 	if code, body := s.ask(t, "GET", "/runs/one", Anybody, nil); code != http.StatusOK || !strings.Contains(body, "<h1><bdi>made anew of one</bdi></h1>") || !strings.Contains(body, `href="/runs/one/junit"`) {
 		t.Errorf("%d %s", code, body)
 	}

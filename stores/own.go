@@ -192,7 +192,8 @@ func (s *Spawned) Runs() bool {
 	}
 }
 
-// Kill is SIGKILL, and waits for the end. A server that does not run is killed already.
+// Kill is SIGKILL, and waits for the end, also where nobody waits any more: whoever ends the fault must not take a dying server for one
+// that runs. A server that does not run is killed already.
 func (s *Spawned) Kill(ctx context.Context) error {
 	if !s.Runs() {
 		return nil
@@ -200,6 +201,8 @@ func (s *Spawned) Kill(ctx context.Context) error {
 	if err := spawn.SignalGroup(s.Cmd, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill %s %d: %w", s.Kind, s.Self.PID, err)
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	defer cancel()
 	select {
 	case <-s.Done:
 		return nil

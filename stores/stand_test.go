@@ -2,6 +2,7 @@ package stores
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/drill/undo"
+	"github.com/lockdrill/lockdrill/internal/spawn"
 )
 
 // group starts a process that leads a group of two, and returns it with the number of the second.
@@ -75,6 +77,23 @@ func TestEndStandKillsOnlyWhatWasWrittenDown(t *testing.T) {
 	}
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the folder is left: %v", err)
+	}
+}
+
+// A kill that is called back has killed: whoever starts the server again finds none that runs.
+func TestAKillThatIsCalledBackIsWaitedFor(t *testing.T) {
+	starts := spawn.New()
+	defer starts.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		s := &Spawned{How: &Own{Spawner: starts}, Name: "s", Kind: "server"}
+		if err := s.Run(exec.Command("sleep", "600")); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Kill(ctx); err != nil || s.Runs() {
+			t.Fatalf("%v, it runs: %t", err, s.Runs())
+		}
 	}
 }
 

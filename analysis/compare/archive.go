@@ -106,7 +106,7 @@ func archived(name string, runs []*Observed, o CompareOptions) ArchivedExperimen
 	e := ArchivedExperiment{Name: name, Runs: []ArchivedRun{}, Rows: []ArchivedRow{}, Changes: changes(runs, o)}
 	usual := usually(runs)
 	for i, r := range runs {
-		run := ArchivedRun{ID: r.Run.ID, Folder: r.Run.Folder, Started: r.Run.Started, Verdict: r.Run.Verdict, Why: why(r), Labels: r.Labels}
+		run := ArchivedRun{ID: r.Run.ID, Folder: r.Run.Folder, Started: r.Run.Started, Verdict: r.Run.Verdict, Why: r.Why(), Labels: r.Labels}
 		if i > 0 {
 			run.Changed = changed(runs[i-1], r)
 			if idle := between(runs[i-1], r); usual > 0 && idle > 2*usual {
@@ -138,17 +138,17 @@ func archivedParts(parts [][]verdict.Range) (all []ArchivedPart) {
 	return all
 }
 
-// why a run is no pass: the first row that is none, or what it says of itself.
-func why(r *Observed) string {
+// Why a run is no pass: the first row that is none, or what it says of itself.
+func (r *Observed) Why() string {
 	few := ""
 	for _, v := range []verdict.Verdict{verdict.Fail, verdict.Inconclusive} {
 		for i := range r.Rows {
 			switch s := &r.Rows[i]; {
 			case s.Verdict != v:
 			case v == verdict.Inconclusive && s.IsQuantile() && s.Open == "" && s.Maybe == 0 && s.N > 0: // it lacks kills and nothing else
-				few = cmp.Or(few, "too few kills in one run for "+s.title()+"; history --pool takes several runs together")
+				few = cmp.Or(few, "too few kills in one run for "+s.words()+"; history --pool takes several runs together")
 			default:
-				return s.title() + ": " + s.Why
+				return s.words() + ": " + s.Why
 			}
 		}
 	}

@@ -84,7 +84,7 @@ func TestThreeMonthsShowWhatWasPlantedAndNothingElse(t *testing.T) {
 // A night that only has too few kills for a quantile sends people to the pool; any other reason is said as it is.
 func TestARunIsSaidToLackKillsOnlyWhereItDoes(t *testing.T) {
 	for want, change := range map[string]func(*Observed){
-		"too few kills in one run for job takeover.p95": func(*Observed) {},
+		"too few kills in one run for job takeover p95": func(*Observed) {},
 		"no looks at keys": func(o *Observed) { o.Rows[0].Open = "no looks at keys" },
 		"job busy: no answers": func(o *Observed) {
 			o.Rows = append(o.Rows, Row{Sample: counted("busy", 0), Verdict: verdict.Inconclusive, Why: "no answers"})
@@ -96,7 +96,7 @@ func TestARunIsSaidToLackKillsOnlyWhereItDoes(t *testing.T) {
 		o := night(1, 6, 0, 2)
 		o.Rows[0].Verdict, o.Rows[0].Why = verdict.Inconclusive, "no looks at keys"
 		change(o)
-		if got := why(o); !strings.Contains(got, want) {
+		if got := o.Why(); !strings.Contains(got, want) {
 			t.Errorf("says %q, want %q", got, want)
 		}
 	}

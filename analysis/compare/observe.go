@@ -21,11 +21,12 @@ type Observed struct {
 	Failures    []Failures
 	Environment []experiments.Setting `json:",omitempty"`
 
-	contested bool // another run has its id and other bytes
+	Ended     string `json:"-"` // RFC 3339
+	contested bool   // another run has its id and other bytes
 }
 
 // ObservedVersion is that of Observed as JSON: what was written as another is observed anew, and never read.
-const ObservedVersion = 3
+const ObservedVersion = 4
 
 // Row is one limit of a run: the sample that it was held against, and what came of it. What several limits are held against has its values at
 // the first of them alone.
@@ -43,11 +44,16 @@ func (r *Row) is(lock, row string) bool { return r.Question.Lock == lock && r.Qu
 // title is the row's name in a verdict, with its lock.
 func (r *Row) title() string { return strings.TrimSpace(r.Question.Lock + " " + r.Question.Name()) }
 
+// words is title as people read it.
+func (r *Row) words() string {
+	return strings.TrimSpace(r.Question.Lock + " " + verdict.MeasureWords(r.Question.Name()))
+}
+
 // failed are the rows that failed and that no number of kills makes right.
 func (o *Observed) failed() (all []string) {
 	for i := range o.Rows {
 		if r := &o.Rows[i]; r.Verdict == verdict.Fail && (!r.IsQuantile() || r.Broken) {
-			all = append(all, r.title()+": "+r.Why)
+			all = append(all, r.words()+": "+r.Why)
 		}
 	}
 	return all
@@ -85,7 +91,7 @@ func Observe[F facts[F]](facts F, folder string) *Observed {
 		seen, samples = facts.AsLive().Measure()
 	}
 	o := &Observed{
-		Experiment: facts.Header().Experiment, Rehearsal: rehearsal, Environment: environmentOf(facts, rehearsal), Failures: failuresOf(seen), Labels: told.Run.Labels,
+		Experiment: facts.Header().Experiment, Rehearsal: rehearsal, Environment: environmentOf(facts, rehearsal), Failures: failuresOf(seen), Labels: told.Run.Labels, Ended: told.Run.Ended,
 		Run: ComparedRun{ID: told.Run.ID, Folder: folder, Started: told.Run.Started, Seed: told.Run.Seed, Verdict: told.Verdict},
 	}
 	o.answer(seen)

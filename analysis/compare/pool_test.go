@@ -58,7 +58,7 @@ func TestPool(t *testing.T) {
 			dup := Row{Sample: counted("duplicate_terminal_states", 1), Verdict: verdict.Fail, Why: "1 of 40 jobs"}
 			o[3].Rows = append(o[3].Rows, dup)
 			return o
-		}, "slo-failed", verdict.Pass, "run 03: job duplicate_terminal_states"},
+		}, "slo-failed", verdict.Pass, "run 03: job duplicate terminal states"},
 		{"the last nights slower", "label release=1.4", func(o []*Observed) []*Observed {
 			for i := 8; i < 12; i++ {
 				o[i] = night(i, 6, 0, 3)

@@ -307,6 +307,9 @@ type losses struct {
 // off: who stands still can notice nothing. Of an end that may have been a release, only the upper end is told.
 func (ix *Facts) LossToBelief(lock string) (out losses) {
 	all := ix.believers(lock)
+	if len(all) == 0 { // nobody was ever asked
+		out.Hi = Open
+	}
 	l := ix.Exp.Lock(lock)
 	for k, e := range ix.EpochsOf(lock) {
 		freed := e.Lease.Freed
@@ -427,4 +430,22 @@ func (ix *Facts) resigned(k *Key, e *Epoch) bool {
 		said = said || slices.ContainsFunc(b.sure, func(s stretchOf) bool { return s.from <= e.Lease.Freed.To && s.to > e.Granted.From })
 	}
 	return said
+}
+
+// ceasedBefore reports that e's holder, which said that it held the key, may have said by then that it no longer does.
+func (ix *Facts) ceasedBefore(k *Key, e *Epoch, then int64) bool {
+	return slices.ContainsFunc(ix.believers(k.Lock), func(b *believer) bool {
+		held := func(s stretchOf) bool { return s.from <= then && s.to >= e.Granted.From }
+		i := slices.IndexFunc(b.sure, held)
+		if !b.of(k, e.Replica) || i < 0 || slices.ContainsFunc(b.sure[i:], func(s stretchOf) bool { return held(s) && s.to >= then }) {
+			return false
+		}
+		return slices.ContainsFunc(ix.beliefs[k.Lock], func(ev *history.Event) bool {
+			since := ev.From
+			if p := ev.Belief.Prev; p != nil && !ev.Belief.Direct {
+				since = p.From
+			}
+			return !ev.Belief.Holds && ev.Belief.Gone == "" && ix.lifeOf(ev) == b.who && ev.Key == b.key && since <= then && ev.To > b.sure[i].from
+		})
+	})
 }

@@ -14,6 +14,7 @@ import (
 // Causes of lock debt.
 const (
 	causeFailed  = "release_failed"
+	causeKept    = "kept_after_work" // of a system that is not ours: nobody tells what became of its release
 	causeSkipped = "release_skipped_after_abandon"
 	CauseOrphan  = "orphan_acquire"
 	causeRenewed = "renew_after_exit"
@@ -139,7 +140,7 @@ func (ix *Facts) finished(e *Epoch) (o owing, ok bool) {
 	var last *effect
 	for _, f := range e.Effects {
 		if f.Foreign && f.Terminal && f.Fresh() && (!ok || f.Span.To > o.start.To) {
-			o, ok = owing{cause: causeFailed, start: f.Span, guessed: !f.named()}, e.Rank > 0 && !e.Ghost
+			o, ok = owing{cause: causeKept, start: f.Span, guessed: !f.named()}, e.Rank > 0 && !e.Ghost
 			last = f
 		}
 	}
@@ -268,7 +269,7 @@ func (ix *Facts) strayDebts(k *Key) (all []Debt) {
 			continue
 		}
 		if w, blind := ix.Probes[looker].Blind(f.Span, 0); blind && w.To-f.Span.From > timeout {
-			all = append(all, Debt{E: f.Epoch, Cause: causeFailed, Start: f.Span, Time: Dur{Hi: w.To - f.Span.From}})
+			all = append(all, Debt{E: f.Epoch, Cause: causeKept, Start: f.Span, Time: Dur{Hi: w.To - f.Span.From}})
 		}
 	}
 	return all
@@ -334,7 +335,7 @@ func (ds Debts) Evidence() []int64 {
 func (ds Debts) Saw() string {
 	text := fmt.Sprintf("%s after %s had ended", figures.Plural(len(ds.List), "lock debt"), figures.Plural(ds.Ended, "epoch"))
 	var parts []string
-	for _, cause := range []string{causeFailed, causeSkipped, CauseOrphan, causeRenewed} {
+	for _, cause := range []string{causeFailed, causeKept, causeSkipped, CauseOrphan, causeRenewed} {
 		n := 0
 		for _, d := range ds.List {
 			if d.Cause == cause {
@@ -375,6 +376,8 @@ func (d Debt) Advice() string {
 			return "Let the worker announce each acquire (docs/worker-protocol.md), or find out who else writes to the key."
 		}
 		return "After an acquire without an answer, release with the same token on a fresh context."
+	case causeKept:
+		return "Release the lock when the end of its work is written, and try again where a release gets no answer. A shorter lease ends the debt sooner."
 	case causeRenewed:
 		return "Stop renewing before the release: a watchdog must not outlive its work."
 	}

@@ -103,7 +103,7 @@ func (s *Shot) found(ix *Facts, e *Epoch) bool {
 
 // doneBefore reports that a job of e, for which nobody claims, may have come to its end before the fault, also in a record that could not
 // be read: who is done gives its lock back without a word. So does a loop that keeps its lock for a tick, and who does not know that it was
-// granted it: no effect shows it at work.
+// granted it: no effect shows it at work. Who may have ceased before to say that it holds the key may have given it back, done or not.
 func (ix *Facts) doneBefore(s *Shot, e *Epoch) bool {
 	k := ix.Keys[e.Key]
 	switch loop := ix.policy(e.Lock).Loop; {
@@ -113,6 +113,8 @@ func (ix *Facts) doneBefore(s *Shot, e *Epoch) bool {
 		return true
 	case k.Loop:
 		return loop != nil && loop.Mode == lockcore.LoopExplicit
+	case ix.ceasedBefore(k, e, s.Applied.To):
+		return true
 	}
 	return ix.Unread[ix.LedgerOf(e.Lock)] > 0 || slices.ContainsFunc(k.Jobs, func(j *job) bool {
 		return slices.ContainsFunc(j.Terminals, func(f *effect) bool { return f.Span.From <= s.Applied.To })

@@ -61,7 +61,7 @@ func (ix *Facts) recovered(k *Key, t *Trial) bool {
 			continue
 		}
 		i := slices.IndexFunc(j.Terminals, func(f *effect) bool {
-			return f.Epoch == t.E && (t.Next == nil || f.Span.To <= t.Next.Granted.From)
+			return f.Epoch == t.E && !f.unsure && (t.Next == nil || f.Span.To <= t.Next.Granted.From)
 		})
 		switch {
 		case i < 0 && t.Next != nil && t.E.hadBegun(j, since): // somebody else has to end it

@@ -24,13 +24,17 @@ type Series struct {
 	Lock   string
 	Class  string // crash, hand-over, pause, theft or store
 	Thing  string // what a kill of it is called: kill, burst, pause, deletion, or fault
+	Led    string // what its times are of: takeover, or tick gap
 	Kills  []Kill
 	Falses []*Trial // safety events: granted to another while the victim was still owed its lease
 }
 
 // SeriesOf collects the trials of lock, all of the class that its SLOs are judged on.
 func (ix *Facts) SeriesOf(lock, measure string) Series {
-	out := Series{Lock: lock, Class: ix.classOf(lock)}
+	out := Series{Lock: lock, Class: ix.classOf(lock), Led: "takeover"}
+	if measure == MeasureTicks {
+		out.Led = verdict.MeasureWords(measure)
+	}
 	out.Thing = ix.thingOf(out)
 	for _, s := range ix.Shots {
 		if ix.LeavesOut(s) {
@@ -168,14 +172,19 @@ func (ix *Facts) Growing(s Series) bool {
 	return slices.ContainsFunc(ix.Exp.Faults, func(f experiments.Fault) bool { return f.Repeat.Answered && f.Traits().Class == s.Class })
 }
 
-// Saw says what the kills of a series took, of which so many missed the limit.
+// Saw says what the kills of a series led to, of which so many missed the limit.
 func (s *Series) Saw(limit int64, missed Tally) string {
 	n := len(s.Kills)
 	text := figures.Plural(n, s.Thing)
 	if missed.Hi > 0 {
-		text = missed.Of(n, s.Thing, "took more than "+figures.Exact(limit), "may have taken more than "+figures.Exact(limit))
+		long := "to a " + s.Led + " of more than " + figures.Exact(limit)
+		text = missed.Of(n, s.Thing, "led "+long, "may have led "+long)
 	}
-	text += "; the slowest took " + s.Worst().String()
+	took := s.Worst().String()
+	if s.Worst().Hi == Open {
+		took = "at least " + figures.Floor(s.Worst().Lo)
+	}
+	text += "; the slowest took " + took
 	if late := s.Slowest().Late; late > 0 {
 		text += ", of which this late machine may account for " + figures.Exact(figures.Up(late))
 	}

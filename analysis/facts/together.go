@@ -190,11 +190,15 @@ func (ix *Facts) silent(e *Epoch, until history.Span) bool {
 	})
 }
 
-// SilentHolder is one that had a key of the lock and never said so, and for how long it had; ok is false where all who did said so, or none.
+// EverSaid reports that a replica said at some time that it holds the lock: what is asked tells something of it.
+func (ix *Facts) EverSaid(lock string) bool {
+	return slices.ContainsFunc(ix.believers(lock), func(b *believer) bool { return b.n > 0 })
+}
+
+// SilentHolder is one that had a key of the lock and never said so, and for how long it had; ok is false where all who did said so.
 func (ix *Facts) SilentHolder(lock string) (who string, held int64, ok bool) {
-	some := slices.ContainsFunc(ix.believers(lock), func(b *believer) bool { return b.n > 0 })
 	for e, until := range ix.holdsOf(lock) {
-		if some && ix.silent(e, until) {
+		if ix.silent(e, until) {
 			return cmp.Or(ix.Writer(e.Replica), e.Replica), min(until.From, ix.Last) - e.Granted.To, true
 		}
 	}

@@ -111,11 +111,16 @@ func (ix *Facts) lagOf(e *Epoch, w *Stint) (lag, bool) {
 	return l, true
 }
 
-// validUntil is the end of the validity that the client had when a stretch of work ended: send time of the last success + TTL - drift.
+// validUntil is the end of the validity that the client had when a stretch of work ended: send time of the last success + TTL - drift. One
+// process tells of both, so of a success and a stop that its clock does not tell apart, the one that was told first came first.
 func (ix *Facts) validUntil(e *Epoch, w *Stint) (valid history.Span, known bool) {
 	p := ix.policy(e.Lock)
 	for _, c := range slices.Concat(e.Acquires, e.Renewals) {
-		if c.Outcome != history.OK || c.Span.To > w.End.To {
+		late := c.Span.To > w.End.To
+		if w.exited() {
+			late = c.n > w.exit && c.Span.To > w.End.From
+		}
+		if c.Outcome != history.OK || late {
 			continue
 		}
 		valid, known = later(valid, c.Sent.Add(cmp.Or(c.ttl, int64(p.TTL))-int64(p.Drift))), true

@@ -244,13 +244,24 @@ func base(points []Point, i int, at int64, born bool) Reading {
 	return Reading{0, next.Value - before}
 }
 
-// Highest is the largest value that was in force from at on, where there was one; NaN is passed over.
-func (t *Target) Highest(at int64) (top float64, ok bool) {
-	top = math.Inf(-1)
+// Highest is the largest value that was in force from at on, where there was one: at least the largest of those that a look after that
+// showed, at most that of all that may have been. NaN is passed over.
+func (t *Target) Highest(at int64) (r Reading, ok bool) {
+	r = Reading{math.Inf(-1), math.Inf(-1)}
 	for i, p := range t.Points {
-		if len(p.Series) > 0 && !math.IsNaN(p.Value) && (p.Span.To > at || i+1 == len(t.Points) || t.Points[i+1].Span.To > at) {
-			top, ok = max(top, p.Value), true
+		shown, over := t.Last, int64(never) // the last look that showed it, and by when it was over
+		if i+1 < len(t.Points) {
+			shown, over = p.Span, t.Points[i+1].Span.To
+			if prev := t.Points[i+1].Prev; prev != nil {
+				shown = *prev
+			}
+		}
+		if len(p.Series) == 0 || math.IsNaN(p.Value) || over <= at {
+			continue
+		}
+		if r.Hi, ok = max(r.Hi, p.Value), true; max(p.Span.From, shown.From) >= at {
+			r.Lo = max(r.Lo, p.Value)
 		}
 	}
-	return top, ok
+	return r, ok
 }

@@ -106,7 +106,7 @@ var words = map[MissingCode]sentences{
 	MissingFinishedJobs: {"No job of lock %[1]s ever finished.", "Check that the replicas do the work, and that it fits into the run.", 0},
 	MissingMinJobs:      {"%[1]s finished, and the SLO needs at least %[2]s (min_jobs).", "Offer more jobs, or run longer.", 0},
 	MissingWork:         {"Nobody worked under lock %[1]s.", "Check that the replicas do the work.", 0},
-	MissingJeopardy: {"No work of lock %[1]s was surely in jeopardy, so nothing had to be given up.",
+	MissingJeopardy: {"No work of lock %[1]s surely outlived its lease, so nothing had to be given up.",
 		"%[2]s", 0},
 	MissingRolls:  {"No rolling restart was confirmed while lock %[1]s was in use.", "See the faults of this run.", 0},
 	MissingReturn: {"A replica did not come back: %[1]s.", "%[2]s", 0},

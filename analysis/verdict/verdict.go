@@ -339,7 +339,7 @@ type Debt struct {
 	Key           string  `json:"key"`
 	Epoch         string  `json:"epoch"`
 	Replica       string  `json:"replica"`
-	Cause         string  `json:"cause"` // release_failed, release_skipped_after_abandon, orphan_acquire, renew_after_exit
+	Cause         string  `json:"cause"` // release_failed, kept_after_work, release_skipped_after_abandon, orphan_acquire, renew_after_exit
 	From          float64 `json:"from"`  // of the run: the work's exit, or the orphaned acquire's return
 	Debt          Range   `json:"debt"`
 	Effective     Range   `json:"effective"`          // of that, while somebody waited for the key

@@ -44,6 +44,11 @@ func TestCompareAnswersWithItsStatus(t *testing.T) {
 		{"stored head", verdict.ExitRefused, []string{"experiment: first-drill -> baseline-drill"}},
 		{"base head -f md " + slowerPoll, verdict.ExitSLOFailed, []string{"## REGRESSED", "| **WORSE** | leader | takeover |"}},
 	})
+	for _, wrong := range []string{"head", "none"} { // is refused before a report is written
+		if got := tryIn(t, dir, "judge", "runs/head/1", "-f", "html", "--against", wrong); got.code != verdict.ExitUsage {
+			t.Errorf("--against %s: %+v", wrong, got)
+		}
+	}
 	if found, err := filepath.Glob(filepath.Join(dir, runsFolder, "*", "1", "*")); err != nil || len(found) != 4 {
 		t.Errorf("files of two runs: %v (%v): something was written", found, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/regular"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
@@ -140,7 +141,7 @@ func experimentSource(arg string) ([]byte, error) {
 	if isDir(arg) {
 		return nil, aFolder(arg)
 	}
-	data, err := experiments.ReadRegular(arg, experiments.MaxFile) // a byte more, and Parse says that it is too large
+	data, err := regular.ReadMost(arg, experiments.MaxFile) // a byte more, and Parse says that it is too large
 	if err != nil {
 		return nil, usagef("%s: read: %w", arg, reason(err))
 	}
@@ -188,7 +189,7 @@ func inFolders(w io.Writer, args []string) (all []string, err error) {
 			if ext := filepath.Ext(path); e.IsDir() || ext != ".yaml" && ext != ".yml" {
 				continue
 			}
-			data, err := experiments.ReadRegular(path, experiments.MaxFile)
+			data, err := regular.ReadMost(path, experiments.MaxFile)
 			if err != nil {
 				return nil, usagef("%s: read: %w", path, reason(err))
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/drill"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/regular"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
@@ -117,7 +118,11 @@ func newExportCmd(io streams) *cobra.Command {
 		if len(args) == 0 {
 			return usagef("lockdrill export: which kind? There are %s", strings.Join(kinds, ", "))
 		}
-		return usagef("lockdrill export: unknown kind %q%s; there are %s", args[0], didYouMean(args[0], kinds), strings.Join(kinds, ", "))
+		meant := didYouMean(args[0], kinds)
+		if args[0] == "rules" { // as they are called with Prometheus
+			meant = ", did you mean \"alerts\"?"
+		}
+		return usagef("lockdrill export: unknown kind %q%s; there are %s", args[0], meant, strings.Join(kinds, ", "))
 	}
 	return cmd
 }
@@ -181,7 +186,7 @@ func loadMapping(arg string) (*deploy.Mapping, error) {
 	data, ok := deploy.MappingSource(arg)
 	if !ok {
 		var err error
-		if data, err = experiments.ReadRegular(arg, maxMapping); err != nil {
+		if data, err = regular.ReadMost(arg, maxMapping); err != nil {
 			hint := ""
 			if !strings.ContainsAny(arg, "./") {
 				hint = fmt.Sprintf("; shipped mappings are %s%s", strings.Join(deploy.MappingNames(), ", "), didYouMean(arg, deploy.MappingNames()))

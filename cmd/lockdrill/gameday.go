@@ -21,6 +21,7 @@ import (
 	"github.com/lockdrill/lockdrill/drill"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/gameday"
+	"github.com/lockdrill/lockdrill/internal/regular"
 	"github.com/lockdrill/lockdrill/reports"
 	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/scenarios"
@@ -39,7 +40,7 @@ func isGameDay(dir string) bool { return isFile(filepath.Join(dir, gameday.Sheet
 
 // judgeGameDay makes the report of a day that is over anew, with what people have written into its notes since.
 func judgeGameDay(io streams, dir string, format output) (int, error) {
-	text, err := os.ReadFile(filepath.Join(dir, gameday.SheetFile))
+	text, err := regular.Read(filepath.Join(dir, gameday.SheetFile))
 	if err != nil {
 		return 0, usagef("%s: no folder of a game day: %w", dir, reason(err))
 	}
@@ -75,7 +76,7 @@ func sheetOf(arg string) (*experiments.GameDay, []byte, error) {
 			return nil, nil, nil
 		}
 		var err error
-		if text, err = experiments.ReadRegular(arg, experiments.MaxFile); err != nil {
+		if text, err = regular.ReadMost(arg, experiments.MaxFile); err != nil {
 			return nil, nil, usagef("%s: read: %w", arg, reason(err))
 		}
 		if experiments.KindOf(text) != experiments.KindGameDay {

@@ -20,6 +20,7 @@ import (
 	"github.com/lockdrill/lockdrill/drill"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/otlp"
+	"github.com/lockdrill/lockdrill/internal/regular"
 	"github.com/lockdrill/lockdrill/reports"
 	"github.com/lockdrill/lockdrill/reports/doc"
 
@@ -248,7 +249,7 @@ func (g *gate) trace(r reports.Run) {
 
 // afterFile is m after what the file holds from earlier.
 func afterFile(path string, m reports.Metrics, experiment string) (reports.Metrics, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/drill"
 	"github.com/lockdrill/lockdrill/reports"
 )
@@ -76,19 +77,34 @@ func (j *judgeCmd) run(io streams, dir string) (int, error) {
 	if isGameDay(dir) {
 		return judgeGameDay(io, dir, j.format)
 	}
+	baseline, err := j.beside(io.Err, dir) // before anything is written
+	if err != nil {
+		return 0, err
+	}
 	r, err := judgeDir(io.Err, dir)
 	if err != nil {
 		return 0, err
 	}
-	if j.against != "" {
-		if r.Baseline, err = besideBaseline(io.Err, j.against, j.allow, dir); err != nil {
-			return 0, err
-		}
-	}
+	r.Baseline = baseline
 	if err := j.upload.bring(io.Err, r.Judgement.Run.ID, dir); err != nil {
 		fmt.Fprintf(io.Err, "lockdrill: --upload: %s; the verdict stands\n", reports.Harmless(err.Error()))
 	}
 	return r.Judgement.ExitCode, printJudgement(io, j.format, j.verbose, dir, r)
+}
+
+// beside compares the run with those that it is to be held against; nothing where there are none, or where the run itself cannot be read: judgeDir
+// says why, and sets its former verdict aside.
+func (j *judgeCmd) beside(w io.Writer, dir string) (*compare.Comparison, error) {
+	if j.against == "" {
+		return nil, nil
+	}
+	c, err := besideBaseline(w, j.against, j.allow, dir)
+	if err != nil {
+		if _, _, own := readFacts(io.Discard, dir); own != nil {
+			return nil, nil
+		}
+	}
+	return c, err
 }
 
 // comparable refuses a comparison that no form but the page shows.

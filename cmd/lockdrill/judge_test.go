@@ -157,7 +157,7 @@ func TestJudgeOnInconclusive(t *testing.T) {
 	work := t.TempDir()
 	run := storedRun(t, work, "a-run")
 	must(t, os.Symlink("a-run", filepath.Join(work, runsFolder, "latest")))
-	const stops, stays = "A gate stops here, unless it says --on-inconclusive pass.", "; the verdict is inconclusive"
+	const stops, stays = "A gate stops here, unless it says --on-inconclusive pass (exit status 11).", "; the verdict is inconclusive"
 	answers(t, work, "judge latest", []answer{
 		{"", verdict.ExitInconclusive, []string{stops, "runs/latest"}},
 		{"--on-inconclusive fail", verdict.ExitSLOFailed, []string{stops, "exit status 10 because of --on-inconclusive=fail" + stays}},

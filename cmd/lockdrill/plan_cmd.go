@@ -10,12 +10,14 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/drill"
 	"github.com/lockdrill/lockdrill/drill/rehearsal"
+	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/reports"
 	"github.com/lockdrill/lockdrill/reports/doc"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // planDoc is the document of `plan -f json`.
@@ -65,9 +67,8 @@ func newPlanCmd(io streams) *cobra.Command {
 			}
 		}
 		d := reports.Plan(plan)
-		if *hashed {
-			d.Sections = append(d.Sections, doc.Section{ID: "approve", Title: "To run this, and nothing else", Blocks: []doc.Block{{Code: "lockdrill run " + args[0] + " --plan " + hash}}})
-		}
+		d.Sections = append(d.Sections, doc.Section{ID: "assumed", Title: "What the file leaves out of policies", Blocks: []doc.Block{{List: assumed(e)}}},
+			doc.Section{ID: "run", Title: "To run this", Blocks: []doc.Block{toRun(cmd.Flags(), args[0], plan, hash)}})
 		var policies []string
 		for i := range e.System.Locks {
 			if l := &e.System.Locks[i]; *verbose {
@@ -101,6 +102,36 @@ func newPlanCmd(io streams) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// toRun is the command line that does what a plan shows, with the consent that was given and that is missing. With a hash it does that and
+// nothing else; the hash counts the consent too, so where some is missing it is another plan's.
+func toRun(flags *pflag.FlagSet, arg string, plan *forecast.Plan, hash string) doc.Block {
+	line, missing := undo.Quote(arg), false
+	flags.Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, is := f.Value.(pflag.SliceValue); is {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			if slices.Contains([]string{"set", "confirm", "environment", "kubeconfig", "context", "namespace"}, f.Name) {
+				line += " --" + f.Name + " " + undo.Quote(v)
+			}
+		}
+	})
+	for _, g := range plan.Guards {
+		if g.Flag != "" {
+			missing = true
+			line += " " + strings.Replace(g.Flag, "=", " ", 1)
+		}
+	}
+	switch {
+	case hash == "":
+		return doc.Block{Code: "lockdrill run " + line}
+	case missing:
+		return doc.Block{Text: "Consent is missing, and the hash counts it. Give it to plan as well:", Code: "lockdrill plan " + line + " --hash"}
+	}
+	return doc.Block{Code: "lockdrill run " + line + " --plan " + hash}
 }
 
 // plan rehearses a file a few times, which tells what its takeovers take, and whether its faults can provoke what it expects.

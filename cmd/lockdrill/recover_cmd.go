@@ -16,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/drill"
 	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/regular"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
@@ -83,6 +84,9 @@ func recoverDir(ctx context.Context, io streams, named string, f recoverFlags) e
 	if err := undo.Trusted(named); err != nil {
 		if !errors.As(err, new(*undo.UntrustedError)) {
 			return err
+		}
+		if errors.Is(err, regular.ErrNoFile) {
+			return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: %w: put the run's own back, and recover undoes what it says", named, err)}
 		}
 		if !f.trust {
 			return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: %w; who wrote it decides what is ended and removed: read it, then say --trust", named, err)}

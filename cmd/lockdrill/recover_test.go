@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -32,7 +33,13 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(runs, name)), 0o755))
 		write(t, filepath.Join(runs, name), []byte(text))
 	}
+	must(t, errors.Join(os.Mkdir(filepath.Join(runs, "p"), 0o755), syscall.Mkfifo(filepath.Join(runs, "p", undo.File), 0o600)))
+	_ = testkit.LeftBy(t, filepath.Join(runs, "q"), old, undo.Record{Kind: "from the future"}).Close()
+	must(t, syscall.Mkfifo(filepath.Join(runs, "q", historyFile), 0o600)) // nothing waits for a pipe
 	answers(t, base, "", []answer{
+		{"recover p", verdict.ExitRefused, []string{"undo.jsonl is not trusted: not a file: put the run's own back"}},
+		{"recover --trust p", verdict.ExitRefused, []string{"not a file: put the run's own back"}},
+		{"recover q", verdict.ExitDirty, []string{"from the future"}},
 		{"recover", verdict.ExitUsage, []string{"name either the folder of a run or --all"}},
 		{"recover a --all", verdict.ExitUsage, []string{"name either the folder of a run or --all"}},
 		{"recover nowhere", verdict.ExitUsage, []string{"nowhere: no such folder"}},

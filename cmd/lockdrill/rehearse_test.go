@@ -146,8 +146,23 @@ func TestADrillThatCannotBeAnsweredIsNoSuccess(t *testing.T) {
 	write(t, filepath.Join(dir, "short.yaml"), []byte(short))
 	healthy, _ := scenarios.Get("cordum-scheduler-job")
 	write(t, filepath.Join(dir, "mutant.yaml"), []byte(edit(t, string(healthy), "cordum/scheduler-job}", "cordum/scheduler-job, class: legacy_warn}")))
+	write(t, filepath.Join(dir, "lockless.yaml"), []byte(`apiVersion: lockdrill/v1
+kind: Experiment
+name: mails
+system:
+  mode: observe
+  replicas: 2
+  processes: {pid_files: "/run/mailer/{name}.pid"}
+  effects:
+    - {name: mails, file: "/var/log/mailer/*.log", map: {job: id, state: state, terminal: [SENT]}, stranded_after: 5m}
+limits: {max_run: 1m}
+slos:
+  - {lock: mails, stranded: {max: 0}}
+`))
 	answers(t, dir, "", []answer{
-		{"plan first-drill", verdict.ExitPass, nil},
+		{"validate --strict lockless.yaml", verdict.ExitUsage, []string{"lockless.yaml:12:5: L10: the run: the run takes about"}},
+		{"plan first-drill", verdict.ExitPass, []string{"To run this\n  lockdrill run first-drill\n"}},
+		{"plan first-drill --set limits.max_run=9m", verdict.ExitPass, []string{"\n  lockdrill run first-drill --set limits.max_run=9m\n"}},
 		{"plan nobody-home", verdict.ExitInconclusive, []string{"L11"}},
 		{"plan short.yaml", verdict.ExitInconclusive, []string{"L10"}},
 		{"validate --strict first-drill", verdict.ExitPass, nil},

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -211,6 +212,9 @@ func flagProblem(cmd *cobra.Command, args []string, err error) error {
 			}
 		}
 	}
+	if at := slices.Index(args, cmd.Name()); cmd.Name() == "export" && at+1 < len(args) && !strings.HasPrefix(args[at+1], "-") {
+		return cmd.RunE(cmd, args[at+1:])
+	}
 	var hint string
 	if _, name, ok := strings.Cut(err.Error(), "unknown flag: --"); ok {
 		hint = didYouMean("--"+name, flagNames(cmd))
@@ -219,8 +223,12 @@ func flagProblem(cmd *cobra.Command, args []string, err error) error {
 	if num := new(strconv.NumError); errors.As(err, &num) {
 		text = strings.Replace(text, num.Error(), wantedNumber(num), 1)
 	}
+	text = durationError.ReplaceAllString(text, "want a duration such as 30s or 1m30s")
 	return usagef("%s: %s%s; see %s --help", cmd.CommandPath(), text, hint, cmd.CommandPath())
 }
+
+// durationError is what package time says of text that is no duration.
+var durationError = regexp.MustCompile(`time: (invalid|missing unit in|unknown unit "[^"]*" in) duration "[^"]*"`)
 
 // wantedNumber says what a number should have been, in words that are not Go's.
 func wantedNumber(e *strconv.NumError) string {

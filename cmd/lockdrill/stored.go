@@ -17,6 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/regular"
 	"github.com/lockdrill/lockdrill/reports"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
@@ -56,11 +57,8 @@ func openStored(dir string) (*stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(filepath.Join(dir, historyFile)); err == nil && !info.Mode().IsRegular() { // nothing could end the wait for a pipe
-		return nil, usagef("%s: not a file", filepath.Join(dir, historyFile))
-	}
 	s := &stored{dir: dir, sum: sha256.New()}
-	if s.file, err = os.Open(s.path(historyFile)); err != nil {
+	if s.file, err = regular.Open(s.path(historyFile)); err != nil {
 		return nil, partError(dir, historyFile, err)
 	}
 	if err := s.begin(data); err != nil {
@@ -173,7 +171,7 @@ func readRun(w io.Writer, dir, does string) (reports.Run, error) {
 
 // again reads single events once more, whether the run is still open or not.
 func (s *stored) again(numbers []int64, see func(*history.Event)) error {
-	f, err := os.Open(s.path(historyFile))
+	f, err := regular.Open(s.path(historyFile))
 	if err != nil {
 		return err
 	}
@@ -182,7 +180,7 @@ func (s *stored) again(numbers []int64, see func(*history.Event)) error {
 }
 
 func readPart(dir, name string) ([]byte, error) {
-	data, err := experiments.ReadRegular(filepath.Join(dir, name), experiments.MaxFile)
+	data, err := regular.ReadMost(filepath.Join(dir, name), experiments.MaxFile)
 	if err != nil {
 		return nil, partError(dir, name, err)
 	}
@@ -205,7 +203,7 @@ const aside = ".old"
 // strange says how the verdict in a run's folder does not belong to what lies beside it; "" where it does, or there is none.
 func strange(dir string, now verdict.Sources) string {
 	path := filepath.Join(dir, verdictFile)
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}

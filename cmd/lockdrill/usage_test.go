@@ -86,7 +86,8 @@ func TestListIsByGroupsAndFits(t *testing.T) {
 			t.Errorf("%d columns: %s", len(line)-1, line)
 		}
 	}
-	for _, title := range scenarios.Groups() {
+	for _, s := range scenarios.List() {
+		title := s.Group
 		if strings.Count(got.stdout, "\n"+title+"\n")+strings.Count(got.stdout[:len(title)+1], title+"\n") != 1 {
 			t.Errorf("no heading %q", title)
 		}

@@ -95,7 +95,9 @@ func newValidateCmd(io streams) *cobra.Command {
 				}
 				if f.OK {
 					fmt.Fprintf(io.Out, "%s: ok: %s\n", arg, contents(e))
-					printAssumed(io.Out, e)
+					for _, line := range assumed(e) {
+						fmt.Fprintln(io.Out, "  "+line)
+					}
 				}
 			}
 		}
@@ -127,15 +129,18 @@ func validated(arg string, e *experiments.Experiment, err error) validatedFile {
 
 // contents is what a good file declares.
 func contents(e *experiments.Experiment) string {
-	shots, atMost := 0, ""
+	shots, promises, atMost := 0, 0, ""
 	for i := range e.Faults {
 		shots += e.Faults[i].Repeat.Count
 		if e.Faults[i].Repeat.Answered {
 			atMost = "at most "
 		}
 	}
+	for i := range e.SLOs { // a run has a row for each of its limits
+		promises += len(e.SLOs[i].Limits())
+	}
 	text := fmt.Sprintf("%s: %s, %s with %s%s, %s, time scale %v", e.Name, figures.Plural(len(e.System.Locks), "lock"), figures.Plural(len(e.Faults), "fault"),
-		atMost, figures.Plural(shots, "shot"), figures.Plural(len(e.SLOs), "SLO"), e.TimeScale)
+		atMost, figures.Plural(shots, "shot"), figures.Plural(promises, "SLO"), e.TimeScale)
 	switch {
 	case e.Kubernetes != nil:
 		text += "; pods: run asks for --confirm " + e.Name
@@ -155,13 +160,14 @@ func reason(err error) error {
 	return err
 }
 
-// printAssumed says which values of a lock's policy the file leaves out, and what stands there instead.
-func printAssumed(w io.Writer, e *experiments.Experiment) {
+// assumed says which values of each lock's policy the file leaves out, and what stands there instead.
+func assumed(e *experiments.Experiment) (lines []string) {
 	for _, l := range e.System.Locks {
 		if len(l.Assumed) > 0 {
-			fmt.Fprintf(w, "  lock %s: assumed %s\n", l.Name, strings.Join(l.Assumed, ", "))
+			lines = append(lines, fmt.Sprintf("lock %s: assumed %s", l.Name, strings.Join(l.Assumed, ", ")))
 		}
 	}
+	return lines
 }
 
 // lintWarning is a budget lint that does not hold, with the place of its promise, or of its lock.
@@ -181,8 +187,11 @@ func lintWarnings(e *experiments.Experiment) []lintWarning {
 	out := []lintWarning{}
 	for _, l := range forecast.Lints(e, 0) {
 		if !l.OK {
-			p := e.System.Locks[0].Place // of the run's lints: nearest to what they are about
-			if lock := e.Lock(l.Lock); lock != nil {
+			p := e.Rows()[0].SLO.Place // of the run's lints, where there is no lock
+			if len(e.System.Locks) > 0 {
+				p = e.System.Locks[0].Place // nearest to what they are about
+			}
+			if lock := e.Lock(l.Lock); lock != nil && lock.Place.Line > 0 {
 				p = lock.Place
 			}
 			if l.SLO != nil {

@@ -48,17 +48,6 @@ func simulationOf(f fault.Fault) (s simulation, known bool) {
 	return s, known
 }
 
-// Kinds are the kinds of faults that have a simulation here, and why those that cannot be rehearsed cannot.
-func Kinds() map[string]string {
-	kinds := map[string]string{}
-	for _, kind := range fault.Kinds() {
-		if f := fault.Of(fault.New(kind)); known(f) {
-			kinds[kind] = f.Unplayed()
-		}
-	}
-	return kinds
-}
-
 func known(f fault.Fault) bool {
 	_, known := simulationOf(f)
 	return known

@@ -159,7 +159,7 @@ func (c court) text() string {
 // How the truth test says what it found.
 var (
 	failed    = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
-	complaint = regexp.MustCompile(`(?m)^\s+(?:truth|observed|outside)_test\.go:\d+: (.*)$`)
+	complaint = regexp.MustCompile(`(?m)^\s+(?:truth|observed|outside|readings)_test\.go:\d+: (.*)$`)
 )
 
 // truthOf builds the truth test with m in the place of what is right, and runs it.
@@ -180,7 +180,7 @@ func truthOf(ctx context.Context, dir string, m *mutant) (c court) {
 	}
 	ctx, stop := context.WithTimeout(ctx, mutantLimit)
 	defer stop()
-	out, err := exec.CommandContext(ctx, bin, "-test.run", "^(TestTruthInRange|TestTruthFromOutside|TestSeedsThatFailed|TestSeedsFromOutsideThatFailed|TestSwarmSeedsFromOutsideThatFailed)$").CombinedOutput()
+	out, err := exec.CommandContext(ctx, bin, "-test.run", "^(TestTruthInRange|TestTruthFromOutside|TestTruthOfReadings|TestSeedsThatFailed|TestSeedsFromOutsideThatFailed|TestSwarmSeedsFromOutsideThatFailed)$").CombinedOutput()
 	said, by := complaint.FindSubmatch(out), failed.FindSubmatch(out)
 	var exit *exec.ExitError
 	switch {

@@ -361,7 +361,7 @@ func compareObserved(w *world) (wrong []string, trials int, can bool) {
 	file := o.experiment(e)
 	w.promises(file)
 	seen := o.history(e, d, r)
-	c := &comparison{e: e, t: d.Truth, j: analysis.Judge(file, seen), final: math.MaxInt64,
+	c := &comparison{e: e, t: d.Truth, j: analysis.NewJudger(file).Judge(seen), final: math.MaxInt64,
 		blink: int64(e.Probes.LockKeys.MaxGap + 2*(e.Probes.LockKeys.Every+2*net.Most))}
 	for i := range d.History.Events {
 		switch ev := &d.History.Events[i]; {

@@ -28,7 +28,7 @@ func TestKillsOfOurOwnPodsAreRehearsedAsDeathsAtTheCall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := analysis.Judge(e, d.History)
+		j := analysis.NewJudger(e).Judge(d.History)
 		if why := WhyNot(&e.Faults[0]); why != "" || Unable(e) != "" || len(j.Takeovers) != 1 || j.Takeovers[0].Class != verdict.ClassCrash {
 			t.Errorf("%s: %q, takeovers %+v", name, why, j.Takeovers)
 		}
@@ -53,7 +53,7 @@ func TestAGracefulEndIsRehearsedAsAHandOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := analysis.Judge(e, d.History)
+		j := analysis.NewJudger(e).Judge(d.History)
 		if why := WhyNot(&e.Faults[0]); why != "" || len(j.Takeovers) != 1 || j.Takeovers[0].Class != class || j.Faults[0].Death == nil {
 			t.Errorf("release %s: %q, takeovers %+v", release, why, j.Takeovers)
 		}

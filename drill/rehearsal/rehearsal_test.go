@@ -71,7 +71,7 @@ func TestScenariosRehearse(t *testing.T) {
 					}
 					at = ev.At
 				}
-				j := analysis.Judge(e, d.History)
+				j := analysis.NewJudger(e).Judge(d.History)
 				if (j.ExitCode == sloFailed) != (s.Expect == sloFailed) {
 					t.Errorf("seed %d: %s, and its first lines say that it ends with %d", seed, j.Verdict, s.Expect)
 				}
@@ -146,7 +146,7 @@ func TestManyIsDeterministicAndEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one.Add(seed+1, analysis.Judge(e, d.History), d.History)
+		one.Add(seed+1, analysis.NewJudger(e).Judge(d.History), d.History)
 	}
 	if !reflect.DeepEqual(all.Document(), one.Document()) {
 		t.Errorf("%+v\n%+v", all.Document(), one.Document())
@@ -178,7 +178,7 @@ func TestAJudgerKeepsNothingOfOneHistoryForTheNext(t *testing.T) {
 				t.Fatal(err)
 			}
 			kept = append(kept, judger.Judge(d.History))
-			fresh = append(fresh, bytesOf(analysis.Judge(e, d.History)))
+			fresh = append(fresh, bytesOf(analysis.NewJudger(e).Judge(d.History)))
 		}
 		for seed, j := range kept {
 			if !bytes.Equal(bytesOf(j), fresh[seed]) {

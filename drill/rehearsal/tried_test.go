@@ -5,6 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
 // tried counts what was compared, and sums up how wide the ranges were.
@@ -127,4 +130,18 @@ func (a *tried) text() string {
 		fmt.Fprintf(&b, "\n%-30s %7d ranges, %d open, the others %.6f wide", m, w.n, w.open, w.mean())
 	}
 	return b.String()
+}
+
+// A kind of fault is simulated, or says why it is not; and nothing else is.
+func TestEveryKindIsRehearsedOrSaysWhyNot(t *testing.T) {
+	for word := range ways() {
+		if !slices.Contains(fault.Kinds(), word) {
+			t.Errorf("there is no fault %s", word)
+		}
+	}
+	for _, word := range fault.Kinds() {
+		if !known(fault.Of(fault.New(word))) {
+			t.Errorf("fault %s has no simulation: list it in faults.go, or say in its row why it has none", word)
+		}
+	}
 }

@@ -142,7 +142,7 @@ func compare(w world, looks bool) (tried, []string) {
 	if !looks {
 		d.History.Events = slices.DeleteFunc(d.History.Events, func(ev history.Event) bool { return ev.Source == "probe:"+experiments.ProbeKeys })
 	}
-	c := &comparison{e: e, t: d.Truth, j: analysis.Judge(e, d.History), final: math.MaxInt64, blink: int64(e.Probes.LockKeys.MaxGap + 2*(e.Probes.LockKeys.Every+2*net.Most))}
+	c := &comparison{e: e, t: d.Truth, j: analysis.NewJudger(e).Judge(d.History), final: math.MaxInt64, blink: int64(e.Probes.LockKeys.MaxGap + 2*(e.Probes.LockKeys.Every+2*net.Most))}
 	for i := range d.History.Events {
 		ev := &d.History.Events[i]
 		switch {

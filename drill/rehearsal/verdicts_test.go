@@ -21,7 +21,7 @@ func (c *comparison) verdicts(h *history.History, seed uint64) {
 	live.Header.Mode = history.Live
 	e := *c.e
 	e.SLOs = slices.Concat(e.SLOs, limits(c.e, rand.New(rand.NewPCG(seed, 6))))
-	j := analysis.Judge(&e, &live)
+	j := analysis.NewJudger(&e).Judge(&live)
 	idle, told := advicetest.Idle(&e, j)
 	c.wrong = append(c.wrong, idle...)
 	c.tried.count(countAdvice, told)

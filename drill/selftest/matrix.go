@@ -77,7 +77,7 @@ func (c *Case) Excused(e *experiments.Experiment) []string {
 		rows = append(rows, e.Faults[i].Traits().Reddens()...)
 	}
 	if c.Animal == "" && c.Class == "continuity" { // its work goes on without the lock, and says so
-		rows = append(rows, "abandonment", "fence_lag", "not_owned", "overlap.work", "unowned_work")
+		rows = append(rows, "abandonment", "fence_lag", "not_owned", "overlap.effect", "overlap.work", "unowned_work")
 	}
 	slices.Sort(rows)
 	return slices.Compact(rows)

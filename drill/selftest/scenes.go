@@ -65,7 +65,7 @@ const (
 // The frames.
 var (
 	calmJobs = &Frame{jobLock, "{lock: job, jobs: 20, rate: 0.2/s, hold: {p50: 12s}, redeliver: 25s, strict: true}", []string{"takeover: {max: 90s}",
-		"duplicate_terminal_states: {max: 0}", "abandonments: {max: 0}", "overlap: {level: work, max: 0s}", "overlap: {level: effect, max: 0}", "stranded: {max: 0}",
+		"duplicate_terminal_states: {max: 0}", "abandonments: {max: 0}", "abandonment: {needless: 0}", "overlap: {level: work, max: 0s}", "overlap: {level: effect, max: 0}", "stranded: {max: 0}",
 		"re_executed: {max: 0}", "lock_debt: {max: 5s}", "failed_releases: {given_up: 0}", "orphan_acquires: {max: 0}", "held: {max: 40s}", "unowned_work: {max: 0s}",
 		"fence_regressions: {max: 0}", "duplicate_epochs: {max: 0}"}}
 	tellers = &Frame{jobLock, calmJobs.work, append(calmJobs.panel[:len(calmJobs.panel):len(calmJobs.panel)], "metric: {name: "+givenUp+", delta: 0}",
@@ -174,10 +174,12 @@ steady_state: {for: 200ms, timeout: 10s}
 const panel = `slos:
   - {lock: job, takeover: {max: 90s}}
   - {lock: job, duplicate_terminal_states: {max: 0}}
-  - {lock: job, abandonment: {missed: 0, late: 0}}
+  - {lock: job, abandonment: {missed: 0, late: 0, needless: 0}}
   - {lock: job, overlap: {level: belief, max: 0s}}
   - {lock: job, overlap: {level: work, max: 1s}}
   - {lock: job, overlap: {level: effect, max: 0}}
+  - {lock: job, vanished: {max: 0}}
+  - {lock: job, stale_writes: {max: 0}}
   - {lock: job, fence_lag: {max: 0s}}
   - {lock: job, unowned_work: {max: 1s}}
   - {lock: job, stranded: {max: 0}}

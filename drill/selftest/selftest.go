@@ -6,6 +6,7 @@
 package selftest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ const (
 	Right   Outcome = "ok"
 	Silent  Outcome = "silent"  // an animal was not found out
 	Accused Outcome = "accused" // a control was, or an animal of what does not follow from its mistake
-	Void    Outcome = "void"    // its faults did not take place, and so it shows nothing
+	Void    Outcome = "void"    // its faults did not take place, or its measure was not answered, and so it shows nothing
 )
 
 // Result is one row of the table.
@@ -116,14 +117,24 @@ func (r *Result) animal(js []*verdict.Judgement) {
 	if r.Outcome == Void {
 		return
 	}
-	r.Outcome = Silent
+	r.Outcome, r.Seen = Silent, times("red", n, len(js))
 	if n == len(js) {
 		r.Outcome = Right
-	}
-	r.Seen = times("red", n, len(js))
-	if why := unconfirmed(js, true); r.Outcome == Silent && why != "" {
+	} else if why := cmp.Or(unconfirmed(js, true), unanswered(js, r.Measure)); why != "" {
 		r.Outcome, r.Seen = Void, why
 	}
+}
+
+// unanswered says why a drill could not answer the measure, as where the machine was late; "" = each did.
+func unanswered(js []*verdict.Judgement, measure string) string {
+	for _, j := range js {
+		for i := range j.SLOs {
+			if s := &j.SLOs[i]; s.Measure == measure && s.Verdict == verdict.Inconclusive {
+				return measure + " was not answered: " + s.Why
+			}
+		}
+	}
+	return ""
 }
 
 // beyond accuses a mutant of what does not follow from its mistake: a measure that turns red for it tells of something else.

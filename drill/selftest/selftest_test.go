@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/lockcore/mutants"
 )
 
@@ -61,6 +62,17 @@ func TestAMutantIsAccusedOfNothingElse(t *testing.T) {
 		rs, err := Run(t.Context(), []Case{c}, Rehearsed{Seeds: 1}, nil)
 		if want := map[int]Outcome{2: Right, 1: Accused}[len(follow)]; err != nil || rs[0].Outcome != want {
 			t.Errorf("%q may be red: %+v, %v, want %s", follow, rs, err, want)
+		}
+	}
+}
+
+// A late machine leaves a row open: that is no word about the judge. A row that passes is.
+func TestAMeasureThatWasNotAnsweredShowsNothing(t *testing.T) {
+	for was, want := range map[verdict.Verdict]Outcome{verdict.Inconclusive: Void, verdict.Pass: Silent, verdict.Fail: Right} {
+		j := &verdict.Judgement{Faults: []verdict.FaultResult{{ID: "kill", Confirmed: true}}, SLOs: []verdict.SLOResult{{Measure: "takeover.max", Verdict: was}}}
+		r := Result{Measure: "takeover.max"}
+		if r.animal([]*verdict.Judgement{j}); r.Outcome != want {
+			t.Errorf("%s: %s (%s), want %s", was, r.Outcome, r.Seen, want)
 		}
 	}
 }

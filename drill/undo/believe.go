@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 const (
@@ -104,14 +106,28 @@ const namePrefix = "lockdrill-"
 // reaches refuses a record of keys, proxies and toxics that another has made: their names carry the run, and a server that exists by
 // itself is one that the experiment names.
 func (f *Found) reaches(h *Header, r *Record) error {
-	if r.Kind == StandKeys && r.Key != nil && !strings.Contains(r.Key.Name, h.Run) {
-		return fmt.Errorf("the record names keys %s*, which are not of run %s: they are not touched", r.Key.Name, h.Run)
+	if h.Run == "" {
+		return errors.New("the journal does not say of which run it is: nothing is touched")
+	}
+	if r.Kind == StandKeys && (r.Key == nil || r.Key.Name != "lockdrill:"+h.Run+":") {
+		return fmt.Errorf("the record names keys that are not of run %s: they are not touched", h.Run)
+	}
+	if t := fault.Seen(r.Kind, "", "").Traits(); r.Shot.Fault != nil && (t.AtStore && r.Store == nil || t.OnTheWay && t.Fails == "" && len(r.Routes) == 0 && r.Route == nil) {
+		return errors.New("the record does not say where its fault is")
+	}
+	if err := f.namesStore(r); err != nil {
+		return err
 	}
 	if r.Cluster != nil && r.Cluster.Run != "" && !ofRun(r.Cluster.Run, h.Run) {
 		return fmt.Errorf("the record names what run %s has in namespace %s, and this is run %s: it is not touched", r.Cluster.Run, r.Cluster.Namespace, h.Run)
 	}
-	if r.Tap != nil && !strings.Contains(r.Tap.ID, h.Run) {
+	if r.Tap != nil && !strings.HasPrefix(r.Tap.ID, h.Run+"-") {
 		return fmt.Errorf("the record names fault %s of a proxy, which is not of run %s: it is not touched", r.Tap.ID, h.Run)
+	}
+	if r.Tap != nil {
+		if _, err := f.names("lockdrill proxy", r.Tap.API); err != nil {
+			return err
+		}
 	}
 	routes := r.Routes
 	if r.Route != nil {
@@ -129,12 +145,50 @@ func (f *Found) reaches(h *Header, r *Record) error {
 		if w.Own != 0 { // it ended with its runner
 			continue
 		}
-		data, err := f.experiment()
+		data, err := f.names("Toxiproxy", w.API)
 		if err != nil {
-			return fmt.Errorf("which Toxiproxy the experiment names cannot be told: %w", err)
+			return err
 		}
-		if !experiments.Names(data, w.API) {
-			return fmt.Errorf("the record names the Toxiproxy at %s, and %s beside the journal does not: it is not touched", w.API, experimentFile)
+		if w.Theirs && (r.Kind == StandRoute || !experiments.Routes(data, w.Proxy)) {
+			return fmt.Errorf("the record names proxy %s at %s as somebody's own, and such a one is %s's proxy.route, and never removed: it is not touched", w.Proxy, w.API, experimentFile)
+		}
+	}
+	return nil
+}
+
+// names: what exists by itself is one that the experiment names, which it returns.
+func (f *Found) names(what, api string) ([]byte, error) {
+	data, err := f.experiment()
+	if err != nil {
+		return nil, fmt.Errorf("which %s the experiment names cannot be told: %w", what, err)
+	}
+	if !experiments.Names(data, api) {
+		return nil, fmt.Errorf("the record names the %s at %s, and %s beside the journal does not: it is not touched", what, api, experimentFile)
+	}
+	return data, nil
+}
+
+// namesStore: what is done at a store of somebody's own is done at one that the experiment names. A Lease is in the cluster, and of a
+// fail-over nothing is put back.
+func (f *Found) namesStore(r *Record) error {
+	s := r.Store
+	if s == nil || s.Owned || s.Kind == string(experiments.StoreLease) || r.Shot.Fault != nil && r.Shot.Fault.Form == string(fault.StoreFailover) {
+		return nil
+	}
+	data, err := f.experiment()
+	if err != nil {
+		return fmt.Errorf("which stores the experiment names cannot be told: %w", err)
+	}
+	at, named := []string{s.Addr}, experiments.AddressesIn(data)
+	if !s.Cluster || s.PasswordEnv != "" { // a cluster's others are known from the first one, and have keys of the run alone
+		at = append(at, s.Addrs...)
+	}
+	if s.Sentinel != nil {
+		at = append(at, s.Sentinel.Addrs...)
+	}
+	for _, addr := range at {
+		if !slices.Contains(named, addr) {
+			return fmt.Errorf("the record names the store at %s, and %s beside the journal does not: it is not touched", addr, experimentFile)
 		}
 	}
 	return nil
@@ -284,7 +338,7 @@ func unwritten(dir string) bool {
 
 // nonceIn refuses a folder without the run's nonce; one that is gone is no matter.
 func (h *Header) nonceIn(dir string) error {
-	nonce, err := os.ReadFile(filepath.Join(dir, NonceFile))
+	nonce, err := regular.Read(filepath.Join(dir, NonceFile))
 	if err == nil && h.Nonce != "" && string(nonce) == h.Nonce {
 		return nil
 	}

@@ -102,7 +102,7 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		}
 		return filepath.Dir(path)
 	}
-	write(filepath.Join(dir, experimentFile), "redis: {url: 'redis://h:1', password_env: MINE}\nledger: {username_env: ME}\nproxy: {url: 'http://toxi:8474/'}\n"+
+	write(filepath.Join(dir, experimentFile), "redis: {url: 'redis://h:1', password_env: MINE}\nledger: {username_env: ME}\nproxy: {url: 'http://toxi:8474/', route: 'redis-{name}'}\n"+
 		"faults:\n  - {id: cut, hook: {do: [./cut.sh], undo: [./mend.sh, now], dir: /opt}}\n  - {id: blip, hook: {do: [./mend.sh, now], dir: /opt}}\n")
 	file, err := os.OpenFile(filepath.Join(dir, experimentFile), os.O_APPEND|os.O_WRONLY, 0)
 	if err == nil {
@@ -163,16 +163,32 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		{"version 1: below the run's", 1, Record{Kind: StandServer, Folder: below}, ""},
 		{"version 1: elsewhere", 1, Record{Kind: StandServer, Folder: plain}, "not below the run's own"},
 		{"version 1: a link below the run's", 1, Record{Kind: StandServer, Folder: link}, "is no folder"},
-		{"variables of the experiment", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1", UsernameEnv: "ME", PasswordEnv: "MINE"}}, ""},
+		{"variables of the experiment", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1", UsernameEnv: "ME", PasswordEnv: "MINE"}, Key: &Key{Name: "lockdrill:mine:"}}, ""},
 		{"a variable of the experiment, sent elsewhere", 2, Record{Kind: StandKeys, Store: &Store{Addr: "evil:1", PasswordEnv: "MINE"}}, "sends the environment variable MINE to evil:1"},
-		{"keys of another run", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1"}, Key: &Key{Name: "lockdrill:other:"}}, "which are not of run"},
+		{"keys of another run", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1"}, Key: &Key{Name: "lockdrill:other:"}}, "that are not of run"},
+		{"keys that only have the run's name in them", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1"}, Key: &Key{Name: "mine"}}, "that are not of run"},
+		{"every key", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1"}, Key: &Key{}}, "that are not of run"},
+		{"no keys", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1"}}, "that are not of run"},
+		{"another store", 2, Record{Kind: "store", Shot: struck, Store: &Store{Addr: "evil:1", Memory: &Memory{Max: "0"}}}, "names the store at evil:1"},
+		{"another server of the store", 2, Record{Kind: StandKeys, Store: &Store{Kind: "etcd", Addr: "h:1", Addrs: []string{"h:1", "evil:2"}}, Key: &Key{Name: "lockdrill:mine:"}}, "names the store at evil:2"},
+		{"keys in a cluster", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1", Cluster: true, Addrs: []string{"h:1", "h:2"}}, Key: &Key{Name: "lockdrill:mine:"}}, ""},
+		{"a cluster's password, sent to others", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1", Cluster: true, Addrs: []string{"h:1", "h:2"}, PasswordEnv: "MINE"}, Key: &Key{Name: "lockdrill:mine:"}}, "names the store at h:2"},
+		{"another Sentinel", 2, Record{Kind: "store", Shot: struck, Store: &Store{Addr: "h:1", Sentinel: &Sentinel{Addrs: []string{"evil:3"}}}}, "names the store at evil:3"},
+		{"a store of the run's own", 2, Record{Kind: "store", Shot: struck, Store: &Store{Addr: "127.0.0.1:7", Owned: true}}, ""},
 		{"a proxy of the run", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://toxi:8474", Proxy: "lockdrill-mine-r1"}}, ""},
 		{"somebody's proxy", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://toxi:8474", Proxy: "orders"}}, "the record names proxy orders"},
 		{"a proxy of another run", 2, Record{Kind: "latency", Routes: []ProxyRoute{{API: "http://toxi:8474", Proxy: "lockdrill-other-r1"}}}, "the record names proxy lockdrill-other-r1"},
-		{"somebody's toxic", 2, Record{Kind: "latency", Routes: []ProxyRoute{{API: "http://toxi:8474", Proxy: "orders", Theirs: true, Toxics: []string{"slow"}}}}, "the record names toxic slow"},
+		{"somebody's toxic", 2, Record{Kind: "latency", Routes: []ProxyRoute{{API: "http://toxi:8474", Proxy: "redis-a", Theirs: true, Toxics: []string{"slow"}}}}, "the record names toxic slow"},
+		{"a proxy that the experiment names", 2, Record{Kind: "down", Shot: struck, Routes: []ProxyRoute{{API: "http://toxi:8474", Proxy: "redis-a", Theirs: true, Down: true}}}, ""},
+		{"somebody's proxy, which it does not name", 2, Record{Kind: "down", Shot: struck, Routes: []ProxyRoute{{API: "http://toxi:8474", Proxy: "orders", Theirs: true, Down: true}}}, "names proxy orders"},
+		{"a proxy that the experiment names, to be removed", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://toxi:8474", Proxy: "redis-a", Theirs: true}}, "names proxy redis-a"},
+		{"a fault of no store", 2, Record{Kind: "store", Shot: struck}, "does not say where its fault is"},
+		{"a fault on no way", 2, Record{Kind: "latency", Shot: struck}, "does not say where its fault is"},
 		{"another Toxiproxy", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://evil:8474", Proxy: "lockdrill-mine-r1"}}, "names the Toxiproxy at http://evil:8474"},
 		{"the Toxiproxy of the runner itself", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://127.0.0.1:9", Proxy: "lockdrill-mine-r1", Own: 7}}, ""},
 		{"another's fault of a proxy", 2, Record{Kind: "fail", Tap: &Tap{API: "http://h:2", ID: "other-1"}}, "names fault other-1 of a proxy"},
+		{"a fault of a proxy of the experiment", 2, Record{Kind: "fail", Tap: &Tap{API: "http://toxi:8474", ID: "mine-cut.1"}}, ""},
+		{"a fault of another proxy", 2, Record{Kind: "fail", Tap: &Tap{API: "http://evil:2", ID: "mine-cut.1"}}, "names the lockdrill proxy at http://evil:2"},
 		{"another variable", 2, Record{Kind: "store", Store: &Store{PasswordEnv: "AWS_SECRET_ACCESS_KEY"}}, "names the environment variable AWS_SECRET_ACCESS_KEY"},
 		{"another user variable", 1, Record{Kind: "delete_key", Store: &Store{UsernameEnv: "HOME"}}, "names the environment variable HOME"},
 		{"a hook of the experiment", 2, hook("cut", "/opt", "nonce/hook/cut#1", "./mend.sh", "now"), ""},
@@ -233,7 +249,7 @@ func TestTheExperimentIsRemembered(t *testing.T) {
 	if err := os.Remove(beside); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.believe(&Header{V: 2, Nonce: "nonce"}, hook("cut", "/opt", "nonce/hook/cut#1", "./mend.sh")); err != nil {
+	if _, err := f.believe(&Header{V: 2, Run: "r", Nonce: "nonce"}, hook("cut", "/opt", "nonce/hook/cut#1", "./mend.sh")); err != nil {
 		t.Error(err)
 	}
 }

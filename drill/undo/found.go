@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 // Found is a journal that another process than its runner has opened, to undo what it says. It stays the journal that was opened,
@@ -42,6 +44,9 @@ func Open(dir string, trust bool) (_ *Found, err error) {
 	open := root.OpenFile
 	if trust {
 		open = func(_ string, flag int, mode os.FileMode) (*os.File, error) { return os.OpenFile(f.path, flag, mode) } // also by a link
+		if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("open journal: %s: %w", f.path, regular.ErrNoFile)
+		}
 	} else if err := trusted(dir, root); err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}

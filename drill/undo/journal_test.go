@@ -226,6 +226,21 @@ func TestAProcessIsMoreThanItsNumber(t *testing.T) {
 	}
 }
 
+// A journal that says that it is closed, and what is not undone, is not closed.
+func TestAnEndWithSomethingLeftIsNone(t *testing.T) {
+	path := do(t, Header{Run: "r"}, "intent a")
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString(`{"closed":true}` + "\n")
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := Read(path); err != nil || c.Closed || len(c.Open()) != 1 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
 // A shot at several victims has a record for each: one that lacks was lost.
 func TestARecordForEachVictim(t *testing.T) {
 	shot := history.Event{Op: "p#1", Fault: &history.Fault{Victims: []string{"r1.1", "r2.1"}}}

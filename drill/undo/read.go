@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 // Entry is a record with how far it has come.
@@ -49,7 +49,7 @@ func (c *Content) Open() []Entry {
 // room: the change that it announces was not made, and the change whose end it tells is taken as not ended. Anything else that is no
 // line of a journal is an error with its number: of such a file nothing is believed.
 func Read(path string) (Content, error) {
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path)
 	if err != nil {
 		return Content{}, fmt.Errorf("read journal: %w", err)
 	}
@@ -74,6 +74,7 @@ func content(path string, data []byte) (Content, error) {
 			return Content{}, fmt.Errorf("read journal: %s:%d: %w", path, i+1, err)
 		}
 	}
+	c.Closed = c.Closed && len(c.Open()) == 0 // nobody closes one with something in it
 	return c, nil
 }
 

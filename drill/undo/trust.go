@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 // Latest is the link beside the folders of runs that names the newest of them: the only link to a folder that is followed.
@@ -35,9 +37,10 @@ func Trusted(dir string) error {
 	return trusted(dir, root)
 }
 
-// trusted asks of the folder, which was opened by that name, and of the journal in it.
+// trusted asks of the folder, which was opened by that name, and of the journal and the experiment in it.
 func trusted(dir string, root *os.Root) error {
-	refuse := func(why error) error { return &UntrustedError{Path: filepath.Join(dir, File), Why: why} }
+	path := filepath.Join(dir, File)
+	refuse := func(why error) error { return &UntrustedError{Path: path, Why: why} }
 	if err := links(dir); err != nil {
 		return refuse(err)
 	}
@@ -49,26 +52,34 @@ func trusted(dir string, root *os.Root) error {
 	if err := ours("the folder", folder); err != nil {
 		return refuse(err)
 	}
-	info, err := root.Lstat(File)
+	for _, f := range [][2]string{{File, "the journal"}, {experimentFile, "the experiment"}} { // what a record may name stands in the experiment
+		if err := inside(root, f[0], f[1]); err != nil {
+			path = filepath.Join(dir, f[0])
+			return refuse(err)
+		}
+	}
+	return nil
+}
+
+// inside asks of a file in the folder; one that is not there is no matter.
+func inside(root *os.Root, name, what string) error {
+	info, err := root.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSymlink != 0:
-		return refuse(errors.New("the journal is a link"))
+		return fmt.Errorf("%s is a link", what)
 	case !info.Mode().IsRegular():
-		return refuse(errors.New("the journal is no file"))
+		return regular.ErrNoFile
 	}
-	file, err := root.Open(File)
+	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if err := ours("the journal", file); err != nil {
-		return refuse(err)
-	}
-	return nil
+	return ours(what, file)
 }
 
 // ours reports that a file belongs to the caller or to root, and that nobody else may write to it.

@@ -29,6 +29,15 @@ func TestWhoseJournalIsBelieved(t *testing.T) {
 		}, want: "group 54321 may write to the folder", root: true},
 		{name: "another's folder", do: func(dir string) (string, error) { return dir, os.Chown(dir, stranger, -1) }, want: "the folder belongs to user 54321", root: true},
 		{name: "another's journal", do: func(dir string) (string, error) { return dir, os.Chown(filepath.Join(dir, File), stranger, -1) }, want: "the journal belongs to user 54321", root: true},
+		{name: "an experiment for everybody", do: func(dir string) (string, error) {
+			return dir, errors.Join(os.WriteFile(filepath.Join(dir, experimentFile), nil, 0o600), os.Chmod(filepath.Join(dir, experimentFile), 0o666))
+		}, want: "everybody may write to the experiment"},
+		{name: "another's experiment", do: func(dir string) (string, error) {
+			return dir, errors.Join(os.WriteFile(filepath.Join(dir, experimentFile), nil, 0o600), os.Chown(filepath.Join(dir, experimentFile), stranger, -1))
+		}, want: "the experiment belongs to user 54321", root: true},
+		{name: "a link to the experiment", do: func(dir string) (string, error) {
+			return dir, os.Symlink(File, filepath.Join(dir, experimentFile))
+		}, want: "the experiment is a link"},
 		{name: "a link to the journal", do: func(dir string) (string, error) {
 			to := filepath.Join(dir, "elsewhere")
 			return dir, errors.Join(os.Rename(filepath.Join(dir, File), to), os.Symlink(to, filepath.Join(dir, File)))

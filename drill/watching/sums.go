@@ -19,7 +19,7 @@ func (r *Row) Mode() lockcore.LoopMode {
 	switch {
 	case r.Job():
 		return ""
-	case r.Releases > 1 && r.Releases >= r.Expiries:
+	case r.Releases > 1 && r.Releases >= r.Expiries, r.Taken > 1 && r.Taken > r.Renewals+r.Expiries: // given back and taken again within one look
 		return lockcore.LoopExplicit
 	case r.Renewals > 3*(r.Releases+r.Expiries): // an end now and then is a death or a hand-over
 		return lockcore.LoopRenewed
@@ -91,9 +91,14 @@ func (r *Row) Sum(look time.Duration) string {
 	if r.Taken > 0 {
 		fmt.Fprintf(&b, " %s another value stood there before the lease was over: a theft, or a release and a grant within one look (%s).", times(r.Taken), short(look))
 	}
+	if r.Mode() == lockcore.LoopRenewed && often*r.RenewEvery < r.TTL {
+		fmt.Fprintf(&b, " So many renewals in one lease may be none: if each is a release and a grant within one look (%s), its loop has mode: explicit, and its holder renews as its code says.", short(look))
+	}
 	b.WriteString(r.runOut())
 	return b.String()
 }
+
+const often = 10 // renewals in a lease: three are usual
 
 const fewExpiries = 3 // fewer may be deaths and restarts
 

@@ -151,6 +151,35 @@ func TestLeasesThatRunOutAreTold(t *testing.T) {
 	}
 }
 
+// A loop that gives its lock back and takes it again within one look has mode explicit: each value is another one. Where they are the same, it
+// looks as if it were renewed, and the sum says what else it may be.
+func TestALoopThatIsRetakenWithinALook(t *testing.T) {
+	for name, c := range map[string]struct {
+		token func(n int64) string
+		every int64
+		mode  lockcore.LoopMode
+		hint  bool
+	}{
+		"a token each time":   {func(n int64) string { return fmt.Sprint("t", n) }, 200, lockcore.LoopExplicit, false},
+		"the holder's name":   {func(int64) string { return "a" }, 200, lockcore.LoopRenewed, true},
+		"renewed as is usual": {func(int64) string { return "a" }, 4000, lockcore.LoopRenewed, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := tape{key: "svc:leader"}
+			for n := range int64(20) {
+				p.look(1000+n*c.every, c.token(n), 12*time.Second)
+			}
+			s := State{Rows: p.table.Rows((1000 + 20*c.every) * ms), Every: 50 * time.Millisecond}
+			if got := s.Draft()[0].Mode; got != c.mode {
+				t.Errorf("mode %q, want %q", got, c.mode)
+			}
+			if got := s.Rows[0].Sum(s.Every); strings.Contains(got, "mode: explicit") != c.hint {
+				t.Error(got)
+			}
+		})
+	}
+}
+
 func TestAThiefIsNotTakenForSure(t *testing.T) {
 	p := tape{key: "k"}
 	p.look(1000, "a", time.Minute)

@@ -134,7 +134,6 @@ var cluster = []Kind{
 			return ""
 		}),
 		Constraints: []Constraint{only("one pod is cut off at a time", one, func(n *NetworkPolicy) *Aim { return &n.Aim }),
-			breaks("reach", "has an empty word", func(n *NetworkPolicy, _ Checker) bool { return slices.Contains(n.Reach, "") }),
 			because("", func(n *NetworkPolicy, c Checker) string {
 				var least time.Duration
 				for _, l := range c.Locks() {

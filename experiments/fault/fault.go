@@ -154,13 +154,11 @@ func (t Traits) Reddens() []string {
 		// Who stands still learns afterwards that the lease has run out.
 		rows = append(rows, "abandonment.late", "not_owned")
 	}
-	if t.Cuts || t.Drops || t.AtStore && t.lasts() || t.Fails == lockcore.OpRelease && !t.Applied {
-		// A release does not get through.
-		rows = append(rows, "lock_debt")
-	}
-	if t.OnTheWay && t.Holds > 0 {
-		// A slow answer may come after its caller's limit, and what gives the grant back is as slow.
+	if t.Cuts || t.Drops || t.AtStore && t.lasts() || t.OnTheWay && t.Holds > 0 {
+		// A release does not get through, and neither does what gives back a grant whose answer came too late or never.
 		rows = append(rows, "lock_debt", "orphan_acquires")
+	} else if t.Fails == lockcore.OpRelease && !t.Applied {
+		rows = append(rows, "lock_debt")
 	}
 	return rows
 }

@@ -50,6 +50,9 @@ func TestTheTableOfKinds(t *testing.T) {
 		if slices.Contains(kinds[:i], kind) {
 			t.Errorf("kind %s stands twice in the table", kind)
 		}
+		if made := fault.New(kind); made == nil || made.Kind() != kind || fault.Of(made).Traits().Noun == "" {
+			t.Errorf("fault %s is made as %#v", kind, made)
+		}
 		if class := fault.Of(fault.New(kind)).Traits().Class; !slices.Contains(classes, class) {
 			t.Errorf("kind %s has trials of class %q", kind, class)
 		}
@@ -114,8 +117,10 @@ func TestToxicsAreToldInToxiproxysWords(t *testing.T) {
 			t.Errorf("%s: %s %v, want %s", c.of.Kind(), called, attributes, c.want)
 		}
 	}
-	if red := fault.Of(&fault.LimitData{Bytes: 1000}).Traits().Reddens(); !slices.Contains(red, "lock_debt") {
-		t.Errorf("a release that does not get through is no lock's fault: %v", red)
+	for _, f := range []fault.Spec{&fault.LimitData{Bytes: 1000}, &fault.Cut{How: fault.Hole}} {
+		if red := fault.Of(f).Traits().Reddens(); !slices.Contains(red, "lock_debt") || !slices.Contains(red, "orphan_acquires") {
+			t.Errorf("that neither a release nor what gives a grant back gets through %T is no lock's fault: %v", f, red)
+		}
 	}
 }
 

@@ -244,7 +244,6 @@ var signals = []Kind{
 					a := c.Around()
 					return k.How == "crash" && len(k.Exec) == 0 && a.Observed && a.Pods
 				}),
-				breaks("exec", "has an empty word", func(k *Kill, _ Checker) bool { return slices.Contains(k.Exec, "") }),
 			),
 			[]Constraint{because("", (*Kill).whom)},
 		)},

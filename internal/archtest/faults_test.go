@@ -10,40 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/drill/rehearsal"
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/injectors"
 )
-
-// A kind of fault is whole: whatever the table of kinds names can be made, undone and rehearsed, or it is said why not.
-func TestEveryKindOfFaultIsWhole(t *testing.T) {
-	made, simulated := injectors.Kinds(), rehearsal.Kinds()
-	reverters := new(injectors.Reach).Reverters(true)
-	past := new(injectors.Reach).Reverters(false)
-	for _, kind := range fault.Kinds() {
-		if why, ok := made[kind]; !ok {
-			t.Errorf("fault %s has no row: list it in injectors/kinds.go", kind)
-		} else if (why == "") != (past[kind] != nil) {
-			t.Errorf("fault %s has no reverter and no reason why not, or both: see it in injectors/kinds.go", kind)
-		}
-		if reverters[kind] == nil {
-			t.Errorf("fault %s cannot be undone once the runner is dead", kind)
-		}
-		if _, ok := simulated[kind]; !ok {
-			t.Errorf("fault %s has no simulation: list it in drill/rehearsal/faults.go, or say there why it has none", kind)
-		}
-		if spec := fault.New(kind); spec == nil || spec.Kind() != kind || fault.Of(spec).Traits().Noun == "" || reflect.TypeOf(spec).Kind() != reflect.Pointer {
-			t.Errorf("fault %s is made as %#v", kind, spec)
-		}
-	}
-	for _, kinds := range []map[string]string{made, simulated} {
-		for kind := range kinds {
-			if !slices.Contains(fault.Kinds(), kind) {
-				t.Errorf("there is no fault %s", kind)
-			}
-		}
-	}
-}
 
 // Where kinds are listed: their table, and those of their injectors and simulations.
 var listsKinds = []string{"injectors/kinds.go", "drill/rehearsal/faults.go"}

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/lockdrill/lockdrill/internal/regular"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -80,7 +81,7 @@ func AccessTo(e protocol.Endpoint, section string) (a Access, err error) {
 func Secure(host, ca, cert, key string) (*tls.Config, error) {
 	secure := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	if ca != "" {
-		pem, err := os.ReadFile(ca)
+		pem, err := regular.Read(ca)
 		if err != nil {
 			return nil, fmt.Errorf("ca %w: %w", ErrSettings, err)
 		}
@@ -90,13 +91,25 @@ func Secure(host, ca, cert, key string) (*tls.Config, error) {
 		}
 	}
 	if cert != "" {
-		own, err := tls.LoadX509KeyPair(cert, key)
+		own, err := pair(cert, key)
 		if err != nil {
 			return nil, fmt.Errorf("cert %w: %s with the key of %s: %w", ErrSettings, cert, key, err)
 		}
 		secure.Certificates = []tls.Certificate{own}
 	}
 	return secure, nil
+}
+
+func pair(cert, key string) (tls.Certificate, error) {
+	chain, err := regular.Read(cert)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	secret, err := regular.Read(key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(chain, secret)
 }
 
 // dialWithin is what connecting to one server of several may take.
@@ -144,10 +157,10 @@ func Clients(o *redis.Options, cluster bool, readWithin time.Duration) redis.Uni
 	return Client(o, readWithin)
 }
 
-// Cluster makes connections to the cluster that the server of o belongs to; it does not dial yet.
-func Cluster(o *redis.Options, readWithin time.Duration) *redis.ClusterClient {
+// Cluster makes connections to the cluster that the server of o belongs to, as others do; it does not dial yet.
+func Cluster(o *redis.Options, readWithin time.Duration, others ...string) *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, Dialer: Dialer(o), Protocol: 2, DisableIdentity: true,
+		Addrs: append([]string{o.Addr}, others...), Username: o.Username, Password: o.Password, Dialer: Dialer(o), Protocol: 2, DisableIdentity: true,
 		ContextTimeoutEnabled: true, DialTimeout: dialWithin, ReadTimeout: readWithin, PoolSize: poolSize, ClusterStateReloadInterval: layoutEvery,
 	})
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"io"
 	"os"
-	"syscall"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 // tailSize is how much of what was read last is held against the file, to see whether it is still there.
@@ -28,18 +28,13 @@ type file struct {
 	lines    Lines
 }
 
-var errNoFile = errors.New("no file of lines")
-
-// open opens a regular file, and waits for nobody where it is none.
+// open opens a file, and says what it is.
 func open(path string) (*os.File, os.FileInfo, error) {
-	fd, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	fd, err := regular.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	fi, err := fd.Stat()
-	if err == nil && !fi.Mode().IsRegular() {
-		err = errNoFile
-	}
 	if err != nil {
 		_ = fd.Close()
 		return nil, nil, err

@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 const (
@@ -319,7 +320,7 @@ func (c *chain) seen() {
 
 // unreadable keeps in mind that a path could not be opened. A path that names no file, or none any more, is none.
 func (b *Bus) unreadable(path string, news []*Files, err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoFile) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, regular.ErrNoFile) {
 		return nil
 	}
 	if slices.ContainsFunc(news, func(f *Files) bool { return !f.begun }) {

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 // Tail are the last lines of a file, those that begin in at most so many bytes at its end, as of at. Of what is no regular file there are
@@ -13,7 +14,7 @@ import (
 func Tail(path string, most int64, at history.Span, tell func(Line)) (whole bool, err error) {
 	fd, info, err := open(path)
 	switch {
-	case errors.Is(err, errNoFile):
+	case errors.Is(err, regular.ErrNoFile):
 		return true, nil
 	case err != nil:
 		return false, err

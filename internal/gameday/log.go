@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 // Files of a game day's folder.
@@ -68,6 +69,9 @@ func openLog(dir string, create bool) (*log, error) {
 	f, err := os.OpenFile(filepath.Join(dir, LogFile), flags, 0o644)
 	if err != nil {
 		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s: %w", f.Name(), regular.ErrNoFile), f.Close())
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", dir, ErrBusy), f.Close())

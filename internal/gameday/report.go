@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 // Document is what several drills and the steps of people between them came to: gameday.json.
@@ -135,7 +136,7 @@ func (d *Day) Concluded() (*Document, error) {
 // notesIn are the observations that people have written into NotesFile after the day, a paragraph each.
 func notesIn(dir string) (all []Observation, err error) {
 	path := filepath.Join(dir, NotesFile)
-	text, err := os.ReadFile(path)
+	text, err := regular.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -174,7 +175,7 @@ func note(s *Step, e entry) {
 
 func read(s *Step, dir string) error {
 	path := filepath.Join(dir, "verdict.json")
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path)
 	if err != nil { // it was cut off before it had one, and the step's outcome says so
 		return nil
 	}

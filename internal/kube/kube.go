@@ -95,7 +95,9 @@ func Open(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 	}
-	return &Cluster{Options: o, objects: dynamic.New(core), core: core, rest: config, zones: new(sync.Map)}, nil
+	c := New(dynamic.New(core), o.Namespace)
+	c.Options, c.core, c.rest = o, core, config
+	return c, nil
 }
 
 // current reports whether the caller uses the file anyway: "" = whatever the caller uses.
@@ -161,7 +163,7 @@ func (c *Cluster) Server() string {
 	return u.Scheme + "://" + u.Host + u.Path
 }
 
-// New is a cluster on a client that exists: a fake one, in tests.
+// New is a cluster on a client that exists.
 func New(objects dynamic.Interface, namespace string) *Cluster {
 	return &Cluster{Options: Options{Namespace: namespace}, objects: objects, zones: new(sync.Map)}
 }

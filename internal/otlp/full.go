@@ -4,7 +4,9 @@ package otlp
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -58,11 +60,23 @@ func Send(ctx context.Context, endpoint, version string, began time.Time, root r
 	for len(kept.spans) > 0 {
 		n := min(len(kept.spans), mostAtOnce)
 		if err := exporter.ExportSpans(ctx, kept.spans[:n]); err != nil {
-			return "", err
+			return "", told(err)
 		}
 		kept.spans = kept.spans[n:]
 	}
 	return id, nil
+}
+
+// told says what became of a request without the words of the SDK.
+func told(err error) error {
+	var asked *url.Error
+	switch {
+	case !errors.As(err, &asked):
+		return err
+	case asked.Timeout():
+		return fmt.Errorf("%s did not answer within %s", asked.URL, Within)
+	}
+	return fmt.Errorf("%s cannot be reached: %w", asked.URL, asked.Err)
 }
 
 // record makes a span, and those below it.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 // Files in a folder of runs. Names that begin with a dot are no runs.
@@ -78,7 +79,7 @@ func Read(ctx context.Context, dir string, reader Reader, say func(string)) (*In
 
 func indexOf(dir string, reader Reader, anew bool, say func(string)) *Index {
 	x := &Index{dir: dir, reader: reader, say: say, runs: map[string]*Run{}, environments: map[string][]experiments.Setting{}}
-	data, err := os.ReadFile(x.path())
+	data, err := regular.Read(x.path())
 	for _, name := range former {
 		if _, there := os.Lstat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) && there == nil {
 			say(filepath.Join(dir, name) + " is the index of an earlier version, and of no use any more: the index is made anew from the folders of runs, in " + File)
@@ -201,7 +202,7 @@ func (x *Index) rewrite() error {
 }
 
 func writeLines(path string, how int, all []line) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|how, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK|how, 0o600) // a pipe that nobody reads is an error
 	if err != nil {
 		return err
 	}

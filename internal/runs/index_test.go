@@ -291,3 +291,26 @@ func TestAPoolBeginsOnce(t *testing.T) {
 		t.Errorf("a damaged file: %v", err)
 	}
 }
+
+// A run that is looked at before its header stands has its name once it does, and not only at its end.
+func TestARunHasItsNameWhileItGoesOn(t *testing.T) {
+	f := &folder{t: t, dir: t.TempDir(), tool: "one"}
+	f.run("a", "a", "pass")
+	path := filepath.Join(f.dir, "a", "history.jsonl")
+	whole, err := os.ReadFile(path)
+	header, _, _ := strings.Cut(string(whole), "\n")
+	if err := errors.Join(err, os.WriteFile(path, []byte(header[:9]), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	x := f.open(false)
+	defer f.close(x)
+	for _, c := range [][2]string{{header[:9], ""}, {header + "\n", "nightly"}} {
+		text, want := c[0], c[1]
+		if err := errors.Join(os.WriteFile(path, []byte(text), 0o644), x.Look(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if r := x.Run("a"); r.State != Running || r.Experiment != want {
+			t.Errorf("%q: %s of %q, want one that runs of %q", text, r.State, r.Experiment, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 const (
@@ -74,6 +76,9 @@ func (x *Index) Look(ctx context.Context) error {
 	return nil
 }
 
+// nameless is the stamp of a run whose history has no header yet.
+const nameless = string(Running) + ", nameless"
+
 // stamp tells the state of a run's folder from another; "" = it is none of a run. One that may still grow has another stamp once it is quiet.
 func (x *Index) stamp(name string) string {
 	history, err := os.Stat(filepath.Join(x.dir, name, x.reader.History))
@@ -81,6 +86,9 @@ func (x *Index) stamp(name string) string {
 		return ""
 	}
 	if time.Since(history.ModTime()) < QuietAfter && !x.ended(name) {
+		if _, err := Header(filepath.Join(x.dir, name, x.reader.History)); err != nil { // not written yet: it is looked at again
+			return nameless
+		}
 		return string(Running)
 	}
 	stamp := fmt.Sprintf("%d %s %d %s", compare.ObservedVersion, x.reader.Tool, history.Size(), history.ModTime().UTC().Format(time.RFC3339Nano))
@@ -92,7 +100,7 @@ func (x *Index) stamp(name string) string {
 
 // ended reports whether a run's history has come to its end.
 func (x *Index) ended(name string) bool {
-	f, err := os.Open(filepath.Join(x.dir, name, x.reader.History))
+	f, err := regular.Open(filepath.Join(x.dir, name, x.reader.History))
 	if err != nil {
 		return false
 	}
@@ -120,7 +128,7 @@ func (x *Index) judge(ctx context.Context, name, stamp string) Noted {
 	dir := filepath.Join(x.dir, name)
 	r := Noted{Run: Run{Folder: name, Stamp: stamp, State: Judged, Size: sizeOf(dir), Started: startedBy(name)}}
 	r.Uploader, r.Beside = uploadOf(dir)
-	if stamp == string(Running) {
+	if stamp == string(Running) || stamp == nameless {
 		r.State, r.Verdict = Running, string(Running)
 		x.named(&r.Run)
 		return r
@@ -132,8 +140,8 @@ func (x *Index) judge(ctx context.Context, name, stamp string) Noted {
 		return r
 	}
 	r.ID, r.Bytes, r.Experiment, r.Started = seen.Run.ID, seen.Bytes, seen.Experiment, seen.Run.Started
-	r.Verdict, r.Rehearsal, r.Labels, r.Why, r.Seen = seen.Run.Verdict, seen.Rehearsal, seen.Labels, seen.Run.Why, seen
-	r.Exit = verdict.ExitError
+	r.Verdict, r.Rehearsal, r.Labels, r.Why, r.Seen = seen.Run.Verdict, seen.Rehearsal, seen.Labels, cmp.Or(seen.Run.Why, seen.Why()), seen
+	r.Exit, r.Ended = verdict.ExitError, seen.Ended
 	for _, e := range verdict.Exits() {
 		if e.Name == r.Verdict {
 			r.Exit = e.Code
@@ -158,7 +166,7 @@ func (x *Index) named(r *Run) {
 
 // Header is the first line of a history.
 func Header(path string) (history.Header, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return history.Header{}, err
 	}
@@ -203,7 +211,7 @@ type Uploaded struct {
 }
 
 func uploadOf(dir string) (by, beside string) {
-	data, err := os.ReadFile(filepath.Join(dir, UploadFile))
+	data, err := regular.Read(filepath.Join(dir, UploadFile))
 	var u Uploaded
 	if err != nil || json.Unmarshal(data, &u) != nil {
 		return "", ""

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 // startsFile names the starts of pools in a folder of runs: one JSON document a line.
@@ -43,7 +45,7 @@ func NoteStart(dir, name string, now time.Time) error {
 // StartOf is when a pool began; fs.ErrNotExist where nobody wrote it down.
 func StartOf(dir, name string) (time.Time, error) {
 	path := filepath.Join(dir, startsFile)
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return time.Time{}, err
 	}

@@ -40,6 +40,7 @@ type Run struct {
 	Bytes       string // digest of its history
 	Experiment  string
 	Started     string // RFC 3339
+	Ended       string `json:",omitempty"` // likewise; "" = it is not judged
 	Verdict     string
 	Exit        int
 	Rehearsal   bool            `json:",omitempty"`

@@ -26,12 +26,20 @@ func BuildAndTest(m *testing.M, tags string, built *string) int {
 	}
 	defer os.RemoveAll(dir)
 	*built = filepath.Join(dir, "lockdrill")
-	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-tags", tags, "-o", *built, "github.com/lockdrill/lockdrill/cmd/lockdrill")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build lockdrill: %v\n%s", err, out)
+	if err := Build(*built, tags); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
+}
+
+// Build builds lockdrill with build tags, wherever the test's own folder is.
+func Build(path, tags string) error {
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-tags", tags, "-o", path, "github.com/lockdrill/lockdrill/cmd/lockdrill")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build lockdrill: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // Ended runs a command in a folder, and waits for its end: one that hangs, on whatever machine, is killed.

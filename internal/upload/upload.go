@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/regular"
 )
 
 // Queue is the file of a folder of runs that names the runs that wait: a line each.
@@ -139,7 +141,7 @@ func pack(to io.Writer, dir string, files []string) error {
 }
 
 func packFile(w *tar.Writer, path, name string) error {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return err
 	}
@@ -207,7 +209,7 @@ func (t *Target) Left(ctx context.Context, runs string, files []string, say func
 }
 
 func read(runs string) ([]waiting, error) {
-	data, err := os.ReadFile(filepath.Join(runs, Queue))
+	data, err := regular.Read(filepath.Join(runs, Queue))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -62,14 +62,11 @@ func (s *schemer) holds(v reflect.Value, c Cond) *JSONSchema {
 	return out
 }
 
-// there asks for a field that says something: false and an empty text say nothing.
+// there asks for a field that says something: false says nothing.
 func (s *schemer) there(v reflect.Value, name string) *JSONSchema {
 	out := &JSONSchema{Required: []string{name}}
-	switch s.fieldOf(v, name).Kind() {
-	case reflect.Bool:
+	if s.fieldOf(v, name).Kind() == reflect.Bool {
 		out.Properties = map[string]*JSONSchema{name: {Const: true}}
-	case reflect.String:
-		out.Properties = map[string]*JSONSchema{name: {MinLength: 1}}
 	}
 	return out
 }

@@ -175,6 +175,19 @@ func (f *File) field(path string, d Field, key, n *yaml.Node, v reflect.Value) {
 		return
 	}
 	f.value(Join(path, d.Name), key, n, v, d.Rule)
+	if !d.Rule.Required {
+		f.blank(Join(path, d.Name), n, d.Type)
+	}
+}
+
+// blank refuses a text that is there and says nothing.
+func (f *File) blank(path string, n *yaml.Node, t reflect.Type) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() == reflect.String && n.Tag == "!!str" && n.Value == "" && !f.Stored && !f.Invalid(path) {
+		f.Add(path, n, "is empty: write a value, or leave the line out")
+	}
 }
 
 // member decodes the section of one kind of a union. Of several the first of the table is kept.
@@ -240,6 +253,7 @@ func (f *File) list(path string, n *yaml.Node, v reflect.Value, r Rule) {
 	for i, child := range n.Content {
 		element := f.setDefaults(v.Index(i))
 		f.value(At(path, i), nil, child, element, r)
+		f.blank(At(path, i), child, element.Type())
 	}
 }
 

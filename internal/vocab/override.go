@@ -1,6 +1,8 @@
 package vocab
 
 import (
+	"errors"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,8 +31,12 @@ func (f *File) Override(flag string, values []string) {
 	for i, text := range values {
 		o := overrider{f, own, i + 1, text}
 		path, value, is := strings.Cut(text, "=")
-		if !is || path == "" {
+		switch at := strings.IndexAny(path, "[]"); {
+		case !is || path == "" || strings.Contains("."+path+".", ".."):
 			o.wrong(0, "is no field and value: write it like system.replicas=3")
+			continue
+		case at >= 0:
+			o.wrong(at, "an entry of a list has a dot before it, and no brackets: write it like system.locks.0.poll=2s, or with the entry's name")
 			continue
 		}
 		if n := o.value(value, len(path)+1); n != nil {
@@ -46,8 +52,14 @@ func (o *overrider) wrong(at int, format string, args ...any) {
 // value is the YAML that begins at an offset of the flag's text.
 func (o *overrider) value(text string, at int) *yaml.Node {
 	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+	in := yaml.NewDecoder(strings.NewReader(text))
+	err := in.Decode(&doc)
+	if err != nil && !errors.Is(err, io.EOF) {
 		o.wrong(at, "the value is no YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil
+	}
+	if err == nil && !errors.Is(in.Decode(&yaml.Node{}), io.EOF) {
+		o.wrong(at, "the value is one YAML document: take what is behind it off")
 		return nil
 	}
 	if len(doc.Content) == 0 || Null(doc.Content[0]) {
@@ -126,9 +138,11 @@ func (o *overrider) entry(in *yaml.Node, at int, path string, value *yaml.Node) 
 			found, name = append(found, i), k
 		}
 	}
+	number := false
 	if len(found) == 0 {
 		name, _, _ = strings.Cut(path, ".")
-		if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(in.Content) {
+		i, err := strconv.Atoi(name)
+		if number = err == nil; number && i >= 0 && i < len(in.Content) {
 			found = []int{i}
 		}
 	}
@@ -136,6 +150,10 @@ func (o *overrider) entry(in *yaml.Node, at int, path string, value *yaml.Node) 
 	case 1:
 		o.set(in, found[0], at+len(name), path[len(name):], value)
 	case 0:
+		if number {
+			o.wrong(at, "the list has no entry %s: they go from 0 to %d", name, len(in.Content)-1)
+			return
+		}
 		o.wrong(at, "the list has no entry %s", UnknownWord(name, entryNames(in)))
 	default:
 		o.wrong(at, "%d entries of the list are called %s: give the number of one, from 0", len(found), name)

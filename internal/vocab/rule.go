@@ -52,7 +52,6 @@ type Rule struct {
 	Pattern   bool     // texts: a regular expression, which may look like a secret and is none
 	Single    bool     // lists: a single section stands for a list of one
 	Path      bool     // texts: the path of a file, beside the document's
-	Filled    bool     // texts: one that is there is not empty
 	Omit      bool     // a resolved file leaves it out where it is zero
 	Default   string   // of a plain value, as a file has it
 

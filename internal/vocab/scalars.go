@@ -107,8 +107,6 @@ func parseString(n *yaml.Node, v reflect.Value, r Rule) string {
 		return fmt.Sprintf("%q is no name: letters, digits, dots, dashes and underscores, at most 63", n.Value)
 	case r.Required && n.Value == "":
 		return "the value is missing"
-	case r.Filled && n.Value == "":
-		return "is empty: write a value, or leave the line out"
 	}
 	v.SetString(n.Value)
 	return ""

@@ -128,6 +128,8 @@ func (s *schemer) structure(at string, v reflect.Value) *JSONSchema {
 			continue
 		}
 		p := s.value(Join(at, d.Name), v.FieldByIndex(d.Index), d.Rule)
+		p.filled()
+		p.Items.filled()
 		p.Description, p.Default = s.Comments()[d.Doc], s.defaultValue(v.FieldByIndex(d.Index), d.Rule)
 		out.Properties[d.Name] = p
 		switch {
@@ -144,6 +146,13 @@ func (s *schemer) structure(at string, v reflect.Value) *JSONSchema {
 	out.OneOf = kinds
 	out.AllOf = append(out.AllOf, s.conditions(v)...)
 	return out
+}
+
+// filled says of a text that it is not empty.
+func (s *JSONSchema) filled() {
+	if s != nil && s.Type == "string" && len(s.Enum) == 0 && s.Pattern == "" {
+		s.MinLength = 1
+	}
 }
 
 // given asks for the field at a path.
@@ -191,11 +200,8 @@ func ScalarSchema(t reflect.Type, r Rule) *JSONSchema {
 	switch t.Kind() {
 	case reflect.String:
 		s := &JSONSchema{Type: "string", Enum: slices.Clone(r.Words)}
-		switch {
-		case r.Ident:
+		if r.Ident {
 			s.Pattern, s.PatternError = Identifier().String(), "no name: letters, digits, dots, dashes and underscores, at most 63"
-		case r.Required:
-			s.MinLength = 1
 		}
 		return s
 	case reflect.Bool:

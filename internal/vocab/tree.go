@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -19,6 +20,10 @@ const MaxFile = 1 << 20
 func (f *File) read(data []byte) *yaml.Node {
 	if len(data) > MaxFile {
 		f.addAt("", 1, 1, "the file is over %d bytes: not an experiment", MaxFile)
+		return nil
+	}
+	if line, column := notText(data); line > 0 {
+		f.addAt("", line, column, "a character that is no text: save the file as UTF-8, without control characters")
 		return nil
 	}
 	var doc, second yaml.Node
@@ -45,6 +50,26 @@ func (f *File) read(data []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
+// notText is the place of the first byte that YAML does not read, and 0 where there is none: of these the parser gives no line.
+func notText(data []byte) (line, column int) {
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) { // UTF-16 says so itself
+		return 0, 0
+	}
+	line = 1
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		column++
+		switch {
+		case r == '\n':
+			line, column = line+1, 0
+		case r == utf8.RuneError && size == 1, r < ' ' && r != '\t' && r != '\r', r == 0x7f:
+			return line, column
+		}
+		i += size
+	}
+	return 0, 0
+}
+
 var parserErrors = []string{
 	"did not find expected key", "did not find expected '-' indicator", "did not find expected node content",
 	"did not find expected ',' or ']'", "did not find expected ',' or '}'", "did not find expected <document start>",
@@ -69,11 +94,13 @@ func (f *File) syntax(err error) {
 			line += at
 		}
 	}
-	message := "no YAML from here on"
-	if !f.hidden { // the parser's words may quote the line
+	src, message := f.lines[line-1], "no YAML from here on"
+	switch {
+	case tabLed.MatchString(src):
+		message += ": a tab stands before the first word; indent with spaces"
+	case !f.hidden: // the parser's words may quote the line
 		message += ": " + text
 	}
-	src := f.lines[line-1]
 	f.addAt("", line, 1+len(src)-len(strings.TrimLeft(src, " ")), "%s", message)
 }
 

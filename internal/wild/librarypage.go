@@ -21,8 +21,10 @@ func (t table) pages() map[string]string {
 
 var to = regexp.MustCompile(`\b([\d.]*\d) to (\d[\d.]*)\b`)
 
-// dash writes ranges of figures as tables have them.
-func dash(text string) string { return to.ReplaceAllString(text, "$1–$2") }
+// dash writes ranges of figures as tables have them, and sentences of the judge without what every reader of the page knows.
+func dash(text string) string {
+	return to.ReplaceAllString(strings.ReplaceAll(text, " (each holder beyond the first counts for itself)", ""), "$1–$2")
+}
 
 // page is the library's page, below docs; a control has none.
 func (l library) page() string {
@@ -36,7 +38,7 @@ func (l library) page() string {
 func (t table) libraryPage(l library) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s under faults\n\n", l.title)
-	fmt.Fprintf(&b, "After this page you know what %s %s does in each drill ([how to read and repeat this](../wild.md#%s)).\n\n", l.title, t.Versions[l.name], map[bool]string{false: "read-a-librarys-page", true: "queues"}[l.queue != nil])
+	fmt.Fprintf(&b, "After this page you know what %s %s does in each [drill](../wild.md#%s).\n\n", l.title, t.Versions[l.name], map[bool]string{false: "read-a-librarys-page", true: "queues"}[l.queue != nil])
 	fmt.Fprintf(&b, "* [%s](%s) locks in %s. It says: %s.\n* Used: %s.\n\n", l.title, l.link, storeNames[l.kind()], upOne(l.promise), upOne(l.adapted))
 	these := drills
 	if l.queue != nil {
@@ -58,10 +60,10 @@ func (t table) libraryPage(l library) string {
 		fmt.Fprintf(&b, "\nNot drilled ([why](../wild.md#the-drills)): %s.\n", strings.Join(left, ", "))
 	}
 	if behind := behind(l); behind != "" {
-		b.WriteString("\n## What stands behind the figures\n\n" + upOne(behind))
+		b.WriteString("\n## Behind the figures\n\n" + upOne(behind))
 	}
 	if threads := t.threads(func(x thread) bool { return t.home(x) == l.name }); threads != "" {
-		b.WriteString("\n## Reported by others, and reproduced\n\n" + threads)
+		b.WriteString("\n## Reported, and reproduced\n\n" + threads)
 	}
 	return b.String()
 }
@@ -115,7 +117,7 @@ func behind(l library) string {
 	}
 	for _, first := range slices.Sorted(maps.Keys(elsewhere)) {
 		of := libraries[slices.IndexFunc(libraries, func(x library) bool { return x.name == first })]
-		fmt.Fprintf(&b, "* %s: as with [%s](wild/%s.md#what-stands-behind-the-figures).\n", strings.Join(elsewhere[first], ", "), of.title, first)
+		fmt.Fprintf(&b, "* %s: as with [%s](wild/%s.md#behind-the-figures).\n", strings.Join(elsewhere[first], ", "), of.title, first)
 	}
 	return b.String()
 }

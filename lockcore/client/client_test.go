@@ -94,26 +94,30 @@ func TestDo(t *testing.T) {
 }
 
 func TestReleaseGoesOnWithoutItsCaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, policy())
-		h := r.acquire(t)
-		tries := 0
-		r.store.set(only(lockcore.OpRelease, func(ctx context.Context, do func() error) error {
-			if tries++; tries == 1 {
-				return hanging(ctx, do)
+	for _, retry := range []lockcore.ReleaseRetry{"", lockcore.RetryAtOnce} {
+		synctest.Test(t, func(t *testing.T) {
+			p := policy()
+			p.Release.Retry = retry
+			r := newRig(t, p)
+			h := r.acquire(t)
+			tries := 0
+			r.store.set(only(lockcore.OpRelease, func(ctx context.Context, do func() error) error {
+				if tries++; tries == 1 {
+					return hanging(ctx, do)
+				}
+				return do()
+			}))
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			var unknown *client.UnknownError
+			if err := h.Release(ctx); !errors.As(err, &unknown) {
+				t.Errorf("release: %v, want *UnknownError", err)
 			}
-			return do()
-		}))
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		defer cancel()
-		var unknown *client.UnknownError
-		if err := h.Release(ctx); !errors.As(err, &unknown) {
-			t.Errorf("release: %v, want *UnknownError", err)
-		}
-		settle(5 * time.Second)
-		r.store.set(nil)
-		r.acquire(t)
-	})
+			settle(5 * time.Second)
+			r.store.set(nil)
+			r.acquire(t)
+		})
+	}
 }
 
 func TestClose(t *testing.T) {
@@ -178,6 +182,22 @@ func TestContinuity(t *testing.T) {
 func goroutines() int {
 	stacks := make([]byte, 1<<20)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), ", synctest bubble ")
+}
+
+// A deadline that an answer brings forward is met, however soon it is.
+func TestEachRenewalIsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := policy()
+		p.RenewEvery = 300 * time.Millisecond
+		r := newRig(t, p)
+		r.acquire(t)
+		settle(3 * time.Second)
+		for i, e := range r.events.of(history.RenewInvoke) {
+			if want := time.Duration(i+1) * p.RenewEvery; time.Duration(e.From) != want {
+				t.Fatalf("renewal %d went out at %s, want %s", i+1, time.Duration(e.From), want)
+			}
+		}
+	})
 }
 
 // An idle lock costs no goroutine.

@@ -148,7 +148,6 @@ func (h *Handle) end(kind lockcore.InputKind) (t todo, first bool) {
 	h.meter.stop(now, h.m.Remaining(now))
 	if kind == lockcore.Stop {
 		h.driven = byCaller
-		h.c.times.remove(h)
 	}
 	return h.advance(now, lockcore.Input{Kind: kind, Rand: rand}), true
 }

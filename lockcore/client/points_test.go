@@ -291,6 +291,20 @@ func TestPoint10SuspensionIsNoticed(t *testing.T) {
 			t.Errorf("told %q at %s, want deadline within a heartbeat", reason(h.Context()), got)
 		}
 	})
+	synctest.Test(t, func(t *testing.T) { // only CLOCK_BOOTTIME shows it: somebody has set the wall clock back
+		p := policy()
+		p.RenewEvery = 0
+		r := newRig(t, p)
+		h := r.acquire(t)
+		settle(500 * time.Millisecond)
+		r.clock.mu.Lock()
+		r.clock.boot += time.Minute
+		r.clock.mu.Unlock()
+		awaitEnd(t, h)
+		if got := r.since(); got > 2*time.Second {
+			t.Errorf("told at %s, want within a heartbeat", got)
+		}
+	})
 	synctest.Test(t, func(t *testing.T) { // only the wall clock shows it: ask the store before anything else
 		r := newRig(t, policy())
 		h := r.acquire(t)

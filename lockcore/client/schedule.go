@@ -74,7 +74,7 @@ func newSchedule() *schedule {
 	return &schedule{asked: never, wake: make(chan struct{}, 1)}
 }
 
-// set follows the machine's Next. The handle's lock is held.
+// set follows the machine's Next. The handle's lock is held. One that its caller drives keeps its place: a tick does nothing to it.
 func (s *schedule) set(h *Handle) {
 	at, ok := h.m.Next()
 	s.mu.Lock()
@@ -91,13 +91,6 @@ func (s *schedule) set(h *Handle) {
 		default:
 		}
 	}
-}
-
-// remove takes the handle out: its caller drives it.
-func (s *schedule) remove(h *Handle) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all.remove(h)
 }
 
 // take removes what is due at now, or everything, and appends it to due.

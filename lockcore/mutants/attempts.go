@@ -16,7 +16,7 @@ func attempts() []Mutant {
 			Shows:   []Show{{Class: "standard", Scene: "black hole", Red: "overlap.belief", Also: "abandonment.late abandonment.missed fence_lag overlap.work unowned_work"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt { return &early{Machine: lockcore.NewMachine(p)} })},
 		{Name: "reply-validity", Does: "counts its validity from the reply, not from the sending",
-			Shows: []Show{{Class: "standard", Scene: "slow replies, then none", Red: "fence_lag", Also: "abandonment.late not_owned.release"}},
+			Shows: []Show{{Class: "standard", Scene: "slow replies, then none", Red: "fence_lag abandonment.late", Also: "not_owned.release"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt {
 				return &byReply{behind: behind{Machine: lockcore.NewMachine(p)}}
 			})},
@@ -29,7 +29,7 @@ func attempts() []Mutant {
 			Shows:   []Show{{Scene: "key deleted", Red: "loss_to_fence"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt { return &counting{lockcore.NewMachine(p)} })},
 		{Name: "forgetful-count", Does: "begins to count its failures anew with every tick",
-			Shows: []Show{{Scene: "renewals fail > ttl", Red: "abandonment.missed", Also: "fence_lag not_owned.release not_owned.renew overlap.belief overlap.work unowned_work"}},
+			Shows: []Show{{Scene: "renewals fail > ttl", Red: "abandonment.missed not_owned.renew", Also: "fence_lag not_owned.release overlap.belief overlap.work unowned_work"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt {
 				n := max(p.MaxFailures, 1)
 				p.Class = lockcore.LegacyWarn
@@ -41,7 +41,7 @@ func attempts() []Mutant {
 				return &dropping{lockcore.NewMachine(p), lockcore.OpUndo, lockcore.OK}
 			})},
 		{Name: "hoards-at-the-end", Does: "keeps its key when it is told to end",
-			Shows: []Show{{Scene: "rolling restart", Red: "rolling.without_leader", Also: "rolling.longest"}},
+			Shows: []Show{{Scene: "rolling restart", Red: "rolling.without_leader rolling.longest"}},
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt {
 				return &dropping{lockcore.NewMachine(p), lockcore.OpRelease, lockcore.OK}
 			})},

@@ -14,7 +14,7 @@ func drivers() []Mutant {
 		{Name: "one-token", Told: "token_reused", Does: "uses one token for all that its process acquires",
 			Shows: []Show{{Scene: "a replica paused > ttl", Red: "duplicate_epochs"}}, Variant: lockcore.Variant{OneToken: true}},
 		{Name: "shared-token", Does: "uses one token in all replicas",
-			Shows: []Show{{Scene: "renewals fail, much work", Red: "finding:shared_token duplicate_epochs", Also: "finding:foreign_fence finding:outside_call finding:token_reuse"}}, Variant: lockcore.Variant{SharedToken: true}},
+			Shows: []Show{{Scene: "renewals fail, much work", Red: "finding:shared_token duplicate_epochs", Also: "fence_regressions finding:foreign_fence finding:outside_call finding:token_reuse overlap.effect"}}, Variant: lockcore.Variant{SharedToken: true}},
 		{Name: "sleepy-leader", Does: "leads, and does a tick at every twentieth poll",
 			Shows: []Show{{Scene: "leader killed", Red: "tick_gap.max"}}, Work: work.Wrong{TickEvery: 20}},
 		{Name: "slow", Does: "works five times as long as it was asked to",
@@ -22,8 +22,8 @@ func drivers() []Mutant {
 		{Name: "no-look", Told: "done_again", Does: "does a finished job again, and leaves it to its storage to refuse it",
 			Shows: []Show{{Scene: "kill, others wait", Red: "re_executed"}}, Work: work.Wrong{NoLook: true}},
 		{Name: "unfenced-storage", Does: "writes to a storage that compares no fences",
-			Shows: []Show{{Scene: "pause > ttl", Red: "duplicate_terminal_states overlap.effect", Also: "abandonment.missed fence_lag finding: overlap.work unowned_work"}}, Policy: stubborn, Variant: lockcore.Variant{Unfenced: true}},
+			Shows: []Show{{Scene: "pause > ttl", Red: "duplicate_terminal_states overlap.effect stale_writes", Also: "abandonment.missed fence_lag finding: overlap.work unowned_work"}}, Policy: stubborn, Variant: lockcore.Variant{Unfenced: true}},
 		{Name: "late-fence", Does: "fetches the fence when it writes, not when it acquires",
-			Shows: []Show{{Scene: "pause > ttl", Red: "finding:foreign_fence", Also: "abandonment.missed duplicate_terminal_states fence_lag finding:equal_fence overlap.effect overlap.work unowned_work"}}, Policy: stubborn, Variant: lockcore.Variant{LateFence: true}},
+			Shows: []Show{{Scene: "pause > ttl", Red: "finding:foreign_fence", Also: "abandonment.missed duplicate_terminal_states fence_lag finding:equal_fence overlap.effect overlap.work stale_writes unowned_work"}}, Policy: stubborn, Variant: lockcore.Variant{LateFence: true}},
 	}
 }

@@ -24,7 +24,7 @@ func policies() []Mutant {
 				p.Class, p.RenewEvery, p.RenewJitter, p.OpTimeout, p.MaxFailures = lockcore.LegacyWarn, 0, 0, 0, 0
 			}},
 		{Name: "nervous", Does: "gives up at the first renewal that fails",
-			Shows:  []Show{{Scene: "one renewal fails", Red: "abandonments"}},
+			Shows:  []Show{{Scene: "one renewal fails", Red: "abandonments abandonment.needless"}},
 			Policy: func(p *lockcore.Policy) { p.MaxFailures = 1 }},
 		{Name: "one-release", Does: "tries a release once",
 			Shows:  []Show{{Scene: "one release fails", Red: "failed_releases.given_up", Also: "lock_debt.max"}},

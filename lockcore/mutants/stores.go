@@ -20,7 +20,7 @@ const (
 func stores() []Mutant {
 	return []Mutant{
 		{Name: "blind-release", Told: "foreign_releases vanished", Does: "releases without a look at the token",
-			Shows: []Show{{Scene: "pause > ttl", Red: "foreign_releases overlap.work", Also: "abandonment.missed finding: finding:feigned_release finding:vanished lock_debt.max orphan_acquires overlap.effect takeover.max unowned_work"}}, Store: StoreBlindRelease,
+			Shows: []Show{{Scene: "pause > ttl", Red: "foreign_releases overlap.work vanished", Also: "abandonment.missed finding: finding:feigned_release finding:vanished lock_debt.max orphan_acquires overlap.effect takeover.max unowned_work"}}, Store: StoreBlindRelease,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return blindRelease{t} }}},
 		{Name: "blind-renew", Told: "renewed_of_another foreign_renewals", Does: "renews without a look at the token",
 			Shows: []Show{{Scene: "pause > ttl", Red: "foreign_renewals", Also: "abandonment.missed fence_lag finding: finding:feigned_renewal overlap.work unowned_work"}}, Store: StoreBlindRenew,
@@ -34,7 +34,7 @@ func stores() []Mutant {
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return twoSteps{t} },
 				Attempt: func(p lockcore.Policy) lockcore.Attempt { return &expireLater{Machine: lockcore.NewMachine(p), p: p} }}},
 		{Name: "fence-counter", Does: "mints fences from a counter that can be lost",
-			Shows: []Show{{Scene: "flush", Red: "fence_regressions", Also: "duplicate_terminal_states finding:equal_fence overlap.effect"}}, Store: StoreCounter,
+			Shows: []Show{{Scene: "flush", Red: "fence_regressions", Also: "duplicate_terminal_states finding:equal_fence overlap.effect stale_writes"}}, Store: StoreCounter,
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return &counter{Table: t, last: map[string]int64{}} }}},
 		{Name: "long-lease", Does: "is granted leases twice as long as it says", Store: StoreLonger,
 			Shows:   []Show{{Scene: "leader killed", Red: "takeover.max", Also: "finding: tick_gap.max"}},
@@ -47,7 +47,7 @@ func stores() []Mutant {
 			},
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return recreate{t} }}},
 		{Name: "unguarded-release", Does: "releases what it has given up, without a look at the token",
-			Shows: []Show{{Scene: "renewals fail > ttl", Red: "foreign_releases", Also: "abandonment.late abandonment.missed fence_lag finding: finding:vanished loss_to_fence not_owned.release not_owned.renew overlap.belief overlap.work stranded takeover.max unowned_work"}}, Store: StoreBlindRelease,
+			Shows: []Show{{Scene: "renewals fail > ttl", Red: "foreign_releases", Also: "abandonment.late abandonment.missed fence_lag finding: finding:vanished loss_to_fence not_owned.release not_owned.renew overlap.belief overlap.work stranded takeover.max unowned_work vanished"}}, Store: StoreBlindRelease,
 			Policy: func(p *lockcore.Policy) {
 				p.Class, p.MaxFailures, p.Release.AfterAbandon = lockcore.LegacyCount, 4, lockcore.AfterAbandonStopped
 			},

@@ -3,8 +3,10 @@ package effects
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -204,6 +206,41 @@ func TestAKeyOfACluster(t *testing.T) {
 		}
 		if elsewhere == 0 {
 			t.Error("the first server has all keys")
+		}
+	}
+}
+
+// The one server that the file names has the key, and dies: the cluster says who has it then.
+func TestAStreamWhoseServerDies(t *testing.T) {
+	addrs := redistest.StartCluster(t)
+	redistest.FollowInCluster(t, addrs, addrs[0])
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ClusterStateReloadInterval: time.Second})
+	t.Cleanup(func() { _ = cluster.Close() })
+	ctx, key := t.Context(), "log"
+	for i := 0; ; i++ {
+		slot, err := cluster.ClusterKeySlot(ctx, key).Result()
+		must(t, err)
+		if slot <= 5460 { // the first server has these
+			break
+		}
+		key = fmt.Sprint("log", i)
+	}
+	r := NewStream(&redis.Options{Addr: addrs[0]}, key)
+	defer r.Close()
+	read(t, r, "job", false)
+	_ = redistest.Dial(t, addrs[0]).ShutdownNoSave(ctx).Err()
+	for end := time.Now().Add(time.Minute); cluster.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: []string{"job", "a"}}).Err() != nil; {
+		if time.Now().After(end) {
+			t.Fatal("the cluster has promoted nobody")
+		}
+	}
+	for end := time.Now().Add(20 * time.Second); ; {
+		b, err := r.Read(ctx, false)
+		if err == nil && len(b.Entries) > 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("nothing is read of the new primary: %v", err)
 		}
 	}
 }

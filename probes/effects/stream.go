@@ -23,11 +23,14 @@ const answerWithin = 5 * time.Second
 // client is a reader's own connection.
 func client(o *redis.Options) *at { return &at{o: o, one: endpoint.Client(o, answerWithin)} }
 
-// at is where a key is: at the server that is named, or, once that says that another one has it, in the cluster that both belong to.
+// at is where a key is: at the server that is named, or, once that says that another one has it or does not answer, in the cluster that both
+// belong to.
 type at struct {
 	o       *redis.Options
 	one     *redis.Client
-	cluster *redis.ClusterClient // nil = it is at one
+	cluster *redis.ClusterClient // nil = it was not asked for yet, or there is none
+	asked   bool
+	away    bool // it is not at one any more
 }
 
 func (c *at) Close() error {
@@ -37,6 +40,15 @@ func (c *at) Close() error {
 	return c.one.Close()
 }
 
+// learn asks a server that answers which others there are: once it is dead, nobody else says where the key is.
+func (c *at) learn(ctx context.Context, key string) {
+	c.asked, c.cluster = true, endpoint.Cluster(c.o, answerWithin)
+	if _, err := c.cluster.MasterForKey(ctx, key); err != nil { // it is in no cluster
+		_ = c.cluster.Close()
+		c.cluster = nil
+	}
+}
+
 // ask asks the server that has the key, and once more where it was another's by then. Of one that does not answer, the next call learns
 // whether it still has it.
 func (c *at) ask(ctx context.Context, key string, do func(*redis.Client) error) error {
@@ -44,7 +56,11 @@ func (c *at) ask(ctx context.Context, key string, do func(*redis.Client) error) 
 	if err != nil {
 		return err
 	}
-	if err = do(server); err == nil {
+	var said redis.Error
+	if err = do(server); !c.asked && (err == nil || errors.As(err, &said)) {
+		c.learn(ctx, key)
+	}
+	if err == nil {
 		return nil
 	}
 	why := err
@@ -57,6 +73,7 @@ func (c *at) ask(ctx context.Context, key string, do func(*redis.Client) error) 
 	} else if c.cluster != nil {
 		c.cluster.ReloadState(ctx)
 	}
+	c.away = c.away || moved || c.cluster != nil && !errors.As(why, &said)
 	if !moved {
 		return err
 	}
@@ -67,7 +84,7 @@ func (c *at) ask(ctx context.Context, key string, do func(*redis.Client) error) 
 }
 
 func (c *at) server(ctx context.Context, key string) (*redis.Client, error) {
-	if c.cluster == nil {
+	if !c.away {
 		return c.one, nil
 	}
 	return c.cluster.MasterForKey(ctx, key)

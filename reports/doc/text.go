@@ -119,7 +119,7 @@ func (t *text) table(in int, x *Table) {
 	columns := x.shown(t.level)
 	rows, more := x.rows(t.level)
 	widths, fits := t.widths(in, x, columns, rows)
-	if slices.ContainsFunc(x.Columns, func(c Column) bool { return c.Name != "" }) {
+	if fits && slices.ContainsFunc(x.Columns, func(c Column) bool { return c.Name != "" }) {
 		var head []string
 		for _, c := range columns {
 			head = append(head, strings.ToUpper(x.Columns[c].Name))
@@ -171,8 +171,13 @@ func sameItems(a, b []Item) bool {
 
 // row writes the cells of a row, in as many lines as the longest of them needs.
 func (t *text) row(in int, x *Table, columns, widths []int, fits bool, cells []string, tones []Tone) {
-	if !fits { // one after another, which is all that is left
-		t.flow(in, in+2, join("  ", cells...))
+	if !fits { // what the row is about, and then each figure behind the name of its column
+		head := max(0, slices.IndexFunc(columns, func(c int) bool { return x.Columns[c].Head })) + 1
+		var named []string
+		for i, c := range cells[head:] {
+			named = append(named, join(" ", x.Columns[columns[head+i]].Name, c))
+		}
+		t.flow(in, in+2, join(": ", join("  ", cells[:head]...), strings.Join(named, ", ")))
 		return
 	}
 	parts, high := make([][]string, len(cells)), 1

@@ -47,9 +47,9 @@ func bandsOf(j *verdict.Judgement, lock string) []band {
 	var out []band
 	for _, b := range j.Bands {
 		if b.Lock == lock {
-			name := "possible by the sum"
+			name := "possible by the timings"
 			if b.Untold != "" {
-				name = "by the sum, but for the retry"
+				name = "by the timings, but for the retry"
 			}
 			out = append(out, band{name: name, lo: b.Lo, hi: b.Hi})
 		}

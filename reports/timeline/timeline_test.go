@@ -34,7 +34,7 @@ func load(t *testing.T, dir string) run {
 }
 
 func judged(e *experiments.Experiment, h *history.History) run {
-	j := analysis.Judge(e, h)
+	j := analysis.NewJudger(e).Judge(h)
 	return run{e, j, Read(analysis.FactsOf(e, h).Facts, j)}
 }
 

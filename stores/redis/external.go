@@ -146,7 +146,14 @@ func openExternal(ctx context.Context, r experiments.Redis, g *stores.Ground) (*
 		return nil, errors.Join(fmt.Errorf("reach %s: %w", target(w), err), c.Close())
 	}
 	w.RunID = info["run_id"]
-	e := &external{client: c, Stay: stores.Stay{At: w}}
+	at, all := w, []string(nil)
+	if w.Cluster { // whoever cleans up may find the first one dead
+		all = serversOf(ctx, c)
+	}
+	if w.PasswordEnv == "" { // which goes to those that the file names, also by the word of a journal
+		at.Addrs = all
+	}
+	e := &external{client: c, Stay: stores.Stay{At: at}}
 	s := &Store{
 		Info: history.StoreInfo{Kind: "external", Version: versionIn(info), RunID: info["run_id"]},
 		Addr: w.Addr, Prefix: g.Prefix, client: c, where: w, host: e, self: e.held,
@@ -154,7 +161,12 @@ func openExternal(ctx context.Context, r experiments.Redis, g *stores.Ground) (*
 	claim := func(ctx context.Context, key string) error {
 		return e.claim(ctx, key, map[string]time.Duration{stores.TurnKey: stores.TurnTTL}[key])
 	}
-	if err = e.Take(ctx, g, claim, e.renew, leave); err != nil {
+	mine := func(ctx context.Context, r undo.Record) error {
+		there := *r.Store
+		there.Addrs, r.Store = all, &there
+		return leave(ctx, r)
+	}
+	if err = e.Take(ctx, g, claim, e.renew, mine); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return s, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -421,5 +422,43 @@ func TestAClusterAnswersWithAllItsServers(t *testing.T) {
 	defer c.Close()
 	if info, err := serverInfo(t.Context(), c); err == nil || info != nil {
 		t.Errorf("%v, %v", info, err)
+	}
+}
+
+// The server that the file names dies while a run is there: the run and whoever recovers it reach the cluster by its others.
+func TestAGuestOfAClusterWhoseServerDies(t *testing.T) {
+	addrs := redistest.StartCluster(t)
+	redistest.FollowInCluster(t, addrs, addrs[0])
+	path := filepath.Join(t.TempDir(), undo.File)
+	j, err := undo.Create(path, undo.Header{Run: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openExternal(t.Context(), experiments.Redis{Mode: experiments.RedisExternal, URL: "redis://" + addrs[0], Cluster: true},
+		&stores.Ground{Run: "r1", Folder: "/r1", Prefix: "lockdrill:r1:", Own: stores.Own{Journal: j}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Mark(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := undo.Read(path)
+	if err != nil || len(c.Entries) != 1 || len(c.Entries[0].Record.Store.Addrs) < 3 {
+		t.Fatalf("the record does not name the servers: %+v, %v", c.Entries, err)
+	}
+	_ = redistest.Dial(t, addrs[0]).ShutdownNoSave(t.Context()).Err()
+	left := func() error { return leave(t.Context(), c.Entries[0].Record) }
+	for end := time.Now().Add(time.Minute); left() != nil; {
+		if time.Now().After(end) {
+			t.Fatalf("by its record: %v", left())
+		}
+	}
+	for end := time.Now().Add(20 * time.Second); ; {
+		if err = s.Close(t.Context()); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("by the run itself: %v", err)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,7 +29,20 @@ func Connect(w undo.Store) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return endpoint.Cluster(o, answersWithin), nil
+	return endpoint.Cluster(o, answersWithin, w.Addrs...), nil
+}
+
+// serversOf are the servers of a cluster as it knows them now; none where it does not say.
+func serversOf(ctx context.Context, c redis.UniversalClient) (addrs []string) {
+	all, _ := c.ClusterSlots(ctx).Result() //lint:ignore SA1019 CLUSTER SHARDS came with Redis 7.0, and 6.2 is supported
+	for _, s := range all {
+		for _, n := range s.Nodes {
+			if !slices.Contains(addrs, n.Addr) {
+				addrs = append(addrs, n.Addr)
+			}
+		}
+	}
+	return addrs
 }
 
 // newFailoverClient is a connection to whichever server the Sentinels call the primary.

@@ -89,7 +89,7 @@ func TestLiveMeasuredTakeoverContainsTheTruth(t *testing.T) {
 
 	e, err := experiments.Load(filepath.Join(out, experimentFile))
 	must(t, err)
-	keys := analysis.Judge(e, keysAlone(h))
+	keys := analysis.NewJudger(e).Judge(keysAlone(h))
 	widths = compareWithTruth(t, keys, h, told)
 	t.Logf("from the keys alone: %d trials, width of the range median %.3f ms (goal: 10), max %.3f ms", len(widths), median(widths)*1e3, slices.Max(widths)*1e3)
 	if len(widths) < kills/2 { // a kill in the first milliseconds of a lease hits an epoch that the keys had not surely shown yet

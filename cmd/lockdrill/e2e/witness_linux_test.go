@@ -17,6 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/promtest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/sqltest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/internal/toxitest"
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
 )
@@ -241,9 +242,7 @@ func TestAServiceOfSomebodysOwnWithItsJobsInPostgreSQL(t *testing.T) {
 	_, where, _ := strings.Cut(dsn, "@")
 	where, _, _ = strings.Cut(where, "?")
 	full := filepath.Join(t.TempDir(), "lockdrill")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-tags", "full", "-o", full, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build the full lockdrill: %v\n%s", err, out)
-	}
+	must(t, testkit.Build(full, "full"))
 	table := []string{`stream: "cordum:jobs:log"`, `sql: {driver: postgres, dsn_env: WITNESS_DSN, cursor: id, query: "SELECT id, job_id, status, op_id, worker, token, lock_key FROM effects WHERE job_id IS NOT NULL AND id > $1 ORDER BY id"}`}
 	for _, c := range []struct {
 		bug  string

@@ -45,9 +45,9 @@ func (a advice) outlast(lock string, does func(*experiments.Fault) bool) string 
 		}
 	}
 	if any && longest > ttl {
-		return fmt.Sprintf("Let at least two replicas want the lock, or promise no takeover: the fault lasted for longer than the ttl of %s, and every holder went on after it.", figures.Exact(int64(ttl)))
+		return fmt.Sprintf("Let at least two replicas want the lock, or promise nothing of a successor: the fault lasted for longer than the ttl of %s, and every holder went on after it.", figures.Exact(int64(ttl)))
 	}
-	return fmt.Sprintf("Let the fault outlast the lease (`for` above the ttl of %s), or promise no takeover: every holder went on after the fault.", figures.Exact(int64(ttl)))
+	return fmt.Sprintf("Let the fault outlast the lease (`for` above the ttl of %s), or promise nothing of a successor: every holder went on after the fault.", figures.Exact(int64(ttl)))
 }
 
 // holders is why nobody may be known to have held a lock.

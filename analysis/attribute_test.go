@@ -308,9 +308,14 @@ func TestStaleEffectsOfAForeignSystemAreSomebodys(t *testing.T) {
 // Whoever works without the lock is the first suspect where nobody is seen to hold it.
 func TestNoSteadyStateButWorkOfAForeignSystem(t *testing.T) {
 	for _, c := range []struct {
-		token, next string
-	}{{"a1", "1 effect came from replicas that did not own their lock"}, {"", "Check the lock's key, and how the name in it leads to a process. lockdrill plan lists the processes and their names. 1 effect may have come from replicas that did not own the lock"}} {
-		_, j := scheduled(t, experiments.SLO{Stranded: count(0)}, func(tp foreignTape) {
+		token, holder, next string
+	}{{"", "  holder: [{log: {pattern: '(?P<key>\\S+) (?P<token>\\S+)'}}]\n", "Check the lock's key, and system.holder: lockdrill plan shows what each of its sources says"},
+		{"a1", "", "1 effect came from replicas that did not own their lock"}, {"", "", "Check the lock's key, and how the name in it leads to a process. lockdrill plan lists the processes and their names. 1 effect may have come from replicas that did not own the lock"}} {
+		file := strings.Replace(somebodys, "  effects:\n", c.holder+"  effects:\n", 1)
+		file = strings.Replace(file, "scheduler --name (?P<name>\\S+)'", "scheduler --name (?P<name>\\S+)', log: '/log/{name}'", 1)
+		_, j := struckAsWatched(t, file, experiments.SLO{Stranded: count(0)}, func(tp foreignTape) {
+			tp.holds(8, 18, jobKey("1"), "a1", "r1.1")
+			tp.kill(10, "kill-job#1", "random", "a1")
 			tp.effect(30, jobKey("1"), said{job: "1", state: "RUNNING", token: c.token}) // its lease was over at 18
 			for i := range tp.events {
 				if ph := tp.events[i].Phase; ph != nil && ph.Name == history.PhaseFaults {
@@ -393,6 +398,30 @@ func TestAnOfferIsNoEffectOfAHolder(t *testing.T) {
 		})
 		if r.Verdict != c.want || !strings.Contains(r.Next, c.says) {
 			t.Errorf("%s: %s: %s %s", name, r.Verdict, r.Why, r.Next)
+		}
+	}
+}
+
+// Where a pause cost nobody the lock, nobody could collide: no overlap is answered, and the advice is a longer pause.
+func TestAPauseThatCostsNoLeaseShowsNoOverlap(t *testing.T) {
+	file := strings.Replace(somebodys, "{id: kill-job, kill: {holder_of: job}}", "{id: stop, for: 2s, pause: {holder_of: loop}}", 1)
+	for _, level := range []experiments.OverlapLimit{{Level: verdict.LevelLease, Time: *experiments.AtMost(time.Duration(0))}, {Level: verdict.LevelEffect, Count: *experiments.AtMost(0)}} {
+		for succeeded, want := range map[bool]verdict.Verdict{false: verdict.Inconclusive, true: verdict.Pass} {
+			r, _ := struckAsWatched(t, file, experiments.SLO{Lock: "loop", Overlap: &level}, func(tp foreignTape) {
+				tp.holds(6, map[bool]float64{true: 16}[succeeded], pollerKey, "l1", "r1.1")
+				tp.effect(6.5, pollerKey, said{token: "l1", who: "r1.1"})
+				tp.strike(7, 9, "stop#1", "l1", history.Fault{Kind: "pause", Declared: 2e9, Expected: 2e9, Observed: 2e9})
+				if succeeded {
+					tp.holds(17, 27, pollerKey, "l2", "r2.1")
+					tp.effect(17.5, pollerKey, said{token: "l2", who: "r2.1"})
+				} else {
+					tp.look(10, pollerKey, "l1", 10)
+					tp.effect(10.5, pollerKey, said{token: "l1", who: "r1.1"})
+				}
+			})
+			if r.Verdict != want || strings.HasPrefix(r.Next, "Let the fault outlast the lease (`for` above the ttl of 10s)") == succeeded {
+				t.Errorf("%s, succeeded %t: %s: %s %s", level.Level, succeeded, r.Verdict, r.Why, r.Next)
+			}
 		}
 	}
 }

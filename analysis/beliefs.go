@@ -44,7 +44,7 @@ func (j *judging) unasked(lock string) []verdict.Missing {
 // leasesOverlapped is for how long a key had been granted anew while the lease before it had not ended.
 func leasesOverlapped(j *judging, l *experiments.Limit) figure {
 	o := j.ix.LeaseOverlap(l.Lock)
-	f := figure{Value: facts.Value{Dur: o.Dur}, n: o.N, evidence: o.Evidence, hints: hints{why: o.Who}}
+	f := figure{Value: facts.Value{Dur: o.Dur}, n: o.N, evidence: o.Evidence, lacks: j.unsucceeded(l.Lock), hints: hints{why: o.Who}}
 	if o.Undecided > 0 {
 		f.closer = "Let the holder's acts be seen: " + figures.Plural(o.Undecided, "key") + " may have been given back before its lease was over. Say belief of the lock, or map.token of its effects."
 	}

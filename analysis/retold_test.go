@@ -328,7 +328,7 @@ func missingEvidence() map[string][]retold {
 			onFaults(h, func(f *history.Fault) { f.Want = 0 })
 		}, "", "orphan_acquires", "No confirmed fault hit", "")},
 		"key-stranger": {
-			says("nobody else asks", lost(others), "", "overlap.effect", "Nobody else asked", ""),
+			says("nobody else asks", lost(others), "", "overlap.effect", "Nobody else is known to have asked", ""),
 			says("nor of a lock that a kill frees at once", func(e *experiments.Experiment, h *history.History) {
 				e.Store = &experiments.Store{Kind: experiments.StorePostgres}
 				without(h, others)

@@ -121,7 +121,7 @@ func overlapped(j *judging, l *experiments.Limit) figure {
 	}
 	if l.Part == verdict.LevelBelief && j.paused(l.Lock) {
 		f.unfit = "A holder was paused. No lock can keep a paused process from believing that it holds the lock, so overlap of belief is not judged."
-		f.next = "Under a pause, judge overlap at level work or effect."
+		f.next = "Under a pause, judge overlap at level " + map[bool]string{true: "lease", false: "work"}[j.ix.Exp.Observed()] + " or effect."
 	}
 	return f
 }
@@ -198,10 +198,21 @@ func (j *judging) written(l *experiments.Limit, x facts.Fencing, count facts.Dur
 	if x.Undecided > 0 {
 		f.unsure = []verdict.Missing{j.authorless(l.Lock, x.Undecided)}
 	}
-	if exposed, _ := j.exposures(l.Lock); exposed > 0 && j.ix.Exp.Observed() && !j.ix.Succeeded(l.Lock) {
-		f.lacks = append(f.lacks, verdict.Lacking(verdict.MissingContenders, l.Lock, "Let at least two replicas want the lock."))
-	}
+	f.lacks = append(f.lacks, j.unsucceeded(l.Lock)...)
 	return f
+}
+
+// unsucceeded says that a fault struck an observed lock, and nobody else was granted it afterwards: who might have collided is not known.
+func (j *judging) unsucceeded(lock string) []verdict.Missing {
+	exposed, _ := j.exposures(lock)
+	if exposed == 0 || !j.ix.Exp.Observed() || j.ix.Succeeded(lock) {
+		return nil
+	}
+	next := "Let at least two replicas want the lock."
+	if j.allEnded(lock, verdict.ClassRecovery) {
+		next = j.moreTime(j.advice().outlast(lock, func(f *experiments.Fault) bool { return f.Traits().Class == verdict.ClassPause }))
+	}
+	return []verdict.Missing{verdict.Lacking(verdict.MissingContenders, lock, next)}
 }
 
 // refusedOwner breaks the promise where the resource refused the one who rightfully held the lock: there the fence did not work.

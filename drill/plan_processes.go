@@ -31,13 +31,15 @@ func processesGuard(ctx context.Context, e *experiments.Experiment) Guard {
 			g.Says += fmt.Sprintf("; more than one is called %s: a lock that names %s names nobody", f.Name, f.Name)
 		}
 	}
+	told := map[int]bool{}
 	for _, f := range found {
-		if pids[f.Parent] { // a shell or a supervisor has the words of what it starts in its own command line
+		if pids[f.Parent] && !told[f.Parent] { // a shell or a supervisor has the words of what it starts in its own command line
+			told[f.Parent] = true
 			g.Refuses, g.Says = true, g.Says+fmt.Sprintf("; process %d was started by process %d, which is found as well: only one of them is the replica, so say more of its command line (it begins with ^)", f.PID, f.Parent)
 		}
 	}
 	if len(found) < e.System.Replicas {
-		g.Refuses, g.Says = true, g.Says+fmt.Sprintf(": system.replicas is %d", e.System.Replicas)
+		g.Refuses, g.Says = true, g.Says+fmt.Sprintf(": system.replicas is %d, and a drill begins with that many", e.System.Replicas)
 	}
 	return g
 }

@@ -79,31 +79,6 @@ func (s *Shot) settle(ix *Facts) {
 	}
 }
 
-// meetsJob reports that a job that comes about under no lock was open when the shot struck, or while it lasted, and was not surely in the
-// hands of a replica that it did not strike: what nobody had begun, any of them might have taken. Where only ends are told, it may have been.
-func (s *Shot) meetsJob(ix *Facts, lock string) bool {
-	last := s.Applied.From
-	if !s.Does.Kills {
-		last = max(last, s.Over.From)
-	}
-	return !ix.TellsOpen(lock) || slices.ContainsFunc(ix.jobOrder, func(j *job) bool {
-		for i, f := range j.states {
-			over := i+1 < len(j.states) && j.states[i+1].Span.From < s.Applied.To
-			if j.lock == lock && !f.Terminal && !over && f.Span.To <= last && (f.Writer == "" || len(s.victims) == 0 || s.strikes(f.Writer)) {
-				return true
-			}
-		}
-		return false
-	})
-}
-
-// TellsOpen reports an effect that ends no job, so that jobs show before they have ended.
-func (ix *Facts) TellsOpen(lock string) bool {
-	return slices.ContainsFunc(ix.jobOrder, func(j *job) bool {
-		return j.lock == lock && slices.ContainsFunc(j.states, func(f *effect) bool { return !f.Terminal })
-	})
-}
-
 // found reports that e surely owned its key throughout the bracket in which the fault was applied; or until it, where the fault itself
 // took the key away.
 func (s *Shot) found(ix *Facts, e *Epoch) bool {

@@ -81,7 +81,7 @@ var words = map[MissingCode]sentences{
 	MissingHits:       {"No confirmed fault hit a holder of lock %[1]s.", "%[2]s", 0},
 	MissingStrikes:    {"No confirmed fault struck a replica that had an open job of %[1]s.", "%[2]s", 0},
 	MissingTakeovers:  {"No %[2]s of lock %[1]s led to a takeover by another replica.", "%[3]s", tally},
-	MissingContenders: {"Nobody else asked for lock %[1]s while its holder was hit.", "%[2]s", 0},
+	MissingContenders: {"Nobody else is known to have asked for lock %[1]s while its holder was hit.", "%[2]s", 0},
 	MissingBelief: {"%[2]s could not be asked for %[3]s from %[4]s whether it holds lock %[1]s (limit %[5]s)%[6]s.",
 		"Check what belief of the lock asks, and whether the replica answers it all the time that it lives. Where it does not while it starts, let max_gap be longer than that.", 0},
 	MissingBelievers: {"%[2]s.",

@@ -25,7 +25,7 @@ func (ix *Facts) Predicted(takeovers []verdict.Takeover) (out []verdict.Predicte
 			b.Hi = UnlessOpen(*p.Hi, Seconds)
 		}
 		for i := range takeovers {
-			if t := &takeovers[i]; t.Lock == p.Lock && t.Class == p.Class && t.Fault != "" && excludes(&b, t, Seconds(ix.off(figures.Nanoseconds(t.Lateness)))) {
+			if t := &takeovers[i]; t.Lock == p.Lock && t.Class == p.Class && t.Fault != "" && excludes(&b, t, Seconds(ix.off(figures.Nanoseconds(t.Lateness))), Seconds(ix.off(ix.lateBefore(t)))) {
 				b.Outside++
 				fs = append(fs, Finding("", outsideFinding(&b, t), append([]int64{ix.prediction.N}, t.Evidence...)...))
 			}
@@ -62,9 +62,25 @@ func (ix *Facts) margin(p history.Predicted) float64 {
 	return noise + width/math.Sqrt(float64(max(p.Values, 1)))
 }
 
-// excludes reports that t lies surely outside, whatever a late machine has made of it. A takeover that was not seen to end is surely too long once what was seen of it is.
-func excludes(p *verdict.Predicted, t *verdict.Takeover, late float64) bool {
-	return p.Hi != nil && t.Lo-late > *p.Hi+p.Margin || !t.Censored && t.Hi != nil && *t.Hi < p.Lo-p.Margin
+// lateBefore is how late the machine may have made the renewals of whom the shot struck: less of the lease was left by then.
+func (ix *Facts) lateBefore(t *verdict.Takeover) int64 {
+	for _, s := range ix.Shots {
+		if s.Op != t.Fault {
+			continue
+		}
+		for _, of := range s.Trials {
+			if e := of.E; e.Key == t.Key {
+				return ix.lateness(of.Start.From-int64(ix.policy(e.Lock).TTL), of.Start.To, ix.wayOf(ix.Keys[e.Key].Loop, e.Replica)...)
+			}
+		}
+	}
+	return 0
+}
+
+// excludes reports that t lies surely outside, whatever a late machine has made of it, or of the lease before it. A takeover that was not
+// seen to end is surely too long once what was seen of it is.
+func excludes(p *verdict.Predicted, t *verdict.Takeover, late, before float64) bool {
+	return p.Hi != nil && t.Lo-late > *p.Hi+p.Margin || !t.Censored && t.Hi != nil && *t.Hi+before < p.Lo-p.Margin
 }
 
 func outsideFinding(p *verdict.Predicted, t *verdict.Takeover) string {

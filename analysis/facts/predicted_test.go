@@ -3,9 +3,12 @@ package facts
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // A series of 100 values between 10 s and 20 s: each end is uncertain by a tenth of the width and by the machine's noise.
@@ -63,5 +66,23 @@ func TestPredictionsAreForTheirSeriesOnly(t *testing.T) {
 	})
 	if got[0].Outside != 0 || len(outside) != 0 {
 		t.Errorf("%+v %+v", got, outside)
+	}
+}
+
+// A renewal that the machine made late leaves less of the lease to whoever waits for its end: that is no wonder. One that came in time does.
+func TestALateRenewalMakesATakeoverShort(t *testing.T) {
+	short, twenty := 8.0, int64(20e9)
+	for waited, outside := range map[string]int{"r1.1": 0, "r2.1": 1} {
+		ix := predictionOf(&twenty)
+		e := &Epoch{Key: "k", Lock: "l", Replica: "r1.1"}
+		ix.Exp = &experiments.Experiment{System: experiments.System{Locks: []experiments.Lock{{Name: "l", Policy: lockcore.Policy{TTL: 10 * time.Second}}}}}
+		ix.env = &history.Environment{Fleet: history.FleetProcesses}
+		ix.Keys = map[string]*Key{"k": {Loop: true}}
+		ix.Shots = []*Shot{{Op: "kill#1", Trials: []*Trial{{E: e, Start: history.Span{From: 100e9, To: 100e9}}}}}
+		ix.late = []lateStretch{{history.Span{From: 95e9, To: 97e9}, history.Late{Stall: 2e9, Waits: map[string]int64{waited: 2e9}}}}
+		got, _ := ix.Predicted([]verdict.Takeover{{Lock: "l", Key: "k", Class: verdict.ClassCrash, Fault: "kill#1", Lo: 7.9, Hi: &short}})
+		if got[0].Outside != outside {
+			t.Errorf("%s waited for a processor: %d outside, want %d", waited, got[0].Outside, outside)
+		}
 	}
 }

@@ -42,7 +42,7 @@ type GameDayStep struct {
 // ParseGameDay reads and checks the sheet of a game day. The error is always of type Problems.
 func ParseGameDay(name string, data []byte) (*GameDay, error) {
 	doc := gameDayFile{}
-	f := openFile(name, data)
+	f := openFile("GameDay", name, data)
 	if f.Root != nil {
 		f.Decode(&doc)
 		f.CheckRules("", &doc)

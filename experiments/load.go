@@ -23,19 +23,23 @@ type file struct {
 	Experiment
 }
 
-// scheduleGone is said of the one kind of lockdrill/v1 that is not read any more.
-const scheduleGone = "lockdrill runs nothing by a schedule any more: lockdrill export cronjob FILE --schedule CRON does in a cluster, " +
-	"lockdrill export ci SYSTEM FILE --schedule CRON --approve ENV elsewhere; windows, blackouts and blocked_by stand in the experiment (docs/schedules.md)"
+// otherKinds is what is said of files of lockdrill/v1 that are no experiments: Schedule is not read any more.
+var otherKinds = map[string]string{
+	"GameDay": "this is the sheet of a game day: lockdrill run leads it, and other commands read its experiments, each by its own file",
+	"Schedule": "lockdrill runs nothing by a schedule any more: lockdrill export cronjob FILE --schedule CRON does in a cluster, " +
+		"lockdrill export ci SYSTEM FILE --schedule CRON --approve ENV elsewhere; windows, blackouts and blocked_by stand in the experiment (docs/schedules.md)",
+}
 
-// openFile reads a document. One of a kind that went has no other problem.
-func openFile(name string, data []byte) *vocab.File {
+// openFile reads a document of a kind. One of another has no other problem.
+func openFile(kind, name string, data []byte) *vocab.File {
 	f := vocabulary.Open(name, data, false)
 	if f.Root == nil || f.Root.Kind != yaml.MappingNode {
 		return f
 	}
 	for i := 0; i < len(f.Root.Content); i += 2 {
-		if value := f.Root.Content[i+1]; f.Root.Content[i].Value == "kind" && value.Value == "Schedule" {
-			f.Add("kind", value, scheduleGone)
+		value := f.Root.Content[i+1]
+		if said, is := otherKinds[value.Value]; is && value.Value != kind && f.Root.Content[i].Value == "kind" {
+			f.Add("kind", value, "%s", said)
 			f.Root = nil
 			break
 		}
@@ -69,7 +73,7 @@ func ParseRun(name string, data []byte) (*Experiment, error) { return parse(name
 
 func parse(name string, data []byte, values []string, recorded bool) (*Experiment, error) {
 	doc := file{}
-	f := openFile(name, data)
+	f := openFile("Experiment", name, data)
 	f.Stored = recorded
 	f.Override("--set", values)
 	if f.Root != nil {

@@ -76,7 +76,12 @@ func shape(text string) []string {
 		if fields[0] == "PASS" {
 			keep = min(3, len(fields))
 		}
-		lines = append(lines, figures.ReplaceAllString(strings.Join(fields[:keep], "  "), "#"))
+		said := figures.ReplaceAllString(strings.Join(fields[:keep], "  "), "#")
+		if last := len(lines) - 1; last > 0 && strings.Contains(lines[last], "promises") && !strings.HasSuffix(lines[last], ".") {
+			lines[last] += " " + said // where a sentence is wrapped depends on its figures
+			continue
+		}
+		lines = append(lines, said)
 	}
 	return lines
 }

@@ -34,7 +34,7 @@ func Connect(w undo.Store) (redis.UniversalClient, error) {
 
 // serversOf are the servers of a cluster as it knows them now; none where it does not say.
 func serversOf(ctx context.Context, c redis.UniversalClient) (addrs []string) {
-	all, _ := c.ClusterSlots(ctx).Result() //lint:ignore SA1019 CLUSTER SHARDS came with Redis 7.0, and 6.2 is supported
+	all, _ := c.ClusterSlots(ctx).Result()
 	for _, s := range all {
 		for _, n := range s.Nodes {
 			if !slices.Contains(addrs, n.Addr) {

@@ -112,7 +112,7 @@ func (f *Found) reaches(h *Header, r *Record) error {
 	if r.Kind == StandKeys && (r.Key == nil || r.Key.Name != "lockdrill:"+h.Run+":") {
 		return fmt.Errorf("the record names keys that are not of run %s: they are not touched", h.Run)
 	}
-	if t := fault.Seen(r.Kind, "", "").Traits(); r.Shot.Fault != nil && (t.AtStore && r.Store == nil || t.OnTheWay && t.Fails == "" && len(r.Routes) == 0 && r.Route == nil) {
+	if r.Shot.Fault != nil && !r.placed() {
 		return errors.New("the record does not say where its fault is")
 	}
 	if err := f.namesStore(r); err != nil {
@@ -154,6 +154,21 @@ func (f *Found) reaches(h *Header, r *Record) error {
 		}
 	}
 	return nil
+}
+
+// placed reports that the record of a fault says where that is: what was done nowhere would count as undone.
+func (r *Record) placed() bool {
+	switch t := fault.Seen(r.Kind, "", "").Traits(); {
+	case t.AtStore:
+		return r.Store != nil
+	case !t.OnTheWay || t.Fails != "":
+		return true
+	case t.LabelsPods:
+		return r.Cluster != nil
+	case t.ByAPIProxy:
+		return r.Tap != nil
+	}
+	return len(r.Routes) > 0 || r.Route != nil
 }
 
 // names: what exists by itself is one that the experiment names, which it returns.

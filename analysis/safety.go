@@ -81,7 +81,7 @@ func stranded(j *judging, l *experiments.Limit) figure {
 	case d.Jobs == 0:
 		f.lacks = []verdict.Missing{j.noJobs(verdict.MissingOffers, l.Lock)}
 	case of != nil && of.Keyless() && !j.ix.TellsOpen(l.Lock):
-		f.lacks = []verdict.Missing{verdict.Lacking(verdict.MissingStrikes, l.Lock, "Its source tells of ends alone, so that a lost job does not show: let it tell when a job is offered or begun, too.")}
+		f.lacks = []verdict.Missing{verdict.Lacking(verdict.MissingOpenJobs, l.Lock)}
 	}
 	return f
 }

@@ -123,8 +123,7 @@ func (c *checker) store() {
 	}
 	rules := storeKinds[s.Kind]
 	c.Refuse(c.e.Redis.Mode != RedisAuto || c.e.Redis.URL != "" || c.e.Redis.Sentinel != nil, "redis", "the locks live in the %s of the store section: leave one of the two sections out", s.Kind)
-	if c.e.Observed() {
-		c.Refuse(true, "store", "is for mode embedded: an observed lock is a key of a Redis (section redis) or a Lease object (lease of the lock), and in no other store. To ask of one in another what becomes of its jobs, leave store and locks out, and say system.effects without lock")
+	if c.Refuse(c.e.Observed(), "store", "is for mode embedded: an observed lock is a key of a Redis (section redis) or a Lease object (lease of the lock), and in no other store. To ask of one in another what becomes of its jobs, leave store and locks out, and say system.effects without lock") {
 		return
 	}
 	c.Refuse(c.inPods(), "store", "is for replicas that are processes of this host: leave the kubernetes section out")

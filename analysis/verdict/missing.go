@@ -78,6 +78,7 @@ const (
 	MissingOrder        MissingCode = "order"          // key
 	MissingRequests     MissingCode = "requests"       // lock
 	MissingOffers       MissingCode = "offers"         // lock
+	MissingOpenJobs     MissingCode = "open_jobs"      // effects under no lock
 	MissingForeignJobs  MissingCode = "foreign_jobs"   // lock, source of its effects
 	MissingForeignEnds  MissingCode = "foreign_ends"   // lock, terminal states
 	MissingFences       MissingCode = "fences"         // lock

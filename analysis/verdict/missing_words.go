@@ -97,6 +97,8 @@ var words = map[MissingCode]sentences{
 	MissingOrder:    {"Key %[1]s: the store lost data or a fence went back, so fences no longer tell who is stale.", "See fence_regressions.", 0},
 	MissingRequests: {"Nobody is known to have asked for lock %[1]s.", "Check that the worker reports its acquires.", 0},
 	MissingOffers:   {"No job was ever offered under lock %[1]s.", "Declare `work` for the lock.", 0},
+	MissingOpenJobs: {"The source of %[1]s tells of ends alone, so a lost job does not show.",
+		"Let it tell when a job is offered or begun, too.", 0},
 	MissingForeignJobs: {"Nothing of a job of lock %[1]s was read from %[2]s (system.effects).",
 		"Check its name, and that `map` fits its entries: lockdrill plan shows the last ones.", 0},
 	MissingForeignEnds: {"No job of lock %[1]s came to a terminal state (%[2]s) during the run.",

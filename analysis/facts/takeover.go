@@ -317,8 +317,8 @@ func (ix *Facts) tickGap(k *Key, t *Trial, unsure bool) (gap tickGap, last *effe
 	var after []*effect
 	for tick := range k.ticks() {
 		before := tick.Span.To <= f.From || unsure && tick.Span.From < f.To
-		if t.Shot.Does.Kills && (!tick.Foreign || tick.by != "") { // a killed victim's ticks came before the fault, however late they were seen
-			before = tick.Epoch.Rank <= t.E.Rank
+		if t.Shot.Does.Kills && (!tick.Foreign || tick.by != "") { // ticks of the killed came before the fault, however late they were seen
+			before = tick.Epoch.Rank <= t.E.Rank && (before || t.Shot.strikes(tick.Epoch.Replica))
 		}
 		switch {
 		case len(after) > 0 || !before:

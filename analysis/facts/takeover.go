@@ -2,6 +2,7 @@ package facts
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
@@ -55,7 +56,7 @@ func (ix *Facts) newTrial(s *Shot, e *Epoch) *Trial {
 		t.Class = verdict.ClassCrash
 	}
 	if ix.recovered(k, t) {
-		ix.measureTick(k, t, Open)
+		ix.measureTick(k, t)
 		return t
 	}
 	demand, asked := ix.demand(k, s, e)
@@ -66,7 +67,7 @@ func (ix *Facts) newTrial(s *Shot, e *Epoch) *Trial {
 	}
 	start = later(start, k.due(s, e)) // nobody has to take it up before
 	censor, cause := ix.censored(k, t, x)
-	ix.measureTick(k, t, censor)
+	ix.measureTick(k, t)
 	if x.To == Open || cause != 0 {
 		t.End, t.After, t.Cut = endCensored, nil, cause != 0
 		if !asked && !ix.standing(k, s, e) && ix.claimed[k.Lock] {
@@ -152,7 +153,7 @@ func (ix *Facts) censored(k *Key, t *Trial, x history.Span) (until, cause int64)
 		}
 		for _, e := range s.hitEpochs(ix)[k.Name] {
 			before := t.After == nil || s.Applied.To < x.From || e.Rank < t.After.Rank && s.Applied.From <= x.To
-			if before && e.Rank >= t.E.Rank && e.Granted.From <= s.Applied.To && e.Lease.Freed.To >= s.Applied.From {
+			if before && t.cutBy(s)(e) {
 				cut(s.Applied.From, s.Applied.N)
 			}
 		}
@@ -268,8 +269,8 @@ func (ix *Facts) Thefts() []verdict.Takeover {
 }
 
 // measureTick measures a loop's tick gap: the longest stretch without a tick of anybody, from the last accepted tick before the fault on, until
-// the next fault strikes or nobody looks any more. A trial that was cut short at cut tells nothing of what came later.
-func (ix *Facts) measureTick(k *Key, t *Trial, cut int64) {
+// the next fault strikes or nobody looks any more.
+func (ix *Facts) measureTick(k *Key, t *Trial) {
 	if !k.Loop {
 		return
 	}
@@ -280,8 +281,8 @@ func (ix *Facts) measureTick(k *Key, t *Trial, cut int64) {
 			t.idle = false
 		}
 	}
-	gap, since := ix.tickGap(k, t, cut, true)
-	if other, also := ix.tickGap(k, t, cut, false); since != nil && also != nil { // of a tick that nobody can be told to have made, both
+	gap, since := ix.tickGap(k, t, true)
+	if other, also := ix.tickGap(k, t, false); since != nil && also != nil { // of a tick that may have come before the fault or after it, both
 		gap.Dur = Dur{min(gap.Lo, other.Lo), max(gap.Hi, other.Hi)}
 		gap.Span = history.Span{From: min(gap.From, other.From), To: max(gap.To, other.To)}
 		since = sooner(since, also)
@@ -310,17 +311,14 @@ func gapBetween(a, b *effect) tickGap {
 }
 
 // tickGap is the longest stretch without a tick from the last one before the fault on; nil where there was none before. unsure says of ticks
-// that may have come before and after the fault, and that nobody can be told to have made, that they came before.
-func (ix *Facts) tickGap(k *Key, t *Trial, cut int64, unsure bool) (gap tickGap, last *effect) {
+// that may have come before the fault or after it that they came before.
+func (ix *Facts) tickGap(k *Key, t *Trial, unsure bool) (gap tickGap, last *effect) {
 	f := t.Shot.Applied.Span
 	var after []*effect
 	for tick := range k.ticks() {
-		before := tick.Span.To <= f.From
-		switch {
-		case tick.Foreign && tick.by == "":
-			before = before || unsure && tick.Span.From < f.To
-		case t.Shot.Does.Kills: // a killed victim's ticks came before the fault, however late they were seen
-			before = tick.Epoch.Rank <= t.E.Rank
+		before := tick.Span.To <= f.From || unsure && tick.Span.From < f.To
+		if t.Shot.Does.Kills && (!tick.Foreign || tick.by != "") { // ticks of the killed came before the fault, however late they were seen
+			before = tick.Epoch.Rank <= t.E.Rank && (before || t.Shot.strikes(tick.Epoch.Replica))
 		}
 		switch {
 		case len(after) > 0 || !before:
@@ -332,23 +330,20 @@ func (ix *Facts) tickGap(k *Key, t *Trial, cut int64, unsure bool) (gap tickGap,
 	if last == nil {
 		return gap, nil
 	}
-	until := min(cut, ix.watched(ix.LedgerOf(k.Lock), f.To))
-	if len(after) == 0 || after[0].Span.From > cut {
+	struck := ix.struckNext(k, t)
+	until := min(struck, ix.watched(ix.LedgerOf(k.Lock), f.To))
+	if len(after) == 0 || after[0].Span.From > struck {
 		return tickGap{Dur{Lo: max(0, until-last.Span.To), Hi: Open}, history.Span{From: last.Span.From, To: until}}, last
 	}
 	gap = gapBetween(last, after[0])
-	return ix.laterGaps(k, t, gap, after, until), last
+	return ix.laterGaps(k, gap, after, until, struck), last
 }
 
 // laterGaps is gap, or a longer one between the ticks after it, until another fault strikes. The one that had not ended by then, or when the
 // loops were told to stop, counts where it is longer than any that the key's ticks show: else it may well be one of those.
-func (ix *Facts) laterGaps(k *Key, t *Trial, gap tickGap, after []*effect, until int64) tickGap {
+func (ix *Facts) laterGaps(k *Key, gap tickGap, after []*effect, until, struck int64) tickGap {
 	if p := ix.Phases[history.PhaseFinal]; p != nil {
 		until = min(until, p.From)
-	}
-	struck := false
-	if at := ix.struckNext(k, t.Shot); at < until {
-		until, struck = at, true
 	}
 	for i, tick := range after[1:] {
 		if tick.Span.To > until {
@@ -361,7 +356,7 @@ func (ix *Facts) laterGaps(k *Key, t *Trial, gap tickGap, after []*effect, until
 		gap = gap.longer(gapBetween(after[i], tick))
 	}
 	last := after[len(after)-1]
-	if left := until - last.Span.To; !struck && left > ix.usualGap(k) {
+	if left := until - last.Span.To; until < struck && left > ix.usualGap(k) {
 		gap = gap.longer(tickGap{Dur{left, Open}, history.Span{From: last.Span.From, To: until}})
 	}
 	return gap
@@ -388,16 +383,20 @@ func (ix *Facts) usualGap(k *Key) (longest int64) {
 	return longest
 }
 
-// struckNext is when the next shot after s strikes the key, or the locks' store.
-func (ix *Facts) struckNext(k *Key, s *Shot) int64 {
+// struckNext is when the next shot after the trial's strikes its holder or a later one, or the locks' store.
+func (ix *Facts) struckNext(k *Key, t *Trial) int64 {
 	next := int64(Open)
-	for _, o := range ix.Shots {
-		if o == s || !o.Effective() || o.Applied.From <= s.Applied.From {
-			continue
-		}
-		if o.Does.AtStore || len(o.hitEpochs(ix)[k.Name]) > 0 {
-			next = min(next, o.Applied.From)
+	for _, s := range ix.Shots {
+		if s != t.Shot && s.Effective() && s.Applied.From > t.Shot.Applied.From && (s.Does.AtStore || slices.ContainsFunc(s.hitEpochs(ix)[k.Name], t.cutBy(s))) {
+			next = min(next, s.Applied.From)
 		}
 	}
 	return next
+}
+
+// cutBy tells the epochs that s strikes while they may hold the trial's key, after its victim or for it.
+func (t *Trial) cutBy(s *Shot) func(*Epoch) bool {
+	return func(e *Epoch) bool {
+		return e.Rank >= t.E.Rank && e.Granted.From <= s.Applied.To && e.Lease.Freed.To >= s.Applied.From
+	}
 }

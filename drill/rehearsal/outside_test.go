@@ -375,6 +375,7 @@ func TestSwarmSeedsFromOutsideThatFailed(t *testing.T) {
 		69706: "a reading was thought to have been made at the end of its bracket",
 		4859:  "a lease that had been renewed more than once while nobody looked was thought to be over",
 		92658: "the end of a job that may be of a grant that nobody looked at was thought to be its recovery under the one before",
+		15299: "a tick that was seen around a fault was thought to have come after it",
 		96855: "who may have said before a fault that it no longer held its key was thought to hold it still",
 	} {
 		w := drawWorld(seed, false)

@@ -97,7 +97,7 @@ func (c *comparison) takeovers() {
 // tickless compares how long a loop was without a tick from the last one before the fault on: each gap that ended before another fault, or
 // the final looks, counts, and none that is shorter than what is said.
 func (c *comparison) tickless(k *verdict.Takeover, s *strike) {
-	if k.TickGap == nil || len(c.shots) > 1 || c.seen != nil && c.seen.unread > 0 {
+	if k.TickGap == nil || c.seen != nil && c.seen.unread > 0 {
 		return
 	}
 	until, fault := c.final, s.applied

@@ -51,12 +51,16 @@ func (t foreignTape) holds(at, until float64, w want, id, holder string) {
 // said is an effect of a foreign system: what it does not say is "".
 type said struct {
 	job, state, op, token, who string
+	due                        float64
 	streamed                   bool // a line of a log: it is known to be no older than the stream by which it came, and no more
 }
 
 func (t foreignTape) effect(at float64, w want, x said) {
 	e := &history.Entry{Subject: x.job, State: x.state, Terminal: x.state == "DONE" || x.state == "FAILED", Accepted: true, Writer: x.who, Foreign: true}
 	source := "probe:effects:jobs"
+	if x.due > 0 {
+		e.Due = &history.Span{From: ns(x.due), To: ns(x.due + 0.1)}
+	}
 	if x.job == "" {
 		e.Subject, e.State, e.Loop, source = w.lock, history.StateTick, true, "probe:effects:ticks"
 	}

@@ -87,16 +87,18 @@ func TestEffectsAloneUnderAFault(t *testing.T) {
 		says    []said
 		reached bool
 	}{
-		"no fault":                             {"", stranded, 6, []said{{state: "RUN", who: "r1.1"}, {state: "DONE", who: "r2.1"}}, false},
-		"a job in its hands":                   {kill, stranded, 6, []said{{state: "RUN", who: "r1.1"}, {state: "DONE", who: "r2.1"}}, true},
-		"a job of nobody's":                    {kill, twice, 6, []said{{state: "QUEUED"}, {state: "DONE", who: "r2.1"}}, true},
-		"a job of another's":                   {kill, stranded, 6, []said{{state: "RUN", who: "r2.1"}, {state: "DONE", who: "r2.1"}}, false},
-		"a job that another had taken over":    {kill, twice, 4, []said{{state: "RUN", who: "r1.1"}, {state: "RUN", who: "r2.1"}, {state: "DONE", who: "r2.1"}}, false},
-		"a job that had ended":                 {kill, twice, 4, []said{{state: "RUN", who: "r1.1"}, {state: "DONE", who: "r1.1"}}, false},
-		"a job that began later":               {kill, stranded, 9, []said{{state: "RUN", who: "r2.1"}, {state: "DONE", who: "r2.1"}}, false},
-		"a job that nobody began in the pause": {stop, stranded, 8, []said{{state: "QUEUED"}, {state: "DONE", who: "r2.1"}}, true},
-		"ends alone, asked for second ones":    {kill, twice, 9, []said{{state: "DONE", who: "r2.1"}}, true},
-		"ends alone, asked for lost jobs":      {kill, stranded, 9, []said{{state: "DONE", who: "r2.1"}}, false},
+		"no fault":                              {"", stranded, 6, []said{{state: "RUN", who: "r1.1"}, {state: "DONE", who: "r2.1"}}, false},
+		"a job in its hands":                    {kill, stranded, 6, []said{{state: "RUN", who: "r1.1"}, {state: "DONE", who: "r2.1"}}, true},
+		"a job of nobody's":                     {kill, twice, 6, []said{{state: "QUEUED"}, {state: "DONE", who: "r2.1"}}, true},
+		"a job of another's":                    {kill, stranded, 6, []said{{state: "RUN", who: "r2.1"}, {state: "DONE", who: "r2.1"}}, false},
+		"a job that another had taken over":     {kill, twice, 4, []said{{state: "RUN", who: "r1.1"}, {state: "RUN", who: "r2.1"}, {state: "DONE", who: "r2.1"}}, false},
+		"a job that had ended":                  {kill, twice, 4, []said{{state: "RUN", who: "r1.1"}, {state: "DONE", who: "r1.1"}}, false},
+		"a job that began later":                {kill, stranded, 9, []said{{state: "RUN", who: "r2.1"}, {state: "DONE", who: "r2.1"}}, false},
+		"a job that nobody began in the pause":  {stop, stranded, 8, []said{{state: "QUEUED"}, {state: "DONE", who: "r2.1"}}, true},
+		"a job that is due after all, and ends": {kill, stranded, 6, []said{{state: "QUEUED", due: 100}, {state: "DONE", who: "r2.1"}}, true},
+		"a job that is due after all":           {kill, stranded, 6, []said{{state: "QUEUED", due: 100}}, false},
+		"ends alone, asked for second ones":     {kill, twice, 9, []said{{state: "DONE", who: "r2.1"}}, true},
+		"ends alone, asked for lost jobs":       {kill, stranded, 9, []said{{state: "DONE", who: "r2.1"}}, false},
 	} {
 		file := strings.Replace(mailer, "slos:\n", "faults:\n  - {id: stop, "+cmp.Or(c.fault, kill)+"}\nslos:\n", 1)
 		c.slo.Lock = "jobs"

@@ -68,7 +68,7 @@ func executedAgain(j *judging, l *experiments.Limit) figure {
 func stranded(j *judging, l *experiments.Limit) figure {
 	t, evidence, known := j.ix.StrandedOf(l.Lock)
 	d := j.at[l.Lock].dups
-	f := figure{Value: t.Value(), n: d.Jobs, evidence: evidence}
+	f := figure{Value: t.Value(), n: d.Jobs - int(j.ix.NotDue(l.Lock)), evidence: evidence}
 	if !known {
 		f.Hi = facts.Open
 	}

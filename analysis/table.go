@@ -127,6 +127,7 @@ func seenOnly(table map[string]*measure) map[string]*measure {
 		table[name].needs = table[name].needs&^needContended | needAsked
 	}
 	table["overlap.belief"].needs &^= needKeys
+	table["vanished"].needs |= needLegible // effects tell whether a holder was done
 	table["overlap.belief"].none, table["overlap.belief"].of = verdict.MissingBelievers, "leader"
 	table["unowned_work"].needs |= needLedger | needLegible
 	table["lock_debt"].needs |= needLedger | needLegible        // its work is over by its effects

@@ -35,6 +35,12 @@ func TestUnwatchedNamesTheCause(t *testing.T) {
 			t.Errorf("%+v: %v", c.at, got)
 		}
 	}
+	ix.Incarnations = []*history.Event{{Kind: history.StoreIncarnation, Span: history.Span{From: 8e9, To: 9e9}}}
+	for at, want := range map[int64]string{4e9: "less busy machine", 8e9: "was another server after that"} {
+		if got := j.unwatched(experiments.ProbeKeys, history.Span{From: at, To: at + 2e9}); !strings.Contains(got.Next, want) {
+			t.Errorf("keys, %d: %v", at, got)
+		}
+	}
 	if got := j.unwatched(experiments.ProbeKeys, history.Span{To: 1}); got.Code != verdict.MissingLooks {
 		t.Errorf("a probe that never looked: %v", got)
 	}

@@ -262,7 +262,17 @@ func keysVanished(j *judging, l *experiments.Limit) figure {
 		}
 	}
 	f.saw = t.Of(f.n, "grant", "lost the key before the lease was over", "may have lost the key before the lease was over")
-	f.closer = "A key that its holder gives back early looks the same: where the service does so by design, leave this promise out. Else let the holder's acts be seen: effects with the token (map.token), or belief of the lock."
+	var unseen []string // of what would tell
+	if x := j.ix.Exp.EffectsOf(l.Lock); x == nil || x.Map.Token == "" {
+		unseen = append(unseen, "effects with the token (map.token)")
+	}
+	if lock := j.ix.Exp.Lock(l.Lock); lock != nil && lock.Belief == nil {
+		unseen = append(unseen, "belief of the lock")
+	}
+	f.closer = "A key that its holder gives back early looks the same: where the service does so by design, leave this promise out."
+	if len(unseen) > 0 {
+		f.closer += " Else let the holder's acts be seen: " + strings.Join(unseen, ", or ") + "."
+	}
 	if why, next := j.ix.Exp.Untold(l.Lock, l.Measure); why != "" { // a stored run may ask what is refused
 		f.unfit, f.next = capital(why), capital(next)
 	}

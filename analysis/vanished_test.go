@@ -73,3 +73,54 @@ func TestBeliefOfAVanishedKey(t *testing.T) {
 		}
 	}
 }
+
+// A key that goes when its holder had ended all that it is known to have worked on was given back, unless keys are left to their TTL.
+func TestAKeyThatGoesWithTheEndOfItsJobIsGivenBack(t *testing.T) {
+	kept := strings.Replace(somebodys, "release: {mode: single, timeout: 1s}", "release: {mode: none}", 1)
+	run, done := said{job: "1", state: "RUN", op: "a", token: "a1", who: "r1.1"}, said{job: "1", state: "DONE", op: "b", token: "a1", who: "r1.1"}
+	for name, c := range map[string]struct {
+		file   string
+		says   func(foreignTape)
+		lo, hi int
+	}{
+		"a record could not be read": {somebodys, func(tp foreignTape) {
+			tp.effect(7.9, jobKey("1"), done)
+			tp.add(7.5, 7.6, history.Event{Kind: history.UnreadKind, Source: "probe:effects:jobs", Unread: &history.Unread{Source: "effects:jobs", Count: 1, Reason: history.CutOff}})
+		}, 0, 0},
+		"its job was done": {somebodys, func(tp foreignTape) { tp.effect(7.9, jobKey("1"), done) }, 0, 0},
+		"nothing to do": {somebodys, func(tp foreignTape) {
+			tp.effect(5.5, jobKey("1"), said{job: "1", state: "DONE", op: "b", token: "a0", who: "r2.1"})
+		}, 0, 0},
+		"nothing to do, as far as is known": {somebodys, func(tp foreignTape) {}, 0, 1},
+		"nothing to do, and a job that goes on": {somebodys, func(tp foreignTape) {
+			tp.effect(5.5, jobKey("1"), said{job: "1", state: "RUN", op: "b", token: "a0", who: "r2.1"})
+		}, 0, 1},
+		"its job goes on":        {somebodys, func(tp foreignTape) {}, 0, 1},
+		"its job was done later": {somebodys, func(tp foreignTape) { tp.effect(8.5, jobKey("1"), done) }, 1, 1},
+		"it went on with another job": {somebodys, func(tp foreignTape) {
+			tp.effect(7.5, jobKey("1"), said{job: "2", state: "RUN", op: "c", token: "a1", who: "r1.1"})
+			tp.effect(7.9, jobKey("1"), done)
+		}, 0, 1},
+		"its job was done by another": {somebodys, func(tp foreignTape) {
+			tp.effect(7.9, jobKey("1"), said{job: "1", state: "DONE", op: "b", token: "a0", who: "r2.1"})
+		}, 0, 1},
+		"keys are left to their TTL": {kept, func(tp foreignTape) { tp.effect(7.9, jobKey("1"), done) }, 0, 1},
+	} {
+		r, j := struckAsWatched(t, c.file, experiments.SLO{Lock: "job", Vanished: &experiments.CountLimit{Bound: *experiments.AtMost(0)}}, func(tp foreignTape) {
+			tp.schema = history.SchemaNumbered
+			tp.holds(6, 8, jobKey("1"), "a1", "r1.1")
+			if !strings.HasPrefix(name, "nothing to do") {
+				tp.effect(6.5, jobKey("1"), run)
+			}
+			c.says(tp)
+			tp.holds(9, 19, jobKey("9"), "b1", "r2.1")
+			tp.kill(10, "kill-job#1", "random", "b1")
+		})
+		if j.Counts.Vanished != c.lo || j.Counts.VanishedAtMost != c.hi {
+			t.Errorf("%s: %d to %d vanished, want %d to %d", name, j.Counts.Vanished, j.Counts.VanishedAtMost, c.lo, c.hi)
+		}
+		if pass := name == "its job was done" || name == "nothing to do"; pass != (r.Verdict == verdict.Pass) {
+			t.Errorf("%s: %s: %s", name, r.Verdict, r.Why)
+		}
+	}
+}

@@ -6,6 +6,7 @@
 package probes
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -198,7 +199,13 @@ func (p *expositions) read(ctx context.Context, at string, into *history.Sample)
 	if res.StatusCode != http.StatusOK {
 		return &answered{"HTTP " + res.Status}
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxExposition))
+	page := io.Reader(res.Body)
+	if strings.EqualFold(res.Header.Get("Content-Encoding"), "gzip") { // some compress whoever asks
+		if page, err = gzip.NewReader(page); err != nil {
+			return &answered{"no exposition: " + err.Error()}
+		}
+	}
+	body, err := io.ReadAll(io.LimitReader(page, maxExposition))
 	if err != nil {
 		return err
 	}

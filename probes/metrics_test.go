@@ -1,6 +1,7 @@
 package probes
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -38,7 +39,11 @@ func expose(t *testing.T, text string) *exposing {
 			<-r.Context().Done()
 			return
 		}
-		fmt.Fprint(w, x.text.Load())
+		text := x.text.Load().(string)
+		if strings.HasPrefix(text, "\x1f\x8b") {
+			w.Header().Set("Content-Encoding", "gzip")
+		}
+		fmt.Fprint(w, text)
 	}))
 	t.Cleanup(x.Close)
 	return x
@@ -256,6 +261,8 @@ func TestAPageIsReadAsPrometheusReadsIt(t *testing.T) {
 		{"a word", "OK\n", `no exposition: line 1, "OK", is no sample`},
 		{"too many series", manySeries(maxSeries + 1), "1001 series that match, at most 1000 are read: say labels"},
 		{"nothing", "", ""},
+		{"compressed, unasked", compressed(ours), "7"},
+		{"half of what was compressed", compressed(ours)[:20], "it closed the connection"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := expose(t, c.text)
@@ -271,6 +278,14 @@ func TestAPageIsReadAsPrometheusReadsIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+func compressed(page string) string {
+	var b strings.Builder
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write([]byte(page))
+	_ = w.Close()
+	return b.String()
 }
 
 func manySeries(n int) string {

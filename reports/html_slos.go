@@ -65,7 +65,8 @@ func sloTable(j *verdict.Judgement) *doc.Table {
 	return t
 }
 
-// slowestOf says of a takeover that failed which fault struck whom before the slowest, and who took over; "" of any other row.
+// slowestOf says of a takeover that failed which fault struck whom before the slowest that the row is about (its evidence has those, and not
+// the takeovers of another class), and who took over; "" of any other row.
 func slowestOf(j *verdict.Judgement, s verdict.SLOResult) string {
 	if s.Verdict != verdict.Fail || s.Ask != verdict.AtMost || !strings.HasPrefix(s.Measure, "takeover") {
 		return ""
@@ -73,7 +74,7 @@ func slowestOf(j *verdict.Judgement, s verdict.SLOResult) string {
 	var worst *verdict.Takeover
 	for i := range j.Takeovers {
 		t := &j.Takeovers[i]
-		if t.Lock == s.Lock && t.Fault != "" && (worst == nil || t.Hi == nil || worst.Hi != nil && *t.Hi > *worst.Hi) {
+		if t.Lock == s.Lock && t.Fault != "" && slices.ContainsFunc(t.Evidence, func(n int64) bool { return slices.Contains(s.Evidence, n) }) && (worst == nil || slower(t, worst)) {
 			worst = t
 		}
 	}
@@ -81,6 +82,14 @@ func slowestOf(j *verdict.Judgement, s verdict.SLOResult) string {
 		return ""
 	}
 	return "The slowest: " + worst.Fault + " struck " + worst.Victim + ", and " + cmp.Or(worst.Successor, "nobody") + " took over."
+}
+
+// slower reports that a took longer than b: an open end is later than any other.
+func slower(a, b *verdict.Takeover) bool {
+	if a.Hi == nil || b.Hi == nil {
+		return b.Hi != nil || a.Hi == nil && a.Lo > b.Lo
+	}
+	return *a.Hi > *b.Hi
 }
 
 // marginText is how far what was seen stays from the limit, or is beyond it: never more than was measured.

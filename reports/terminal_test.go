@@ -31,6 +31,24 @@ func takeover(lock, fault string, lo, hi float64) verdict.Takeover {
 	return verdict.Takeover{
 		Lock: lock, Key: "cordum:reconciler:default", Fault: fault, Victim: "r1.1", Successor: "r2.1", Class: verdict.ClassCrash, End: "effect",
 		Lo: lo, Hi: &hi, Residual: rng(lo*0.7, hi*0.7), Pickup: rng(lo*0.25, hi*0.25), Warmup: rng(0.00012, 0.00031),
+		Evidence: []int64{int64(fault[len(fault)-1] - '0')},
+	}
+}
+
+// The slowest takeover that a row names is one of its own: none of another class, which its evidence does not have, and of two open ends the
+// one that was seen to last longer.
+func TestTheSlowestIsOfTheRow(t *testing.T) {
+	j := failed()
+	open := func(fault string, lo float64) verdict.Takeover {
+		x := takeover("reconciler", fault, lo, lo)
+		x.Hi = nil
+		return x
+	}
+	pause := open("gc#2", 500)
+	pause.Class, pause.Evidence = verdict.ClassPause, []int64{99}
+	j.Takeovers = append(j.Takeovers, open("kill-holder#5", 103), open("kill-holder#6", 64), pause)
+	if got, want := slowestOf(j, j.SLOs[0]), "The slowest: kill-holder#5 struck r1.1, and r2.1 took over."; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -88,13 +88,17 @@ func (ix *Facts) StrandedOf(lock string) (t Tally, evidence []int64, known bool)
 }
 
 // meetsJob reports that a job that comes about under no lock was open when the shot struck, or while it lasted, and was not surely in the
-// hands of a replica that it did not strike: what nobody had begun, any of them might have taken. Where only ends are told, it may have been.
+// hands of a replica that it did not strike: what nobody had begun, any of them might have taken. One that was not due by then, and never
+// ended, tells nothing of the shot. Where only ends are told, it may have been.
 func (s *Shot) meetsJob(ix *Facts, lock string) bool {
 	last := s.Applied.From
 	if !s.Does.Kills {
 		last = max(last, s.Over.From)
 	}
 	return !ix.TellsOpen(lock) || slices.ContainsFunc(ix.jobOrder, func(j *job) bool {
+		if j.due.To > last && len(j.Terminals) == 0 {
+			return false
+		}
 		for i, f := range j.states {
 			over := i+1 < len(j.states) && j.states[i+1].Span.From < s.Applied.To
 			if j.lock == lock && !f.Terminal && !over && f.Span.To <= last && (f.Writer == "" || len(s.victims) == 0 || s.strikes(f.Writer)) {
@@ -110,6 +114,17 @@ func (ix *Facts) TellsOpen(lock string) bool {
 	return slices.ContainsFunc(ix.jobOrder, func(j *job) bool {
 		return j.lock == lock && slices.ContainsFunc(j.states, func(f *effect) bool { return !f.Terminal })
 	})
+}
+
+// NotDue counts the jobs that are open, and are due later than strandings are looked for.
+func (ix *Facts) NotDue(lock string) (n int64) {
+	horizon, _ := ix.Horizon(lock)
+	for _, j := range ix.jobOrder {
+		if j.lock == lock && len(j.Terminals) == 0 && j.due.From > horizon {
+			n++
+		}
+	}
+	return n
 }
 
 // couldFinish reports that work could be finished to the end of the run, and would be known then.

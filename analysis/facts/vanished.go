@@ -8,6 +8,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // vanishing is a key that ended before its lease did: by no release that its holder is known to have sent, by no shot of ours, and not
@@ -54,7 +55,28 @@ func (ix *Facts) vanishing(k *Key, e *Epoch) (v vanishing, ok bool) {
 	if v.by, v.n = ix.actsAfter(e, l.Freed.To); v.by == "" {
 		v.by, v.n = ix.believesAfter(k, e)
 	}
-	return v, true
+	return v, v.by != "" || !ix.gaveBackDone(k, e)
+}
+
+// gaveBackDone reports that the holder of e, of somebody's own, had ended each job that it is known to have worked on under e when its key
+// went, or had come when all jobs of the key were over and wrote nothing, and that it gives keys back: this was its release, as the rows of
+// unowned effects take it (besideRelease).
+func (ix *Facts) gaveBackDone(k *Key, e *Epoch) bool {
+	if ix.policy(e.Lock).Release.Mode == lockcore.ReleaseNone {
+		return false
+	}
+	if len(e.Effects) == 0 {
+		return len(k.Jobs) > 0 && !slices.ContainsFunc(k.Jobs, func(j *job) bool {
+			return len(j.Terminals) == 0 || j.Terminals[0].Span.From > e.Granted.To
+		})
+	}
+	ended := map[string]bool{}
+	for _, f := range e.Effects {
+		if f.Terminal && f.Fresh() && f.named() {
+			ended[f.Subject] = true
+		}
+	}
+	return len(ended) > 0 && !slices.ContainsFunc(e.Effects, func(f *effect) bool { return f.begins && !ended[f.Subject] })
 }
 
 // actsAfter is what e's holder surely did, after t, that only one who relies on the key does; "" = nothing is known.

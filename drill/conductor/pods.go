@@ -158,7 +158,7 @@ func (c *Conductor) missingObserved(now int64) unmet {
 			}
 			return unmet{text: "no replica that is known holds lock %s", who: l.Name + ": " + why, code: history.NoKnownHolder}
 		case l.Policy.Loop.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
-			return unmet{text: "no renewal of lock %s has been seen yet", who: l.Name}
+			return unmet{text: "no renewal of lock %s has been seen yet (renew_every: 0s says that there is none)", who: l.Name}
 		}
 	}
 	return unmet{}

@@ -28,8 +28,10 @@ func NetworkFor(e *experiments.Experiment) (NetworkOptions, error) {
 			continue
 		}
 		// The runner goes by the URL, the workers by their own way.
-		for _, at := range []string{hostPort(of[0]), hostPort(reached(of[0], of[1]))} {
-			o.reach(portOf(at, redisPort))
+		for _, url := range strings.Split(of[0], ",") {
+			for _, at := range []string{hostPort(url), hostPort(reached(url, of[1]))} {
+				o.reach(portOf(at, redisPort))
+			}
 		}
 	}
 	addresses := []string{e.Redis.Replica, e.Proxy.API, e.Kubernetes.APIProxy}

@@ -48,13 +48,18 @@ func placeCommands(e *experiments.Experiment) error {
 
 // reverters undo by the record alone, in any process: faults, and what a run stands on.
 func reverters(runnerDead bool, at Cluster) map[string]undo.Reverter {
-	reach := &injectors.Reach{Open: redis.Kind.Outside, Cluster: func(ctx context.Context, r undo.Record) (injectors.Network, error) {
+	return reverting(&injectors.Reach{}, runnerDead, at)
+}
+
+func reverting(reach *injectors.Reach, runnerDead bool, at Cluster) map[string]undo.Reverter {
+	reach.Open = redis.Kind.Outside
+	reach.Cluster = func(ctx context.Context, r undo.Record) (injectors.Network, error) {
 		r, err := at.elsewhere(r)
 		if err != nil {
 			return nil, err
 		}
 		return testbed.ClusterOf(ctx, r, at.Kubeconfig != "")
-	}}
+	}
 	all := reach.Reverters(runnerDead)
 	maps.Copy(all, map[string]undo.Reverter{
 		undo.StandReplica: stores.EndStand,

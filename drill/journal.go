@@ -119,10 +119,12 @@ func (d *Drill) dropJournal() error {
 func targets(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) []string {
 	var all []string
 	for _, r := range externals(e) {
-		if path, _, socket := experiments.Socket(r.URL); socket {
-			all = append(all, "redis unix:"+path)
-		} else if u, err := url.Parse(r.URL); err == nil {
-			all = append(all, "redis://"+net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(u.Port(), "6379"))) // a fault of the store strikes every database
+		for _, server := range r.Servers() {
+			if path, _, socket := experiments.Socket(server); socket {
+				all = append(all, "redis unix:"+path)
+			} else if u, err := url.Parse(server); err == nil {
+				all = append(all, "redis://"+net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(u.Port(), "6379"))) // a fault of the store strikes every database
+			}
 		}
 	}
 	if s := e.Store; s != nil && s.URL != "" {

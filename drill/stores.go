@@ -60,7 +60,7 @@ func (s *pair) openLocks(ctx context.Context) (err error) {
 		return err
 	}
 	s.Stores, err = redis.OpenStores(ctx, redis.Options{
-		Redis: s.e.Redis, Store: s.e.Store, Kind: kind, Cluster: s.cluster, Ledger: s.e.Ledger, NoLedger: s.e.Observed(), Faults: s.e.Faults, Run: s.run, Folder: s.dir, Dir: s.storesDir(), Journal: s.journal,
+		Redis: s.e.Redis, Store: s.e.Store, Kind: kind, Cluster: s.cluster, Ledger: s.e.Ledger, NoLedger: s.e.Observed(), Faults: s.e.Faults, TTL: s.shortest(), Run: s.run, Folder: s.dir, Dir: s.storesDir(), Journal: s.journal,
 	})
 	if held := new(stores.HeldError); errors.As(err, &held) {
 		return &Error{verdict.ExitRefused, err}
@@ -119,6 +119,16 @@ func (s *pair) openLocks(ctx context.Context) (err error) {
 	}
 	s.look(keys, keys, s.e.Probes.LockKeys, func(string) bool { return true })
 	return nil
+}
+
+// shortest is the shortest lease of the drill's locks.
+func (s *pair) shortest() (ttl time.Duration) {
+	for i := range s.e.System.Locks {
+		if own := s.e.System.Locks[i].Policy.TTL; ttl == 0 || own < ttl {
+			ttl = own
+		}
+	}
+	return ttl
 }
 
 // openLedger looks at the ledger, and tells replicas of it.

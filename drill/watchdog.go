@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/drill/undo"
+	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
@@ -209,6 +210,9 @@ func Recover(ctx context.Context, dir string, at Cluster, trust bool) (undo.Repo
 	}
 	defer journal.Close()
 	r, err := recoverWhenFree(ctx, dir, journal, "recover", at)
+	if err == nil {
+		journal.Again(ctx, &r, reverting(&injectors.Reach{Again: true}, true, at))
+	}
 	if !errors.Is(err, undo.ErrBusy) && !r.Closed {
 		dropEmpty(filepath.Join(dir, WatchdogLog))
 	}

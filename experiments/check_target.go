@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -16,7 +17,8 @@ func (c *checker) redis() {
 	if r.Mode != RedisExternal {
 		return
 	}
-	c.Refuse(r.Cluster && strings.Trim(pathOf(r.URL), "/0") != "", "redis.url", "a cluster has no numbered databases: leave the number out")
+	c.Refuse(!r.Cluster && len(r.Servers()) > 1 && c.sure("redis.cluster"), "redis.url", "names several servers, which only those of a cluster can be: say cluster: true, or name one")
+	c.Refuse(r.Cluster && slices.ContainsFunc(r.Servers(), func(url string) bool { return strings.Trim(pathOf(url), "/0") != "" }), "redis.url", "a cluster has no numbered databases: leave the number out")
 	c.Refuse(r.Cluster && strings.HasPrefix(hostOf(r.URL), "/"), "redis.url", "is a socket, and the servers of a cluster are reached by their ports")
 	c.Refuse(c.inPods() && !c.e.Observed() && strings.HasPrefix(r.URL, "unix:"), "redis.url", "is a socket of this host, which pods do not reach")
 	c.secured("redis", r.URL, r.CA, r.Cert)
@@ -51,8 +53,9 @@ func (c *checker) ledger() {
 	c.Refuse(c.Node("ledger") != nil && l.URL == "", "ledger", "needs the url of the Redis that keeps it; without a section, the run starts one of its own")
 	c.secured("ledger", l.URL, l.CA, l.Cert)
 	c.Refuse(c.inPods() && strings.HasPrefix(l.URL, "unix:"), "ledger.url", "is a socket of this host, which pods do not reach")
-	own, locks := hostOf(l.URL), hostOf(c.e.Redis.URL)
-	if k := c.e.Kubernetes; !c.Refuse(own != "" && own == locks, "ledger.url", "%s is the server of the locks as well: what befalls it would befall the witness; another database of one server is not enough", own) && k != nil {
+	own, locks := hostOf(l.URL), hostOf(c.e.Redis.Servers()[0])
+	among := slices.ContainsFunc(c.e.Redis.Servers(), func(url string) bool { return hostOf(url) == own })
+	if k := c.e.Kubernetes; !c.Refuse(own != "" && among, "ledger.url", "%s is the server of the locks as well: what befalls it would befall the witness; another database of one server is not enough", own) && k != nil {
 		own, locks = cmp.Or(strings.ToLower(k.Ledger), own), cmp.Or(strings.ToLower(k.Redis), locks)
 		c.Refuse(own != "" && own == locks, "kubernetes.ledger", "%s is the server of the locks as well, as pods reach it: the ledger needs another", own)
 	}

@@ -49,17 +49,17 @@ type Experiment struct {
 
 // Redis says where the locks live. All but Mode is for mode external.
 type Redis struct {
-	Mode        RedisMode `rule:"words=auto|embedded|spawn|external,default=auto"`                           // auto: a redis-server on the PATH, else embedded; embedded: inside the runner; spawn: started by the run; external: yours
-	URL         string    `file:"url" rule:"for=mode:external,need=mode:external,not=sentinel,format=redis"` // redis:// or rediss:// (TLS), or unix: and a socket's path
-	UsernameEnv string    `rule:"for=mode:external,format=env"`                                              // variable with the user name
-	PasswordEnv string    `rule:"for=mode:external,format=env"`                                              // variable with the password
-	CA          string    `file:"ca" rule:"for=mode:external,path,format=pem"`                               // PEM file of the server's authority; default: the system's
-	Cert        string    `rule:"for=mode:external,path,format=pem:own"`                                     // PEM file of the client certificate
-	Key         string    `rule:"for=cert,need=cert,path,format=pem:own"`                                    // PEM file of its key
-	Allow       []string  `rule:"words=@faults,for=mode:external"`                                           // what may be done to it
-	Cluster     bool      `rule:"omit,for=mode:external,for=@observed"`                                      // url is a server of a Redis Cluster
-	Sentinel    *Sentinel `rule:"for=mode:external,for=@observed,not=cluster"`                               // who is the primary, in place of url
-	Replica     string    `rule:"omit,for=mode:external,for=@observed,not=cluster,format=redis"`             // URL of a replica that is looked at in place of the primary
+	Mode        RedisMode `rule:"words=auto|embedded|spawn|external,default=auto"`                                   // auto: a redis-server on the PATH, else embedded; embedded: inside the runner; spawn: started by the run; external: yours
+	URL         string    `file:"url" rule:"for=mode:external,need=mode:external,not=sentinel,format=redis:cluster"` // redis:// or rediss:// (TLS), or unix: and a socket's path; of a cluster, several with commas
+	UsernameEnv string    `rule:"for=mode:external,format=env"`                                                      // variable with the user name
+	PasswordEnv string    `rule:"for=mode:external,format=env"`                                                      // variable with the password
+	CA          string    `file:"ca" rule:"for=mode:external,path,format=pem"`                                       // PEM file of the server's authority; default: the system's
+	Cert        string    `rule:"for=mode:external,path,format=pem:own"`                                             // PEM file of the client certificate
+	Key         string    `rule:"for=cert,need=cert,path,format=pem:own"`                                            // PEM file of its key
+	Allow       []string  `rule:"words=@faults,for=mode:external"`                                                   // what may be done to it
+	Cluster     bool      `rule:"omit,for=mode:external,for=@observed"`                                              // url is a server of a Redis Cluster
+	Sentinel    *Sentinel `rule:"for=mode:external,for=@observed,not=cluster"`                                       // who is the primary, in place of url
+	Replica     string    `rule:"omit,for=mode:external,for=@observed,not=cluster,format=redis"`                     // URL of a replica that is looked at in place of the primary
 }
 
 // Sentinel says which Sentinels know the primary of the locks. The authority is that of the Redis section; its user and password are for
@@ -70,6 +70,9 @@ type Sentinel struct {
 	UsernameEnv string   `rule:"format=env"`                                       // variable with the user name at the Sentinels
 	PasswordEnv string   `rule:"format=env"`                                       // variable with the Sentinels' password
 }
+
+// Servers are the URLs of the servers that are named: of a cluster there may be several.
+func (r *Redis) Servers() []string { return strings.Split(r.URL, ",") }
 
 // Target names the Redis for a person.
 func (r *Redis) Target() string {

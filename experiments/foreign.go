@@ -21,7 +21,9 @@ func (e *Experiment) Foreign() []string {
 		if e.Redis.Sentinel != nil {
 			all = append(all, "redis "+e.Redis.Target())
 		} else {
-			add("redis", e.Redis.URL)
+			for _, server := range e.Redis.Servers() {
+				add("redis", server)
+			}
 		}
 	}
 	if s := e.Store; s != nil && s.URL != "" {

@@ -114,11 +114,20 @@ func written(wrong func(text string) string) vocab.Format {
 // bareIPv6 finds such an address, which is no secret: user and password have an @ behind them.
 var bareIPv6 = regexp.MustCompile(`^([a-z]+)://([0-9a-f]*:[0-9a-f:]*):([0-9]+)(?:/[^@]*)?$`)
 
-// notRedisBy says why a text is no URL of a Redis; by way "network" it has a host.
+// notRedisBy says why a text is no URL of a Redis; by way "network" it has a host, and by way "cluster" there may be several.
 func notRedisBy(way string) func(text string) string {
 	return func(text string) string {
 		path, _, socket := Socket(text)
+		first, more, several := strings.Cut(text, ",")
 		switch {
+		case several && way == "cluster":
+			scheme, _, _ := strings.Cut(first, "://")
+			for _, one := range strings.Split(more, ",") {
+				if !strings.HasPrefix(one, scheme+"://") {
+					return "servers of a cluster are reached alike: write it like redis://host-1:6379,redis://host-2:6379"
+				}
+			}
+			return cmp.Or(notRedis(first), notRedisBy(way)(more))
 		case !socket && (strings.Contains(text, "unix") || strings.HasPrefix(text, "/")):
 			return "not the socket of a Redis: write it like unix:///run/redis.sock or unix:///run/redis.sock?db=2"
 		case socket && way == "network":

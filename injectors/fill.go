@@ -35,6 +35,20 @@ func fill(ctx context.Context, _ *Hit, c *redis.Client) error {
 	return c.ConfigSet(ctx, maxMemory, filled.Max).Err()
 }
 
+// stillFull sees whether the store is as a fault has filled it. A pause ends by itself.
+func (h *Hit) stillFull(ctx context.Context) error {
+	if h.Rec.Store.Memory == nil {
+		return nil
+	}
+	return h.overRedis(func(c *redis.Client) error {
+		now, err := memoryOf(ctx, c)
+		if err == nil && *now == filled {
+			err = fmt.Errorf("%w: the store is full; give it its memory back, unless another run fills it now", undo.ErrStill)
+		}
+		return err
+	})
+}
+
 // emptied gives a full store what it had, the memory first, and reads that it has it. What is not as the fault set it is somebody else's
 // by now, and stays.
 func emptied(ctx context.Context, c *redis.Client, s *undo.Store) error {

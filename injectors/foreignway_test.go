@@ -172,6 +172,28 @@ func TestAProxyOfSomebodysOwnIsNeverReplaced(t *testing.T) {
 	}
 }
 
+// Asked after once its fault is undone, it is not enabled: whoever has disabled it since may not be the run.
+func TestAProxyOfSomebodysOwnIsNotEnabledAgain(t *testing.T) {
+	enabled, others := "false", 0
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			others++
+		}
+		_, _ = w.Write([]byte(`{"name":"redis","listen":"127.0.0.1:1","upstream":"127.0.0.1:2","enabled":` + enabled + `,"toxics":[]}`))
+	}))
+	defer api.Close()
+	again := func() error {
+		return (&Reach{Again: true}).end(t.Context(), undo.Record{Kind: "down", Shot: history.Event{Fault: &history.Fault{}},
+			Routes: []undo.ProxyRoute{{API: api.URL, Proxy: "redis", Listen: "127.0.0.1:1", Theirs: true, Down: true}}})
+	}
+	if err := again(); !errors.Is(err, undo.ErrStill) || others != 0 {
+		t.Errorf("%v, and %d changes", err, others)
+	}
+	if enabled = "true"; again() != nil {
+		t.Errorf("enabled: %v", again())
+	}
+}
+
 func TestAProxyListensWhereItSays(t *testing.T) {
 	for _, c := range []struct{ api, listen, dialled, remote string }{
 		{"http://127.0.0.1:8474", "127.0.0.1:6390", "127.0.0.1:6390", "127.0.0.1:6390"},

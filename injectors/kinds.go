@@ -49,6 +49,7 @@ type Reach struct {
 
 	Pods      Cluster                                             // replicas are pods of it
 	Cluster   func(context.Context, undo.Record) (Network, error) // that of a record
+	Again     bool                                                // it was undone, by its record: what does not bear the run's name, which another may have changed since, is only looked at
 	Home      func(namespace string) undo.Cluster                 // what the run makes there; "" = its first namespace
 	APIProxy  string                                              // API of the proxy through which its electors reach their API server
 	Container string                                              // of a pod, that takes the locks; "" = its first

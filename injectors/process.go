@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"time"
 
@@ -216,7 +217,14 @@ func goOn(ctx context.Context, h *Hit) error {
 	if h.Rec.Process == nil {
 		return nil
 	}
-	return resume(ctx, *h.Rec.Process)
+	if p := *h.Rec.Process; !h.Again || !p.Alone {
+		return resume(ctx, p)
+	} else if alive, err := p.Lives(); err != nil || !alive {
+		return err
+	} else if _, any, err := standing(p); err != nil || !any {
+		return err
+	}
+	return fmt.Errorf("%w: the process stands still; continue it, unless somebody else has stopped it", undo.ErrStill)
 }
 
 const (

@@ -57,6 +57,15 @@ func revertWay(ctx context.Context, w undo.ProxyRoute) error {
 	return nil
 }
 
+// stillDown sees whether somebody's own proxy is disabled.
+func stillDown(ctx context.Context, w undo.ProxyRoute) error {
+	p, err := toxi.New(w.API).Proxy(ctx, w.Proxy)
+	if err == nil && !p.Enabled {
+		err = fmt.Errorf("%w: the proxy is disabled; enable it, unless somebody else has disabled it", undo.ErrStill)
+	}
+	return err
+}
+
 // ours lists the toxics on the proxy that are the fault's.
 func ours(p toxi.Proxy, w undo.ProxyRoute) []string {
 	var names []string

@@ -331,6 +331,9 @@ func stillThere(end func(context.Context, *redis.Client, *undo.Store) error) ste
 		if h.Store == nil && h.Rec.Store.Owned {
 			return nil
 		}
+		if h.Again {
+			return h.stillFull(ctx)
+		}
 		if err := h.overRedis(func(c *redis.Client) error { return end(ctx, c, h.Rec.Store) }); err != nil {
 			return err
 		}

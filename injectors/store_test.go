@@ -125,6 +125,15 @@ func TestAFilledStoreHasItsMemoryBack(t *testing.T) {
 	set(theirs)
 	undone()
 	has(theirs)
+	again := &Reach{Open: w.Open, Again: true}
+	if err := again.end(t.Context(), s.Rec); err != nil {
+		t.Errorf("asked after once it is undone: %v", err)
+	}
+	set(filled)
+	if err := again.end(t.Context(), s.Rec); !errors.Is(err, undo.ErrStill) {
+		t.Errorf("asked after while it is there: %v", err)
+	}
+	has(filled) // it may be another run's
 	if n := c.Exists(t.Context(), "lock").Val(); n != 1 {
 		t.Error("a lock was evicted")
 	}

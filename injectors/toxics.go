@@ -277,7 +277,11 @@ func freeRoutes(ctx context.Context, h *Hit) error {
 		lost = h.lost(ctx)
 	}
 	err := each(h.Rec.Routes, func(_ int, w undo.ProxyRoute) error {
-		if err := revertWay(ctx, w); err != nil {
+		err := error(nil)
+		if h.Again && w.Theirs && w.Down {
+			err, w.Down = stillDown(ctx, w), false
+		}
+		if err = errors.Join(err, revertWay(ctx, w)); err != nil {
 			by := undo.ByHand(undo.Record{Kind: h.Rec.Kind, Routes: []undo.ProxyRoute{w}})
 			return fmt.Errorf("free the way %s: %w; by hand: %s", w.Proxy, err, strings.Join(by, "; "))
 		}

@@ -175,8 +175,9 @@ type Ground struct {
 	Store   *experiments.Store
 	Cluster *kube.Cluster // of kinds that live in one
 	Run     string
-	Folder  string // of the run, absolute: it is shown to whoever wants to run there as well
-	Prefix  string // before every key of the run
+	Folder  string        // of the run, absolute: it is shown to whoever wants to run there as well
+	Prefix  string        // before every key of the run
+	TTL     time.Duration // the shortest of its locks, which the store must grant; 0 = none is told
 }
 
 // Server makes the folder of a server of this run, which is written down; Run starts it.

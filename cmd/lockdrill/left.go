@@ -76,6 +76,9 @@ func recordUndone(w io.Writer, r undo.Report, err error) {
 			fmt.Fprintf(w, "  undone      %s (it was: %s)\n", o.Record, o.State)
 		}
 	}
+	for _, o := range r.Unasked {
+		fmt.Fprintln(w, reports.HarmlessLine(fmt.Sprintf("  undone by its journal, and not asked after  %s: %v", o.Record, o.Err)))
+	}
 	if err != nil {
 		fmt.Fprintf(w, "%v\n", err)
 	}

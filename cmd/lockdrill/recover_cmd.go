@@ -114,24 +114,27 @@ func recoverDir(ctx context.Context, io streams, named string, f recoverFlags) e
 		return withoutJournal(io, dir)
 	case errors.Is(err, undo.ErrBusy):
 		return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: somebody is undoing it already (the watchdog, or another recover); try again when that is through", dir)}
-	case r.Closed:
-		fmt.Fprintf(io.Out, "%s: closed: nothing to undo\n", dir)
-		return nil
 	}
-	if r.Header.Run != "" {
+	if r.Header.Run != "" && !r.Closed {
 		fmt.Fprintf(io.Out, "%s: run %s\n", dir, r.Header.Run)
 	}
 	recordUndone(io.Out, r, nil)
-	if left := len(r.Left()); err != nil || left > 0 {
-		why := figures.Plural(left, "change") + " left"
-		if err != nil {
-			why = "the journal could not be read or written"
-		}
-		fmt.Fprintf(io.Out, "%s: NOT CLOSED: %s; try again with: lockdrill recover %s\n", dir, why, dir)
-		return &exitError{code: verdict.ExitDirty, err: err}
+	state, why := "NOT CLOSED:", figures.Plural(len(r.Left()), "change")+" left"
+	switch {
+	case err != nil:
+		why = "the journal could not be read or written"
+	case len(r.Left()) > 0 && len(r.Open()) == 0:
+		state = "closed, and"
+	case len(r.Left()) > 0:
+	case r.Closed:
+		fmt.Fprintf(io.Out, "%s: closed: nothing to undo\n", dir)
+		return nil
+	default:
+		fmt.Fprintf(io.Out, "%s: closed: everything is undone\n", dir)
+		return nil
 	}
-	fmt.Fprintf(io.Out, "%s: closed: everything is undone\n", dir)
-	return nil
+	fmt.Fprintf(io.Out, "%s: %s %s; try again with: lockdrill recover %s\n", dir, state, why, dir)
+	return &exitError{code: verdict.ExitDirty, err: err}
 }
 
 // withoutJournal says what is known of a run whose journal is not there.

@@ -2,15 +2,18 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/drill"
 	"github.com/lockdrill/lockdrill/drill/undo"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
@@ -62,6 +65,44 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 	isGone(t, folder)
 	tryIn(t, t.TempDir(), "recover", "--all").ends(t, verdict.ExitPass)
 	try(t, "watchdog", ".").ends(t, verdict.ExitUsage, "lockdrill recover")
+}
+
+// A journal that says that everything is undone is held against the world: what bears the run's mark is ended, what does not is named.
+func TestRecoverAsksTheWorldWhatIsUndone(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	_, own := testkit.Sleeper(t)
+	foreign, paused := testkit.Sleeper(t)
+	paused.Alone, paused.Mark = true, ""
+	must(t, foreign.Process.Signal(syscall.SIGSTOP))
+	shot := history.Event{Op: "stall#1", Fault: &history.Fault{ID: "stall", Victim: "r1"}}
+	for dir, r := range map[string]undo.Record{
+		"own":   {Kind: undo.StandReplica, Process: &own},
+		"pause": {Kind: "pause", Shot: shot, Process: &paused},
+		"hook":  {Kind: "hook", Shot: shot, Hook: &undo.Hook{Undo: []string{"false"}}},
+		"api":   {Kind: undo.StandRoute, Route: &undo.ProxyRoute{API: "http://127.0.0.1:1", Proxy: "lockdrill-the-run-r1"}},
+	} {
+		j := testkit.LeftBy(t, filepath.Join(base, runsFolder, dir), undo.Header{Run: "the-run", Runner: testkit.Dead(t)}, r)
+		write(t, filepath.Join(base, runsFolder, dir, experimentFile), []byte("proxy: {url: 'http://127.0.0.1:1'}\n"))
+		must(t, errors.Join(j.Mark(1, undo.Undone, ""), j.Close()))
+	}
+	still := fmt.Sprintf("NOT UNDONE  pause stall#1 at r1 (process %d): it is still there: the process stands still", paused.PID)
+	answers(t, base, "", []answer{
+		{"recover own", verdict.ExitPass, []string{"runs/own: closed: nothing to undo"}},
+		{"recover pause", verdict.ExitDirty, []string{still, fmt.Sprintf("by hand:  kill -CONT %d", paused.PID), "runs/pause: closed, and 1 change left; try again with: lockdrill recover runs/pause"}},
+		{"recover hook", verdict.ExitPass, []string{"runs/hook: closed: nothing to undo"}},
+		{"recover api", verdict.ExitPass, []string{"undone by its journal, and not asked after  way (proxy lockdrill-the-run-r1 at http://127.0.0.1:1): ", "connection refused", "closed: nothing to undo"}},
+		{"recover --all", verdict.ExitDirty, []string{still}},
+	})
+	if alive, err := own.Lives(); err != nil || alive {
+		t.Errorf("the replica that the journal says is gone lives (%v)", err)
+	}
+	must(t, foreign.Process.Signal(syscall.SIGCONT))
+	for end := time.Now().Add(10 * time.Second); tryIn(t, base, "recover", "pause").code != verdict.ExitPass; { // until the signal has been taken
+		if time.Now().After(end) {
+			t.Fatal("a process that goes on is still said to stand still")
+		}
+	}
 }
 
 // What a run could not undo is named, with the commands; where its watchdog has done it since, that is said instead.

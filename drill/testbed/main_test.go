@@ -29,10 +29,6 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "runner":
 		playRunner()
-	case "pod":
-		playPod()
-	case "applier":
-		playApplier()
 	default:
 		playReplica(r)
 	}

@@ -3,6 +3,7 @@ package testbed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -211,7 +212,9 @@ func TestRemovalGoesOnWhereOneFails(t *testing.T) {
 		run := func(name string) *coordinationv1.Lease {
 			return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "drill", UID: types.UID(name), Labels: map[string]string{kube.RunLabel: "mine"}}}
 		}
-		client := fake.NewClientset(run("a"), run("b"), run(turnName))
+		stranger := run("c") // in place of one of the run's
+		stranger.Labels[kube.RunLabel] = "another"
+		client := fake.NewClientset(run("a"), run("b"), stranger, run(turnName))
 		objects, gone, failures := kubefake.Generic(client), false, 3
 		leases := client.CoordinationV1().Leases("drill")
 		objects.PrependReactor("get", "leases", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -224,14 +227,14 @@ func TestRemovalGoesOnWhereOneFails(t *testing.T) {
 			return true, nil, errors.New("connection refused")
 		})
 		what := undo.Cluster{Namespace: "drill", Run: "mine"}
-		for _, name := range []string{turnName, "a", "b"} {
+		for _, name := range []string{turnName, "a", "b", "c"} {
 			what.Objects = append(what.Objects, undo.Object{APIVersion: leaseWord, Kind: leaseWords, Name: name})
 		}
 		if err := endPods(t.Context(), kube.New(objects, "drill"), what); err != nil || !gone {
 			t.Errorf("removed: %v; a went while b failed: %v", err, gone)
 		}
-		if l, err := leases.List(t.Context(), metav1.ListOptions{}); err != nil || len(l.Items) > 0 {
-			t.Errorf("left: %+v, %v", l.Items, err)
+		if l, err := leases.List(t.Context(), metav1.ListOptions{}); err != nil || len(l.Items) != 1 || l.Items[0].Name != "c" {
+			t.Errorf("left: %+v, %v, want the stranger's", l.Items, err)
 		}
 	})
 }
@@ -251,6 +254,12 @@ func TestEndPodsRefusesAnotherServer(t *testing.T) {
 	} {
 		if err := EndPods(t.Context(), undo.Record{Kind: undo.StandPods, Cluster: c.of}, false); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c.of, err)
+		}
+	}
+	c := kube.New(kubefake.Generic(fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drill", UID: "there"}})), "drill")
+	for uid, want := range map[string]string{"there": "<nil>", "another": "is another (UID there, the run's another)"} { // by another address
+		if err := sameCluster(t.Context(), c, undo.Cluster{Server: "https://127.0.0.1:2", UID: uid, Namespace: "drill"}); !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("UID %s: %v, want %s", uid, err, want)
 		}
 	}
 }

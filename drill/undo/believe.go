@@ -221,7 +221,7 @@ func (f *Found) knowsSecrets(s *Store) error {
 	if s == nil {
 		return nil
 	}
-	at := []string{s.Addr}
+	at := append([]string{s.Addr}, s.Addrs...)
 	if s.Sentinel != nil {
 		at = append(at, s.Sentinel.Addrs...)
 	}

@@ -172,7 +172,7 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		{"another store", 2, Record{Kind: "store", Shot: struck, Store: &Store{Addr: "evil:1", Memory: &Memory{Max: "0"}}}, "names the store at evil:1"},
 		{"another server of the store", 2, Record{Kind: StandKeys, Store: &Store{Kind: "etcd", Addr: "h:1", Addrs: []string{"h:1", "evil:2"}}, Key: &Key{Name: "lockdrill:mine:"}}, "names the store at evil:2"},
 		{"keys in a cluster", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1", Cluster: true, Addrs: []string{"h:1", "h:2"}}, Key: &Key{Name: "lockdrill:mine:"}}, ""},
-		{"a cluster's password, sent to others", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1", Cluster: true, Addrs: []string{"h:1", "h:2"}, PasswordEnv: "MINE"}, Key: &Key{Name: "lockdrill:mine:"}}, "names the store at h:2"},
+		{"a cluster's password, sent to others", 2, Record{Kind: StandKeys, Store: &Store{Addr: "h:1", Cluster: true, Addrs: []string{"h:1", "h:2"}, PasswordEnv: "MINE"}, Key: &Key{Name: "lockdrill:mine:"}}, "sends the environment variable MINE to h:2"},
 		{"another Sentinel", 2, Record{Kind: "store", Shot: struck, Store: &Store{Addr: "h:1", Sentinel: &Sentinel{Addrs: []string{"evil:3"}}}}, "names the store at evil:3"},
 		{"a store of the run's own", 2, Record{Kind: "store", Shot: struck, Store: &Store{Addr: "127.0.0.1:7", Owned: true}}, ""},
 		{"a proxy of the run", 2, Record{Kind: StandRoute, Route: &ProxyRoute{API: "http://toxi:8474", Proxy: "lockdrill-mine-r1"}}, ""},

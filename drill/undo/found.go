@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/regular"
@@ -126,6 +127,39 @@ func (f *Found) Recover(ctx context.Context, reverters map[string]Reverter, by s
 		return r, fmt.Errorf("undo %s: %w", f.path, err)
 	}
 	return r, nil
+}
+
+// ErrStill is wrapped by the error of a reverter that has seen the change, and may not undo it.
+var ErrStill = errors.New("it is still there")
+
+// againWithin bounds the asking after all that a journal says is undone.
+const againWithin = 10 * time.Second
+
+// Again asks the world after what a journal says is undone, and adds to the report what of it is there, and what cannot be asked after:
+// whoever may write the journal may have written that, too. Commands of the user's are not run a second time.
+func (f *Found) Again(ctx context.Context, r *Report, reverters map[string]Reverter) {
+	ctx, cancel := context.WithTimeout(ctx, againWithin)
+	defer cancel()
+	var asked sync.WaitGroup
+	said := make([]error, len(r.Entries))
+	for i, e := range r.Entries {
+		if e.State != Undone || e.Record.Hook != nil || reverters[e.Record.Kind] == nil {
+			continue
+		}
+		rec, err := f.believe(&r.Header, e.Record)
+		if said[i] = err; err == nil {
+			asked.Go(func() { said[i] = guarded(ctx, reverters[rec.Kind], rec) })
+		}
+	}
+	asked.Wait()
+	for i, e := range r.Entries {
+		switch o := (Outcome{e, said[i]}); {
+		case errors.Is(o.Err, ErrStill):
+			r.Outcomes = append(r.Outcomes, o)
+		case o.Err != nil:
+			r.Unasked = append(r.Unasked, o)
+		}
+	}
 }
 
 // Overdue undoes what should have ended before now, although the runner lives: it hangs. The journal's lock is the runner's, so both

@@ -23,7 +23,8 @@ type Outcome struct {
 // Report is what Recover did.
 type Report struct {
 	Content            // as found
-	Outcomes []Outcome // in the order of their undoing; records that were undone before are not among them
+	Outcomes []Outcome // in the order of their undoing; of the records that were undone before, those whose change is there all the same
+	Unasked  []Outcome // those of which that cannot be told: the journal's word stands
 }
 
 // Left lists what is still not undone.

@@ -60,12 +60,30 @@ func openGuest(ctx context.Context, g *stores.Ground) (_ stores.Store, err error
 		if status, err := s.status(ctx, 0); err == nil {
 			s.info.Version = "etcd " + status.Version
 		}
+		err = s.grants(ctx, g.TTL)
+	}
+	if err == nil {
 		err = s.Take(ctx, g, s.claimKey, s.renew, leave)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("use %s: %w", stores.Target(s.Where()), err), s.clients.Close())
 	}
 	return s, nil
+}
+
+// grants refuses a lease that the servers would prolong: how long one is at least their election timeout decides.
+func (k keys) grants(ctx context.Context, ttl time.Duration) error {
+	if ttl < time.Second {
+		return nil
+	}
+	got, err := k.clients[0].Grant(ctx, int64(ttl/time.Second))
+	if err == nil {
+		_, err = k.clients[0].Revoke(ctx, got.ID)
+	}
+	if err == nil && got.TTL > int64(ttl/time.Second) {
+		err = fmt.Errorf("store.url %w: its servers grant no lease under %d s, and a lock of this drill has a ttl of %s: choose another ttl or time_scale", stores.ErrSettings, got.TTL, ttl)
+	}
+	return err
 }
 
 // cluster is the id of the cluster that answers.

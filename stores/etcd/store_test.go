@@ -4,7 +4,9 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/servertest"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
+	"github.com/lockdrill/lockdrill/stores"
 	"github.com/lockdrill/lockdrill/stores/redis"
 )
 
@@ -101,6 +104,23 @@ func TestAnEtcdOfThreeSuffersAndLeavesNothing(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
 		t.Errorf("left below Dir: %v", entries)
+	}
+}
+
+// An etcd of somebody's own may prolong every lease: then nobody of the drill would ever get a lock, and it is refused before it stays.
+func TestAGuestNeedsTheLeaseOfItsLocks(t *testing.T) {
+	at := &experiments.Store{Kind: experiments.StoreEtcd, Mode: experiments.StoreExternal, URL: "http://" + etcdtest.Start(t, "--election-timeout", "3000").Addr}
+	for ttl, refused := range map[time.Duration]bool{0: false, 4 * time.Second: true, 5 * time.Second: false} {
+		s, err := openGuest(t.Context(), &stores.Ground{Store: at, Run: "r", Folder: "/r", Prefix: "lockdrill:r:", TTL: ttl})
+		if errors.Is(err, stores.ErrSettings) != refused || refused && !strings.Contains(err.Error(), "grant no lease under 5 s") {
+			t.Errorf("%s: %v", ttl, err)
+		}
+		if !refused && err == nil {
+			err = s.Close(t.Context())
+		}
+		if !refused && err != nil {
+			t.Error(err)
+		}
 	}
 }
 

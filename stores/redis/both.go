@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"time"
 
 	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -31,6 +32,7 @@ type Options struct {
 	Ledger   experiments.LedgerStore
 	NoLedger bool                // nobody writes to one: none is opened
 	Faults   []experiments.Fault // what the locks' store must be able to suffer
+	TTL      time.Duration       // the shortest of the locks
 	Run      string              // run id: part of every key's prefix
 	Folder   string              // of the run, absolute: an external Redis shows it to whoever wants to run there as well
 	Dir      string              // folders of spawned servers are made below it; "" = the system's temporary folder
@@ -103,7 +105,7 @@ func (s *Stores) ground(o *Options) *stores.Ground {
 	}
 	return &stores.Ground{
 		Own:   stores.Own{Spawner: s.spawner, Journal: o.Journal, Dir: cmp.Or(o.Dir, os.TempDir())},
-		Store: o.Store, Cluster: o.Cluster, Run: o.Run, Folder: o.Folder, Prefix: prefixOf(o.Run),
+		Store: o.Store, Cluster: o.Cluster, Run: o.Run, Folder: o.Folder, Prefix: prefixOf(o.Run), TTL: o.TTL,
 	}
 }
 

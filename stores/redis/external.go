@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -82,15 +83,17 @@ func whereIs(r experiments.Redis) (undo.Store, error) {
 	if path, db, socket := experiments.Socket(r.URL); socket {
 		return undo.Store{Addr: path, DB: db, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv}, nil
 	}
-	u, err := url.Parse(r.URL)
-	if err != nil || u.Hostname() == "" {
-		return undo.Store{}, fmt.Errorf("url of a Redis %w: want redis://host:port/db or rediss://host:port/db", stores.ErrSettings) // the words of the parser would show the URL
+	w := undo.Store{CA: r.CA, Cert: r.Cert, Key: r.Key, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv, Cluster: r.Cluster}
+	for _, server := range r.Servers() {
+		u, err := url.Parse(server)
+		if err != nil || u.Hostname() == "" {
+			return undo.Store{}, fmt.Errorf("url of a Redis %w: want redis://host:port/db or rediss://host:port/db", stores.ErrSettings) // the words of the parser would show the URL
+		}
+		w.TLS = u.Scheme == "rediss"
+		w.DB, _ = strconv.Atoi(strings.Trim(u.Path, "/")) // "" = 0; the file was checked
+		w.Addrs = append(w.Addrs, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "6379")))
 	}
-	w := undo.Store{Addr: u.Host, TLS: u.Scheme == "rediss", CA: r.CA, Cert: r.Cert, Key: r.Key, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv, Cluster: r.Cluster}
-	if u.Port() == "" {
-		w.Addr += ":6379"
-	}
-	w.DB, _ = strconv.Atoi(strings.Trim(u.Path, "/")) // "" = 0; the file was checked
+	w.Addr, w.Addrs = w.Addrs[0], w.Addrs[1:]
 	return w, stores.Place(&w)
 }
 
@@ -146,9 +149,9 @@ func openExternal(ctx context.Context, r experiments.Redis, g *stores.Ground) (*
 		return nil, errors.Join(fmt.Errorf("reach %s: %w", target(w), err), c.Close())
 	}
 	w.RunID = info["run_id"]
-	at, all := w, []string(nil)
+	at, all := w, w.Addrs
 	if w.Cluster { // whoever cleans up may find the first one dead
-		all = serversOf(ctx, c)
+		all = append(serversOf(ctx, c), w.Addrs...)
 	}
 	if w.PasswordEnv == "" { // which goes to those that the file names, also by the word of a journal
 		at.Addrs = all

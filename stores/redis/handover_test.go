@@ -2,6 +2,7 @@ package redis
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,16 +47,38 @@ func TestTheRightToFailOverIsKnownBefore(t *testing.T) {
 	}
 }
 
-// The server that the file names dies while a run is there: the run and whoever recovers it reach the cluster by its others.
+// The server that the file names first dies while a run is there: the run and whoever recovers it reach the cluster by its others. A password
+// goes to those alone that the file names.
 func TestAGuestOfAClusterWhoseServerDies(t *testing.T) {
+	t.Run("open", func(t *testing.T) { serverOfClusterDies(t, 1, "", 3) })
+	t.Run("password", func(t *testing.T) { serverOfClusterDies(t, 2, "CLUSTER_PASSWORD", 1) })
+}
+
+// serverOfClusterDies does so where the file names so many servers, and the record so many others.
+func serverOfClusterDies(t *testing.T, named int, variable string, others int) {
 	addrs := redistest.StartCluster(t)
-	redistest.FollowInCluster(t, addrs, addrs[0])
+	all := append(slices.Clone(addrs), redistest.FollowInCluster(t, addrs, addrs[0]))
+	first := redistest.Dial(t, addrs[0])
+	if variable != "" {
+		t.Setenv(variable, secret)
+		for _, option := range []string{"masterauth", "requirepass"} {
+			for _, addr := range all {
+				c := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true})
+				if err := c.ConfigSet(t.Context(), option, secret).Err(); err != nil {
+					t.Fatal(err)
+				}
+				_ = c.Close()
+			}
+		}
+		first = redis.NewClient(&redis.Options{Addr: addrs[0], Password: secret, DisableIdentity: true})
+		defer first.Close()
+	}
 	path := filepath.Join(t.TempDir(), undo.File)
 	j, err := undo.Create(path, undo.Header{Run: "r1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openExternal(t.Context(), experiments.Redis{Mode: experiments.RedisExternal, URL: "redis://" + addrs[0], Cluster: true},
+	s, err := openExternal(t.Context(), experiments.Redis{Mode: experiments.RedisExternal, URL: "redis://" + strings.Join(addrs[:named], ",redis://"), PasswordEnv: variable, Cluster: true},
 		&stores.Ground{Run: "r1", Folder: "/r1", Prefix: "lockdrill:r1:", Own: stores.Own{Journal: j}})
 	if err != nil {
 		t.Fatal(err)
@@ -64,10 +87,10 @@ func TestAGuestOfAClusterWhoseServerDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := undo.Read(path)
-	if err != nil || len(c.Entries) != 1 || len(c.Entries[0].Record.Store.Addrs) < 3 {
+	if err != nil || len(c.Entries) != 1 || len(c.Entries[0].Record.Store.Addrs) < others {
 		t.Fatalf("the record does not name the servers: %+v, %v", c.Entries, err)
 	}
-	_ = redistest.Dial(t, addrs[0]).ShutdownNoSave(t.Context()).Err()
+	_ = first.ShutdownNoSave(t.Context()).Err()
 	left := func() error { return leave(t.Context(), c.Entries[0].Record) }
 	for end := time.Now().Add(time.Minute); left() != nil; {
 		if time.Now().After(end) {

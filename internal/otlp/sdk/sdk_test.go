@@ -1,6 +1,4 @@
-//go:build full
-
-package otlp
+package sdk
 
 import (
 	"compress/gzip"
@@ -19,8 +17,11 @@ import (
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockdrill/lockdrill/internal/otlp"
 	"github.com/lockdrill/lockdrill/reports"
 )
+
+var _ = Register()
 
 // receiver is a collector that keeps what it gets.
 type receiver struct {
@@ -101,7 +102,7 @@ func TestACollectorGetsOneTrace(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off") // one that somebody set for a service
 	for _, endpoint := range []string{"", "/", "/v1/traces", "/base"} {
 		r := newReceiver(t)
-		id, err := Send(t.Context(), r.URL+endpoint, "1.2.3", began, root)
+		id, err := otlp.Send(t.Context(), r.URL+endpoint, "1.2.3", began, root)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +143,7 @@ func TestACollectorGetsOneTrace(t *testing.T) {
 func TestManySpansGoInSeveralRequests(t *testing.T) {
 	r := newReceiver(t)
 	many := reports.Span{Name: "run", Below: make([]reports.Span, 2*mostAtOnce)}
-	if _, err := Send(t.Context(), r.URL, "", began, many); err != nil || len(r.paths) != 3 || len(r.spans) != 2*mostAtOnce+1 {
+	if _, err := otlp.Send(t.Context(), r.URL, "", began, many); err != nil || len(r.paths) != 3 || len(r.spans) != 2*mostAtOnce+1 {
 		t.Errorf("%v: %d requests with %d spans", err, len(r.paths), len(r.spans))
 	}
 }
@@ -151,21 +152,21 @@ func TestManySpansGoInSeveralRequests(t *testing.T) {
 func TestTheStandardVariablesAreHeeded(t *testing.T) {
 	r := newReceiver(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.URL+"/any")
-	if !Wanted("") {
+	if !otlp.Wanted("") {
 		t.Error("the variable is not heeded")
 	}
-	if _, err := Send(t.Context(), "", "", began, root); err != nil || r.paths[0] != "/any/v1/traces" {
+	if _, err := otlp.Send(t.Context(), "", "", began, root); err != nil || r.paths[0] != "/any/v1/traces" {
 		t.Errorf("%v: asked for %v", err, r.paths)
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-	if _, err := Send(t.Context(), "", "", began, root); err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_PROTOCOL=grpc") {
+	if _, err := otlp.Send(t.Context(), "", "", began, root); err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_PROTOCOL=grpc") {
 		t.Errorf("a protocol that is not spoken: %v", err)
 	}
 	for _, off := range [][2]string{{"OTEL_SDK_DISABLED", "true"}, {"OTEL_TRACES_EXPORTER", "none"}} {
 		t.Run(off[0], func(t *testing.T) {
 			t.Setenv(off[0], off[1])
-			if Wanted("") || !Wanted(r.URL) {
-				t.Errorf("wanted %v, by an address %v", Wanted(""), Wanted(r.URL))
+			if otlp.Wanted("") || !otlp.Wanted(r.URL) {
+				t.Errorf("wanted %v, by an address %v", otlp.Wanted(""), otlp.Wanted(r.URL))
 			}
 		})
 	}
@@ -175,11 +176,11 @@ func TestTheStandardVariablesAreHeeded(t *testing.T) {
 func TestACollectorThatIsNotThereIsAskedOnce(t *testing.T) {
 	r := newReceiver(t)
 	r.status = http.StatusServiceUnavailable
-	if _, err := Send(t.Context(), r.URL, "", began, root); err == nil || len(r.paths) != 1 {
+	if _, err := otlp.Send(t.Context(), r.URL, "", began, root); err == nil || len(r.paths) != 1 {
 		t.Errorf("%v after %d requests", err, len(r.paths))
 	}
 	r.Close()
-	if _, err := Send(t.Context(), r.URL, "", began, root); err == nil || !strings.HasPrefix(err.Error(), r.URL+"/v1/traces cannot be reached: ") {
+	if _, err := otlp.Send(t.Context(), r.URL, "", began, root); err == nil || !strings.HasPrefix(err.Error(), r.URL+"/v1/traces cannot be reached: ") {
 		t.Errorf("nobody listens: %v", err)
 	}
 }
@@ -192,14 +193,14 @@ func TestACollectorThatHangsIsLeft(t *testing.T) {
 	defer close(over)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := Send(ctx, hangs.URL, "", began, root); err == nil || !strings.Contains(err.Error(), "/v1/traces did not answer within ") {
+	if _, err := otlp.Send(ctx, hangs.URL, "", began, root); err == nil || !strings.Contains(err.Error(), "/v1/traces did not answer within ") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestAddressesAreRefused(t *testing.T) {
 	for _, bad := range []string{"collector:4318", "http://", "grpc://collector:4317", "http://user:secret@collector:4318"} {
-		if err := Check(bad); err == nil || strings.Contains(err.Error(), "secret") {
+		if err := otlp.Check(bad); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

@@ -1,6 +1,5 @@
-//go:build full
-
-package otlp
+// Package sdk sends traces by the official SDK of OpenTelemetry, which weighs much: a build has it that registers it.
+package sdk
 
 import (
 	"context"
@@ -17,32 +16,20 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockdrill/lockdrill/internal/otlp"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
 // mostAtOnce bounds the spans of one request.
 const mostAtOnce = 1000
 
-// Check refuses an address before anything runs.
-func Check(endpoint string) error {
-	_, err := address(endpoint)
-	return err
-}
+// Register lets the build send traces.
+func Register() struct{} { return otlp.Register(send) }
 
-// Send sends the span and all below it as one trace. began is when the run did; version is lockdrill's own. An empty endpoint is that of the
-// standard variables. The answer is the id of the trace.
-func Send(ctx context.Context, endpoint, version string, began time.Time, root reports.Span) (id string, err error) {
-	if err := spoken(); err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(ctx, Within)
-	defer cancel()
+// send sends a trace to an address; "" = that of the standard variables.
+func send(ctx context.Context, to, version string, began time.Time, root reports.Span) (id string, err error) {
 	options := []otlptracehttp.Option{otlptracehttp.WithRetry(otlptracehttp.RetryConfig{})}
-	if endpoint != "" {
-		to, err := address(endpoint)
-		if err != nil {
-			return "", err
-		}
+	if to != "" {
 		options = append(options, otlptracehttp.WithEndpointURL(to))
 	}
 	exporter, err := otlptracehttp.New(ctx, options...)
@@ -74,7 +61,7 @@ func told(err error) error {
 	case !errors.As(err, &asked):
 		return err
 	case asked.Timeout():
-		return fmt.Errorf("%s did not answer within %s", asked.URL, Within)
+		return fmt.Errorf("%s did not answer within %s", asked.URL, otlp.Within)
 	}
 	return fmt.Errorf("%s cannot be reached: %w", asked.URL, asked.Err)
 }

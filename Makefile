@@ -188,7 +188,7 @@ bench: deps ## the lock core beside its peers, 100,000 locks, one key that many 
 	cd internal/bench && $(GO) run .
 	$(GO) test -run '^$$' -bench 'Drill|Rehearsal|Many' -cpu 1,2 ./lockcore/sim ./drill/rehearsal
 	$(GO) test -run '^$$' -bench . -benchmem ./history
-	$(GO) test -run '^$$' -bench Keyspace -benchtime 1x ./probes
+	$(GO) test -run '^$$' -bench Keyspace -benchtime 1x ./stores/redis
 	$(GO) test -tags full -run '^$$' -bench TenThousand -benchtime 3x ./serve
 	$(GO) test -run '^$$' -bench JudgeBesidePython -benchtime 3x ./cmd/lockdrill
 	$(GO) test -run '^$$' -bench DrillOfManyJobs -benchtime 1x ./cmd/lockdrill/e2e

@@ -78,7 +78,7 @@ truth: deps ## what is measured against what really happened, in 100,000 random 
 	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run 'TestTruthInRange|TestTruthFromOutside|TestTruthOfReadings' ./drill/rehearsal
 	LOCKDRILL_TRUTH_KILLS=400 $(GO) test -count=1 -v -run TestLiveMeasuredTakeoverContainsTheTruth ./cmd/lockdrill/e2e
 
-mutants: ## 119 deliberate mistakes in the lock core, the record and the analysis, and what catches each: ten minutes
+mutants: ## 121 deliberate mistakes in the lock core, the record and the analysis, and what catches each: ten minutes
 	LOCKDRILL_MUTANTS=all $(GO) test -count=1 -v -timeout 1h -run TestMutantsAreCaught ./drill/rehearsal
 
 DRILLS ?= 2000
@@ -188,7 +188,7 @@ bench: deps ## the lock core beside its peers, 100,000 locks, one key that many 
 	cd internal/bench && $(GO) run .
 	$(GO) test -run '^$$' -bench 'Drill|Rehearsal|Many' -cpu 1,2 ./lockcore/sim ./drill/rehearsal
 	$(GO) test -run '^$$' -bench . -benchmem ./history
-	$(GO) test -run '^$$' -bench Keyspace -benchtime 1x ./probes
+	$(GO) test -run '^$$' -bench Keyspace -benchtime 1x ./stores/redis
 	$(GO) test -tags full -run '^$$' -bench TenThousand -benchtime 3x ./serve
 	$(GO) test -run '^$$' -bench JudgeBesidePython -benchtime 3x ./cmd/lockdrill
 	$(GO) test -run '^$$' -bench DrillOfManyJobs -benchtime 1x ./cmd/lockdrill/e2e

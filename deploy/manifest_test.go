@@ -1,10 +1,7 @@
 package deploy_test
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -18,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/lockdrill/lockdrill/deploy"
@@ -240,21 +236,6 @@ func TestManifestsKeepHostileStrings(t *testing.T) {
 		if got := strictly(t, docs[1]).(*corev1.ConfigMap).Data["file"]; got != s {
 			t.Errorf("file %q became %q", s, got)
 		}
-	}
-}
-
-// Joined documents are read one by one, as kubectl does.
-func TestJoin(t *testing.T) {
-	docs := manifests(t)["cronjob"]
-	d := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(deploy.Join(docs))))
-	for i := range docs {
-		got, err := d.Read()
-		if err != nil || !bytes.Equal(bytes.TrimSpace(got), bytes.TrimSpace(docs[i])) {
-			t.Errorf("document %d: %v\n%s", i, err, got)
-		}
-	}
-	if _, err := d.Read(); !errors.Is(err, io.EOF) {
-		t.Errorf("after the last: %v", err)
 	}
 }
 

@@ -62,14 +62,6 @@ func TestMappingNameStaysInItsComment(t *testing.T) {
 	}
 }
 
-func TestExtendsTakesOverAndTakesAway(t *testing.T) {
-	m := parse(t, "own", withOwn)
-	if m.LockLabel != "exported_namespace" || m.Signals["wait"] != nil || m.Signals["debt"] == nil || !m.Signals["duplicate_terminal_states"].Sparse ||
-		m.Thresholds["not_owned_ratio"] != 0.2 || m.Thresholds["busy_ratio"] != 0.05 {
-		t.Errorf("%+v", m)
-	}
-}
-
 // Every series of the lock core's mapping is one that lockcore/metrics really has, with the labels and the values that are asked for.
 func TestLockcoreMappingMeetsItsMetrics(t *testing.T) {
 	families := exposed(t)

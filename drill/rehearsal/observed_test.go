@@ -29,6 +29,7 @@ type outsider struct {
 	writer bool    // and which replica wrote them
 	unread float64 // share of the effects that could not be read
 	begins bool    // the file says which state begins a job
+	due    bool    // effects tell of jobs before they are due
 
 	says map[string]string // by lock: the source that tells whether its replicas believe to hold it
 	ask  believing
@@ -51,7 +52,7 @@ func (w *world) look() *rand.Rand {
 	seldom := r.IntN(2) == 0
 	if s := w.s; s != nil {
 		seldom = s.has(looksSeldom)
-		o = outsider{names: s.has(valuesNames), writer: s.has(effectsWriter), begins: s.has(beginsDeclared), says: map[string]string{}, ask: randomBelieving(r, s)}
+		o = outsider{names: s.has(valuesNames), writer: s.has(effectsWriter), begins: s.has(beginsDeclared), due: s.has(jobsPutOff), says: map[string]string{}, ask: randomBelieving(r, s)}
 		if o.token = s.has(effectsToken) && !o.names; s.has(recordsUnread) {
 			o.unread = 0.1 * r.Float64()
 		}
@@ -112,6 +113,7 @@ func outsiders() []feature {
 		{answersLate, func(w *world) bool { return gauges(w) && w.o.ask.late > 2*time.Millisecond }},
 		{linesLost, func(w *world) bool { return lines(w) && w.o.ask.lost > 0 }},
 		{logsGoOn, func(w *world) bool { return lines(w) && w.o.ask.goesOn }},
+		{jobsPutOff, func(w *world) bool { return w.o.due && len(w.e.System.Work) > 0 }},
 	}
 }
 
@@ -165,6 +167,9 @@ func (w *world) promises(file *experiments.Experiment) {
 		file.SLOs = append(file.SLOs, asks(l, l.Belief != nil, r)...)
 		if !l.Loop() {
 			file.SLOs = append(file.SLOs, experiments.SLO{Lock: l.Name, DuplicateTerminalStates: &experiments.CountLimit{Bound: *experiments.AtMost(0)}})
+			if w.o.due {
+				file.SLOs = append(file.SLOs, experiments.SLO{Lock: l.Name, Stranded: &experiments.CountLimit{Bound: *experiments.AtMost(0)}})
+			}
 		}
 	}
 }
@@ -363,7 +368,8 @@ func compareObserved(w *world) (wrong []string, trials int, can bool) {
 	d.History = inTheDark(d.History, w.dark)
 	file := o.experiment(e)
 	w.promises(file)
-	seen := o.history(e, d, r)
+	told, soon := w.putOff(d)
+	seen := o.history(e, told, r)
 	c := &comparison{e: e, t: d.Truth, j: analysis.NewJudger(file).Judge(seen), final: math.MaxInt64,
 		blink: int64(e.Probes.LockKeys.MaxGap + 2*(e.Probes.LockKeys.Every+2*net.Most))}
 	for i := range d.History.Events {
@@ -385,6 +391,7 @@ func compareObserved(w *world) (wrong []string, trials int, can bool) {
 		c.effects()
 	}
 	c.outside()
+	c.stranded(d.History, soon)
 	for _, f := range c.j.Findings {
 		if f.Code == verdict.FindingRolledBack && c.anyBack() || strings.Contains(f.What, "twice: store.incarnation") || // virtual time has no two instants for two restarts
 			strings.Contains(f.What, "longer than the lock's timings allow") { // nobody tells of calls that the network lost

@@ -52,13 +52,3 @@ func TestALogForgetsWhatPasses(t *testing.T) {
 		t.Error("Await finds an event that comes before the index")
 	}
 }
-
-// BenchmarkLog is what an event costs that is added, read by the loop and forgotten.
-func BenchmarkLog(b *testing.B) {
-	l := NewLog()
-	for b.Loop() {
-		l.Add([]history.Event{{Kind: history.LookKind}})
-		l.Changed()
-		l.Take()
-	}
-}

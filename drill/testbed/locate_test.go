@@ -250,15 +250,3 @@ func TestProcessesAreFoundByPS(t *testing.T) {
 		t.Errorf("a process that is none: %v", err)
 	}
 }
-
-// What looks cost on a host with as many processes as this one, twenty times a second.
-func BenchmarkLooks(b *testing.B) {
-	l := newLocator(&experiments.Processes{Match: "no such program"}, monotime.Now)
-	for b.Loop() {
-		if _, err := l.look(context.Background()); err != nil {
-			b.Fatal(err)
-		}
-	}
-	pids, _ := l.proc.All()
-	b.ReportMetric(float64(len(slices.Compact(pids))), "processes")
-}

@@ -95,13 +95,9 @@ func ack(id string) {
 	say(history.Event{Kind: history.JobAck, Lock: "l", Key: "k", Job: &history.Job{ID: id, Ack: history.AckDone}})
 }
 
-func stamped(e history.Event) history.Event {
-	e.Span = history.At(monotime.Now())
-	return e
-}
-
 func say(e history.Event) {
-	line, err := json.Marshal(stamped(e))
+	e.Span = history.At(monotime.Now())
+	line, err := json.Marshal(e)
 	if err != nil {
 		panic(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,7 +49,6 @@ func TestKubeObjects(t *testing.T) {
 	t.Run("any kind", s.testAnyKind)
 	t.Run("turn", s.testTurn)
 	t.Run("permissions", s.testPermissions)
-	t.Run("summary", s.testSummary)
 }
 
 func (s *stand) testApply(t *testing.T) {
@@ -222,24 +220,4 @@ func oneName(rules []Rule) []Rule {
 		}
 	}
 	return all
-}
-
-func (s *stand) testSummary(t *testing.T) {
-	ctx := t.Context()
-	for _, verdict := range []string{"pass", "slo-failed"} {
-		if err := s.WriteSummary(ctx, "last-drill", map[string]string{"verdict": verdict}); err != nil {
-			t.Fatal(err)
-		}
-		o, err := s.Env.Client.CoreV1().ConfigMaps(namespace).Get(ctx, "last-drill", metav1.GetOptions{})
-		if err != nil || o.Data["verdict"] != verdict {
-			t.Errorf("%v, %v, want %s", o.Data, err, verdict)
-		}
-	}
-	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Data: map[string]string{"a": "b"}}
-	if _, err := s.Env.Client.CoreV1().ConfigMaps(namespace).Create(ctx, theirs, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.WriteSummary(ctx, "theirs", map[string]string{"verdict": "pass"}); !errors.Is(err, ErrForeign) {
-		t.Errorf("somebody else's ConfigMap: %v", err)
-	}
 }

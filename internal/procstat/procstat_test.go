@@ -147,21 +147,3 @@ func TestThisProcessIsReadInTheRealProc(t *testing.T) {
 		t.Errorf("All = %v, %v: %d is not there", all, err, pid)
 	}
 }
-
-// What the watcher of a drill with ten replicas and two stores does a second: five looks and a search.
-func BenchmarkASecondOfTenReplicas(b *testing.B) {
-	if runtime.GOOS != "linux" {
-		b.Skip("/proc is Linux'")
-	}
-	roots := make([]int, 12)
-	for i := range roots {
-		roots[i] = os.Getpid()
-	}
-	trees := NewTrees(New())
-	for b.Loop() {
-		trees.Search(roots)
-		for range 5 {
-			trees.Look(roots)
-		}
-	}
-}

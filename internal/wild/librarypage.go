@@ -59,6 +59,7 @@ func (t table) libraryPage(l library) string {
 	if len(left) > 0 {
 		fmt.Fprintf(&b, "\nNot drilled ([why](../wild.md#the-drills)): %s.\n", strings.Join(left, ", "))
 	}
+	fmt.Fprintf(&b, "\n%s.\n", t.when(l))
 	if behind := behind(l); behind != "" {
 		b.WriteString("\n## Behind the figures\n\n" + upOne(behind))
 	}
@@ -66,6 +67,18 @@ func (t table) libraryPage(l library) string {
 		b.WriteString("\n## Reported, and reproduced\n\n" + threads)
 	}
 	return b.String()
+}
+
+// when says when the drills of a library were recorded, and by which commits of the harness.
+func (t table) when(l library) string {
+	var all []string
+	for name, r := range t.Recorded {
+		if strings.HasPrefix(name, l.name+"/") {
+			all = append(all, fmt.Sprintf("%s (`%s`)", r.Date, r.Commit))
+		}
+	}
+	slices.Sort(all)
+	return "Recorded on " + strings.Join(slices.Compact(all), ", ")
 }
 
 var number = regexp.MustCompile(`-\d.*`)

@@ -41,17 +41,18 @@ func wild(only string, times int, against string) error {
 	if err != nil {
 		return err
 	}
-	recorded := table{}
+	before := table{}
 	if against != "" {
-		if recorded, err = read(against); err != nil {
+		if before, err = read(against); err != nil {
 			return err
 		}
 	}
 	if only == "page" {
 		return t.write()
 	}
-	if against != "" {
-		t.stamp()
+	now, err := stamp()
+	if err != nil {
+		return err
 	}
 	name, which, _ := strings.Cut(only, "/")
 	var jobs []cell
@@ -85,8 +86,9 @@ func wild(only string, times int, against string) error {
 				return err
 			}
 			fmt.Printf("%s  wild/%s\n    %s\n", time.Now().Format("15:04:05"), x.name, r)
-			if t.Threads[x.name] = r; !x.ok(r) {
-				wrong = append(wrong, "wild/"+x.name+" is not as its thread says")
+			t.Threads[x.name], t.Recorded["wild/"+x.name] = r, now
+			if !x.ok(r) {
+				wrong = append(wrong, fmt.Sprintf("wild/%s is not as its thread says, and was (%s)", x.name, before.Recorded["wild/"+x.name]))
 			}
 			if err := t.write(); err != nil {
 				return err
@@ -112,8 +114,8 @@ func wild(only string, times int, against string) error {
 					fmt.Printf("%s  %-20s %-22s %s\n", time.Now().Format("15:04:05"), j.l.name, j.d.name, f)
 				}
 				mu.Lock()
-				t.Cells[j.name()] = runs
-				wrong = append(wrong, otherwise(j.name(), recorded.Cells[j.name()], runs)...)
+				t.Cells[j.name()], t.Recorded[j.name()] = runs, now
+				wrong = append(wrong, before.otherwise(j.name(), runs)...)
 				for _, f := range runs {
 					if j.l.control && len(f.Broken)+len(f.Error) > 0 {
 						wrong = append(wrong, fmt.Sprintf("a correct worker was accused: %s: %s", j.name(), f))
@@ -294,15 +296,22 @@ func last(s string) string {
 
 // table is wild.json.
 type table struct {
-	Commit   string                `json:"commit,omitempty"` // of the harness, where one record is held against another
-	Date     string                `json:"date,omitempty"`
 	Versions map[string]string     `json:"versions"`
-	Cells    map[string][]figures  `json:"cells"`   // by library/drill
-	Threads  map[string]reproduced `json:"threads"` // by name
+	Recorded map[string]recorded   `json:"recorded"` // by library/drill or wild/NAME
+	Cells    map[string][]figures  `json:"cells"`    // by library/drill
+	Threads  map[string]reproduced `json:"threads"`  // by name
 }
 
+// recorded is when figures were, and by which harness. A tree with changes has a + behind its commit.
+type recorded struct {
+	Date   string `json:"date"`
+	Commit string `json:"commit"`
+}
+
+func (r recorded) String() string { return fmt.Sprintf("recorded %s at %s", r.Date, r.Commit) }
+
 func read(file string) (table, error) {
-	t := table{Cells: map[string][]figures{}, Threads: map[string]reproduced{}}
+	t := table{Recorded: map[string]recorded{}, Cells: map[string][]figures{}, Threads: map[string]reproduced{}}
 	text, err := os.ReadFile(file)
 	if os.IsNotExist(err) {
 		return t, nil
@@ -313,16 +322,19 @@ func read(file string) (table, error) {
 	return t, err
 }
 
-// stamp says by which harness and when. A tree with changes has a + behind its commit.
-func (t *table) stamp() {
-	commit, _ := exec.Command("git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*").Output()
-	t.Commit, t.Date = strings.TrimSpace(string(commit)), time.Now().UTC().Format(time.DateOnly)
+func stamp() (recorded, error) {
+	commit, err := exec.Command("git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*").Output()
+	if err != nil {
+		return recorded{}, fmt.Errorf("git describe does not say the commit of the harness: %w", err)
+	}
+	return recorded{time.Now().UTC().Format(time.DateOnly), strings.TrimSpace(string(commit))}, nil
 }
 
 // otherwise says which measures of a cell are broken now and were not in any recorded run, and which were in each and hold now. A measure
 // that is not answered is neither.
-func otherwise(cell string, recorded, runs []figures) (said []string) {
-	if len(recorded) == 0 {
+func (t table) otherwise(cell string, runs []figures) (said []string) {
+	then, at := t.Cells[cell], t.Recorded[cell]
+	if len(then) == 0 {
 		return nil
 	}
 	broken := func(of []figures, measure string) (n int) {
@@ -335,13 +347,13 @@ func otherwise(cell string, recorded, runs []figures) (said []string) {
 	}
 	for _, f := range runs {
 		for _, m := range f.Broken {
-			if broken(recorded, m) == 0 {
-				said = append(said, fmt.Sprintf("%s: %s is broken, and was not", cell, m))
+			if broken(then, m) == 0 {
+				said = append(said, fmt.Sprintf("%s: %s is broken, and was not (%s)", cell, m, at))
 			}
 		}
-		for _, m := range recorded[0].Broken {
-			if broken(recorded, m) == len(recorded) && !slices.Contains(f.Broken, m) && !slices.Contains(f.Open, m) && f.Error == "" {
-				said = append(said, fmt.Sprintf("%s: %s holds, and was broken", cell, m))
+		for _, m := range then[0].Broken {
+			if broken(then, m) == len(then) && !slices.Contains(f.Broken, m) && !slices.Contains(f.Open, m) && f.Error == "" {
+				said = append(said, fmt.Sprintf("%s: %s holds, and was broken (%s)", cell, m, at))
 			}
 		}
 	}
@@ -353,7 +365,7 @@ func (t table) write() error {
 	if err != nil {
 		return err
 	}
-	lines := strings.NewReplacer(`]},"`, "]},\n\"", `],"`, "],\n\"", `},"cells":{`, "},\n\"cells\":{\n", `},"threads":{`, "},\n\"threads\":{\n", `"},"`, "\"},\n\"").Replace(string(text)) // a line each
+	lines := strings.NewReplacer(`]},"`, "]},\n\"", `],"`, "],\n\"", `},"recorded":{`, "},\n\"recorded\":{\n", `},"cells":{`, "},\n\"cells\":{\n", `},"threads":{`, "},\n\"threads\":{\n", `"},"`, "\"},\n\"").Replace(string(text)) // a line each
 	if err := os.WriteFile(data, []byte(lines+"\n"), 0o644); err != nil {
 		return err
 	}

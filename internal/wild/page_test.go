@@ -35,8 +35,8 @@ func TestTheTableIsWhole(t *testing.T) {
 	want := cells()
 	for _, c := range want {
 		runs := all.Cells[c.name()]
-		if len(runs) == 0 {
-			t.Errorf("%s was not run", c.name())
+		if r := all.Recorded[c.name()]; len(runs) == 0 || r.Date == "" || r.Commit == "" {
+			t.Errorf("%s: %d runs, %s", c.name(), len(runs), r)
 		}
 		for _, f := range runs {
 			if f.Error != "" || f.Blind || c.l.control && len(f.Broken) > 0 {
@@ -63,8 +63,8 @@ func TestThreadsWereReproduced(t *testing.T) {
 		t.Error("no threads")
 	}
 	for _, x := range threads {
-		if !x.ok(all.Threads[x.name]) {
-			t.Errorf("%s: %s", x.name, all.Threads[x.name])
+		if r := all.Recorded["wild/"+x.name]; !x.ok(all.Threads[x.name]) || r.Date == "" || r.Commit == "" {
+			t.Errorf("%s: %s, %s", x.name, all.Threads[x.name], r)
 		}
 		if n := len(workerLine.FindAllString(x.text, -1)); n != 1 {
 			t.Errorf("%s: %d workers", x.name, n)
@@ -97,7 +97,7 @@ func TestRangesOfSeveralRuns(t *testing.T) {
 
 // A record is held against an earlier one by what is broken: a measure that was broken now and then, or is not answered, is no news.
 func TestOtherwiseThanRecorded(t *testing.T) {
-	recorded := []figures{{Broken: []string{"always", "sometimes"}}, {Broken: []string{"always"}}}
+	before := table{Cells: map[string][]figures{"c": {{Broken: []string{"always", "sometimes"}}, {Broken: []string{"always"}}}}, Recorded: map[string]recorded{"c": {"then", "abc"}}}
 	for _, c := range []struct {
 		now  figures
 		want string
@@ -106,14 +106,14 @@ func TestOtherwiseThanRecorded(t *testing.T) {
 		{figures{Broken: []string{"always"}}, ""},
 		{figures{Open: []string{"always"}}, ""},
 		{figures{Error: "no verdict"}, ""},
-		{figures{}, "c: always holds, and was broken"},
-		{figures{Broken: []string{"always", "new"}}, "c: new is broken, and was not"},
+		{figures{}, "c: always holds, and was broken (recorded then at abc)"},
+		{figures{Broken: []string{"always", "new"}}, "c: new is broken, and was not (recorded then at abc)"},
 	} {
-		if got := strings.Join(otherwise("c", recorded, []figures{c.now, c.now}), "; "); got != c.want {
+		if got := strings.Join(before.otherwise("c", []figures{c.now, c.now}), "; "); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.now, got, c.want)
 		}
 	}
-	if got := otherwise("c", nil, []figures{{Broken: []string{"new"}}}); got != nil {
+	if got := before.otherwise("d", []figures{{Broken: []string{"new"}}}); got != nil {
 		t.Errorf("of a cell that was not recorded: %q", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -89,7 +90,7 @@ func one(ctx context.Context, c *Case, p Player, known map[played][]*verdict.Jud
 		r.Outcome, r.Seen = Void, why
 	}
 	if r.Control {
-		r.control(js)
+		r.control(js, experiments.Scale(e).System.Locks[0].Policy.OpTimeout)
 	} else {
 		r.animal(js)
 		if _, exact := p.(Rehearsed); exact && r.Outcome == Right { // real time brings more
@@ -149,8 +150,9 @@ func (r *Result) beyond(js []*verdict.Judgement, follow []string) {
 	}
 }
 
-// control must never be accused of anything but what the fault does to any lock.
-func (r *Result) control(js []*verdict.Judgement) {
+// control must never be accused of anything but what the fault does to any lock. Where the machine was late for as long as a call may take,
+// that shows nothing: calls then time out and holders stand still, on their way to any store.
+func (r *Result) control(js []*verdict.Judgement, call time.Duration) {
 	r.Expected = "nothing red"
 	if len(r.Excused) > 0 {
 		r.Expected = "no other than " + strings.Join(r.Excused, " ")
@@ -179,7 +181,26 @@ func (r *Result) control(js []*verdict.Judgement) {
 	if n > 0 {
 		slices.Sort(names)
 		r.Outcome, r.Seen = Accused, times(strings.Join(slices.Compact(names), " "), n, len(js))
+		if late := lateBy(js); late >= call && !slices.ContainsFunc(names, neverLateness) {
+			r.Outcome, r.Seen = Void, fmt.Sprintf("%s, but the machine was late by %s, and a call has %s", r.Seen, figures.Short(int64(late)), call)
+		}
 	}
+}
+
+// lateBy is how late the machine was at its worst.
+func lateBy(js []*verdict.Judgement) (worst time.Duration) {
+	for _, j := range js {
+		if j.Machine != nil {
+			worst = max(worst, time.Duration(figures.Nanoseconds(j.Machine.Worst)))
+		}
+	}
+	return worst
+}
+
+// neverLateness reports that no late machine turns the row red.
+func neverLateness(row string) bool {
+	return strings.HasPrefix(row, findingPrefix) || excused([]string{"duplicate_epochs", "duplicate_terminal_states", "fence_regressions",
+		"foreign_releases", "foreign_renewals", "overlap", "stale_writes", "vanished"}, row)
 }
 
 func times(what string, n, of int) string {

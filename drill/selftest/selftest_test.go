@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/lockcore/mutants"
@@ -73,6 +74,30 @@ func TestAMeasureThatWasNotAnsweredShowsNothing(t *testing.T) {
 		r := Result{Measure: "takeover.max"}
 		if r.animal([]*verdict.Judgement{j}); r.Outcome != want {
 			t.Errorf("%s: %s (%s), want %s", was, r.Outcome, r.Seen, want)
+		}
+	}
+}
+
+// A control is not accused of what a late machine does to any lock. It is of what none does, and of everything where a call had the time it needs.
+func TestALateMachineAccusesNoControl(t *testing.T) {
+	for _, c := range []struct {
+		late float64
+		red  string
+		want Outcome
+	}{
+		{0.1, "abandonment.needless", Void},
+		{0.1, "lock_debt.max orphan_acquires", Void},
+		{0.09, "abandonment.needless", Accused},
+		{0.1, "lock_debt.max overlap.work", Accused},
+		{0.1, "", Right},
+	} {
+		j := &verdict.Judgement{Machine: &verdict.LateMachine{Worst: c.late}}
+		for row := range strings.FieldsSeq(c.red) {
+			j.SLOs = append(j.SLOs, verdict.SLOResult{Measure: row, Verdict: verdict.Fail})
+		}
+		r := Result{Control: true}
+		if r.control([]*verdict.Judgement{j}, 100*time.Millisecond); r.Outcome != c.want {
+			t.Errorf("late by %gs, red %q: %s (%s), want %s", c.late, c.red, r.Outcome, r.Seen, c.want)
 		}
 	}
 }

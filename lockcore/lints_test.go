@@ -90,6 +90,8 @@ func TestLintsOneByOne(t *testing.T) {
 			p.Acquire.Backoff = lockcore.Backoff{Mode: lockcore.BackoffWake, Every: 25 * time.Millisecond, Cap: 2 * s}
 		}, lockcore.Facts{Contenders: 1000}, false},
 		{"work of 9s in a lease of 10s", "L7", func(p *lockcore.Policy) { *p = policyOf(t, "cordum/approval") }, lockcore.Facts{WorkP99: 9 * s}, false},
+		{"a tick of 9s in a lease of 10s", "L7", func(p *lockcore.Policy) { *p = policyOf(t, "cordum/delay-poller"); p.Loop.Tick = 9 * s }, lockcore.Facts{}, false},
+		{"401 replicas at a poll of 1s", "L6", func(p *lockcore.Policy) { *p = policyOf(t, "cordum/delay-poller"); p.Loop.Poll = s }, lockcore.Facts{Contenders: 401}, false},
 		{"with a measured jitter of 1s", "L7", func(p *lockcore.Policy) { *p = policyOf(t, "cordum/approval") }, lockcore.Facts{WorkP99: 9 * s, Jitter: s}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

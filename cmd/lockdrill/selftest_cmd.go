@@ -207,8 +207,14 @@ func (l *liveSelftest) Play(ctx context.Context, c *selftest.Case, e *experiment
 	if err := drill.Authorize(ctx, e, drill.Consent{}); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(l.dir, fmt.Sprintf("%d-%s", len(l.runs)+1, c.Name()))
-	l.runs[c.Name()+" "+c.Scene.Name] = dir
+	of := c.Name() + " " + c.Scene.Name
+	dir, again := l.runs[of]
+	if again {
+		_ = os.RemoveAll(dir)
+	} else {
+		dir = filepath.Join(l.dir, fmt.Sprintf("%d-%s", len(l.runs)+1, c.Name()))
+		l.runs[of] = dir
+	}
 	_, r, err := storyFlags{quiet: true}.drill(ctx, l.stderr, drill.Options{Experiment: e, Seed: 1, Out: dir}, func(string) {})
 	if refused := new(drill.Error); errors.As(err, &refused) && ctx.Err() == nil {
 		return nil, &selftest.NotPlayed{Why: refused.Error()}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore/mutants"
 )
 
@@ -73,6 +74,52 @@ func TestAMeasureThatWasNotAnsweredShowsNothing(t *testing.T) {
 		r := Result{Measure: "takeover.max"}
 		if r.animal([]*verdict.Judgement{j}); r.Outcome != want {
 			t.Errorf("%s: %s (%s), want %s", was, r.Outcome, r.Seen, want)
+		}
+	}
+}
+
+// late plays a drill on a machine that is late the first times.
+type late struct {
+	by    float64
+	times int
+	red   string
+	plays int
+}
+
+func (l *late) Play(context.Context, *Case, *experiments.Experiment) ([]*verdict.Judgement, error) {
+	j := &verdict.Judgement{Faults: []verdict.FaultResult{{ID: "pause", Confirmed: true}}}
+	if l.plays++; l.plays <= l.times {
+		j.Machine = &verdict.LateMachine{Worst: l.by}
+	}
+	for row := range strings.FieldsSeq(l.red) {
+		j.SLOs = append(j.SLOs, verdict.SLOResult{Measure: row, Verdict: verdict.Fail})
+	}
+	return []*verdict.Judgement{j}, nil
+}
+
+// What a late machine does to any lock accuses no control, and an animal that it hides was not missed; such a case is played again. A
+// control is accused of what no lateness does, and of everything where a call had the time it needs.
+func TestALateMachineShowsNothing(t *testing.T) {
+	const call = 0.1 // seconds, at this time scale
+	control, animal := Case{Class: critical, Scene: paused}, Case{Animal: "unfenced-storage", Class: critical, Scene: paused, Flag: "stale_writes"}
+	for _, c := range []struct {
+		of    Case
+		late  late
+		want  Outcome
+		plays int
+	}{
+		{control, late{by: call, times: 9, red: "takeover.max lock_debt.max"}, Void, liveTries},
+		{control, late{by: call, times: 1, red: "takeover.max"}, Accused, 2},
+		{control, late{by: call * 0.9, times: 9, red: "takeover.max"}, Accused, 1},
+		{control, late{by: call, times: 9, red: "takeover.max overlap.work"}, Accused, 1},
+		{control, late{by: call, times: 9}, Right, 1},
+		{animal, late{by: call, times: 9}, Void, liveTries},
+		{animal, late{by: call, times: 1}, Silent, 2},
+		{animal, late{by: call, times: 9, red: "stale_writes"}, Right, 1},
+	} {
+		rs, err := Run(t.Context(), []Case{c.of}, &c.late, nil)
+		if err != nil || rs[0].Outcome != c.want || c.late.plays != c.plays {
+			t.Errorf("%s, %+v: %+v, %v, want %s after %d", c.of.Name(), c.late, rs, err, c.want, c.plays)
 		}
 	}
 }

@@ -167,10 +167,14 @@ func joinRig(t *testing.T, p lockcore.Policy, s *faulty) *rig {
 }
 
 // joinRigOn is a rig whose client sees seen, which stands on s.
-func joinRigOn(t *testing.T, p lockcore.Policy, s *faulty, seen lockcore.Store) *rig {
+func joinRigOn(t *testing.T, p lockcore.Policy, s *faulty, seen lockcore.Store, with ...func(*client.Options)) *rig {
 	t.Helper()
 	r := &rig{store: s, clock: &clock{start: time.Now()}, events: &events{}}
-	c, err := client.New(client.Options{Store: seen, Policy: p, Lock: "job", Source: "r1.1", Emit: r.events.add, Clock: r.clock, Seed: 1})
+	o := client.Options{Store: seen, Policy: p, Lock: "job", Source: "r1.1", Emit: r.events.add, Clock: r.clock, Seed: 1}
+	for _, change := range with {
+		change(&o)
+	}
+	c, err := client.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,12 @@
 // Package client takes locks: it acquires a key under a policy, gives a Handle that says for how long the lock may be relied on, and
 // releases it.
 //
-//	c, err := client.New(client.Options{Store: redisstore.NewStore(rdb, "app:"), Policy: policy})
+//	policy := lockcore.Policy{
+//		TTL: 30 * time.Second, RenewEvery: 10 * time.Second, Class: lockcore.Standard, OpTimeout: 2 * time.Second, StopBudget: time.Second,
+//		Acquire: lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: 2 * time.Second},
+//		Release: lockcore.Release{Mode: lockcore.ReleaseSingle, Timeout: 2 * time.Second, AfterAbandon: lockcore.AfterAbandonStopped},
+//	}
+//	c, err := client.New(client.Options{Store: redisstore.NewStore(redisstore.NewClient("127.0.0.1:6379"), "app:"), Policy: policy})
 //	// ...
 //	err = c.Do(ctx, "invoice:7", func(ctx context.Context, h *client.Handle) error {
 //		if err := h.Check(); err != nil { // right before a side effect

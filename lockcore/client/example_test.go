@@ -21,7 +21,7 @@ var standard = lockcore.Policy{
 
 // Work under a lock: its context ends with the lock, and its writes carry the fence. A second client is refused meanwhile.
 func ExampleClient_Do() {
-	store := memstore.NewStore(nil) // redisstore.New(...) in a service
+	store := memstore.NewStore(nil) // redisstore.NewStore(...) in a service
 	one, err := client.New(client.Options{Store: store, Policy: standard})
 	if err != nil {
 		fmt.Println(err)

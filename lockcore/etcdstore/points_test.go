@@ -20,13 +20,11 @@ import (
 // cutter loses the reply of the next transaction, once it is armed; of a renewal, which has none, that of the read behind it.
 type cutter struct {
 	armed atomic.Bool
-	reads atomic.Bool  // renewals are meant
-	calls atomic.Int64 // all
+	reads atomic.Bool // renewals are meant
 }
 
 func (c *cutter) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
 	err := invoke(ctx, method, req, reply, cc, o...)
-	c.calls.Add(1)
 	if c.cuts(method) && c.armed.CompareAndSwap(true, false) {
 		if !c.reads.Load() {
 			return status.Error(codes.Unavailable, "the connection was cut") // which the client does not repeat: it may have had its effect
@@ -56,23 +54,11 @@ func TestPoints(t *testing.T) {
 			Store:  etcdstore.New(c, ""),
 			Stop:   func(t *testing.T) { must(t, server.Stop()) },
 			Resume: func(t *testing.T) { must(t, server.Continue()) },
-			Drop: func(t *testing.T, key string) {
-				_, err := c.Delete(t.Context(), key)
-				must(t, err)
-			},
-			Token: func(t *testing.T, key string) string {
-				got, err := c.Get(t.Context(), key)
-				if must(t, err); err != nil || len(got.Kvs) == 0 {
-					return ""
-				}
-				return string(got.Kvs[0].Value)
-			},
 			Cut: func(renewals, on bool) {
 				cut.reads.Store(renewals)
 				cut.armed.Store(on)
 			},
-			Lost:  time.Second, // it is waited for
-			Calls: func(*testing.T) int { return int(cut.calls.Load()) },
+			Lost: time.Second, // it is waited for
 		}
 	})
 }

@@ -5,8 +5,9 @@
 // whose lock is lost, and nothing fences what it writes, so that a tick which stalls for longer than its lease has two leaders at work.
 // It is here so that a program written that way can be drilled as it is, and be compared.
 //
+//	store := redisstore.NewStore(redisstore.NewClient("127.0.0.1:6379"), "app:")
 //	cfg := leader.LeaderLoopConfig{PollInterval: 5 * time.Second, LockTTL: 10 * time.Second, HoldUntilTTL: true}
-//	err := leader.Run(ctx, store, "app:reconciler", cfg, func(ctx context.Context, h *client.Handle) error {
+//	err := leader.Run(ctx, store, "reconciler", cfg, func(ctx context.Context, h *client.Handle) error {
 //		return reconcile(ctx, h.Fence())
 //	})
 //
@@ -107,8 +108,9 @@ func under(ctx context.Context, h *client.Handle, tick func(context.Context, *cl
 }
 
 // RunLeaderLoop leads a loop, or waits to, until ctx ends, as it is commonly published. Its calls have no limit of time but ctx, errors
-// of tick are dropped, a failed renewal is logged and no more, and tick does not learn that its lock is lost. Drill it with the class
-// legacy_warn and without fences before you rely on it; Run is the loop that does not need that.
+// of tick are dropped, a failed renewal is logged and no more, and tick does not learn that its lock is lost. PollInterval must be above 0:
+// it panics otherwise, as the published loop does. Before you rely on it, see what it does under a pause (lockdrill run published-loop-pause),
+// and drill it with the class legacy_warn and without fences. Run is the loop that does not need that.
 func RunLeaderLoop(ctx context.Context, store LockStore, lockKey string, cfg LeaderLoopConfig, tick func(context.Context) error) {
 	var renewals sync.WaitGroup
 	defer renewals.Wait()

@@ -1,19 +1,15 @@
 package mutants
 
 import (
+	"context"
+	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/work"
-)
-
-// More stores whose rules are not the core's.
-const (
-	StoreYes         Store = "yes"          // refuses nothing, and changes only what is the caller's
-	StoreOtherToken  Store = "other-token"  // sets another token than it was asked to
-	StoreDeniedGrant Store = "denied-grant" // says of each third grant that another holds the key
 )
 
 // liars are workers whose report of themselves is not what they do.
@@ -24,14 +20,23 @@ func liars() []Mutant {
 		{Name: "fake-keep", Told: "feigned_renewal", Does: "says that it has renewed, and sends nothing",
 			Shows: []Show{{Scene: "kill after grant", Red: "finding:feigned_renewal", Also: "finding:"}}, Variant: lockcore.Variant{Feigns: []lockcore.Op{lockcore.OpRenew}}},
 		{Name: "ghost-holder", Told: "ghost", Does: "takes every refusal for a grant, and says that it holds what another does",
-			Shows: []Show{{Scene: "kill after grant", Red: "finding:ghost", Also: "abandonment.missed overlap.effect unowned_work"}}, Store: StoreYes,
-			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return yes{t} }}},
+			Shows: []Show{{Scene: "kill after grant", Red: "finding:ghost", Also: "abandonment.missed overlap.effect unowned_work"}},
+			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules {
+				return yes[time.Time]{t, func(at time.Time) time.Time { return at }}
+			}},
+			Store: func(core lockcore.Store, now func() time.Time) lockcore.Store {
+				return yes[context.Context]{core, func(context.Context) time.Time { return now() }}
+			}},
 		{Name: "wrong-token", Told: "unannounced ghost", Does: "announces another token than it sets",
-			Shows: []Show{{Scene: "slow store", Red: "finding:unannounced", Also: "abandonment.missed finding:ghost overlap.effect unowned_work"}}, Store: StoreOtherToken,
-			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return otherToken{t} }}},
+			Shows:   []Show{{Scene: "slow store", Red: "finding:unannounced", Also: "abandonment.missed finding:ghost overlap.effect unowned_work"}},
+			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return otherToken[time.Time]{t} }},
+			Store:   func(core lockcore.Store, _ func() time.Time) lockcore.Store { return otherToken[context.Context]{core} }},
 		{Name: "denied-grant", Told: "holder_unknown unannounced", Does: "announces a grant as a refusal",
-			Shows: []Show{{Scene: "kill after grant", Red: "orphan_acquires", Also: "finding:unannounced lock_debt.max"}}, Store: StoreDeniedGrant,
-			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return &deniedGrant{Table: t} }}},
+			Shows:   []Show{{Scene: "kill after grant", Red: "orphan_acquires", Also: "finding:unannounced lock_debt.max"}},
+			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return &deniedGrant[time.Time]{rules: t} }},
+			Store: func(core lockcore.Store, _ func() time.Time) lockcore.Store {
+				return &deniedGrant[context.Context]{rules: core}
+			}},
 		{Name: "shifted-clock", Told: "late_lines outside_call", Does: "stamps its lines 50 ms early",
 			Shows: []Show{{Scene: "kill after grant", Red: "finding:outside_call"}}, Tell: shifted},
 		{Name: "acks-all", Does: "answers done for work that was cut short", Tell: acksAll,
@@ -49,58 +54,64 @@ func liars() []Mutant {
 	}
 }
 
-type yes struct{ t *lockcore.Table }
+// yes refuses nothing, and changes only what is the caller's.
+type yes[C any] struct {
+	rules[C]
+	now func(C) time.Time
+}
 
-func (y yes) Acquire(now time.Time, key, token string, ttl time.Duration) (lockcore.Grant, error) {
-	g, err := y.t.Acquire(now, key, token, ttl)
-	if err != nil {
-		g = lockcore.Grant{Fence: now.UnixMicro(), Server: now}
+func (s yes[C]) Acquire(c C, key, token string, ttl time.Duration) (lockcore.Grant, error) {
+	g, err := s.rules.Acquire(c, key, token, ttl)
+	if lockcore.ResultOf(err) == lockcore.Held {
+		now := s.now(c)
+		return lockcore.Grant{Fence: now.UnixMicro(), Server: now}, nil
 	}
-	return g, nil
+	return g, err
 }
 
-func (y yes) Renew(now time.Time, key, token string, ttl time.Duration) error {
-	_ = y.t.Renew(now, key, token, ttl)
-	return nil
+func (s yes[C]) Renew(c C, key, token string, ttl time.Duration) error {
+	return agreed(s.rules.Renew(c, key, token, ttl))
 }
 
-func (y yes) Release(now time.Time, key, token string) error {
-	_ = y.t.Release(now, key, token)
-	return nil
+func (s yes[C]) Release(c C, key, token string) error {
+	return agreed(s.rules.Release(c, key, token))
 }
 
-// Alias is the token that a worker of the animal wrong-token sets.
-func Alias(token string) string { return token + "'" }
-
-type otherToken struct{ t *lockcore.Table }
-
-func (o otherToken) Acquire(now time.Time, key, token string, ttl time.Duration) (lockcore.Grant, error) {
-	return o.t.Acquire(now, key, Alias(token), ttl)
+func agreed(err error) error {
+	if _, lost := errors.AsType[*lockcore.NotOwnedError](err); lost {
+		return nil
+	}
+	return err
 }
 
-func (o otherToken) Renew(now time.Time, key, token string, ttl time.Duration) error {
-	return o.t.Renew(now, key, Alias(token), ttl)
+// otherToken sets another token than it was asked to.
+type otherToken[C any] struct{ rules[C] }
+
+func (s otherToken[C]) Acquire(c C, key, token string, ttl time.Duration) (lockcore.Grant, error) {
+	return s.rules.Acquire(c, key, token+"'", ttl)
 }
 
-func (o otherToken) Release(now time.Time, key, token string) error {
-	return o.t.Release(now, key, Alias(token))
+func (s otherToken[C]) Renew(c C, key, token string, ttl time.Duration) error {
+	return s.rules.Renew(c, key, token+"'", ttl)
 }
 
-// DeniedOf is how many grants there are for each that the animal denied-grant denies.
-const DeniedOf = 3
-
-type deniedGrant struct {
-	*lockcore.Table
-	grants int
+func (s otherToken[C]) Release(c C, key, token string) error {
+	return s.rules.Release(c, key, token+"'")
 }
 
-func (d *deniedGrant) Acquire(now time.Time, key, token string, ttl time.Duration) (lockcore.Grant, error) {
-	g, err := d.Table.Acquire(now, key, token, ttl)
+// deniedGrant says of each third grant that another holds the key.
+type deniedGrant[C any] struct {
+	rules[C]
+	grants atomic.Int64
+}
+
+func (s *deniedGrant[C]) Acquire(c C, key, token string, ttl time.Duration) (lockcore.Grant, error) {
+	g, err := s.rules.Acquire(c, key, token, ttl)
 	if err != nil {
 		return g, err
 	}
-	if d.grants++; d.grants%DeniedOf == 0 {
-		return lockcore.Grant{}, &lockcore.HeldError{Holder: lockcore.Fingerprint("another " + strconv.Itoa(d.grants)), PTTL: ttl}
+	if n := s.grants.Add(1); n%3 == 0 {
+		return lockcore.Grant{}, &lockcore.HeldError{Holder: lockcore.Fingerprint("another " + strconv.FormatInt(n, 10)), PTTL: ttl}
 	}
 	return g, nil
 }

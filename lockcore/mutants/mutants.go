@@ -8,6 +8,7 @@ package mutants
 
 import (
 	"slices"
+	"time"
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -24,7 +25,10 @@ type Mutant struct {
 	Policy  func(p *lockcore.Policy) // nil = as it is; what a team might write into its file
 	Variant lockcore.Variant
 	Work    work.Wrong // what its worker does around the lock
-	Store   Store      // what its store does in place of the core's; "" = the core's. Variant.Rules are the same in virtual time
+	// What Variant.Rules are in virtual time, for a real Redis: scripts in place of the core's, on the lock's key and its fence's, with the
+	// token and the TTL in ms, or the core's store with something done to its calls.
+	Lua   map[lockcore.Op]string
+	Store func(core lockcore.Store, now func() time.Time) lockcore.Store
 	// Tell is how a replica tells of itself: made for each life, it hands on what is to be heard of an event. nil = the truth.
 	Tell func() func(e history.Event, hand func(history.Event))
 	// Edit changes what probes show of what else the service tells: its metrics, its logs, its alerts. nil = the truth.
@@ -38,9 +42,6 @@ type Show struct {
 	Red   string // these must turn red, each time
 	Also  string // these may, since they follow; no others
 }
-
-// Store names the rules that a store has in place of the core's.
-type Store string
 
 // All are the mutants, those of the lock before those that lie.
 func All() []Mutant {

@@ -29,11 +29,8 @@ func TestPoints(t *testing.T) {
 				must(t, c.Do(t.Context(), "CLIENT", "PAUSE", time.Hour.Milliseconds(), "WRITE").Err())
 			},
 			Resume: func(t *testing.T) { must(t, c.ClientUnpause(t.Context()).Err()) },
-			Drop:   func(t *testing.T, key string) { must(t, c.Del(t.Context(), key).Err()) },
-			Token:  func(t *testing.T, key string) string { return c.Get(t.Context(), key).Val() },
 			Cut:    func(_, on bool) { cut.armed.Store(on) },
 			Lost:   20 * time.Second,
-			Calls:  func(t *testing.T) int { return scripts(t, c) },
 		}
 	})
 }

@@ -23,7 +23,8 @@ type myLock struct {
 }
 
 func open(_ context.Context, c protocol.Configure, t *worker.Teller) (worker.Locker, error) {
-	return &myLock{redis.NewClient(&redis.Options{Addr: c.Store.Addr}), c.Store.Prefix, t}, nil
+	o := &redis.Options{Addr: c.Store.Addr, MaxRetries: -1} // else a call whose answer is lost is sent twice, and told of once
+	return &myLock{redis.NewClient(o), c.Store.Prefix, t}, nil
 }
 
 func (m *myLock) Acquire(ctx context.Context, w worker.Want) (worker.Held, error) {

@@ -145,6 +145,14 @@ func skipIfTooLate(t *testing.T, code int, dir string) {
 	}
 }
 
+// skipIfTooBusy ends a test whose drill was refused for the time scale alone.
+func skipIfTooBusy(t *testing.T, code int, said string) {
+	t.Helper()
+	if code == verdict.ExitRefused && strings.Contains(said, "or run it when the machine is less busy") {
+		t.Skipf("NOT SHOWN: this machine was too busy for the drill's time scale\n%s", said)
+	}
+}
+
 // drillEndsWith runs the binary and holds its exit status against code; a run that is still going at the limit is ended.
 func drillEndsWith(t *testing.T, code int, limit time.Duration, args ...string) {
 	t.Helper()
@@ -160,9 +168,7 @@ func drillEndsWith(t *testing.T, code int, limit time.Duration, args ...string) 
 	}
 	t.Logf("%.1fs", time.Since(start).Seconds())
 	got := cmd.ProcessState.ExitCode()
-	if got == verdict.ExitRefused && strings.Contains(stderr.String(), "or run it when the machine is less busy") {
-		t.Skipf("NOT SHOWN: this machine was too busy for the drill's time scale\n%s", stderr.String())
-	}
+	skipIfTooBusy(t, got, stderr.String())
 	dir := filepath.Join(cmd.Dir, "runs", "latest")
 	if i := slices.Index(args, "--out"); i >= 0 {
 		dir = args[i+1]

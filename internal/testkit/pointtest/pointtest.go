@@ -1,7 +1,7 @@
-// Package pointtest holds the points that a lock must get right against a store on a real server and in real time. Package client tests all
-// fourteen exactly, in memory and on virtual time; the two that no store has a part in, suspension and reentrancy, are tested there alone. What goes wrong goes wrong on the wire: the server stands still, a reply is lost, a
-// key is deleted. It is for tests only. Its one invariant: instants are compared with the client's own events, and only in the
-// direction in which a slow machine cannot err.
+// Package pointtest holds those points that a lock must get right in which its store has a part, against a store on a real server and in
+// real time: the server stands still, or a reply is lost. Package client tests all fourteen exactly, in memory and on virtual time, and
+// package storetest what a store answers. It is for tests only. Its one invariant: instants are compared with the client's own events, and
+// only in the direction in which a slow machine cannot err.
 package pointtest
 
 import (
@@ -19,13 +19,10 @@ import (
 // Server is a store on a server of the test's own, and what can be done to it.
 type Server struct {
 	Store  lockcore.Store
-	Stop   func(t *testing.T)                    // it stands still, until it is resumed
-	Resume func(t *testing.T)                    //
-	Drop   func(t *testing.T, key string)        // the key is gone
-	Token  func(t *testing.T, key string) string // that a key carries; "" = there is no key
-	Cut    func(renewals, on bool)               // the reply of the next renewal, or of the next other operation, is lost
-	Lost   time.Duration                         // op timeout with which a renewal is tried whose reply is lost
-	Calls  func(t *testing.T) int                // that were made so far
+	Stop   func(t *testing.T)      // it stands still, until it is resumed
+	Resume func(t *testing.T)      //
+	Cut    func(renewals, on bool) // the reply of the next renewal, or of the next other operation, is lost
+	Lost   time.Duration           // op timeout with which a renewal is tried whose reply is lost
 }
 
 // Open starts one, until the test ends.
@@ -34,15 +31,10 @@ type Open func(t *testing.T) *Server
 // Run holds a store to the points.
 func Run(t *testing.T, open Open) {
 	for name, point := range map[string]func(*testing.T, Open){
-		"01":        point01,
 		"02 and 03": point02And03,
-		"04":        point04,
-		"05 and 09": point05And09,
-		"06 and 12": point06And12,
 		"07":        point07,
 		"08":        point08,
 		"11":        point11,
-		"14":        point14,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it waits, most of the time
@@ -61,7 +53,6 @@ const (
 type rig struct {
 	*client.Client
 	*Server
-	clock client.Clock
 
 	mu     sync.Mutex
 	events []history.Event
@@ -78,15 +69,8 @@ func policy() lockcore.Policy {
 
 func newRig(t *testing.T, open Open, p lockcore.Policy) *rig {
 	t.Helper()
-	r := &rig{Server: open(t), clock: client.NewSystemClock()}
-	r.join(t, p)
-	return r
-}
-
-// join gives the rig another client of the same store.
-func (r *rig) join(t *testing.T, p lockcore.Policy) {
-	t.Helper()
-	c, err := client.New(client.Options{Store: r.Store, Policy: p, Lock: "job", Source: "r1.1", Clock: r.clock, Emit: r.keep})
+	r := &rig{Server: open(t)}
+	c, err := client.New(client.Options{Store: r.Store, Policy: p, Lock: "job", Source: "r1.1", Emit: r.keep})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +80,7 @@ func (r *rig) join(t *testing.T, p lockcore.Policy) {
 		}
 	})
 	r.Client = c
+	return r
 }
 
 func (r *rig) keep(e history.Event) {
@@ -164,30 +149,6 @@ func ended(t *testing.T, h *client.Handle) lockcore.Reason {
 	return a.Reason
 }
 
-func point01(t *testing.T, open Open) {
-	r := newRig(t, open, policy())
-	r.Stop(t)
-	resumed := make(chan struct{})
-	r.on(func(e history.Event) {
-		if e.Kind == history.AcquireInvoke { // it is about to be sent
-			time.AfterFunc(200*time.Millisecond, func() {
-				defer close(resumed)
-				r.Resume(t)
-			})
-		}
-	})
-	h := r.hold(t)
-	left, back := h.Remaining(), r.of(history.AcquireReturn)[0]
-	<-resumed // the server goes on before whoever asked it hears so
-	took := time.Duration(back.Width())
-	if took < 200*time.Millisecond {
-		t.Fatalf("the paused server answered after %s: it proves nothing", took)
-	}
-	if most := ttl - drift - took; left > most {
-		t.Errorf("%s remain after a grant that took %s, want at most %s: validity counts from the sending", left, took, most)
-	}
-}
-
 func point02And03(t *testing.T, open Open) {
 	p := policy()
 	p.OpTimeout = time.Minute
@@ -214,76 +175,6 @@ func point02And03(t *testing.T, open Open) {
 		t.Errorf("the renewal that hangs ended %s after the validity end, %s: its own timeout is a minute", late, hung.Outcome)
 	}
 	r.Resume(t)
-}
-
-func point04(t *testing.T, open Open) {
-	r := newRig(t, open, policy())
-	h := r.hold(t)
-	r.Drop(t, "k")
-	if why := ended(t, h); why != lockcore.ReasonNotOwned {
-		t.Errorf("told %s, want not_owned", why)
-	}
-	lost := 0
-	until(t, "the loss is reported", func() bool { return len(r.of(history.FenceObserved)) == 1 })
-	for _, e := range r.of(history.RenewReturn) {
-		if e.Outcome != history.OK {
-			lost++
-		}
-	}
-	if err := h.Release(t.Context()); err != nil || lost != 1 || len(r.of(history.ReleaseInvoke)) != 0 {
-		t.Errorf("%v after %d failed renewals and %d releases, want one and none", err, lost, len(r.of(history.ReleaseInvoke)))
-	}
-}
-
-func point05And09(t *testing.T, open Open) {
-	r := newRig(t, open, policy())
-	var stopped int64
-	err := r.Do(t.Context(), "k", func(ctx context.Context, h *client.Handle) error {
-		r.Stop(t)
-		<-ctx.Done()
-		if err := h.Check(); !errors.Is(err, client.ErrAbandoned) {
-			t.Errorf("check: %v, want ErrAbandoned", err)
-		}
-		r.Resume(t)
-		<-time.After(100 * time.Millisecond) // work takes its time to stop
-		stopped = int64(r.clock.Now().Mono)
-		return nil
-	})
-	if !errors.Is(err, client.ErrAbandoned) {
-		t.Errorf("Do: %v, want ErrAbandoned", err)
-	}
-	fence, abandon := r.of(history.FenceObserved), r.of(history.AbandonKind)
-	if len(fence) != 1 || len(abandon) != 1 || fence[0].Span != abandon[0].Span {
-		t.Errorf("fence.observed %+v, abandon %+v: want one each, at once", fence, abandon)
-	}
-	if released := r.of(history.ReleaseInvoke); len(released) == 0 || released[0].From < stopped {
-		t.Errorf("released %+v, work stopped at %d: want it afterwards", released, stopped)
-	}
-	renewed := r.of(history.RenewInvoke)
-	if last := renewed[len(renewed)-1]; last.From > fence[0].From {
-		t.Error("renewed after it was given up")
-	}
-}
-
-func point06And12(t *testing.T, open Open) {
-	p := policy()
-	p.Class, p.RenewEvery, p.TTL, p.StopBudget = lockcore.LegacyWarn, 0, time.Second, 0
-	r := newRig(t, open, p)
-	h := r.hold(t)
-	fence, epoch := h.Fence(), h.Epoch()
-	until(t, "the lease ends", func() bool { return r.Token(t, "k") == "" })
-	r.join(t, policy())
-	theirs := r.hold(t)
-	var lost *lockcore.NotOwnedError
-	if err := h.Release(t.Context()); !errors.As(err, &lost) || !lost.Other || lost.Holder != theirs.Epoch() {
-		t.Errorf("release after the lease's end: %v, want the store's answer: other", err)
-	}
-	if token := r.Token(t, "k"); lockcore.Fingerprint(token) != theirs.Epoch() {
-		t.Error("the new holder's key was touched")
-	}
-	if h.Fence() != fence || h.Epoch() != epoch || theirs.Fence() <= fence {
-		t.Errorf("fence was %d, is %d, the successor's %d: want it unchanged, and below", fence, h.Fence(), theirs.Fence())
-	}
 }
 
 func point07(t *testing.T, open Open) {
@@ -349,32 +240,5 @@ func point11(t *testing.T, open Open) {
 	}
 	if string(got) != answers {
 		t.Errorf("told after renewals that went %s, want %s", got, answers)
-	}
-}
-
-func point14(t *testing.T, open Open) {
-	for name, end := range map[string]func(r *rig, h *client.Handle){
-		"released":      func(_ *rig, h *client.Handle) { _ = h.Release(context.Background()) },
-		"left":          func(_ *rig, h *client.Handle) { h.Leave() },
-		"client closed": func(r *rig, _ *client.Handle) { _ = r.Close(context.Background()) },
-		"given up": func(r *rig, h *client.Handle) {
-			r.Drop(t, "k")
-			<-h.Context().Done()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := policy()
-			p.RenewEvery = 20 * time.Millisecond
-			r := newRig(t, open, p)
-			h := r.hold(t)
-			until(t, "it is renewed", func() bool { return len(r.of(history.RenewReturn)) >= 3 })
-			end(r, h)
-			until(t, "nothing is under way", func() bool { return len(r.of(history.RenewReturn)) == len(r.of(history.RenewInvoke)) })
-			before := r.Calls(t)
-			<-time.After(400 * time.Millisecond) // twenty intervals
-			if after := r.Calls(t); after != before {
-				t.Errorf("%d calls were made after the end", after-before)
-			}
-		})
 	}
 }

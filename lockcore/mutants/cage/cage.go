@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"slices"
 	"sync"
 	"time"
 
@@ -31,9 +30,16 @@ func Of(a mutants.Mutant) embedded.Wrong {
 		}
 		w.Token = func() string { return token }
 	}
-	if a.Store != "" || len(a.Variant.Feigns) > 0 {
+	switch {
+	case a.Store != nil:
+		w.Store = func(core lockcore.Store, _ *redis.Client, _ string) lockcore.Store { return a.Store(core, time.Now) }
+	case len(a.Lua) > 0 || len(a.Variant.Feigns) > 0:
 		w.Store = func(core lockcore.Store, c *redis.Client, prefix string) lockcore.Store {
-			return &feigning{storeOf(a.Store, core, c, prefix), a.Variant.Feigns}
+			s := &store{Store: core, feigns: a.Variant.Feigned, lua: map[lockcore.Op]*redis.Script{}, redis: c, prefix: prefix}
+			for op, text := range a.Lua {
+				s.lua[op] = redis.NewScript(text)
+			}
+			return s
 		}
 	}
 	if v := a.Variant; v.LateFence || v.Unfenced {
@@ -64,36 +70,6 @@ func inTurn(tell func(history.Event, func(history.Event))) func(history.Event, f
 		defer mu.Unlock()
 		tell(e, hand)
 	}
-}
-
-// feigning answers some calls without sending them.
-type feigning struct {
-	lockcore.Store
-	ops []lockcore.Op
-}
-
-func (f *feigning) feigns(op lockcore.Op) bool { return slices.Contains(f.ops, op) }
-
-func (f *feigning) Acquire(ctx context.Context, key, token string, ttl time.Duration) (lockcore.Grant, error) {
-	if f.feigns(lockcore.OpAcquire) {
-		now := time.Now()
-		return lockcore.Grant{Fence: now.UnixMicro(), Server: now}, nil
-	}
-	return f.Store.Acquire(ctx, key, token, ttl)
-}
-
-func (f *feigning) Renew(ctx context.Context, key, token string, ttl time.Duration) error {
-	if f.feigns(lockcore.OpRenew) {
-		return nil
-	}
-	return f.Store.Renew(ctx, key, token, ttl)
-}
-
-func (f *feigning) Release(ctx context.Context, key, token string) error {
-	if f.feigns(lockcore.OpRelease) {
-		return nil
-	}
-	return f.Store.Release(ctx, key, token)
 }
 
 // ledger is what the animal writes to in place of the ledger.

@@ -96,7 +96,7 @@ scenarios: deps ## every shipped scenario, live, at its time scale: minutes
 	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run TestLiveScenariosEndAsTheySay ./cmd/lockdrill/e2e
 
 selftest-live: deps ## every wrong lock and every shipped class with every fault, live, one after another: half an hour
-	$(GO) run ./cmd/lockdrill selftest --live
+	LOCKDRILL_SELFTEST=all $(GO) test -count=1 -v -timeout 2h -run TestLiveSelftest ./cmd/lockdrill
 
 witness: deps ## a service that knows nothing of lockdrill, in Python and in Node, drilled as it runs: three times as it is, once with each of its thirteen bugs in each drill that can show it, beside lockdrill's own lock at the same timings, with ioredis itself (npm), with its jobs in PostgreSQL, and in each cell of the table of docs/pause-longer-than-the-lease.md; three quarters of an hour
 	LOCKDRILL_WITNESS=all $(GO) test -count=1 -v -timeout 1h -parallel 2 -run AServiceOfSomebodysOwn ./cmd/lockdrill/e2e

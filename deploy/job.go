@@ -13,7 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
-// JobOptions say which drill a Job runs, and when. JobFor fills them from an experiment.
+// JobOptions say which drill a Job runs, and when. Drill fills in what an experiment says.
 type JobOptions struct {
 	Experiment string // its name
 	Resolved   []byte // its file, resolved
@@ -57,26 +57,24 @@ const UploadTokenEnv = "LOCKDRILL_UPLOAD_TOKEN"
 // UploadWithin bounds what a run waits for that server after its end.
 const UploadWithin = 15 * time.Minute
 
-// JobFor is the drill of e as a Job.
-func JobFor(e *experiments.Experiment) (JobOptions, error) {
+// Drill fills in what e says of its drill.
+func (o *JobOptions) Drill(e *experiments.Experiment) error {
 	k := e.Kubernetes
 	if k == nil {
-		return JobOptions{}, fmt.Errorf("%w: add a section kubernetes, such as kubernetes: {namespace: staging}; a drill that needs no cluster runs in any CI system: lockdrill export ci", ErrNoPods)
+		return fmt.Errorf("%w: add a section kubernetes, such as kubernetes: {namespace: staging}; a drill that needs no cluster runs in any CI system: lockdrill export ci", ErrNoPods)
 	}
 	file, err := experiments.Marshal(e)
 	if err != nil {
-		return JobOptions{}, err
+		return err
 	}
 	secrets := experiments.VariablesIn(file)
 	slices.Sort(secrets)
-	o := JobOptions{
-		Experiment: e.Name, Namespace: k.Namespace, Image: k.Image, Pod: k.Pod, SecretEnv: slices.Compact(secrets), Secret: secretOf(e), Storage: "1Gi",
-		CleanUp: endWithin + time.Duration(len(e.Faults))*revertWithin, MaxRun: e.Limits.MaxRun,
-	}
+	o.Experiment, o.Namespace, o.Image, o.Pod, o.SecretEnv, o.Secret = e.Name, k.Namespace, k.Image, k.Pod, slices.Compact(secrets), secretOf(e)
+	o.CleanUp, o.MaxRun = endWithin+time.Duration(len(e.Faults))*revertWithin, e.Limits.MaxRun
 	if k.Pods == experiments.PodsApply {
 		o.CleanUp += k.Grace // the workers are removed, and end
 	}
-	return o, nil
+	return nil
 }
 
 // SummaryName is the ConfigMap in which the last run of an experiment leaves its summary.

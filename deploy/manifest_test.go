@@ -51,8 +51,8 @@ func workersOf(t *testing.T, e *experiments.Experiment, fleet string) deploy.Wor
 
 func jobOf(t *testing.T, e *experiments.Experiment) deploy.JobOptions {
 	t.Helper()
-	o, err := deploy.JobFor(e)
-	if err != nil {
+	var o deploy.JobOptions
+	if err := o.Drill(e); err != nil {
 		t.Fatal(err)
 	}
 	o.Resolved = []byte("name: game-day\n")

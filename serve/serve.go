@@ -60,7 +60,7 @@ type Server struct {
 // Check refuses options that no server can have, before anything is touched.
 func (o *Options) Check() error {
 	if info, err := os.Stat(o.Dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("%s: no such folder; runs are in a folder such as runs", o.Dir)
+		return fmt.Errorf("%s: no such folder: --dir names the folder of the runs, which may be empty", o.Dir)
 	}
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return fmt.Errorf("--listen %q: want HOST:PORT, such as 127.0.0.1:8420", o.Listen)

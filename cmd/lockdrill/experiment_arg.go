@@ -129,14 +129,13 @@ func experimentSource(arg string) ([]byte, error) {
 		if data, ok := scenarios.Get(arg); ok {
 			return data, nil
 		}
-		names := scenarioNames()
 		if isDir(arg) {
 			return nil, aFolder(arg)
 		}
-		if meant := didYouMean(arg, names); meant != "" {
-			return nil, usagef("%s: no such scenario%s A file is named with its .yaml or a path; lockdrill list shows the scenarios", arg, meant)
+		if _, day := scenarios.GameDay(arg); day {
+			return nil, usagef("%s: this is a game day: lockdrill run %[1]s leads it, and other commands read its experiments, each by its own name", arg)
 		}
-		return nil, usagef("%s: no such scenario (shipped: %s; a file is named with its .yaml or a path)", arg, strings.Join(names, ", "))
+		return nil, usagef("%s: no such scenario%s; lockdrill list shows them, and a file is named with its .yaml or a path", arg, didYouMean(arg, scenarioNames()))
 	}
 	if isDir(arg) {
 		return nil, aFolder(arg)

@@ -94,7 +94,7 @@ func newExplainCmd(io streams) *cobra.Command {
 
 // fieldsNamed are the fields of an experiment file that have the name or the path, or the word as a value.
 func fieldsNamed(name string) (all []wordField) {
-	for _, e := range experiments.Explain(name) {
+	for _, e := range experiments.Explain(strings.ReplaceAll(name, " ", "_")) { // as outputs write it
 		all = append(all, wordField{e.Paths, e.Value, e.Says})
 	}
 	return all

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -145,64 +146,67 @@ func roleRules(e *experiments.Experiment) []deploy.Rule {
 // jobFlags are those of a Job and of a CronJob.
 type jobFlags struct {
 	manifestFlags
-	account, claim, storage, environment string
-	pushgateway, metrics, upload         string
-	ephemeral                            bool
-	onInconclusive                       inconclusiveAs
+	asked                             deploy.JobOptions
+	environment, pushgateway, metrics string
+	onInconclusive                    inconclusiveAs
 }
 
 func (f *jobFlags) flags(flags *pflag.FlagSet) {
 	f.manifestFlags.flags(flags)
-	flags.StringVar(&f.account, "service-account", "", "of the run (default: that of export rbac)")
-	flags.StringVar(&f.claim, "claim", "", "PersistentVolumeClaim that keeps the runs' folders (default: a new one)")
-	flags.StringVar(&f.storage, "storage", "1Gi", "size of the new claim")
-	flags.BoolVar(&f.ephemeral, "ephemeral", false, "no claim: the runs' folders, undo journals among them, are gone with the pod")
+	flags.StringVar(&f.asked.Account, "service-account", "", "of the run (default: that of export rbac)")
+	flags.StringVar(&f.asked.Claim, "claim", "", "PersistentVolumeClaim that keeps the runs' folders (default: a new one)")
+	flags.StringVar(&f.asked.Storage, "storage", "1Gi", "size of the new claim")
+	flags.BoolVar(&f.asked.Ephemeral, "ephemeral", false, "no claim: the runs' folders, undo journals among them, are gone with the pod")
 	flags.StringVar(&f.environment, "environment", "", "what the Redis is, where it does not say so itself")
 	flags.StringVar(&f.pushgateway, "pushgateway", "", "URL of a Pushgateway that gets the metrics of each run")
-	flags.StringVar(&f.upload, "upload", "", "address of a lockdrill serve that gets each run, as export server makes one; the Secret has its token as "+deploy.UploadTokenEnv)
+	flags.StringVar(&f.asked.Upload, "upload", "", "address of a lockdrill serve that gets each run, as export server makes one; the Secret has its token as "+deploy.UploadTokenEnv)
 	flags.StringVar(&f.metrics, "metrics-file", "", "metrics for a textfile collector: a path in the pod; a relative one is on the claim, beside runs")
 	f.onInconclusive.flag(flags)
 }
 
+// scheduled adds when a game day is.
+func (f *jobFlags) scheduled(flags *pflag.FlagSet) {
+	flags.StringVar(&f.asked.Schedule, "schedule", "", `when: five fields of cron, "0 3 * * 1-5" (needed)`)
+	flags.StringVar(&f.asked.TimeZone, "time-zone", "Etc/UTC", "of the schedule, as in the tz database")
+}
+
+func (f *jobFlags) checkSchedule(kind string) error {
+	if f.asked.Schedule == "" {
+		return usagef(`lockdrill export %s: when? Say --schedule, such as --schedule "0 3 * * 1-5"`, kind)
+	}
+	if _, err := time.LoadLocation(f.asked.TimeZone); err != nil || f.asked.TimeZone == "Local" {
+		return usagef("--time-zone %q: want a name of the tz database, such as Europe/Berlin", f.asked.TimeZone)
+	}
+	return nil
+}
+
+// options are what was asked, and what the experiment says.
 func (f *jobFlags) options(arg string) (o deploy.JobOptions, e *experiments.Experiment, err error) {
 	if err := f.onInconclusive.check(); err != nil {
 		return o, nil, err
 	}
-	if f.claim != "" && f.ephemeral {
+	if f.asked.Claim != "" && f.asked.Ephemeral {
 		return o, nil, usagef("--claim and --ephemeral exclude each other: either the folders are kept, or they are not")
+	}
+	if u, err := url.Parse(f.pushgateway); f.pushgateway != "" && (err != nil || u.Host == "" || u.User != nil) {
+		return o, nil, usagef("--pushgateway: want the URL of a Pushgateway, without a user: everybody who may read the Job reads its arguments")
+	}
+	if err := (&upload.Target{URL: f.asked.Upload}).Check(); f.asked.Upload != "" && err != nil {
+		return o, nil, usagef("--upload: %w", err)
 	}
 	d, err := f.load(arg)
 	if err != nil {
 		return o, nil, err
 	}
-	if o, err = deploy.JobFor(d.e); err != nil {
+	o = f.asked
+	if err := o.Drill(d.e); err != nil {
 		return o, nil, usagef("%s: %w", arg, err)
 	}
-	if f.image != "" {
-		o.Image = f.image
-	}
-	o.Resolved, o.Files = d.resolved, d.files
-	o.Account, o.Claim, o.Storage, o.Ephemeral = f.account, f.claim, f.storage, f.ephemeral
-	if f.pushgateway != "" {
-		if u, err := url.Parse(f.pushgateway); err != nil || u.Host == "" || u.User != nil {
-			return o, nil, usagef("--pushgateway: want the URL of a Pushgateway, without a user: everybody who may read the Job reads its arguments")
+	o.Image, o.Resolved, o.Files = cmp.Or(f.image, o.Image), d.resolved, d.files
+	for _, add := range [][2]string{{"--pushgateway", f.pushgateway}, {"--metrics-file", f.metrics}, {"--environment", f.environment}, {"--on-inconclusive", string(f.onInconclusive)}} {
+		if add[1] != "" {
+			o.Flags = append(o.Flags, add[:]...)
 		}
-		o.Flags = append(o.Flags, "--pushgateway", f.pushgateway)
-	}
-	if f.upload != "" {
-		if err := (&upload.Target{URL: f.upload}).Check(); err != nil {
-			return o, nil, usagef("--upload: %w", err)
-		}
-		o.Upload = f.upload
-	}
-	if f.metrics != "" {
-		o.Flags = append(o.Flags, "--metrics-file", f.metrics)
-	}
-	if f.environment != "" {
-		o.Flags = append(o.Flags, "--environment", f.environment)
-	}
-	if f.onInconclusive != "" {
-		o.Flags = append(o.Flags, "--on-inconclusive", string(f.onInconclusive))
 	}
 	return o, d.e, nil
 }
@@ -210,19 +214,18 @@ func (f *jobFlags) options(arg string) (o deploy.JobOptions, e *experiments.Expe
 func exportJob(_ streams, flags *pflag.FlagSet) renderer {
 	var f jobFlags
 	f.flags(flags)
-	release := flags.String("release", "", "what it is the gate of: part of the Job's name, so that each release has a Job of its own")
-	suspend := flags.Bool("suspend", false, "made suspended: the drill begins when somebody whom RBAC lets change the Job sets spec.suspend to false")
-	plan := flags.String("plan", "", "run only what has this hash, as lockdrill plan --hash prints it; anything else is refused")
-	undo := flags.Bool("recover", false, "no drill: lockdrill recover for what runs on the claim have left")
+	flags.StringVar(&f.asked.Release, "release", "", "what it is the gate of: part of the Job's name, so that each release has a Job of its own")
+	flags.BoolVar(&f.asked.Suspend, "suspend", false, "made suspended: the drill begins when somebody whom RBAC lets change the Job sets spec.suspend to false")
+	flags.StringVar(&f.asked.Plan, "plan", "", "run only what has this hash, as lockdrill plan --hash prints it; anything else is refused")
+	flags.BoolVar(&f.asked.Recover, "recover", false, "no drill: lockdrill recover for what runs on the claim have left")
 	return func(args []string) ([]byte, error) {
 		o, _, err := f.options(args[0])
 		if err != nil {
 			return nil, err
 		}
-		if *undo && (*suspend || *plan != "") {
+		if o.Recover && (o.Suspend || o.Plan != "") {
 			return nil, usagef("--recover drills nothing: --suspend and --plan are for a drill")
 		}
-		o.Release, o.Recover, o.Suspend, o.Plan = *release, *undo, *suspend, *plan
 		return joined(deploy.Job(o))
 	}
 }
@@ -230,16 +233,15 @@ func exportJob(_ streams, flags *pflag.FlagSet) renderer {
 func exportCronJob(_ streams, flags *pflag.FlagSet) renderer {
 	var f jobFlags
 	f.flags(flags)
-	w := whenFlags(flags)
+	f.scheduled(flags)
 	return func(args []string) ([]byte, error) {
-		if err := w.check("cronjob"); err != nil {
+		if err := f.checkSchedule("cronjob"); err != nil {
 			return nil, err
 		}
 		o, _, err := f.options(args[0])
 		if err != nil {
 			return nil, err
 		}
-		o.Schedule, o.TimeZone = w.schedule, w.zone
 		return joined(deploy.CronJob(o))
 	}
 }
@@ -250,7 +252,7 @@ func exportFolder(kind, folder string, render func(deploy.KustomizeOptions) (map
 		f := jobFlags{manifestFlags: manifestFlags{nowhere: true}} // a Role permits what it says in its own namespace only, so the rule about it needs no name
 		f.flags(flags)
 		_ = flags.MarkHidden("namespace") // an overlay names it, or the release
-		w := whenFlags(flags)
+		f.scheduled(flags)
 		dir := flags.String("dir", "", "folder of the "+folder+", which must be empty or not there yet (needed)")
 		return func(args []string) ([]byte, error) {
 			switch {
@@ -259,19 +261,18 @@ func exportFolder(kind, folder string, render func(deploy.KustomizeOptions) (map
 			case *dir == "":
 				return nil, usagef("lockdrill export %s: where? Say --dir, such as --dir %s", kind, folder)
 			}
-			if err := w.check(kind); err != nil {
+			if err := f.checkSchedule(kind); err != nil {
 				return nil, err
 			}
 			o, e, err := f.options(args[0])
 			if err != nil {
 				return nil, err
 			}
-			o.Schedule, o.TimeZone = w.schedule, w.zone
 			network, err := deploy.NetworkFor(e)
 			if err != nil {
 				return nil, err
 			}
-			network.Reach(f.pushgateway, f.upload)
+			network.Reach(f.pushgateway, o.Upload)
 			files, err := render(deploy.KustomizeOptions{Job: o, Network: network, Rules: roleRules(e)})
 			if err != nil {
 				return nil, err
@@ -297,24 +298,4 @@ func writeFolder(dir string, files map[string][]byte) (said []byte, err error) {
 		said = fmt.Appendln(said, path)
 	}
 	return said, nil
-}
-
-// when is when a game day is.
-type when struct{ schedule, zone string }
-
-func whenFlags(flags *pflag.FlagSet) *when {
-	w := new(when)
-	flags.StringVar(&w.schedule, "schedule", "", `when: five fields of cron, "0 3 * * 1-5" (needed)`)
-	flags.StringVar(&w.zone, "time-zone", "Etc/UTC", "of the schedule, as in the tz database")
-	return w
-}
-
-func (w *when) check(kind string) error {
-	if w.schedule == "" {
-		return usagef(`lockdrill export %s: when? Say --schedule, such as --schedule "0 3 * * 1-5"`, kind)
-	}
-	if _, err := time.LoadLocation(w.zone); err != nil || w.zone == "" || w.zone == "Local" {
-		return usagef("--time-zone %q: want a name of the tz database, such as Europe/Berlin", w.zone)
-	}
-	return nil
 }

@@ -111,8 +111,6 @@ func openGate(stderr io.Writer, f gateFlags) (*gate, error) {
 func (f *gateFlags) pushes() error {
 	u, err := url.Parse(f.pushgateway)
 	switch {
-	case f.job == "":
-		return usagef("--job is empty: the Pushgateway needs a name")
 	case f.pushgateway == "" && f.job != defaultJob:
 		return usagef("--job goes with --pushgateway: it is the label of the metrics there")
 	case f.pushgateway != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https"):

@@ -18,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubefake"
+	"github.com/lockdrill/lockdrill/internal/upload"
 )
 
 // tryWith is tryIn with variables of the environment.
@@ -161,5 +162,14 @@ func TestSummaryOfARun(t *testing.T) {
 	g.leaveVerdict(r)
 	if !strings.Contains(stderr.String(), "lockdrill: --summary-configmap: ") || !strings.Contains(stderr.String(), "the verdict stands") {
 		t.Errorf("a summary that cannot be written: %s", &stderr)
+	}
+}
+
+// Where the server stays away, the command that brings the run later is named.
+func TestAnUploadThatFailsSaysWhatBringsItLater(t *testing.T) {
+	t.Parallel()
+	u := uploadFlags{url: "http://127.0.0.1:1", target: upload.Target{URL: "http://127.0.0.1:1", Wait: func(time.Duration) {}}}
+	if err := u.bring(io.Discard, "id", "runs/x"); err == nil || !strings.HasSuffix(err.Error(), "; to bring it later: lockdrill judge runs/x --upload http://127.0.0.1:1") {
+		t.Errorf("it says %v", err)
 	}
 }

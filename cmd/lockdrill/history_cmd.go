@@ -123,6 +123,9 @@ func archived(ctx context.Context, io streams, dirs []string, of selection) (see
 	defer stop()
 	reader.Progress = func(d, a int) { done, all = d, a }
 	for _, dir := range dirs {
+		if !isDir(dir) {
+			return nil, nil, usagef("%s: no such folder: name the folder of your runs, or make a run: lockdrill run first-drill", dir)
+		}
 		index, err := runs.Read(ctx, dir, reader, func(string) {}) // without an index the next reading takes longer, and nothing else is lost
 		if err != nil {
 			return nil, nil, usagef("%s: read: %w", dir, reason(err))

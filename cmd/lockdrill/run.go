@@ -148,21 +148,15 @@ func markUsage(cmd *cobra.Command) {
 	}
 }
 
-// placeFlags name a file, a folder or an address.
-var placeFlags = []string{
-	"against", "api", "ca", "dir", "draft", "from", "join", "junit", "kubeconfig", "listen", "metrics-file", "otlp", "out", "output", "pushgateway", "redis", "result-file", "resume", "rules", "schedule",
-	"summary-configmap", "sweep", "write",
-}
-
-// namesNothing refuses such a flag with an empty value: what somebody wanted written or read would silently not be. It refuses as well
-// a file of -o that cannot be written.
+// namesNothing refuses a flag with an empty value: a variable that came out empty would silently leave out what somebody wanted, a plan's
+// approval or a server's tokens among it. It refuses as well a file of -o that cannot be written.
 func namesNothing(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		empty := f.Value.String() == ""
+		empty := f.Value.String() == "" || f.Value.String() == "[]"
 		if list, ok := f.Value.(pflag.SliceValue); ok {
-			empty = slices.Contains(list.GetSlice(), "")
+			empty = empty || slices.Contains(list.GetSlice(), "")
 		}
-		if err == nil && empty && slices.Contains(placeFlags, f.Name) {
+		if err == nil && empty {
 			err = usagef("--%s '': give a value, or leave --%s out", f.Name, f.Name)
 		}
 		if err == nil && f.Name == "output" {

@@ -5,7 +5,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,18 +20,22 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history/lint"
 	"github.com/lockdrill/lockdrill/lockcore/metrics"
+	"github.com/lockdrill/lockdrill/reports"
+	"github.com/lockdrill/lockdrill/reports/doc"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
 // everyday are heads of columns and labels of lines that mean what they mean in English.
 var everyday = strings.Fields(`lock key from to at events what who when where detail run runs why next note time event of level folder report left none finding findings
 	fault replica form kind operation ratio result reason measure side started target drill besides warnings warning remarks duplicate does now limit verdict
-	labels changed probes epochs during-the-faults after-the-last-fault exit-status all-figures run-again max_run machine step outcome by`)
+	labels changed baseline-and-trend signals experiment formats granted guard how-it-happened leader post-mortem process recorded rule says see seen-so-far since stores struck
+	tool uid undo-journal victim-and-successor what-disagrees what-it-comes-to probes epochs during-the-faults after-the-last-fault exit-status all-figures run-again max_run machine step outcome by`)
 
 // Every word that an output shows as a label, a head of a column, a measure, a verdict or a reason is one that explain knows.
 func TestExplainKnowsEveryWordOfTheOutputs(t *testing.T) {
@@ -40,13 +46,15 @@ func TestExplainKnowsEveryWordOfTheOutputs(t *testing.T) {
 	}
 	for _, term := range append(terms, "tick gap", "duplicate terminal states", "blind", "void", "no_target", "scale", "steady state", "strained", "pooled", "burst", "jeopardy", "horizon", "residual", "trial", "redelivery", "in flight", "renewal", "band", "breach", "kill switch", "same") {
 		for _, part := range strings.Split(term, ", ") {
-			part = strings.TrimSuffix(part, " within") // of compare: base within, head within
+			part = withFigure.ReplaceAllString(part, "") // max 30s
 			if !explained(part) && !slices.Contains(everyday, strings.ReplaceAll(strings.ToLower(part), " ", "-")) {
 				t.Errorf("an output shows %q, and explain does not know it", part)
 			}
 		}
 	}
 }
+
+var withFigure = regexp.MustCompile(` [\d.]+(ms|s|m|h)?$`)
 
 // explained reports whether explain knows a word.
 func explained(word string) bool {
@@ -143,68 +151,56 @@ func constants(t *testing.T, file, ofType, prefix string) (all []string) {
 	return all
 }
 
-// shownTerms are collected from the code that shows them.
-func shownTerms(t *testing.T) []string {
+// shownTerms are the labels and the heads of columns in the reports of recorded runs and in the plans of the shipped drills.
+func shownTerms(t *testing.T) (terms []string) {
 	t.Helper()
-	var terms []string
-	add := func(x ast.Expr) {
-		if lit, ok := x.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-			if s, err := strconv.Unquote(lit.Value); err == nil && strings.Trim(s, " #") != "" {
-				terms = append(terms, strings.TrimSpace(s))
+	seen := map[string]bool{}
+	table := func(g *doc.Table) {
+		if g == nil {
+			return
+		}
+		for _, c := range g.Columns {
+			seen[c.Name] = true
+		}
+		for _, row := range g.Rows {
+			for _, note := range row.Notes {
+				seen[note.Label] = true
 			}
 		}
 	}
-	addAll := func(x ast.Expr) {
-		if list, ok := x.(*ast.CompositeLit); ok {
-			for _, e := range list.Elts {
-				add(e)
+	var walk func(blocks []doc.Block)
+	walk = func(blocks []doc.Block) {
+		for _, b := range blocks {
+			for _, item := range b.Items {
+				seen[item.Label] = true
 			}
+			table(b.Table)
+			if b.Figure != nil {
+				table(b.Figure.Twin)
+			}
+			walk(b.Blocks)
 		}
 	}
-	see := func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.CompositeLit:
-			if id, ok := n.Type.(*ast.Ident); ok && id.Name == "item" && len(n.Elts) > 0 {
-				add(n.Elts[0])
-			}
-		case *ast.KeyValueExpr:
-			if id, ok := n.Key.(*ast.Ident); ok && id.Name == "Columns" {
-				addAll(n.Value)
-			}
-		case *ast.CallExpr:
-			switch f := n.Fun.(type) {
-			case *ast.SelectorExpr:
-				if f.Sel.Name == "item" && len(n.Args) == 2 {
-					add(n.Args[0])
-				}
-			case *ast.Ident:
-				if f.Name == "tableOf" {
-					addAll(n.Args[1])
-				}
-			}
-		}
-		return true
-	}
-	for _, glob := range []string{"../../reports/*.go", "../../reports/timeline/*.go"} {
-		for _, file := range globbed(t, glob) {
-			ast.Inspect(parsed(t, file), see)
+	for _, file := range globbed(t, "../../reports/testdata/recorded/*/"+historyFile) {
+		r, err := readRun(io.Discard, filepath.Dir(file), judgesAnew)
+		must(t, err)
+		page, err := reports.Page(r)
+		must(t, err)
+		for _, s := range page.Sections {
+			walk(s.Blocks)
 		}
 	}
-	terms = append(terms, constantsOf(t, "../../history/reasons.go", "VoidReason")...)
-	terms = append(terms, constantsOf(t, "../../analysis/verdict/void.go", "VoidCode")...)
-	ast.Inspect(parsed(t, "../../analysis/table.go"), func(n ast.Node) bool {
-		if kv, ok := n.(*ast.KeyValueExpr); ok {
-			if lit, ok := kv.Key.(*ast.BasicLit); ok { // lock_debt.max is lock_debt to explain
-				name, _, _ := strings.Cut(strings.Trim(lit.Value, `"`), ".")
-				terms = append(terms, name)
-			}
+	for _, s := range scenarios.List() {
+		e, _, err := parseExperiment(s.Name)
+		must(t, err)
+		for _, section := range reports.Plan(forecast.PlanOf(e)).Sections {
+			walk(section.Blocks)
 		}
-		return true
-	})
+	}
 	for _, e := range verdict.Exits() {
-		terms = append(terms, e.Name)
+		seen[e.Name] = true
 	}
-	return terms
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(seen)), func(term string) bool { return strings.Trim(term, " #") == "" })
 }
 
 func globbed(t *testing.T, glob string) []string {

@@ -129,7 +129,9 @@ func (f *tuneFlags) check() error {
 		return usagef("lockdrill tune: how long a leader loop was held is not how long a tick is: give --p99, or --series with a histogram of ticks")
 	case f.window < time.Minute || f.window > 30*24*time.Hour:
 		return usagef("lockdrill tune: --window %s: want 1m to 720h", f.window)
-	case f.jitter < lockcore.LeastJitter && (f.jitter != 0 || f.from == ""):
+	case f.jitter == 0 && f.from == "":
+		return usagef("lockdrill tune: --jitter is missing: give the tail of network and store, there and back, at least %s: timeouts are made of it", lockcore.LeastJitter)
+	case f.jitter != 0 && f.jitter < lockcore.LeastJitter:
 		return usagef("lockdrill tune: --jitter %s: give the tail of network and store, at least %s: timeouts are made of it", f.jitter, lockcore.LeastJitter)
 	case f.mustFinish && !(f.fenced && f.idempotent):
 		return usagef("lockdrill tune: --must-finish: work that goes on without its lock must be --fenced and --idempotent")
@@ -157,7 +159,7 @@ func (f *tuneFlags) tune(ctx context.Context, io streams) error {
 		}
 		if f.jitter == 0 {
 			if f.jitter = max(m.trip, lockcore.LeastJitter); m.trip == 0 {
-				return usagef("lockdrill tune: --jitter: give the tail of network and store, at least %s: %s has no %s", lockcore.LeastJitter, f.from, tripSeries)
+				return usagef("lockdrill tune: --jitter is missing: %s has no %s, so give the tail of network and store, at least %s", f.from, tripSeries, lockcore.LeastJitter)
 			}
 			fmt.Fprintf(io.Err, "jitter %s: the p99 of %s\n", f.jitter, tripSeries)
 		}

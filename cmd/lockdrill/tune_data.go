@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +22,9 @@ import (
 
 // heldSeries is the lock core's own histogram of hold times.
 const heldSeries = "lockcore_held_seconds"
+
+// watchedSeries is that of a watch; its upper bounds have the label bound=hi.
+const watchedSeries = "lockdrill_watch_held_seconds"
 
 // tripSeries is its histogram of the round trips of renewals.
 const tripSeries = "lockcore_renew_rtt_seconds"
@@ -105,20 +111,25 @@ func ofClass(class string) string {
 	return " for a job of class " + class
 }
 
-// lockOf is the lock of the run that is meant.
+// lockOf is the lock of the run that is meant. Only one of jobs tells how long its work is.
 func (f *tuneFlags) lockOf(dir string, e *experiments.Experiment) (*experiments.Lock, error) {
-	var names []string
+	var names, jobs []string
 	for i := range e.System.Locks {
 		l := &e.System.Locks[i]
-		if l.Name == f.lock || f.lock == "" && len(e.System.Locks) == 1 {
-			return l, nil
+		if names = append(names, l.Name); !l.Loop() {
+			jobs = append(jobs, l.Name)
 		}
-		names = append(names, l.Name)
 	}
-	if f.lock == "" {
-		return nil, usagef("lockdrill tune: %s has several locks: choose with --lock %s", dir, strings.Join(names, ", --lock "))
+	name := f.lock
+	switch {
+	case name == "" && len(jobs) > 1:
+		return nil, usagef("lockdrill tune: %s has several locks: choose with --lock %s", dir, strings.Join(jobs, ", --lock "))
+	case name == "":
+		name = append(jobs, names[0])[0]
+	case !slices.Contains(names, name):
+		return nil, usagef("lockdrill tune: %s has no lock %q%s", dir, name, didYouMean(name, names))
 	}
-	return nil, usagef("lockdrill tune: %s has no lock %q%s", dir, f.lock, didYouMean(f.lock, names))
+	return e.Lock(name), nil
 }
 
 // readScrape takes them from a saved scrape.
@@ -149,6 +160,11 @@ func (f *tuneFlags) readHistograms(read func(series string, labels map[string]st
 		labels["class"] = f.class
 	}
 	all, err := read(f.series, labels)
+	if asked := new(url.Error); errors.As(err, &asked) { // without the query, which is ours
+		err = asked.Err
+	} else if err != nil && f.series == heldSeries {
+		err = fmt.Errorf("%w; --series names another: that of lockdrill watch --listen is %s --label bound=hi", err, watchedSeries)
+	}
 	if err != nil {
 		return nil, usagef("%s: %w", f.from, err)
 	}

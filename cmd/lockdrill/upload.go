@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"github.com/spf13/pflag"
 
@@ -46,24 +45,19 @@ func (u *uploadFlags) check() error {
 	return nil
 }
 
-// bring uploads a run, and those that have waited for the server. A run that cannot be brought now is noted.
+// bring uploads a run.
 func (u *uploadFlags) bring(stderr io.Writer, id, dir string) error {
 	if u.url == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), deploy.UploadWithin) // an interrupted run has a verdict as well
 	defer cancel()
-	files, runs, run := []string{experimentFile, historyFile}, filepath.Dir(dir), upload.Run{ID: id, Folder: filepath.Base(dir)}
-	answer, err := u.target.Bring(ctx, runs, run, files)
+	answer, err := u.target.Bring(ctx, dir, id, []string{experimentFile, historyFile})
 	switch {
-	case errors.Is(err, upload.ErrNever):
-		return err
-	case err != nil:
-		if noted := upload.Note(runs, run, u.url); noted != nil {
-			return errors.Join(err, noted)
-		}
-		return fmt.Errorf("%w; noted in %s: the next run --upload from here brings it", err, filepath.Join(fromHere(runs), upload.Queue))
+	case err == nil:
+		fmt.Fprintf(stderr, "lockdrill: uploaded: %s\n", answer)
+	case !errors.Is(err, upload.ErrNever):
+		err = fmt.Errorf("%w; to bring it later: lockdrill judge %s --upload %s", err, fromHere(dir), u.url)
 	}
-	fmt.Fprintf(stderr, "lockdrill: uploaded: %s\n", answer)
-	return u.target.Left(ctx, runs, files, func(line string) { fmt.Fprintln(stderr, "lockdrill: "+line) })
+	return err
 }

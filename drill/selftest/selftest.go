@@ -24,6 +24,11 @@ type Player interface {
 	Play(ctx context.Context, c *Case, e *experiments.Experiment) ([]*verdict.Judgement, error)
 }
 
+// NotPlayed is the error of a case that this machine could not play: it shows nothing, and the others go on.
+type NotPlayed struct{ Why string }
+
+func (n *NotPlayed) Error() string { return n.Why }
+
 // Outcome of a case.
 type Outcome string
 

@@ -1,8 +1,6 @@
-// Package upload brings the folder of a run to a server of lockdrill. What cannot be brought now is noted beside the runs and brought
-// with the next.
+// Package upload brings the folder of a run to a server of lockdrill.
 //
-// Its one invariant: it changes nothing in a run's folder, and a run that was noted is forgotten only when the server has it or says
-// that it never will.
+// Its one invariant: it changes nothing in a run's folder.
 package upload
 
 import (
@@ -15,17 +13,12 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/regular"
 )
-
-// Queue is the file of a folder of runs that names the runs that wait: a line each.
-const Queue = "uploads.jsonl"
 
 const (
 	tries   = 4
@@ -56,14 +49,9 @@ func (t *Target) Check() error {
 	return nil
 }
 
-// Run is one run to be brought.
-type Run struct {
-	ID     string `json:"id"`     // as its history has it, and as the server will call it
-	Folder string `json:"folder"` // its name in the folder of runs
-}
-
-// Bring brings a run in a folder of runs, and tries several times. answer is what a person may open.
-func (t *Target) Bring(ctx context.Context, runs string, run Run, files []string) (answer string, err error) {
+// Bring brings these files of a run in its folder, and tries several times. id is as its history has it, and as the server will call it;
+// answer is what a person may open.
+func (t *Target) Bring(ctx context.Context, dir, id string, files []string) (answer string, err error) {
 	wait := t.Wait
 	if wait == nil {
 		wait = func(d time.Duration) {
@@ -79,7 +67,7 @@ func (t *Target) Bring(ctx context.Context, runs string, run Run, files []string
 			wait(pause)
 			pause *= 2
 		}
-		if answer, err = t.once(ctx, runs, run, files); err == nil || errors.Is(err, ErrNever) || ctx.Err() != nil {
+		if answer, err = t.once(ctx, dir, id, files); err == nil || errors.Is(err, ErrNever) || ctx.Err() != nil {
 			break
 		}
 	}
@@ -87,17 +75,17 @@ func (t *Target) Bring(ctx context.Context, runs string, run Run, files []string
 }
 
 // once sends the files as a tar.
-func (t *Target) once(ctx context.Context, runs string, run Run, files []string) (string, error) {
+func (t *Target) once(ctx context.Context, dir, id string, files []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	from, to := io.Pipe()
 	packed := make(chan struct{})
 	go func() { // ends with the request: the pipe is closed then
 		defer close(packed)
-		_ = to.CloseWithError(pack(to, filepath.Join(runs, run.Folder), files))
+		_ = to.CloseWithError(pack(to, dir, files))
 	}()
 	defer func() { _ = from.Close(); <-packed }()
-	address := strings.TrimSuffix(t.URL, "/") + "/api/v1/runs/" + url.PathEscape(run.ID)
+	address := strings.TrimSuffix(t.URL, "/") + "/api/v1/runs/" + url.PathEscape(id)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPut, address, from)
 	if err != nil {
 		return "", err
@@ -155,96 +143,4 @@ func packFile(w *tar.Writer, path, name string) error {
 	}
 	_, err = io.Copy(w, io.LimitReader(f, info.Size()))
 	return err
-}
-
-// waiting is a line of the queue.
-type waiting struct {
-	Run
-	URL string `json:"url"`
-}
-
-// Note writes down that a run waits for a server.
-func Note(runs string, run Run, address string) error {
-	all, err := read(runs)
-	if err != nil {
-		return err
-	}
-	if w := (waiting{run, address}); !slices.Contains(all, w) {
-		all = append(all, w)
-	}
-	return write(runs, all)
-}
-
-// Left brings what waits in a folder of runs for the server. It stops at the first that the server is away for; failed names it.
-func (t *Target) Left(ctx context.Context, runs string, files []string, say func(string)) error {
-	all, err := read(runs)
-	if err != nil {
-		return err
-	}
-	var stays []waiting
-	var away error
-	for _, w := range all {
-		switch _, err := os.Stat(filepath.Join(runs, w.Folder)); {
-		case errors.Is(err, fs.ErrNotExist):
-			say(w.Folder + " is gone: it is not uploaded")
-			continue
-		case w.URL != t.URL || away != nil:
-			stays = append(stays, w)
-			continue
-		}
-		answer, err := t.once(ctx, runs, w.Run, files)
-		switch {
-		case err == nil:
-			say("uploaded since: " + answer)
-		case errors.Is(err, ErrNever):
-			say(fmt.Sprintf("%s is not uploaded: %v", w.Folder, err))
-		default:
-			away, stays = err, append(stays, w)
-		}
-	}
-	if len(stays) == len(all) {
-		return away
-	}
-	return errors.Join(away, write(runs, stays))
-}
-
-func read(runs string) ([]waiting, error) {
-	data, err := regular.Read(filepath.Join(runs, Queue))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var all []waiting
-	for line := range strings.Lines(string(data)) {
-		var w waiting
-		if json.Unmarshal([]byte(line), &w) == nil && w.ID != "" && w.Folder == filepath.Base(w.Folder) && filepath.IsLocal(w.Folder) { // a line that was cut off was not written
-			all = append(all, w)
-		}
-	}
-	return all, nil
-}
-
-// write replaces the queue at once.
-func write(runs string, all []waiting) error {
-	path := filepath.Join(runs, Queue)
-	if len(all) == 0 {
-		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
-	}
-	f, err := os.CreateTemp(runs, "."+Queue+".*")
-	if err != nil {
-		return err
-	}
-	e := json.NewEncoder(f)
-	for _, w := range all {
-		err = errors.Join(err, e.Encode(w))
-	}
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -50,20 +50,15 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"folder": "`+filepath.Base(r.URL.Path)+`", "error": "because"}`)
 }
 
-func runsOf(t *testing.T, names ...string) string {
+func aRun(t *testing.T) (dir string) {
 	t.Helper()
-	runs := t.TempDir()
-	for _, name := range names {
-		if err := os.Mkdir(filepath.Join(runs, name), 0o755); err != nil {
+	dir = t.TempDir()
+	for _, part := range append(parts, "report.html") {
+		if err := os.WriteFile(filepath.Join(dir, part), []byte("a"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range append(parts, "report.html") {
-			if err := os.WriteFile(filepath.Join(runs, name, part), []byte(name), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
-	return runs
+	return dir
 }
 
 func TestARunIsBroughtAndTriedAgain(t *testing.T) {
@@ -72,7 +67,7 @@ func TestARunIsBroughtAndTriedAgain(t *testing.T) {
 	defer at.Close()
 	var waited []time.Duration
 	to := Target{URL: at.URL, Token: "secret", Wait: func(d time.Duration) { waited = append(waited, d) }}
-	answer, err := to.Bring(t.Context(), runsOf(t, "a"), Run{"id-of-a", "a"}, parts)
+	answer, err := to.Bring(t.Context(), aRun(t), "id-of-a", parts)
 	if err != nil || answer != at.URL+"/runs/id-of-a" || !slices.Equal(waited, []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second}) {
 		t.Errorf("%s, %v after %v", answer, err, waited)
 	}
@@ -86,7 +81,7 @@ func TestWhatTheServerNeverTakesIsNotTriedAgain(t *testing.T) {
 	at := httptest.NewServer(s)
 	defer at.Close()
 	to := Target{URL: at.URL, Wait: func(time.Duration) { t.Error("it tries again") }}
-	if _, err := to.Bring(t.Context(), runsOf(t, "a"), Run{"a", "a"}, parts); !errors.Is(err, ErrNever) || !strings.Contains(err.Error(), "because") {
+	if _, err := to.Bring(t.Context(), aRun(t), "a", parts); !errors.Is(err, ErrNever) || !strings.Contains(err.Error(), "because") {
 		t.Errorf("it says %v", err)
 	}
 }
@@ -97,48 +92,8 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 	at := httptest.NewServer(s)
 	defer at.Close()
 	to := Target{URL: at.URL, Wait: func(time.Duration) {}}
-	if _, err := to.Bring(t.Context(), runsOf(t, "a"), Run{"a", "a"}, parts); err == nil || len(s.took) > 0 {
+	if _, err := to.Bring(t.Context(), aRun(t), "a", parts); err == nil || len(s.took) > 0 {
 		t.Errorf("%v, took %q", err, s.took)
-	}
-}
-
-func TestWhatWaitsIsBroughtWithTheNext(t *testing.T) {
-	runs := runsOf(t, "a", "b", "c")
-	s := &server{}
-	at := httptest.NewServer(s)
-	defer at.Close()
-	to := Target{URL: at.URL}
-	for _, r := range []Run{{"a", "a"}, {"a", "a"}, {"gone", "gone"}, {"b", "b"}} {
-		if err := Note(runs, r, at.URL); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := Note(runs, Run{"c", "c"}, "http://other.example"); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(filepath.Join(runs, Queue), os.O_APPEND|os.O_WRONLY, 0)
-	if err == nil {
-		_, err = f.WriteString(`{"id":"x","folder":"../../x","url":"` + at.URL + "\"}\n{\"id\":")
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	var said []string
-	say := func(line string) { said = append(said, line) }
-	s.codes = []int{201, 503} // away for b
-	if err := to.Left(t.Context(), runs, parts, say); err == nil {
-		t.Error("nobody says that the server was away")
-	}
-	if err := to.Left(t.Context(), runs, parts, say); err != nil {
-		t.Error(err)
-	}
-	if len(s.took) != 2 || len(said) != 3 {
-		t.Errorf("it took %q and said %q", s.took, said)
-	}
-	left, err := os.ReadFile(filepath.Join(runs, Queue))
-	if err != nil || !strings.Contains(string(left), "other.example") || strings.Contains(string(left), at.URL) {
-		t.Errorf("there waits %s, %v", left, err)
 	}
 }
 

@@ -100,10 +100,15 @@ func problems(text string, large bool) string {
 // What follows a telling name is hidden, but for the pattern that finds it in somebody's log: its owner has to see what is wrong with it.
 func TestSecretsAreHiddenAndPatternsAreNot(t *testing.T) {
 	for line, want := range map[string]string{
-		`run: [x, --token=abc, redis://me:pw@host/0]`:               `run: [x, --token=***, redis://***@host/0]`,
-		`pattern: 'got (?P<key>\S+) token=(?P<token>\S+) secret=x'`: `pattern: 'got (?P<key>\S+) token=(?P<token>\S+) secret=***'`,
-		`pattern: 'token=(?<token>\S+)'`:                            `pattern: 'token=(?<token>\S+)'`,
-		`password: hunter2`:                                         `password: ***`,
+		`run: [x, --token=abc, redis://me:pw@host/0]`:                   `run: [x, --token=***, redis://***@host/0]`,
+		`pattern: 'got (?P<key>\S+) token=(?P<token>\S+) secret=x'`:     `pattern: 'got (?P<key>\S+) token=(?P<token>\S+) secret=***'`,
+		`pattern: 'token=(?<token>\S+)'`:                                `pattern: 'token=(?<token>\S+)'`,
+		`password: hunter2`:                                             `password: ***`,
+		`map: {job: id, token: lock, "op": o, auth_token: x, at: y}`:    `map: {job: id, token: lock, "op": o, auth_token: ***, at: y}`,
+		`http: {token: hunter2, url: x, password: "a, b: \" c", at: y}`: `http: {token: ***, url: x, password: ***, at: y}`,
+		`{secret: {from: a, of: hunter2}, at: y}`:                       `{secret: ***`,
+		`{a: {b: c}, secret: "hunter2" x, at: y}`:                       `{a: {b: c}, secret: ***`,
+		`password: hunter2, at: y`:                                      `password: ***`,
 	} {
 		if got := RedactLine(line); got != want {
 			t.Errorf("%s\nis shown as %s\nwant        %s", line, got, want)

@@ -260,7 +260,8 @@ func printable(s string) string {
 var (
 	secretInURL  = regexp.MustCompile(`://[^\s"']*@`)
 	secretInArg  = regexp.MustCompile(`(?i)(?:password|passwd|secret|token|credential|api[_-]?key|access[_-]?key)[a-z_-]*=[^\s"'&,}\]]+`)
-	secretInLine = regexp.MustCompile(`(?i)((?:password|passwd|secret|token|credential|authorization|cookie|api[_-]?key)[\w-]*["']?\s*:\s*)\S.*`)
+	secretInLine = regexp.MustCompile(`(?i)(?:password|passwd|secret|token|credential|authorization|cookie|api[_-]?key)[\w-]*["']?\s*:\s*(\S)`)
+	textThenKey  = regexp.MustCompile(`^(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^"'{\[&*|>!].*?)\s*(,\s*["']?[\w.-]+["']?\s*:(?:\s|$))`)
 )
 
 // Redact takes user, password and the like out of URLs and command arguments.
@@ -275,7 +276,39 @@ func Redact(s string) string {
 	})
 }
 
-// RedactLine is Redact for a line of YAML, where a secret may also be the value of a telling key.
+// RedactLine is Redact for a line of YAML, where a secret may also be the value of a telling key: in braces a text up to the next key, else
+// all that follows. The key token of a map is no such key: it names a field in somebody's log or stream.
 func RedactLine(s string) string {
-	return Redact(secretInLine.ReplaceAllString(s, "${1}***"))
+	for from := 0; ; {
+		found := secretInLine.FindStringSubmatchIndex(s[from:])
+		if found == nil {
+			return Redact(s)
+		}
+		key, value := from+found[0], from+found[2]
+		brace := openBrace(s[:key])
+		if strings.HasPrefix(s[key:], "token:") && strings.ContainsRune(" {", rune(s[max(0, key-1)])) && strings.HasSuffix(s[:brace], "map: ") {
+			from = value
+			continue
+		}
+		end := len(s)
+		if next := textThenKey.FindStringSubmatchIndex(s[value:]); next != nil && brace > 0 {
+			end = value + next[2]
+		}
+		s, from = s[:value]+"***"+s[end:], value+len("***")
+	}
+}
+
+// openBrace is where the innermost brace begins that s leaves open; 0 = none does.
+func openBrace(s string) int {
+	for i, closed := len(s)-1, 0; i > 0; i-- {
+		switch {
+		case s[i] == '}':
+			closed++
+		case s[i] == '{' && closed == 0:
+			return i
+		case s[i] == '{':
+			closed--
+		}
+	}
+	return 0
 }

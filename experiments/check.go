@@ -31,18 +31,16 @@ func (c *checker) ask() {
 			return c.lockNames()
 		case "fault":
 			ids := c.faultIDs()
-			return ids, len(ids) > 0 && !slices.Contains(ids, "")
+			return ids, len(ids) > 0 && !lost(ids)
 		case "metric":
 			return c.metricNames(false)
 		case "counter":
 			return c.metricNames(!c.Stored)
 		case "pattern":
 			return c.patternNames(), c.sure("probes.logs.preset")
-		case "processes":
+		case "processes", "replicas":
 			p := c.e.System.Processes
-			return c.e.replicaWords(), p != nil && noPattern(p.Match, "") == "" && c.sure("system.processes")
-		case "replicas":
-			return c.e.replicaWords(), c.sure("system.processes")
+			return c.e.replicaWords(), (p != nil || list == "replicas") && (p == nil || noPattern(p.Match, "") == "") && c.sure("system.processes")
 		}
 		return nil, false
 	}
@@ -70,6 +68,11 @@ func (c *checker) all() {
 	c.sheet.withdraw(c.e)
 	if c.CheckRules("", c.e); !known {
 		return
+	}
+	for i := range c.e.System.Locks { // the lock core has the last word; what is found before is said at its line
+		if err := c.e.System.Locks[i].Policy.Validate(); err != nil && c.Problems() == 0 {
+			c.Check(vocab.At("system.locks", i), "%v", err)
+		}
 	}
 	c.work()
 	c.holders()
@@ -160,6 +163,9 @@ func inNoKey(r rune) bool {
 
 func (c *checker) work() {
 	for i := range c.e.System.Work {
+		if c.e.Observed() { // which is said
+			return
+		}
 		w, path := &c.e.System.Work[i], vocab.At("system.work", i)
 		l := c.e.Lock(w.Lock)
 		c.Refuse(l != nil && l.Loop(), path+".lock", "%s is a leader loop: its work is its ticks, it takes no jobs", w.Lock)
@@ -191,9 +197,9 @@ func (c *checker) classes(path string, classes []JobClass) {
 		c.Refuse(math.Abs(sum-1) > 1e-6, path, "the shares come to %g: together they are 1", math.Round(sum*1e6)/1e6)
 }
 
-// served reports whether a lock has jobs, or may have them but for a stream that names no lock.
+// served reports whether a lock has jobs, or may have them but for a stream that names no lock, or for a list that is none.
 func (c *checker) served(name string) bool {
-	return slices.ContainsFunc(c.e.System.Work, func(w Work) bool {
+	return c.Node("system.work") != nil && len(c.e.System.Work) == 0 || slices.ContainsFunc(c.e.System.Work, func(w Work) bool {
 		return w.Lock == name || c.e.Lock(w.Lock) == nil
 	})
 }
@@ -203,9 +209,14 @@ func (c *checker) lockNames() (names []string, known bool) {
 	for _, l := range c.e.System.Locks {
 		names = append(names, l.Name)
 	}
-	lost := slices.Contains(names, "") || c.Invalid("system.effects") || c.e.System.PolicySheet.File != "" || c.Invalid("system.policy_sheet") // a sheet that is not right
-	alone := slices.ContainsFunc(c.e.System.Effects, func(x Effects) bool { return x.Lock == "" })                                             // and no lock is needed
-	return names, (len(names) > 0 || alone && c.Node("system.locks") == nil) && !lost
+	gone := lost(names) || c.Invalid("system.effects") || c.e.System.PolicySheet.File != "" || c.Invalid("system.policy_sheet") // a sheet that is not right
+	alone := slices.ContainsFunc(c.e.System.Effects, func(x Effects) bool { return x.Lock == "" })                              // and no lock is needed
+	return names, (len(names) > 0 || alone && c.Node("system.locks") == nil) && !gone
+}
+
+// lost reports that one of some names may have been another one: it did not decode, or it is there twice.
+func lost(names []string) bool {
+	return slices.Contains(names, "") || len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names)
 }
 
 // lock finds a lock by name, or says at path that there is none.

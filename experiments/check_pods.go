@@ -62,7 +62,7 @@ func unservable(o *fault.Object) string {
 	filled := fault.Object{Manifest: vocab.JSON(o.Fill(known))}
 	h := filled.Header()
 	m := &h.Metadata
-	if h.APIVersion == "" || h.Kind == "" {
+	if h.APIVersion == "" || h.Kind == "" || strings.Contains(m.Name, "${") {
 		return "" // which is said of it as a manifest
 	}
 	name := objectName

@@ -396,7 +396,7 @@ type Block struct {
 
 // BlockQuery is a query that a Prometheus server evaluates.
 type BlockQuery struct {
-	Query string `rule:"required"` // any PromQL, such as count(ALERTS{alertstate="firing"})
+	Query string `rule:"required,format=query:any"` // any PromQL, such as count(ALERTS{alertstate="firing"})
 	PromServer
 }
 

@@ -262,7 +262,7 @@ func (a *Asker) check(c *vocab.File, path, address string) {
 			at, value := path+"."+headers.field, headers.named[name]
 			_ = c.Refuse(!header.MatchString(name), at, "%q is no name of a header", name) ||
 				c.Refuse(headers.field == "headers" && secretHeader.MatchString(name), at, "%s says who asks: name the environment variable that holds it in headers_env, or say bearer_env, or username_env and password_env", name) ||
-				c.Refuse(headers.field == "headers_env" && !environmentName.MatchString(value), at, "%s: not the name of an environment variable: capital letters, digits and underscores", name) ||
+				c.Refuse(headers.field == "headers_env" && !environmentName.MatchString(value), at, "what stands at %s is not the name of an environment variable: capital letters, digits and underscores", name) ||
 				c.Refuse(strings.ContainsAny(value, "\r\n"), at, "%s has the end of a line in it", name)
 		}
 	}
@@ -286,14 +286,15 @@ var (
 	modified = regexp.MustCompile(`\s(?:offset\s+[^\s)]+|@\s*[^\s)]+)$`)
 )
 
-// noQuery says why a query gives no numbers of the instant at which it is asked, or "". The rest of its grammar is the server's.
-func noQuery(query string) string {
+// noQuery says why a query gives no numbers of the instant at which it is asked, or, where any instant will do, none at all; "" = it may. The
+// rest of its grammar is the server's.
+func noQuery(query string, any bool) string {
 	query = strings.TrimSpace(query)
 	bare := literal.ReplaceAllString(query, "")
 	switch {
 	case strings.Trim(query, "{} ") == "":
 		return "asks for nothing: name a series, as in stale_jobs{app=\"sched\"}"
-	case modified.MatchString(bare):
+	case !any && modified.MatchString(bare):
 		return "has an offset or a time of its own: the run asks for what is there now"
 	case strings.Count(bare, "(") != strings.Count(bare, ")") || strings.Count(bare, "[") != strings.Count(bare, "]"):
 		return "has a bracket without the other"

@@ -144,7 +144,7 @@ func (c *checker) guestStore(s *Store, kind storeKind) {
 		}
 		u, err := url.Parse(one) // the words of a parser are not repeated: they quote the URL, and with it the password
 		_ = c.Refuse(err != nil || u.Hostname() == "" || !slices.Contains(kind.schemes, u.Scheme) || u.RawQuery != "", "store.url", where, kind.name) ||
-			c.Refuse(u.User != nil, "store.url", noUser) ||
+			c.Refuse(u.User != nil, "store.url", noUser) || c.Refuse(noPort(u) != "", "store.url", "%s", noPort(u)) ||
 			c.Refuse(s.CA != "" && u.Scheme == "http", "store.ca", "is for TLS: write the url with https://") ||
 			c.Refuse(s.Cert != "" && u.Scheme == "http", "store.cert", "is for TLS: write the url with https://")
 	}

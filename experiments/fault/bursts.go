@@ -110,7 +110,7 @@ func failing(of lockcore.Op, says string) Kind {
 				breaks("delay", "missing: mode delay holds operations back for so long", func(b *Failures, _ Checker) bool { return b.Mode == "delay" && b.Delay == 0 }),
 				breaks("lock", "is for replica or all: with holder_of only operations on the held key fail", func(b *Failures, _ Checker) bool { return b.Lock != "" && b.HolderOf != "" }),
 				because("delay", func(b *Failures, c Checker) string {
-					if lasts := c.Around().For; b.Delay > 0 && lasts > 0 && b.Delay >= lasts {
+					if lasts := c.Around().For; b.Mode == "delay" && lasts > 0 && b.Delay >= lasts {
 						return "{delay} is not under for " + figures.Spell(lasts) + ": no operation would come back while the fault lasts"
 					}
 					return ""

@@ -270,9 +270,9 @@ var signals = []Kind{
 				breaks("lock", "missing: {order} of which leader loop?", func(r *RollingRestart, _ Checker) bool { return r.Order != "index" && r.Lock == "" }),
 				breaks("lock", "says whose leader is the first or the last: say order: leader_first or leader_last", func(r *RollingRestart, _ Checker) bool { return r.Order == "index" && r.Lock != "" }),
 			), leads),
-			breaks("rollout", `"{rollout}" is neither deployment/NAME nor statefulset/NAME`, func(r *RollingRestart, _ Checker) bool {
+			breaks("rollout", `"{rollout}" is neither deployment/NAME nor statefulset/NAME`, func(r *RollingRestart, c Checker) bool {
 				kind, name, _ := strings.Cut(r.Rollout, "/")
-				return r.Rollout != "" && (kind != "deployment" && kind != "statefulset" || name == "")
+				return r.Rollout != "" && c.Around().Pods && (kind != "deployment" && kind != "statefulset" || name == "")
 			}),
 			breaks("rollout", "is of pods, "+noPods, func(r *RollingRestart, c Checker) bool { return r.Rollout != "" && !c.Around().Pods }),
 			owned("order"), owned("grace"), owned("pause"),

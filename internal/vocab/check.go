@@ -98,7 +98,7 @@ func (f *File) whole(path string, v reflect.Value, r Rule) bool {
 // stands checks whether a field may, and must, stand where it does; false = its value is of no interest.
 func (f *File) stands(path, at string, v, value reflect.Value, d Field) bool {
 	given := f.given(at, value)
-	if given {
+	if given && !f.Stored {
 		if c := f.broken(path, v, d.Rule.For); c != nil {
 			f.Check(at, "%s", f.only(*c, v))
 			return false
@@ -114,7 +114,11 @@ func (f *File) stands(path, at string, v, value reflect.Value, d Field) bool {
 	case excluded != "" && given && !value.IsZero():
 		f.Check(at, "does not go with %s; leave one of them out", excluded)
 	case excluded == "" && value.IsZero() && len(d.Rule.Need) > 0 && f.needed(path, v, d.Rule.Need):
-		f.Check(path, "%s needs %s", f.words(d.Rule.Need[0]), d.Name)
+		c := d.Rule.Need[0]
+		if len(c.Words) > 1 {
+			c.Words = []string{f.fieldOf(v, c.Field).String()}
+		}
+		f.Check(path, "%s needs %s", f.words(c), d.Name)
 	}
 	return true
 }

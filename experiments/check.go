@@ -182,11 +182,9 @@ func (c *checker) hold(path string, h *Hold) {
 
 // classes checks the classes of a stream's jobs.
 func (c *checker) classes(path string, classes []JobClass) {
-	seen, shares, sum := map[string]bool{}, 0, 0.0
+	shares, sum := 0, 0.0
 	for j := range classes {
 		class := &classes[j]
-		c.Refuse(seen[class.Name], vocab.At(path, j), "class %q is given twice", class.Name)
-		seen[class.Name] = true
 		c.hold(vocab.At(path, j)+".hold", class.Hold)
 		if sum += class.Share; class.Share > 0 {
 			shares++

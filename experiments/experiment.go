@@ -299,8 +299,8 @@ type Work struct {
 
 // JobClass is one class of a stream's jobs. Classes without shares are dealt in turn.
 type JobClass struct {
-	Name  string  `rule:"required,ident"` // of the class, and the label class of its metrics
-	Share float64 `rule:"positive,max=1"` // of the jobs; all shares are 1
+	Name  string  `rule:"required,ident,unique"` // of the class, and the label class of its metrics
+	Share float64 `rule:"positive,max=1"`        // of the jobs; all shares are 1
 	Hold  *Hold   // length of its jobs; default: the stream's
 }
 
@@ -379,9 +379,10 @@ type RunLimits struct {
 
 // Window is a stretch of the week in a time zone.
 type Window struct {
+	_    struct{} `rule:"any=days|from|to"`
 	Days []string `rule:"words=mon|tue|wed|thu|fri|sat|sun"` // default: every day
-	From string   `rule:"format=clock"`                      // "09:00"; default: the whole day
-	To   string   `rule:"format=clock"`                      // "17:30"; not after from: on the next day
+	From string   `rule:"format=clock,need=to"`              // "09:00"; default: the whole day
+	To   string   `rule:"format=clock,need=from"`            // "17:30"; not after from: on the next day
 	Zone string   `rule:"required,format=zone"`              // such as Europe/Berlin
 }
 

@@ -21,8 +21,8 @@ type HolderSource struct {
 // HolderValue finds a replica's name in the value of the key: the whole value, or a part of it.
 type HolderValue struct {
 	Field   string // of a JSON value; a.b is field b of a
-	Pattern string `rule:"pattern,format=regexp:holder"` // RE2 whose group holder is the name
-	Is      string `rule:"format=name"`                  // template of the name, with *; default: it begins with the replica's name
+	Pattern string `rule:"pattern,format=regexp:holder,not=field"` // RE2 whose group holder is the name
+	Is      string `rule:"format=name"`                            // template of the name, with *; default: it begins with the replica's name
 }
 
 // HolderClient finds the connection that renews a key in windows of MONITOR, and the process, or the pod, at its other end.
@@ -129,7 +129,6 @@ func (c *checker) holderKnown() {
 func (c *checker) holderSource(path string, h *HolderSource) {
 	switch {
 	case h.Value != nil:
-		c.Refuse(h.Value.Field != "" && h.Value.Pattern != "", path+".value", "has field and pattern: exactly one of them, or neither, where the whole value is the name")
 		words := c.e.replicaWords()
 		c.Refuse(h.Value.Is == "" && !slices.Contains(words, KnownName), path+".value", "can name no replica: none has a {name}. Say what differs with is, such as is: \"{%s}\"", words[0])
 	case h.Client != nil:

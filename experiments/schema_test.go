@@ -280,9 +280,10 @@ func TestSchemaRefusesWhatDoesNotGoTogether(t *testing.T) {
 		}
 	}
 	want := strings.Fields(`
-		abandoned-by abort-when-nothing backoff-wake effects-sources holder-ways holders-ways order policy-try processes-none processes-two proxy-url
-		proxy redis-external-without-url redis-not-external redis-servers-embedded redis-servers-mixed redis-servers-spawn redis-socket-way redis-sockets redis-url-not-external
-		release-retry route-embedded store-etcd-fields store-etcd-spawn store-guest-etcd store-guest-lease store-guest-nowhere store-lease-spawn store-redis-fields told-by`)
+		abandoned-by abort-when-nothing aims backoff-wake effects-alone effects-of-whom effects-queries effects-sources effects-unanswered holder-ways holders-value
+		holders-ways order phase-and-on policy-try processes-none processes-two proxy-url proxy redis-external-without-url redis-not-external redis-servers-embedded
+		redis-servers-mixed redis-servers-spawn redis-socket-way redis-sockets redis-url-not-external release-retry rolling route-embedded several-observed
+		store-etcd-fields store-etcd-spawn store-guest-etcd store-guest-lease store-guest-nowhere store-lease-spawn store-redis-fields told-by`)
 	if !slices.Equal(got, want) {
 		t.Errorf("refused are %q\nwant        %q", got, want)
 	}

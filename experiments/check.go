@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"regexp"
 	"slices"
@@ -52,6 +53,17 @@ var bases = []string{"system.mode", "redis.mode", "store.kind", "time_scale", "l
 // sure reports that all that stands at some places could be used: what is said of others may rest on it.
 func (c *checker) sure(places ...string) bool { return !slices.ContainsFunc(places, c.Invalid) }
 
+// entries are those of a list, each with its path in the file.
+func entries[T any](path string, list []T) iter.Seq2[string, *T] {
+	return func(yield func(string, *T) bool) {
+		for i := range list {
+			if !yield(vocab.At(path, i), &list[i]) {
+				return
+			}
+		}
+	}
+}
+
 func (c *checker) all() {
 	c.ask()
 	known := c.sure(bases...)
@@ -69,15 +81,14 @@ func (c *checker) all() {
 	if c.CheckRules("", c.e); !known {
 		return
 	}
-	for i := range c.e.System.Locks { // the lock core has the last word; what is found before is said at its line
-		if err := c.e.System.Locks[i].Policy.Validate(); err != nil && c.Problems() == 0 {
-			c.Check(vocab.At("system.locks", i), "%v", err)
+	for path, l := range entries("system.locks", c.e.System.Locks) { // the lock core has the last word; what is found before is said at its line
+		if err := l.Policy.Validate(); err != nil && c.Problems() == 0 {
+			c.Check(path, "%v", err)
 		}
 	}
 	c.work()
 	c.holders()
-	for i := range c.e.System.Locks {
-		l, path := &c.e.System.Locks[i], vocab.At("system.locks", i)
+	for path, l := range entries("system.locks", c.e.System.Locks) {
 		c.belief(path, l)
 		c.toldSignals(path, l.ToldBy)
 	}
@@ -91,14 +102,12 @@ func (c *checker) all() {
 	if a := c.e.Probes.Alerts; a != nil {
 		a.check(c.File, "probes.alerts", a.URL)
 	}
-	for i := range c.e.SLOs {
-		c.slo(vocab.At("slos", i), &c.e.SLOs[i])
-		if s := &c.e.SLOs[i]; s.Fault != "" && s.Alert == nil {
-			c.Check(vocab.At("slos", i)+".fault", "a promise is of the whole run: what one fault brings about belongs under expect")
-		}
+	for path, s := range entries("slos", c.e.SLOs) {
+		c.slo(path, s)
+		c.Refuse(s.Fault != "" && s.Alert == nil, path+".fault", "a promise is of the whole run: what one fault brings about belongs under expect")
 	}
-	for i := range c.e.Expect {
-		c.expectation(vocab.At("expect", i), &c.e.Expect[i])
+	for path, x := range entries("expect", c.e.Expect) {
+		c.expectation(path, x)
 	}
 	c.together()
 }
@@ -248,8 +257,8 @@ func (c *checker) timing() {
 	s := e.SteadyState
 	c.Refuse(s.Timeout < s.For, "steady_state", "timeout %s is under for %s: it could never be reached", figures.Spell(s.Timeout), figures.Spell(s.For))
 	looks := map[string]ProbeSettings{"probes.lock_keys": e.Probes.LockKeys, "probes.ledger": e.Probes.Ledger, "probes.leases": e.Probes.Leases}
-	for i := range e.System.Effects {
-		looks[vocab.At("system.effects", i)] = e.System.Effects[i].ProbeSettings
+	for path, x := range entries("system.effects", e.System.Effects) {
+		looks[path] = x.ProbeSettings
 	}
 	for path, p := range looks {
 		c.Refuse(p.MaxGap <= p.Every, path, "max_gap %s is not above every %s: every look would be a gap", figures.Spell(p.MaxGap), figures.Spell(p.Every))

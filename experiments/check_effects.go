@@ -10,15 +10,16 @@ import (
 
 // effects checks where the effects of an observed system are read.
 func (c *checker) effects() {
-	for i := range c.e.System.Effects {
-		if x, path := &c.e.System.Effects[i], vocab.At("system.effects", i); c.e.Observed() {
-			c.source(path, x)
-			if x.Lock == "" {
-				c.alone(path, x)
-				continue
-			}
+	for path, x := range entries("system.effects", c.e.System.Effects) {
+		switch {
+		case !c.e.Observed(): // which is said
+			continue
+		case x.Lock == "":
+			c.alone(path, x)
+		default:
 			c.mapped(path, x, c.sound(path+".lock", x.Lock))
 		}
+		c.source(path, x)
 	}
 }
 

@@ -91,8 +91,7 @@ func (c *checker) proxy() {
 // calendar checks what may end a run, and what may keep it from starting.
 func (c *checker) calendar() {
 	c.aborts()
-	for i := range c.e.BlockedBy {
-		b, path := &c.e.BlockedBy[i], vocab.At("blocked_by", i)
+	for path, b := range entries("blocked_by", c.e.BlockedBy) {
 		if b.PromQL != nil && !c.Invalid(path+".promql") {
 			b.PromQL.check(c.File, path+".promql", b.PromQL.URL)
 		}

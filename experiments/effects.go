@@ -34,12 +34,7 @@ func (x *Effects) Under() string { return cmp.Or(x.Lock, x.Name) }
 
 // keyless are the effects that come about under no lock, of that name; nil = there are none.
 func (e *Experiment) keyless(name string) *Effects {
-	for i := range e.System.Effects {
-		if x := &e.System.Effects[i]; x.Lock == "" && x.Name == name && name != "" {
-			return x
-		}
-	}
-	return nil
+	return find(e.System.Effects, func(x *Effects) bool { return x.Lock == "" && x.Name == name && name != "" })
 }
 
 // SQLEffects are the rows of a query.
@@ -113,12 +108,7 @@ func (e *Experiment) FreshTokens(lock string) bool {
 
 // EffectsOf is where effects under a lock of an observed system are read; nil = nowhere.
 func (e *Experiment) EffectsOf(lock string) *Effects {
-	for i := range e.System.Effects {
-		if x := &e.System.Effects[i]; x.Under() == lock {
-			return x
-		}
-	}
-	return nil
+	return find(e.System.Effects, func(x *Effects) bool { return x.Under() == lock })
 }
 
 // LastOnly reports a source that shows the last state of a job alone.

@@ -154,13 +154,21 @@ func (e *Experiment) Observed() bool { return e.System.Mode == ModeObserve }
 
 // Lock is the lock of that name, or one without a key where effects of that name come about under none; nil = there is neither.
 func (e *Experiment) Lock(name string) *Lock {
-	for i := range e.System.Locks {
-		if l := &e.System.Locks[i]; l.Name == name {
-			return l
-		}
+	if l := find(e.System.Locks, func(l *Lock) bool { return l.Name == name }); l != nil {
+		return l
 	}
 	if x := e.keyless(name); x != nil {
 		return &Lock{Name: x.Name}
+	}
+	return nil
+}
+
+// find is the first of a list that is so; nil = none is.
+func find[T any](list []T, is func(*T) bool) *T {
+	for i := range list {
+		if is(&list[i]) {
+			return &list[i]
+		}
 	}
 	return nil
 }
@@ -204,12 +212,7 @@ func (e *Experiment) Fenced(lock string) bool {
 
 // WorkUnder is the stream of jobs under a lock; nil = it has none.
 func (e *Experiment) WorkUnder(lock string) *Work {
-	for i := range e.System.Work {
-		if w := &e.System.Work[i]; w.Lock == lock {
-			return w
-		}
-	}
-	return nil
+	return find(e.System.Work, func(w *Work) bool { return w.Lock == lock })
 }
 
 // ReplicaNames are the names of the replicas that a run starts; observed ones get theirs as they are seen.

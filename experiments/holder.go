@@ -94,8 +94,8 @@ func (c *checker) holders() {
 		return
 	}
 	c.Refuse(e.Kubernetes != nil && e.Kubernetes.Holder != nil && len(e.System.Holder) > 0 && !e.hasLease(), "kubernetes.holder", "leads from a name to its pod, and system.holder says that too: leave one out")
-	for i := range e.System.Holder {
-		if at, h := vocab.At(path, i), &e.System.Holder[i]; c.sure(at, "redis", "system.processes") && len(vocabulary.Given(h)) == 1 {
+	for at, h := range entries(path, e.System.Holder) {
+		if c.sure(at, "redis", "system.processes") && len(vocabulary.Given(h)) == 1 {
 			c.holderSource(at, h)
 		}
 	}
@@ -119,9 +119,8 @@ func (c *checker) holderKnown() {
 	if slices.ContainsFunc(c.e.System.Holder, func(h HolderSource) bool { return h.Client == nil }) {
 		return
 	}
-	for i := range c.e.System.Locks {
-		l := &c.e.System.Locks[i]
-		c.Refuse(l.Lease == "" && l.Policy.RenewEvery == 0, vocab.At("system.locks", i), "no source of system.holder can say who holds lock %s: client finds the connection that renews, and this lock is not renewed; add another source, such as log or value", l.Name)
+	for at, l := range entries("system.locks", c.e.System.Locks) {
+		c.Refuse(l.Lease == "" && l.Policy.RenewEvery == 0, at, "no source of system.holder can say who holds lock %s: client finds the connection that renews, and this lock is not renewed; add another source, such as log or value", l.Name)
 	}
 }
 

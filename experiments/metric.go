@@ -112,8 +112,7 @@ func (l *MetricLimit) Limit() (word string, limit *Bound[float64]) {
 // metrics checks what is scraped.
 func (c *checker) metrics() {
 	names := map[string]string{}
-	for i := range c.e.Probes.Metrics {
-		m, path := &c.e.Probes.Metrics[i], vocab.At("probes.metrics", i)
+	for path, m := range entries("probes.metrics", c.e.Probes.Metrics) {
 		one := Probes{Metrics: []Metric{*m}}
 		for _, of := range one.Scraped() {
 			if !c.nameOnce(names, path, of.Name) {
@@ -122,8 +121,7 @@ func (c *checker) metrics() {
 		}
 		c.metric(path, m)
 	}
-	for i := range c.e.Probes.PromQL {
-		q, path := &c.e.Probes.PromQL[i], vocab.At("probes.promql", i)
+	for path, q := range entries("probes.promql", c.e.Probes.PromQL) {
 		c.nameOnce(names, path, q.Name)
 		q.check(c.File, path, q.URL)
 	}

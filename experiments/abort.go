@@ -120,8 +120,7 @@ func (e *Experiment) AbortAlerts() (names []string) {
 
 // aborts checks the conditions of an observed system.
 func (c *checker) aborts() {
-	for i := range c.e.AbortWhen {
-		a, path := &c.e.AbortWhen[i], vocab.At("abort_when", i)
+	for path, a := range entries("abort_when", c.e.AbortWhen) {
 		of := vocabulary.Said(a, "metric", "promql", "alert", "log")
 		if c.Invalid(path) || len(of) == 0 {
 			continue

@@ -89,9 +89,8 @@ func (c *checker) alert(path string, s *SLO, expected bool) {
 		c.Refuse(expected, path+".silent", "nothing is provoked by silence: it belongs under slos") ||
 		c.Refuse(s.Fault != "" || s.ResolvesWithin != 0, path, "silent is about the whole run: leave fault and resolves_within out") ||
 		c.Refuse(a != nil && a.API == APIAlertmanager, path+".silent", "an Alertmanager does not tell whether rules are evaluated, so its silence says nothing: ask the Prometheus (probes.alerts)")
-	if _, err := regexp.Compile(*s.Alert); err != nil {
-		c.Check(path+".alert", "%s", err)
-	}
+	why := noPattern(*s.Alert, "")
+	c.Refuse(why != "", path+".alert", "%s", why)
 }
 
 // unasked is said where an alert is named and nobody is asked for alerts.

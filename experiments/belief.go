@@ -19,14 +19,14 @@ type Belief struct {
 
 // BeliefLog reads from a replica's log when it believes to hold the lock. The log tells of every change.
 type BeliefLog struct {
-	Gain string `rule:"required,pattern"` // RE2 of the line by which belief begins; of job locks with a group key
-	Lose string `rule:"required,pattern"` // RE2 of the line by which it ends, likewise
+	Gain string `rule:"required,pattern,format=regexp"` // RE2 of the line by which belief begins; of job locks with a group key
+	Lose string `rule:"required,pattern,format=regexp"` // RE2 of the line by which it ends, likewise
 }
 
 // BeliefHTTP asks each replica.
 type BeliefHTTP struct {
 	URL   string `file:"url" rule:"required,format=exposition"` // template of each replica's address: http://127.0.0.1:{port}/leader
-	Leads string `rule:"pattern"`                               // RE2 that its answer matches where it leads; left out: it leads where it answers 200
+	Leads string `rule:"pattern,format=regexp"`                 // RE2 that its answer matches where it leads; left out: it leads where it answers 200
 }
 
 // BeliefCommand runs a command that prints the names, pids or pods of all replicas that believe, and nothing where none does.
@@ -57,11 +57,12 @@ func (c *checker) belief(at string, l *Lock) {
 	}
 	c.Refuse(b.Every > b.MaxGap, path+".max_gap", "is shorter than every: each stretch between two looks would be a gap")
 	switch p := c.e.System.Processes; {
+	case b.Log != nil && noPattern(b.Log.Gain, "")+noPattern(b.Log.Lose, "") != "": // which is said
 	case c.Refuse(!l.Loop() && (b.Log == nil || !b.Log.Keyed()), path, "does not say which key it is about, and lock %s is taken per job: take log, with a group key in its patterns", l.Name):
 	case b.Log != nil:
-		lose, err := regexp.Compile(b.Log.Lose)
+		lose := regexp.MustCompile(b.Log.Lose)
 		_ = c.Refuse(p != nil && p.Log == "", path+".log", "reads the logs of the replicas, and system.processes.log does not say where they are") ||
-			c.Refuse(err == nil && (lose.SubexpIndex(BeliefKey) >= 0) != b.Log.Keyed(), path+".log", "gain and lose say the key both, or neither: give both patterns the group key")
+			c.Refuse((lose.SubexpIndex(BeliefKey) >= 0) != b.Log.Keyed(), path+".log", "gain and lose say the key both, or neither: give both patterns the group key")
 	case b.Metric != nil:
 		c.holderMetric(path+".metric", b.Metric)
 	case b.HTTP != nil:

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"regexp"
 	"slices"
@@ -31,18 +32,16 @@ func (c *checker) ask() {
 			return c.lockNames()
 		case "fault":
 			ids := c.faultIDs()
-			return ids, len(ids) > 0 && !slices.Contains(ids, "")
+			return ids, len(ids) > 0 && !lost(ids)
 		case "metric":
 			return c.metricNames(false)
 		case "counter":
 			return c.metricNames(!c.Stored)
 		case "pattern":
 			return c.patternNames(), c.sure("probes.logs.preset")
-		case "processes":
+		case "processes", "replicas":
 			p := c.e.System.Processes
-			return c.e.replicaWords(), p != nil && noPattern(p.Match, "") == "" && c.sure("system.processes")
-		case "replicas":
-			return c.e.replicaWords(), c.sure("system.processes")
+			return c.e.replicaWords(), (p != nil || list == "replicas") && (p == nil || noPattern(p.Match, "") == "") && c.sure("system.processes")
 		}
 		return nil, false
 	}
@@ -53,6 +52,17 @@ var bases = []string{"system.mode", "redis.mode", "store.kind", "time_scale", "l
 
 // sure reports that all that stands at some places could be used: what is said of others may rest on it.
 func (c *checker) sure(places ...string) bool { return !slices.ContainsFunc(places, c.Invalid) }
+
+// entries are those of a list, each with its path in the file.
+func entries[T any](path string, list []T) iter.Seq2[string, *T] {
+	return func(yield func(string, *T) bool) {
+		for i := range list {
+			if !yield(vocab.At(path, i), &list[i]) {
+				return
+			}
+		}
+	}
+}
 
 func (c *checker) all() {
 	c.ask()
@@ -71,10 +81,14 @@ func (c *checker) all() {
 	if c.CheckRules("", c.e); !known {
 		return
 	}
+	for path, l := range entries("system.locks", c.e.System.Locks) { // the lock core has the last word; what is found before is said at its line
+		if err := l.Policy.Validate(); err != nil && c.Problems() == 0 {
+			c.Check(path, "%v", err)
+		}
+	}
 	c.work()
 	c.holders()
-	for i := range c.e.System.Locks {
-		l, path := &c.e.System.Locks[i], vocab.At("system.locks", i)
+	for path, l := range entries("system.locks", c.e.System.Locks) {
 		c.belief(path, l)
 		c.toldSignals(path, l.ToldBy)
 	}
@@ -88,14 +102,12 @@ func (c *checker) all() {
 	if a := c.e.Probes.Alerts; a != nil {
 		a.check(c.File, "probes.alerts", a.URL)
 	}
-	for i := range c.e.SLOs {
-		c.slo(vocab.At("slos", i), &c.e.SLOs[i])
-		if s := &c.e.SLOs[i]; s.Fault != "" && s.Alert == nil {
-			c.Check(vocab.At("slos", i)+".fault", "a promise is of the whole run: what one fault brings about belongs under expect")
-		}
+	for path, s := range entries("slos", c.e.SLOs) {
+		c.slo(path, s)
+		c.Refuse(s.Fault != "" && s.Alert == nil, path+".fault", "a promise is of the whole run: what one fault brings about belongs under expect")
 	}
-	for i := range c.e.Expect {
-		c.expectation(vocab.At("expect", i), &c.e.Expect[i])
+	for path, x := range entries("expect", c.e.Expect) {
+		c.expectation(path, x)
 	}
 	c.together()
 }
@@ -160,6 +172,9 @@ func inNoKey(r rune) bool {
 
 func (c *checker) work() {
 	for i := range c.e.System.Work {
+		if c.e.Observed() { // which is said
+			return
+		}
 		w, path := &c.e.System.Work[i], vocab.At("system.work", i)
 		l := c.e.Lock(w.Lock)
 		c.Refuse(l != nil && l.Loop(), path+".lock", "%s is a leader loop: its work is its ticks, it takes no jobs", w.Lock)
@@ -176,11 +191,9 @@ func (c *checker) hold(path string, h *Hold) {
 
 // classes checks the classes of a stream's jobs.
 func (c *checker) classes(path string, classes []JobClass) {
-	seen, shares, sum := map[string]bool{}, 0, 0.0
+	shares, sum := 0, 0.0
 	for j := range classes {
 		class := &classes[j]
-		c.Refuse(seen[class.Name], vocab.At(path, j), "class %q is given twice", class.Name)
-		seen[class.Name] = true
 		c.hold(vocab.At(path, j)+".hold", class.Hold)
 		if sum += class.Share; class.Share > 0 {
 			shares++
@@ -191,9 +204,9 @@ func (c *checker) classes(path string, classes []JobClass) {
 		c.Refuse(math.Abs(sum-1) > 1e-6, path, "the shares come to %g: together they are 1", math.Round(sum*1e6)/1e6)
 }
 
-// served reports whether a lock has jobs, or may have them but for a stream that names no lock.
+// served reports whether a lock has jobs, or may have them but for a stream that names no lock, or for a list that is none.
 func (c *checker) served(name string) bool {
-	return slices.ContainsFunc(c.e.System.Work, func(w Work) bool {
+	return c.Node("system.work") != nil && len(c.e.System.Work) == 0 || slices.ContainsFunc(c.e.System.Work, func(w Work) bool {
 		return w.Lock == name || c.e.Lock(w.Lock) == nil
 	})
 }
@@ -203,9 +216,14 @@ func (c *checker) lockNames() (names []string, known bool) {
 	for _, l := range c.e.System.Locks {
 		names = append(names, l.Name)
 	}
-	lost := slices.Contains(names, "") || c.Invalid("system.effects") || c.e.System.PolicySheet.File != "" || c.Invalid("system.policy_sheet") // a sheet that is not right
-	alone := slices.ContainsFunc(c.e.System.Effects, func(x Effects) bool { return x.Lock == "" })                                             // and no lock is needed
-	return names, (len(names) > 0 || alone && c.Node("system.locks") == nil) && !lost
+	gone := lost(names) || c.Invalid("system.effects") || c.e.System.PolicySheet.File != "" || c.Invalid("system.policy_sheet") // a sheet that is not right
+	alone := slices.ContainsFunc(c.e.System.Effects, func(x Effects) bool { return x.Lock == "" })                              // and no lock is needed
+	return names, (len(names) > 0 || alone && c.Node("system.locks") == nil) && !gone
+}
+
+// lost reports that one of some names may have been another one: it did not decode, or it is there twice.
+func lost(names []string) bool {
+	return slices.Contains(names, "") || len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names)
 }
 
 // lock finds a lock by name, or says at path that there is none.
@@ -239,8 +257,8 @@ func (c *checker) timing() {
 	s := e.SteadyState
 	c.Refuse(s.Timeout < s.For, "steady_state", "timeout %s is under for %s: it could never be reached", figures.Spell(s.Timeout), figures.Spell(s.For))
 	looks := map[string]ProbeSettings{"probes.lock_keys": e.Probes.LockKeys, "probes.ledger": e.Probes.Ledger, "probes.leases": e.Probes.Leases}
-	for i := range e.System.Effects {
-		looks[vocab.At("system.effects", i)] = e.System.Effects[i].ProbeSettings
+	for path, x := range entries("system.effects", e.System.Effects) {
+		looks[path] = x.ProbeSettings
 	}
 	for path, p := range looks {
 		c.Refuse(p.MaxGap <= p.Every, path, "max_gap %s is not above every %s: every look would be a gap", figures.Spell(p.MaxGap), figures.Spell(p.Every))

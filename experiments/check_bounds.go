@@ -102,7 +102,7 @@ func (c *checker) reachable(at string, s *SLO, f *figure, l *Limit) {
 func (c *checker) reference(measure string, s *SLO, own *Lock) {
 	for _, f := range s.figures() {
 		at := measure + "." + f.at("of")
-		if f.of == "" || c.Refuse(s.asks("whole"), at, "%s is of the whole drill, not of one lock: there is nothing to compare", s.Measure()) ||
+		if f.of == "" || len(f.limits) == 0 || c.Refuse(s.asks("whole"), at, "%s is of the whole drill, not of one lock: there is nothing to compare", s.Measure()) ||
 			c.Refuse(s.asks("signed"), at, "%s may be negative: a share of it says nothing", s.Measure()) || c.Refuse(f.of == own.Name, at, "is the row's own lock") {
 			continue
 		}

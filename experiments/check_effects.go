@@ -10,16 +10,16 @@ import (
 
 // effects checks where the effects of an observed system are read.
 func (c *checker) effects() {
-	for i := range c.e.System.Effects {
-		if x, path := &c.e.System.Effects[i], vocab.At("system.effects", i); c.e.Observed() {
-			c.source(path, x)
-			if x.Lock == "" {
-				c.alone(path, x)
-				continue
-			}
-			c.Refuse(x.StrandedAfter != 0, path+".stranded_after", "is of effects without a lock: a lock's policy and promises say it of its jobs")
+	for path, x := range entries("system.effects", c.e.System.Effects) {
+		switch {
+		case !c.e.Observed(): // which is said
+			continue
+		case x.Lock == "":
+			c.alone(path, x)
+		default:
 			c.mapped(path, x, c.sound(path+".lock", x.Lock))
 		}
+		c.source(path, x)
 	}
 }
 
@@ -34,14 +34,9 @@ func (c *checker) source(path string, x *Effects) {
 	}
 	own, at := x.Redis != (LedgerStore{}), vocab.Join(path, given[0])
 	c.secured(path+".redis", x.Redis.URL, x.Redis.CA, x.Redis.Cert)
-	c.Refuse(own && !x.InRedis(), path+".redis", "is for stream, list and hash")
 	c.Refuse(own && x.InRedis() && x.Redis.URL == "", path+".redis", "needs the url of the Redis")
 	c.Refuse(!own && x.InRedis() && c.e.Redis.Mode != RedisExternal, at, "is a key of which Redis? Say redis: {url: ...} here, or redis: {mode: external, url: ...} where it is that of the locks")
-	c.Refuse(x.Overwrites && x.SQL == nil && x.HTTP == nil, path+".overwrites", "is for sql and http: a hash always keeps the last state alone, the others never")
 	c.Refuse(x.Log != "" && !c.inPods() && (c.e.System.Processes == nil || c.e.System.Processes.Log == ""), at, "replicas have logs that nobody knows: say where they are, under system.processes.log")
-	if h := x.HTTP; h != nil {
-		c.Refuse((h.Param == "") != (h.Cursor == ""), path+".http", "param and cursor go together: the parameter that takes the cursor, and the field that it is read from")
-	}
 	if q := x.SQL; q != nil { // what a variable holds is not looked at: it is a secret
 		parameter, at := map[string]string{Postgres: "$1", MySQL: "?"}[q.Driver], path+".sql.query"
 		_ = c.Invalid(path+".sql") || c.Refuse(!strings.Contains(q.Query, parameter), at, "has no %s: the cursor goes there, as in WHERE id > %[1]s ORDER BY id", parameter) ||
@@ -55,7 +50,6 @@ var orderBy = regexp.MustCompile(`(?i)\border\s+by\b`)
 
 // columns checks what lines are made into columns by.
 func (c *checker) columns(path string, x *Effects) {
-	c.Refuse(!x.Lines() && x.Pattern != "", path+".pattern", "is of lines: file, command and log")
 	re, err := regexp.Compile(x.Pattern)
 	if !x.Lines() || x.Pattern == "" || err != nil {
 		return

@@ -13,8 +13,7 @@ import (
 )
 
 func (c *checker) faults() {
-	for i := range c.e.Faults {
-		f, path := &c.e.Faults[i], vocab.At("faults", i)
+	for path, f := range entries("faults", c.e.Faults) {
 		kinds := slices.DeleteFunc(fault.Kinds(), func(word string) bool { n := c.Node(path + "." + word); return n == nil || vocab.Null(n) })
 		if c.Refuse(len(kinds) == 0, path, "does nothing: a fault has one of %s", strings.Join(fault.Kinds(), ", ")) ||
 			c.Refuse(len(kinds) > 1, path, "has %s: a fault has exactly one kind", strings.Join(kinds, " and ")) {
@@ -98,9 +97,8 @@ func (c *checker) answered(path string, f *Fault) {
 
 // rolls gives a rolling restart as many shots as there are replicas, unless the file says more.
 func rolls(file *vocab.File, e *Experiment) {
-	for i := range e.Faults {
-		f := &e.Faults[i]
-		if f.eachInTurn() && file.Node(vocab.At("faults", i)+".repeat") == nil {
+	for path, f := range entries("faults", e.Faults) {
+		if f.eachInTurn() && file.Node(path+".repeat") == nil {
 			f.Repeat.Count = max(1, e.System.Replicas)
 		}
 	}

@@ -2,8 +2,6 @@ package experiments
 
 import (
 	"slices"
-
-	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // observed checks what can be asked of a system that is somebody's own.
@@ -30,8 +28,7 @@ func (c *checker) observed() {
 // observedLocks checks that each lock can be looked at.
 func (c *checker) observedLocks() {
 	e, keys, away := c.e, 0, c.e.Redis.Mode != RedisExternal
-	for i := range e.System.Locks {
-		l, path := &e.System.Locks[i], vocab.At("system.locks", i)
+	for path, l := range entries("system.locks", e.System.Locks) {
 		if l.Lease == "" {
 			keys++
 		}

@@ -62,7 +62,7 @@ func unservable(o *fault.Object) string {
 	filled := fault.Object{Manifest: vocab.JSON(o.Fill(known))}
 	h := filled.Header()
 	m := &h.Metadata
-	if h.APIVersion == "" || h.Kind == "" {
+	if h.APIVersion == "" || h.Kind == "" || strings.Contains(m.Name, "${") {
 		return "" // which is said of it as a manifest
 	}
 	name := objectName
@@ -111,14 +111,13 @@ func (c *checker) workerPods(k *Kubernetes) {
 // leases checks locks that are Lease objects.
 func (c *checker) leases() {
 	leases := 0
-	for i := range c.e.System.Locks {
-		l, path := &c.e.System.Locks[i], vocab.At("system.locks", i)+".lease"
+	for path, l := range entries("system.locks", c.e.System.Locks) {
 		if l.Lease == "" {
 			continue
 		}
 		leases++
-		_ = c.Refuse(!c.isLease(l.Lease), path, "%q is no name of a Lease object; one of kubernetes.namespaces is called NAMESPACE/NAME", l.Lease) ||
-			c.Refuse(c.e.System.Mode == ModeEmbedded, path, "is for mode observe: lockdrill's workers take their locks in the Redis")
+		_ = c.Refuse(!c.isLease(l.Lease), path+".lease", "%q is no name of a Lease object; one of kubernetes.namespaces is called NAMESPACE/NAME", l.Lease) ||
+			c.Refuse(c.e.System.Mode == ModeEmbedded, path+".lease", "is for mode observe: lockdrill's workers take their locks in the Redis")
 	}
 	every := c.e.Probes.Leases.Every
 	_ = c.Node("probes.leases") == nil || !c.sure("system.locks") || c.Refuse(leases == 0, "probes.leases", "no lock is a Lease object") ||

@@ -34,10 +34,6 @@ func (c *checker) policy(path string, l *Lock) {
 		pc.paces(p)
 	}
 	pc.together(p)
-	// The lock core has the last word; above is what can be said better, at its line.
-	if err := p.Validate(); err != nil && c.Problems() == known {
-		c.Check(path, "%v", err)
-	}
 }
 
 // paces refuses periods and timeouts that nobody can keep, as they are run: a worker would end, or no call would ever be answered.
@@ -63,23 +59,15 @@ func (c policyCheck) paces(p *lockcore.Policy) {
 // together holds the values of a policy against one another.
 func (c policyCheck) together(p *lockcore.Policy) {
 	r, a, b := &p.Release, &p.Acquire, &p.Acquire.Backoff
-	wait, grows := a.Mode != lockcore.AcquireTry, b.Mode == lockcore.BackoffDecorrelated || b.Mode == lockcore.BackoffWake
-	const onlyWait = "is for mode wait: with mode try there is one try, whole, and its result is the answer"
+	grows := b.Mode == lockcore.BackoffDecorrelated || b.Mode == lockcore.BackoffWake
 	c.refuse(p.Drift+p.StopBudget >= p.TTL, "ttl", "%s is used up by drift %s and stop_budget %s", figures.Spell(p.TTL), figures.Spell(p.Drift), figures.Spell(p.StopBudget))
 	c.refuse(p.RenewEvery > 0 && p.RenewEvery >= p.TTL, "renew_every", "%s is not under the ttl %s: the lease would end first", figures.Spell(p.RenewEvery), figures.Spell(p.TTL))
-	c.refuse(p.RenewEvery > 0 && (p.Class == lockcore.LegacyCount || p.Class == lockcore.Critical) && p.MaxFailures == 0, "max_failures", "missing: class %s gives up after so many failures in a row", p.Class)
-	c.refuse(r.Mode != lockcore.ReleaseNone && r.Timeout == 0, "release.timeout", "missing: release %s needs it", r.Mode)
-	c.refuse(r.Mode != lockcore.ReleaseBoundedRetry && r.Retry != "", "release.retry", "is for mode bounded_retry: release %s is tried once at most", r.Mode)
-	c.refuse(r.Mode == lockcore.ReleaseBoundedRetry && r.Attempts == 0, "release.attempts", "missing: release bounded_retry needs it")
-	c.refuse(!wait && (a.Budget > 0 || b.Mode != ""), "acquire", "budget and backoff are for mode wait")
-	c.refuse(!wait && a.OnError != "", "acquire.on_error", onlyWait)
-	c.refuse(!wait && a.LastTry != "", "acquire.last_try", onlyWait)
-	c.refuse(wait && a.Budget == 0, "acquire.budget", "missing: mode wait gives up after so long")
-	c.refuse(wait && b.Mode == "", "acquire.backoff", "missing: mode wait pauses between its tries")
-	c.refuse(wait && grows && b.Cap < b.Every, "acquire.backoff.cap", "the longest pause must be at least the shortest, %s", figures.Spell(b.Every))
+	c.refuse(a.Mode == lockcore.AcquireWait && grows && b.Cap < b.Every, "acquire.backoff.cap", "the longest pause must be at least the shortest, %s", figures.Spell(b.Every))
 	if l := p.Loop; l != nil {
-		_ = c.refuse(wait, "acquire.mode", "a leader loop tries once a poll: mode try") ||
-			c.refuse(l.Mode == lockcore.LoopRenewed && p.RenewEvery == 0, "loop.mode", "renewed needs a renew_every above 0s") ||
+		if mode := c.path + ".policy.acquire.mode"; a.Mode == lockcore.AcquireWait && !c.Invalid(mode) {
+			c.Add(mode, c.Place(mode), "a leader loop tries once a poll: mode try") // and what wait needs is not asked
+		}
+		_ = c.refuse(l.Mode == lockcore.LoopRenewed && p.RenewEvery == 0, "loop.mode", "renewed needs a renew_every above 0s") ||
 			c.refuse(l.Mode == lockcore.LoopTTLHold && r.Mode != lockcore.ReleaseNone, "release.mode", "ttl_hold leaves the key to its TTL: release none") ||
 			c.refuse(l.Mode == lockcore.LoopExplicit && r.Mode == lockcore.ReleaseNone, "release.mode", "explicit releases after every tick: release single or bounded_retry")
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/internal/vocab"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -99,11 +98,11 @@ func (c *checker) together() {
 			}
 		}
 	}
-	for i := range c.e.SLOs {
-		row(vocab.At("slos", i), "", &c.e.SLOs[i])
+	for path, s := range entries("slos", c.e.SLOs) {
+		row(path, "", s)
 	}
-	for i := range c.e.Expect {
-		row(vocab.At("expect", i), "of "+c.e.Expect[i].Fault, &c.e.Expect[i])
+	for path, x := range entries("expect", c.e.Expect) {
+		row(path, "of "+x.Fault, x)
 	}
 	for _, limits := range all {
 		c.ordered(limits)

@@ -91,18 +91,10 @@ func (c *checker) proxy() {
 	c.Refuse(c.e.Proxy.Route != "" && (c.e.Redis.Cluster || c.e.Redis.Sentinel != nil), "proxy.route", "is the way to one server: clients of a cluster, or of Sentinels, ask for the addresses of the servers and go round it")
 }
 
-// calendar checks when a run may be in progress, and what may keep it from starting.
+// calendar checks what may end a run, and what may keep it from starting.
 func (c *checker) calendar() {
-	for name, list := range map[string][]Window{"windows": c.e.Windows, "blackouts": c.e.Blackouts} {
-		for i := range list {
-			w, path := &list[i], vocab.At(name, i)
-			_ = c.Refuse((w.From == "") != (w.To == ""), path, "needs both from and to, or neither: then it is the whole day") ||
-				c.Refuse(w.From == "" && len(w.Days) == 0, path, "says neither days nor hours")
-		}
-	}
 	c.aborts()
-	for i := range c.e.BlockedBy {
-		b, path := &c.e.BlockedBy[i], vocab.At("blocked_by", i)
+	for path, b := range entries("blocked_by", c.e.BlockedBy) {
 		if b.PromQL != nil && !c.Invalid(path+".promql") {
 			b.PromQL.check(c.File, path+".promql", b.PromQL.URL)
 		}

@@ -15,18 +15,18 @@ type Effects struct {
 	Stream  string       // key of a Redis stream
 	List    string       // key of a Redis list, appended to on the right
 	Hash    string       // key of a Redis hash: the last state of each field
-	Redis   LedgerStore  // of stream, list and hash; default: that of the locks
+	Redis   LedgerStore  `rule:"for=stream|list|hash"` // where that key is; default: where the locks are
 	SQL     *SQLEffects  // rows of a database
 	HTTP    *HTTPEffects // elements of a JSON array
 	File    string       `rule:"path,format=glob"` // pattern of paths
 	Command []string     // prints all lines, and ends
-	Log     string       `rule:"words=replicas"`        // the replicas' logs
-	Pattern string       `rule:"pattern,format=regexp"` // RE2 of lines, its named groups are the columns; left out: JSON objects
+	Log     string       `rule:"words=replicas"`                             // the replicas' logs
+	Pattern string       `rule:"pattern,format=regexp,for=file|command|log"` // RE2 of lines, its named groups are the columns; left out: JSON objects
 	// the source keeps only the last state of a job
-	Overwrites bool      `rule:"omit"`
+	Overwrites bool      `rule:"omit,for=sql|http"`
 	Map        EffectMap // which column means what
 	ProbeSettings
-	StrandedAfter time.Duration `rule:"omit,positive" scale:"no"` // without a lock: a job that is still open so long after it is due, and after the last fault, is stranded
+	StrandedAfter time.Duration `rule:"omit,positive,not=lock" scale:"no"` // a job that is still open so long after it is due, and after the last fault, is stranded
 }
 
 // Under is what rows call the lock that they come about under: without one, their own name.
@@ -34,12 +34,7 @@ func (x *Effects) Under() string { return cmp.Or(x.Lock, x.Name) }
 
 // keyless are the effects that come about under no lock, of that name; nil = there are none.
 func (e *Experiment) keyless(name string) *Effects {
-	for i := range e.System.Effects {
-		if x := &e.System.Effects[i]; x.Lock == "" && x.Name == name && name != "" {
-			return x
-		}
-	}
-	return nil
+	return find(e.System.Effects, func(x *Effects) bool { return x.Lock == "" && x.Name == name && name != "" })
 }
 
 // SQLEffects are the rows of a query.
@@ -54,9 +49,9 @@ type SQLEffects struct {
 // HTTPEffects are the elements of a JSON array, or of the array "items" of an object.
 type HTTPEffects struct {
 	URL      string `rule:"required,format=address"` // address of the list
-	Param    string // query parameter that takes the cursor; left out: each answer has everything
-	Cursor   string // field whose last value is the cursor
-	TokenEnv string `rule:"format=env"` // variable with a bearer token
+	Param    string `rule:"need=cursor"`             // query parameter that takes the cursor; left out: each answer has everything
+	Cursor   string `rule:"need=param"`              // field whose last value is the cursor
+	TokenEnv string `rule:"format=env"`              // variable with a bearer token
 }
 
 // EffectMap says which column of an entry means what. In a column that holds a JSON object, a.b is its field b.
@@ -113,12 +108,7 @@ func (e *Experiment) FreshTokens(lock string) bool {
 
 // EffectsOf is where effects under a lock of an observed system are read; nil = nowhere.
 func (e *Experiment) EffectsOf(lock string) *Effects {
-	for i := range e.System.Effects {
-		if x := &e.System.Effects[i]; x.Under() == lock {
-			return x
-		}
-	}
-	return nil
+	return find(e.System.Effects, func(x *Effects) bool { return x.Under() == lock })
 }
 
 // LastOnly reports a source that shows the last state of a job alone.

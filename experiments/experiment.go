@@ -157,13 +157,21 @@ func (e *Experiment) Observed() bool { return e.System.Mode == ModeObserve }
 
 // Lock is the lock of that name, or one without a key where effects of that name come about under none; nil = there is neither.
 func (e *Experiment) Lock(name string) *Lock {
-	for i := range e.System.Locks {
-		if l := &e.System.Locks[i]; l.Name == name {
-			return l
-		}
+	if l := find(e.System.Locks, func(l *Lock) bool { return l.Name == name }); l != nil {
+		return l
 	}
 	if x := e.keyless(name); x != nil {
 		return &Lock{Name: x.Name}
+	}
+	return nil
+}
+
+// find is the first of a list that is so; nil = none is.
+func find[T any](list []T, is func(*T) bool) *T {
+	for i := range list {
+		if is(&list[i]) {
+			return &list[i]
+		}
 	}
 	return nil
 }
@@ -207,12 +215,7 @@ func (e *Experiment) Fenced(lock string) bool {
 
 // WorkUnder is the stream of jobs under a lock; nil = it has none.
 func (e *Experiment) WorkUnder(lock string) *Work {
-	for i := range e.System.Work {
-		if w := &e.System.Work[i]; w.Lock == lock {
-			return w
-		}
-	}
-	return nil
+	return find(e.System.Work, func(w *Work) bool { return w.Lock == lock })
 }
 
 // ReplicaNames are the names of the replicas that a run starts; observed ones get theirs as they are seen.
@@ -302,8 +305,8 @@ type Work struct {
 
 // JobClass is one class of a stream's jobs. Classes without shares are dealt in turn.
 type JobClass struct {
-	Name  string  `rule:"required,ident"` // of the class, and the label class of its metrics
-	Share float64 `rule:"positive,max=1"` // of the jobs; all shares are 1
+	Name  string  `rule:"required,ident,unique"` // of the class, and the label class of its metrics
+	Share float64 `rule:"positive,max=1"`        // of the jobs; all shares are 1
 	Hold  *Hold   // length of its jobs; default: the stream's
 }
 
@@ -382,9 +385,10 @@ type RunLimits struct {
 
 // Window is a stretch of the week in a time zone.
 type Window struct {
+	_    struct{} `rule:"any=days|from|to"`
 	Days []string `rule:"words=mon|tue|wed|thu|fri|sat|sun"` // default: every day
-	From string   `rule:"format=clock"`                      // "09:00"; default: the whole day
-	To   string   `rule:"format=clock"`                      // "17:30"; not after from: on the next day
+	From string   `rule:"format=clock,need=to"`              // "09:00"; default: the whole day
+	To   string   `rule:"format=clock,need=from"`            // "17:30"; not after from: on the next day
 	Zone string   `rule:"required,format=zone"`              // such as Europe/Berlin
 }
 
@@ -399,7 +403,7 @@ type Block struct {
 
 // BlockQuery is a query that a Prometheus server evaluates.
 type BlockQuery struct {
-	Query string `rule:"required"` // any PromQL, such as count(ALERTS{alertstate="firing"})
+	Query string `rule:"required,format=query:any"` // any PromQL, such as count(ALERTS{alertstate="firing"})
 	PromServer
 }
 

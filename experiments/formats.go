@@ -64,7 +64,7 @@ var formats = map[string]vocab.Format{
 		return addresses["scrape"].wrong(text)
 	}),
 	"hostport": written(notHostPort),
-	"query":    func(_ *vocab.File, text, _ string) string { return noQuery(text) },
+	"query":    func(_ *vocab.File, text, any string) string { return noQuery(text, any != "") },
 	"clock":    func(_ *vocab.File, text, _ string) string { return noClock(text) },
 	"zone":     func(_ *vocab.File, text, _ string) string { return noZone(text) },
 	"regexp":   func(_ *vocab.File, text, groups string) string { return noPattern(text, groups) },
@@ -163,6 +163,8 @@ func notRedis(text string) string {
 		return "not the url of a Redis: write it like redis://host:6379 or rediss://host:6379/2"
 	case u.User != nil:
 		return noUser
+	case noPort(u) != "":
+		return noPort(u)
 	case u.RawQuery != "" || u.Fragment != "":
 		return "takes no options: write it like redis://host:6379; a password comes by password_env"
 	}
@@ -209,6 +211,14 @@ func (a address) wrong(text string) string {
 	case a.secret != "" && vocab.Redact(text) != text:
 		return a.secret
 	}
+	return noPort(u)
+}
+
+// noPort says why a URL's port is none, or "".
+func noPort(u *url.URL) string {
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && (err != nil || n == 0) {
+		return "has a port that is none: from 1 to 65535"
+	}
 	return ""
 }
 
@@ -241,11 +251,11 @@ func noZone(text string) string {
 func noPattern(text, groups string) string {
 	re, err := regexp.Compile(text)
 	if err != nil {
-		return fmt.Sprintf("no regular expression: %v", err)
+		return "no regular expression: " + strings.TrimPrefix(err.Error(), "error parsing regexp: ")
 	}
 	for name := range strings.SplitSeq(groups, "+") {
 		if name != "" && !slices.Contains(re.SubexpNames(), name) {
-			return fmt.Sprintf("has no group called %s: write (?P<%s>\\S+) where it stands", name, name)
+			return fmt.Sprintf("has no group called %s, such as (?P<%s>\\S+)", name, name)
 		}
 	}
 	return ""

@@ -201,8 +201,8 @@ type overrides struct {
 	RenewEvery  *time.Duration  // in place of the profile's
 	RenewJitter *float64        `rule:"max=1"`                                                       // in place of the profile's
 	Class       *lockcore.Class `rule:"words=standard|legacy_count|critical|continuity|legacy_warn"` // in place of the profile's
-	MaxFailures *int            // in place of the profile's
-	OpTimeout   *time.Duration  `rule:"positive"` // in place of the profile's
+	MaxFailures *int            `rule:"min=1"`                                                       // in place of the profile's
+	OpTimeout   *time.Duration  `rule:"positive"`                                                    // in place of the profile's
 	Drift       *time.Duration  // in place of the profile's
 	StopBudget  *time.Duration  // in place of the profile's
 	Poll        *time.Duration  `rule:"positive"` // in place of the profile's

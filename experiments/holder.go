@@ -21,8 +21,8 @@ type HolderSource struct {
 // HolderValue finds a replica's name in the value of the key: the whole value, or a part of it.
 type HolderValue struct {
 	Field   string // of a JSON value; a.b is field b of a
-	Pattern string `rule:"pattern,format=regexp:holder"` // RE2 whose group holder is the name
-	Is      string `rule:"format=name"`                  // template of the name, with *; default: it begins with the replica's name
+	Pattern string `rule:"pattern,format=regexp:holder,not=field"` // RE2 whose group holder is the name
+	Is      string `rule:"format=name"`                            // template of the name, with *; default: it begins with the replica's name
 }
 
 // HolderClient finds the connection that renews a key in windows of MONITOR, and the process, or the pod, at its other end.
@@ -94,8 +94,8 @@ func (c *checker) holders() {
 		return
 	}
 	c.Refuse(e.Kubernetes != nil && e.Kubernetes.Holder != nil && len(e.System.Holder) > 0 && !e.hasLease(), "kubernetes.holder", "leads from a name to its pod, and system.holder says that too: leave one out")
-	for i := range e.System.Holder {
-		if at, h := vocab.At(path, i), &e.System.Holder[i]; c.sure(at, "redis", "system.processes") && len(vocabulary.Given(h)) == 1 {
+	for at, h := range entries(path, e.System.Holder) {
+		if c.sure(at, "redis", "system.processes") && len(vocabulary.Given(h)) == 1 {
 			c.holderSource(at, h)
 		}
 	}
@@ -119,9 +119,8 @@ func (c *checker) holderKnown() {
 	if slices.ContainsFunc(c.e.System.Holder, func(h HolderSource) bool { return h.Client == nil }) {
 		return
 	}
-	for i := range c.e.System.Locks {
-		l := &c.e.System.Locks[i]
-		c.Refuse(l.Lease == "" && l.Policy.RenewEvery == 0, vocab.At("system.locks", i), "no source of system.holder can say who holds lock %s: client finds the connection that renews, and this lock is not renewed; add another source, such as log or value", l.Name)
+	for at, l := range entries("system.locks", c.e.System.Locks) {
+		c.Refuse(l.Lease == "" && l.Policy.RenewEvery == 0, at, "no source of system.holder can say who holds lock %s: client finds the connection that renews, and this lock is not renewed; add another source, such as log or value", l.Name)
 	}
 }
 
@@ -129,7 +128,6 @@ func (c *checker) holderKnown() {
 func (c *checker) holderSource(path string, h *HolderSource) {
 	switch {
 	case h.Value != nil:
-		c.Refuse(h.Value.Field != "" && h.Value.Pattern != "", path+".value", "has field and pattern: exactly one of them, or neither, where the whole value is the name")
 		words := c.e.replicaWords()
 		c.Refuse(h.Value.Is == "" && !slices.Contains(words, KnownName), path+".value", "can name no replica: none has a {name}. Say what differs with is, such as is: \"{%s}\"", words[0])
 	case h.Client != nil:

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -37,12 +38,13 @@ func openFile(kind, name string, data []byte) *vocab.File {
 		return f
 	}
 	for i := 0; i < len(f.Root.Content); i += 2 {
-		value := f.Root.Content[i+1]
-		if said, is := otherKinds[value.Value]; is && value.Value != kind && f.Root.Content[i].Value == "kind" {
-			f.Add("kind", value, "%s", said)
-			f.Root = nil
-			break
+		value, kinds := f.Root.Content[i+1], []string{KindExperiment, KindGameDay}
+		if f.Root.Content[i].Value != "kind" || value.Tag != "!!str" || value.Value == kind || vocab.Nearest(value.Value, kinds) == kind {
+			continue
 		}
+		f.Add("kind", value, "%s", cmp.Or(otherKinds[value.Value], "unknown word "+vocab.UnknownWord(value.Value, kinds)))
+		f.Root = nil
+		break
 	}
 	return f
 }

@@ -132,13 +132,13 @@ system:
   replicas: 2
   processes: {match: 'svc --name (?P<name>\S+)'}
   locks:
-    - {name: loop, key: poller, policy: {ttl: 10s, renew_every: 1s, class: standard, op_timeout: 1s, stop_budget: 1s, release: {mode: none}, acquire: {mode: try, timeout: 1s}, loop: {poll: 1s, mode: renewed, tick: 50ms}}}
+    - {name: loop, key: poller, policy: {ttl: 10s, renew_every: 1s, class: standard, op_timeout: 1s, stop_budget: 1s, release: {mode: none, attempts: 3}, acquire: {mode: try, timeout: 1s}, loop: {poll: 1s, mode: renewed, tick: 50ms}}}
 faults:
   - {id: kill, kill: {holder_of: loop}}
 slos:
   - {lock: loop, duplicate_epochs: {max: 0}}
 `
-	if _, err := Parse("names.yaml", []byte(file)); err == nil || !strings.Contains(err.Error(), "a name comes back by right") {
+	if _, err := Parse("names.yaml", []byte(file)); err == nil || !strings.Contains(err.Error(), "a name comes back by right") || !strings.Contains(err.Error(), "goes with mode bounded_retry, not none") {
 		t.Errorf("refused with %v", err)
 	}
 	if _, err := ParseRun("names.yaml", []byte(file)); err != nil {

@@ -63,18 +63,18 @@ func TestThePresetNamesTheMetricsOfTheArticles(t *testing.T) {
 // Of a selector the samples are read; any other expression the server evaluates. What gives no numbers of now is refused.
 func TestQueries(t *testing.T) {
 	for _, query := range []string{"up", ` up `, "job:rate:sum", `{app="sched"}`, `up{}`, `up{app="a,b}", x!~'y"',}`, "up{app=`raw\\`}", `{__name__=~"stale_.*"}`} {
-		if why := noQuery(query); why != "" || (&Query{Query: query}).Evaluated() {
+		if why := noQuery(query, false); why != "" || (&Query{Query: query}).Evaluated() {
 			t.Errorf("%s is a selector: %s", query, why)
 		}
 	}
 	for _, query := range []string{"1", "up + 1", "sum(up)", `max by (pod) (x{a="}"})`, `histogram_quantile(0.99, sum by (le) (rate(w_bucket{app='a'}[1m])))`, `rate(x[1m]) / rate(x[1m] offset 1h)`,
 		`label_replace(up, "a", "$1(", "b", "(.*)")`, "max_over_time(x[5m:1s])"} {
-		if why := noQuery(query); why != "" || !(&Query{Query: query}).Evaluated() {
+		if why := noQuery(query, false); why != "" || !(&Query{Query: query}).Evaluated() {
 			t.Errorf("%s is an expression: %s", query, why)
 		}
 	}
 	for _, query := range []string{"", " ", "{}", "up[5m]", "up[5m:1s]", "up offset 5m", "up @ 1000", `up{app="a"} offset 1h`, `up{app="a"`, `up{app=a}`, `up{"app"="x"}`, "sum(up", "rate(x[1m)", `sum(x{a="b})`} {
-		if noQuery(query) == "" {
+		if noQuery(query, false) == "" {
 			t.Errorf("%q gives no numbers of now", query)
 		}
 	}

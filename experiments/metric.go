@@ -12,14 +12,14 @@ import (
 
 // Metric is a number that is read before, during and after the faults: a Prometheus series, or what a key of the locks' store tells.
 type Metric struct {
-	Name   string            `rule:"ident"`                  // how SLOs name it
-	Preset string            `rule:"words=cordum"`           // cordum: all metrics that the articles name; with scrape and every alone
-	Scrape string            `rule:"required,format=scrape"` // replicas, locks (a key of their store), or the URL of an exposition
-	Series string            `rule:"format=series"`          // its name; of a histogram _sum, _count or _bucket
-	Labels map[string]string // only series with these
-	Key    string            // of locks: the key to look at
-	Ask    string            `rule:"words=idle|length|exists"`                   // of locks: idle (seconds since its use), length or exists (1 or 0)
-	Every  time.Duration     `rule:"positive,default=1s,least=100ms" scale:"no"` // between scrapes; not scaled
+	Name   string            `rule:"ident,required,unless=preset,not=preset"`                                // how SLOs name it
+	Preset string            `rule:"words=cordum"`                                                           // cordum: all metrics that the articles name; with scrape and every alone
+	Scrape string            `rule:"required,format=scrape"`                                                 // replicas, locks (a key of their store), or the URL of an exposition
+	Series string            `rule:"format=series,not=preset"`                                               // its name; of a histogram _sum, _count or _bucket
+	Labels map[string]string `rule:"not=preset"`                                                             // only series with these
+	Key    string            `rule:"for=scrape:locks,need=scrape:locks,not=preset"`                          // the key to look at
+	Ask    string            `rule:"words=idle|length|exists,for=scrape:locks,need=scrape:locks,not=preset"` // idle (seconds since its use), length or exists (1 or 0)
+	Every  time.Duration     `rule:"positive,default=1s,least=100ms" scale:"no"`                             // between scrapes; not scaled
 	Asker
 	Level bool `file:"-"` // it goes up and down: what a key tells, and what a server evaluates
 }
@@ -90,6 +90,7 @@ const (
 
 // MetricLimit bounds a metric: exactly one of Delta, Rate and Max is set.
 type MetricLimit struct {
+	_           struct{}        `rule:"one=delta|rate|max"`
 	Name        string          `rule:"required,ref=metric"`       // of probes.metrics or probes.promql
 	Delta       *Bound[float64] `rule:"shorthand"`                 // increase from the first fault to the end, over all targets
 	Rate        *Bound[float64] `rule:"shorthand" scale:"inverse"` // increase a second; divided by time_scale
@@ -111,8 +112,7 @@ func (l *MetricLimit) Limit() (word string, limit *Bound[float64]) {
 // metrics checks what is scraped.
 func (c *checker) metrics() {
 	names := map[string]string{}
-	for i := range c.e.Probes.Metrics {
-		m, path := &c.e.Probes.Metrics[i], vocab.At("probes.metrics", i)
+	for path, m := range entries("probes.metrics", c.e.Probes.Metrics) {
 		one := Probes{Metrics: []Metric{*m}}
 		for _, of := range one.Scraped() {
 			if !c.nameOnce(names, path, of.Name) {
@@ -121,8 +121,7 @@ func (c *checker) metrics() {
 		}
 		c.metric(path, m)
 	}
-	for i := range c.e.Probes.PromQL {
-		q, path := &c.e.Probes.PromQL[i], vocab.At("probes.promql", i)
+	for path, q := range entries("probes.promql", c.e.Probes.PromQL) {
 		c.nameOnce(names, path, q.Name)
 		q.check(c.File, path, q.URL)
 	}
@@ -139,11 +138,9 @@ func (c *checker) nameOnce(names map[string]string, path, name string) bool {
 
 // metric checks what one metric is, and where it is scraped.
 func (c *checker) metric(path string, m *Metric) {
-	if c.Refuse(m.Preset != "" && len(vocabulary.Said(m, "name", "series", "labels", "key", "ask")) > 0, path, "preset brings names and series along: beside it stand only scrape and every") ||
-		c.Refuse(m.Preset != "" && m.Scrape == ScrapeLocks, path+".scrape", "a preset is of expositions: replicas, or the address of one") || c.Invalid(path+".preset") {
+	if c.Refuse(m.Preset != "" && m.Scrape == ScrapeLocks, path+".scrape", "a preset is of expositions: replicas, or the address of one") || c.Invalid(path+".preset") {
 		return
 	}
-	c.Refuse(m.Preset == "" && m.Name == "" && !c.Invalid(path), path+".name", "missing")
 	if m.Scrape == ScrapeLocks {
 		if !c.Refuse(!c.e.InRedis(), path+".scrape", "locks asks a Redis, and the locks are in %s: scrape replicas, or an address", c.e.StoreKind()) {
 			c.keyMetric(path, m)
@@ -151,7 +148,7 @@ func (c *checker) metric(path string, m *Metric) {
 		return
 	}
 	p, theirs := c.e.System.Processes, m.Scrape == ScrapeReplicas
-	_ = m.Preset != "" || c.Refuse(m.Key != "" || m.Ask != "", path, "key and ask are for scrape: locks") || c.Refuse(m.Series == "", path+".series", "missing: the name of the series")
+	c.Refuse(m.Preset == "" && m.Series == "" && c.sure(path+".scrape"), path+".series", "missing: the name of the series")
 	_ = !c.sure("system.processes") || c.Refuse(theirs && c.e.Observed() && c.inPods(), path+".scrape", "nobody says where the observed pods serve metrics: the address of an exposition, or promql of the Prometheus that scrapes them") ||
 		c.Refuse(theirs && c.inPods(), path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's") ||
 		c.Refuse(theirs && p != nil && p.Metrics == "", path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
@@ -162,8 +159,7 @@ func (c *checker) metric(path string, m *Metric) {
 func (c *checker) keyMetric(path string, m *Metric) {
 	keys := len(c.e.System.Locks) == 0 || slices.ContainsFunc(c.e.System.Locks, func(l Lock) bool { return l.Lease == "" })
 	_ = c.Refuse(!keys, path+".scrape", "the locks are Lease objects: there is no store of keys") ||
-		c.Refuse(m.Series != "" || len(m.Labels) > 0, path, "series and labels are for expositions: of the locks' store say key and ask") ||
-		c.Refuse(m.Key == "", path+".key", "missing: the key that is looked at") || c.Refuse(m.Ask == "", path+".ask", "missing: idle, length or exists")
+		c.Refuse(m.Series != "" || len(m.Labels) > 0, path, "series and labels are for expositions: of the locks' store say key and ask")
 }
 
 // metricLimit checks a promise about a metric.
@@ -171,9 +167,6 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 	if l == nil {
 		return
 	}
-	n := len(vocabulary.Given(l))
-	c.Refuse(n == 0, path, "no limit: delta, rate or max")
-	c.Refuse(n > 1, path, "has more than one limit: an SLO has one of delta, rate and max")
 	if word, _ := l.Limit(); word != "max" && !c.Stored {
 		if m := c.level(l.Name); m != nil {
 			c.Check(path+"."+word, "%s goes up and down, and %s needs a counter: say max", m.What(), word)
@@ -262,7 +255,7 @@ func (a *Asker) check(c *vocab.File, path, address string) {
 			at, value := path+"."+headers.field, headers.named[name]
 			_ = c.Refuse(!header.MatchString(name), at, "%q is no name of a header", name) ||
 				c.Refuse(headers.field == "headers" && secretHeader.MatchString(name), at, "%s says who asks: name the environment variable that holds it in headers_env, or say bearer_env, or username_env and password_env", name) ||
-				c.Refuse(headers.field == "headers_env" && !environmentName.MatchString(value), at, "%s: not the name of an environment variable: capital letters, digits and underscores", name) ||
+				c.Refuse(headers.field == "headers_env" && !environmentName.MatchString(value), at, "what stands at %s is not the name of an environment variable: capital letters, digits and underscores", name) ||
 				c.Refuse(strings.ContainsAny(value, "\r\n"), at, "%s has the end of a line in it", name)
 		}
 	}
@@ -286,14 +279,15 @@ var (
 	modified = regexp.MustCompile(`\s(?:offset\s+[^\s)]+|@\s*[^\s)]+)$`)
 )
 
-// noQuery says why a query gives no numbers of the instant at which it is asked, or "". The rest of its grammar is the server's.
-func noQuery(query string) string {
+// noQuery says why a query gives no numbers of the instant at which it is asked, or, where any instant will do, none at all; "" = it may. The
+// rest of its grammar is the server's.
+func noQuery(query string, any bool) string {
 	query = strings.TrimSpace(query)
 	bare := literal.ReplaceAllString(query, "")
 	switch {
 	case strings.Trim(query, "{} ") == "":
 		return "asks for nothing: name a series, as in stale_jobs{app=\"sched\"}"
-	case modified.MatchString(bare):
+	case !any && modified.MatchString(bare):
 		return "has an offset or a time of its own: the run asks for what is there now"
 	case strings.Count(bare, "(") != strings.Count(bare, ")") || strings.Count(bare, "[") != strings.Count(bare, "]"):
 		return "has a bracket without the other"

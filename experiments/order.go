@@ -12,12 +12,7 @@ import (
 
 // Fault is the fault of that id; nil = there is none.
 func (e *Experiment) Fault(id string) *Fault {
-	for i := range e.Faults {
-		if f := &e.Faults[i]; f.ID == id && id != "" {
-			return f
-		}
-	}
-	return nil
+	return find(e.Faults, func(f *Fault) bool { return f.ID == id && id != "" })
 }
 
 // Begin is when the first shot of a fault is due: so long after the steady state, or after all shots of another fault have settled.
@@ -90,8 +85,7 @@ func (c *checker) faultIDs() (ids []string) {
 // order refuses an order of faults that says two things, or leads back to itself. Which of them overlap is known only where it is right.
 func (c *checker) order() (right bool) {
 	right = true
-	for i := range c.e.Faults {
-		f, path := &c.e.Faults[i], vocab.At("faults", i)
+	for path, f := range entries("faults", c.e.Faults) {
 		given := vocabulary.Said(f, "after", "at", "together")
 		if c.Refuse(len(given) > 1, path, "has %s: a fault begins by one of at, after and together", strings.Join(given, " and ")) {
 			right = false

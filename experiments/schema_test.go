@@ -28,8 +28,6 @@ var onlyTheDecoder = map[string]string{
 	"max-run":             "how long a duration is",
 	"merge-keys":          "gone once YAML is read",
 	"policy-loop":         "fields that exclude one another",
-	"policy-together":     "fields that exclude one another",
-	"policy-try":          "fields that exclude one another",
 	"profile-label":       "a label beside a policy, a shipped name without",
 	"silent-nul":          "a NUL, which no text may have",
 	"two-documents":       "a schema is of one document",
@@ -282,9 +280,10 @@ func TestSchemaRefusesWhatDoesNotGoTogether(t *testing.T) {
 		}
 	}
 	want := strings.Fields(`
-		abandoned-by abort-when-nothing effects-sources holder-ways holders-ways order processes-none processes-two proxy-url
-		proxy redis-external-without-url redis-not-external redis-servers-embedded redis-servers-mixed redis-servers-spawn redis-socket-way redis-sockets redis-url-not-external
-		route-embedded store-etcd-fields store-etcd-spawn store-guest-etcd store-guest-lease store-guest-nowhere store-lease-spawn store-redis-fields told-by`)
+		abandoned-by abort-when-nothing aims backoff-wake effects-alone effects-of-whom effects-queries effects-sources effects-unanswered holder-ways holders-value
+		holders-ways order phase-and-on policy-try processes-none processes-two proxy-url proxy redis-external-without-url redis-not-external redis-servers-embedded
+		redis-servers-mixed redis-servers-spawn redis-socket-way redis-sockets redis-url-not-external release-retry rolling route-embedded several-observed
+		store-etcd-fields store-etcd-spawn store-guest-etcd store-guest-lease store-guest-nowhere store-lease-spawn store-redis-fields told-by`)
 	if !slices.Equal(got, want) {
 		t.Errorf("refused are %q\nwant        %q", got, want)
 	}

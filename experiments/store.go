@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
-	"github.com/lockdrill/lockdrill/internal/vocab"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -144,7 +143,7 @@ func (c *checker) guestStore(s *Store, kind storeKind) {
 		}
 		u, err := url.Parse(one) // the words of a parser are not repeated: they quote the URL, and with it the password
 		_ = c.Refuse(err != nil || u.Hostname() == "" || !slices.Contains(kind.schemes, u.Scheme) || u.RawQuery != "", "store.url", where, kind.name) ||
-			c.Refuse(u.User != nil, "store.url", noUser) ||
+			c.Refuse(u.User != nil, "store.url", noUser) || c.Refuse(noPort(u) != "", "store.url", "%s", noPort(u)) ||
 			c.Refuse(s.CA != "" && u.Scheme == "http", "store.ca", "is for TLS: write the url with https://") ||
 			c.Refuse(s.Cert != "" && u.Scheme == "http", "store.cert", "is for TLS: write the url with https://")
 	}
@@ -159,8 +158,7 @@ func (c *checker) wholeLeases(rules storeKind) {
 	if c.e.Store.Servers() > 1 && rules.several > 0 {
 		least = rules.several
 	}
-	for i := range c.e.System.Locks {
-		l, at := &c.e.System.Locks[i], vocab.At("system.locks", i)
+	for at, l := range entries("system.locks", c.e.System.Locks) {
 		ttl := time.Duration(float64(l.Policy.TTL) * c.e.TimeScale).Round(time.Microsecond)
 		_ = c.Refuse(ttl%rules.unit == 0 && ttl > 0 && ttl < least, at, "several servers of %s grant no lease under %s, and ttl %s at time_scale %v is %s: choose another ttl or time_scale, or one server",
 			rules.name, least, l.Policy.TTL, c.e.TimeScale, ttl) ||

@@ -6,17 +6,17 @@ import "time"
 // (the time scale has been applied). In the tags, as in package experiments, `rule` says what a value must be like, and `scale` whether a
 // time scale multiplies it.
 type Policy struct {
-	TTL         time.Duration `json:"ttl" rule:"required,positive" scale:"yes"`                                 // lease of an acquire and of each renewal
-	RenewEvery  time.Duration `json:"renew_every" scale:"yes"`                                                  // time between renewals, below the TTL; 0s: never renewed
-	RenewJitter float64       `json:"renew_jitter" rule:"max=1"`                                                // share of renew_every by which each interval varies
-	Class       Class         `json:"class" rule:"words=standard|legacy_count|critical|continuity|legacy_warn"` // what makes the holder give up; default: standard
-	MaxFailures int           `json:"max_failures" rule:"min=1"`                                                // failures in a row after which legacy_count and critical give up
-	OpTimeout   time.Duration `json:"op_timeout" rule:"positive" scale:"yes"`                                   // of one renewal; default: a fifth of the ttl, at most 2s
-	Drift       time.Duration `json:"drift" scale:"yes"`                                                        // taken off every validity
-	StopBudget  time.Duration `json:"stop_budget" scale:"yes"`                                                  // what the work needs to stop, taken off the validity
-	Release     Release       `json:"release"`                                                                  // how it is given back; default: tried twice, or as a loop does
-	Acquire     Acquire       `json:"acquire"`                                                                  // how a lock is sought; left out: one try
-	Loop        *Loop         `json:"loop"`                                                                     // makes the lock a leader loop; left out: it is taken per job
+	TTL         time.Duration `json:"ttl" rule:"required,positive" scale:"yes"`                                    // lease of an acquire and of each renewal
+	RenewEvery  time.Duration `json:"renew_every" scale:"yes"`                                                     // time between renewals, below the TTL; 0s: never renewed
+	RenewJitter float64       `json:"renew_jitter" rule:"max=1"`                                                   // share of renew_every by which each interval varies
+	Class       Class         `json:"class" rule:"words=standard|legacy_count|critical|continuity|legacy_warn"`    // what makes the holder give up; default: standard
+	MaxFailures int           `json:"max_failures" rule:"min=1,need=class:legacy_count|critical,need=renew_every"` // failures in a row after which legacy_count and critical give up
+	OpTimeout   time.Duration `json:"op_timeout" rule:"positive" scale:"yes"`                                      // of one renewal; default: a fifth of the ttl, at most 2s
+	Drift       time.Duration `json:"drift" scale:"yes"`                                                           // taken off every validity
+	StopBudget  time.Duration `json:"stop_budget" scale:"yes"`                                                     // what the work needs to stop, taken off the validity
+	Release     Release       `json:"release"`                                                                     // how it is given back; default: tried twice, or as a loop does
+	Acquire     Acquire       `json:"acquire"`                                                                     // how a lock is sought; left out: one try
+	Loop        *Loop         `json:"loop"`                                                                        // makes the lock a leader loop; left out: it is taken per job
 }
 
 // Class is the renewal class: what makes the holder give up.
@@ -32,11 +32,11 @@ const (
 
 // Release says how a lock is given back.
 type Release struct {
-	Mode         ReleaseMode   `json:"mode" rule:"required,words=none|bounded_retry|single"` // none: left to its TTL; single: tried once; bounded_retry: tried again
-	Attempts     int           `json:"attempts" rule:"min=1"`                                // bounded_retry: tries in all
-	Timeout      time.Duration `json:"timeout" rule:"positive" scale:"yes"`                  // of one try
-	Retry        ReleaseRetry  `json:"retry" rule:"words=at_once|paused"`                    // bounded_retry: after a tenth of the timeout (paused, the default), or at once
-	AfterAbandon AfterAbandon  `json:"after_abandon" rule:"words=skip|if_work_stopped"`      // whether an abandoned lock is released
+	Mode         ReleaseMode   `json:"mode" rule:"required,words=none|bounded_retry|single"`                                             // none: left to its TTL; single: tried once; bounded_retry: tried again
+	Attempts     int           `json:"attempts" rule:"min=1,for=mode:bounded_retry,need=mode:bounded_retry"`                             // tries in all
+	Timeout      time.Duration `json:"timeout" rule:"positive,for=mode:single|bounded_retry,need=mode:single|bounded_retry" scale:"yes"` // of one try
+	Retry        ReleaseRetry  `json:"retry" rule:"words=at_once|paused,for=mode:bounded_retry"`                                         // after a tenth of the timeout (paused, the default), or at once
+	AfterAbandon AfterAbandon  `json:"after_abandon" rule:"words=skip|if_work_stopped"`                                                  // whether an abandoned lock is released
 }
 
 // ReleaseRetry is paused (a tenth of the timeout: a refused connection deserves another moment) or at_once.
@@ -66,13 +66,13 @@ const (
 
 // Acquire says how a lock is sought.
 type Acquire struct {
-	Mode    AcquireMode   `json:"mode" rule:"required,words=try|wait"`          // try: once; wait: until the budget is spent
-	Timeout time.Duration `json:"timeout" rule:"required,positive" scale:"yes"` // of one try
-	Budget  time.Duration `json:"budget" rule:"positive" scale:"yes"`           // wait: give up after so long
-	Backoff Backoff       `json:"backoff"`                                      // wait: the pause between tries
-	Undo    UndoMode      `json:"undo" rule:"words=tried|none"`                 // tried: an acquire without an answer is given back, the default; none: its key is left to the TTL
-	OnError OnError       `json:"on_error" rule:"words=again|fail"`             // wait: again: a try that fails is followed by the next, the default; fail: it is the answer
-	LastTry LastTry       `json:"last_try" rule:"words=cut|whole"`              // wait: cut: the last try ends with the budget, the default; whole: it has its timeout
+	Mode    AcquireMode   `json:"mode" rule:"required,words=try|wait"`                             // try: once; wait: until the budget is spent
+	Timeout time.Duration `json:"timeout" rule:"required,positive" scale:"yes"`                    // of one try
+	Budget  time.Duration `json:"budget" rule:"positive,for=mode:wait,need=mode:wait" scale:"yes"` // give up after so long
+	Backoff Backoff       `json:"backoff" rule:"for=mode:wait,need=mode:wait"`                     // the pause between tries
+	Undo    UndoMode      `json:"undo" rule:"words=tried|none"`                                    // tried: an acquire without an answer is given back, the default; none: its key is left to the TTL
+	OnError OnError       `json:"on_error" rule:"words=again|fail,for=mode:wait"`                  // again: a try that fails is followed by the next, the default; fail: it is the answer
+	LastTry LastTry       `json:"last_try" rule:"words=cut|whole,for=mode:wait"`                   // cut: the last try ends with the budget, the default; whole: it has its timeout
 }
 
 // UndoMode says what becomes of an acquire that may have taken effect unseen: tried (it is given back, with a few calls), or none (the

@@ -85,6 +85,8 @@ func (a *Aim) check(c Checker, section any, whom string) {
 	switch {
 	case len(given) > 1:
 		c.Check("", "has %s: a fault strikes one of %s", strings.Join(given, " and "), words)
+	case len(given) == 0 && whom == ways && c.Given("all"):
+		c.Check("all", "false strikes nobody: leave it out, or say holder_of or replica")
 	case len(given) == 0 && !open:
 		c.Check("", "does not say whom it strikes: %s", words)
 	}

@@ -19,12 +19,12 @@ import (
 type Failures struct {
 	Aim
 	Of    lockcore.Op   `file:"-"`
-	Lock  string        // with replica and all: only this lock's operations
-	Mode  Mode          `rule:"words=error|timeout|delay|lost_reply"` // refused, never sent on, held back, or executed without an answer
-	Count int           `rule:"min=1,max=1e6"`                        // so many operations; left out: all
-	Share float64       `rule:"positive,max=1"`                       // of the operations, by chance; left out: all
-	Delay time.Duration `rule:"positive" scale:"yes"`                 // of mode delay
-	Via   string        `rule:"words=worker|proxy"`                   // worker: in the replica's client; proxy: on the way, for any client
+	Lock  string        `rule:"not=holder_of"`                                       // only this lock's operations
+	Mode  Mode          `rule:"words=error|timeout|delay|lost_reply"`                // refused, never sent on, held back, or executed without an answer
+	Count int           `rule:"min=1,max=1e6"`                                       // so many operations; left out: all
+	Share float64       `rule:"positive,max=1"`                                      // of the operations, by chance; left out: all
+	Delay time.Duration `rule:"positive,for=mode:delay,need=mode:delay" scale:"yes"` // for so long
+	Via   string        `rule:"words=worker|proxy"`                                  // worker: in the replica's client; proxy: on the way, for any client
 }
 
 // Mode is how an operation fails.
@@ -106,11 +106,8 @@ func failing(of lockcore.Op, says string) Kind {
 				}),
 				breaks("lock", "missing: "+theirs+", and of other keys too: say which are meant", func(b *Failures, c Checker) bool { return c.Around().Observed && b.All && b.Lock == "" })),
 			[]Constraint{
-				breaks("delay", "is for mode delay, not {plain}", func(b *Failures, _ Checker) bool { return b.Mode != "delay" && b.Delay > 0 }),
-				breaks("delay", "missing: mode delay holds operations back for so long", func(b *Failures, _ Checker) bool { return b.Mode == "delay" && b.Delay == 0 }),
-				breaks("lock", "is for replica or all: with holder_of only operations on the held key fail", func(b *Failures, _ Checker) bool { return b.Lock != "" && b.HolderOf != "" }),
 				because("delay", func(b *Failures, c Checker) string {
-					if lasts := c.Around().For; b.Delay > 0 && lasts > 0 && b.Delay >= lasts {
+					if lasts := c.Around().For; b.Mode == "delay" && lasts > 0 && b.Delay >= lasts {
 						return "{delay} is not under for " + figures.Spell(lasts) + ": no operation would come back while the fault lasts"
 					}
 					return ""
@@ -148,7 +145,7 @@ func (b *Failures) never(c Checker) (why string) {
 }
 
 func (b *Failures) values() map[string]string {
-	v := map[string]string{"late": "", "part": "", "whose": "", "where": " in ", "mode": strings.ReplaceAll(string(b.Mode), "_", " "), "plain": string(b.Mode),
+	v := map[string]string{"late": "", "part": "", "whose": "", "where": " in ", "mode": strings.ReplaceAll(string(b.Mode), "_", " "),
 		"failing": map[Mode]string{"error": "are refused at once, without effect", "timeout": "are never sent on and get no answer",
 			"delay": "are held back for " + figures.Spell(b.Delay), "lost_reply": "take effect, and their answer is lost"}[b.Mode],
 		"disarmed": "the replica disarms itself when the burst is over, and is told to"}

@@ -2,7 +2,6 @@ package fault
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,9 +23,9 @@ func (*NetworkPolicy) Kind() string { return "network_policy" }
 // that they are pointed at, for all of them or for one.
 type APIServer struct {
 	Aim
-	Do    APIServerDo   `rule:"required,words=slow|refuse_writes|lose_reply|away"` // slow: requests arrive late; refuse_writes: writes get 503; lose_reply: one write's answer does not come; away: connections are reset
-	Delay time.Duration `rule:"positive" scale:"no"`                               // of slow: how late
-	Of    lockcore.Op   `rule:"words=acquire|renew|release"`                       // of lose_reply: which write
+	Do    APIServerDo   `rule:"required,words=slow|refuse_writes|lose_reply|away"`                // slow: requests arrive late; refuse_writes: writes get 503; lose_reply: one write's answer does not come; away: connections are reset
+	Delay time.Duration `rule:"positive,for=do:slow,need=do:slow" scale:"no"`                     // how late
+	Of    lockcore.Op   `rule:"words=acquire|renew|release,for=do:lose_reply,need=do:lose_reply"` // which write
 }
 
 // APIServerDo is what befalls the API server.
@@ -79,8 +78,8 @@ type Hook struct {
 type Commands struct {
 	Do      []string      `rule:"required"` // command that makes the fault
 	Undo    []string      // command that ends it, safe to run twice
-	Confirm []string      `rule:"required"`            // command that sees whether it took effect
-	Within  time.Duration `rule:"positive" scale:"no"` // limit of each command
+	Confirm []string      `rule:"required"`                    // command that sees whether it took effect
+	Within  time.Duration `rule:"positive,most=1m" scale:"no"` // limit of each command
 	Dir     string        // the folder's whole path; default: where lockdrill was started
 }
 
@@ -168,24 +167,18 @@ var cluster = []Kind{
 			}
 			return ""
 		}),
-		Constraints: slices.Concat(
-			[]Constraint{because("holder_of", func(s *APIServer, c Checker) string {
+		Constraints: []Constraint{
+			because("holder_of", func(s *APIServer, c Checker) string {
 				for _, l := range c.Locks() {
 					if l.Name == s.HolderOf && !l.Lease {
 						return "lock " + l.Name + " is a key of a Redis: its holder does not need the API server"
 					}
 				}
 				return ""
-			})},
-			[]Constraint{
-				breaks("delay", "missing: by how much is what the electors send late?", func(s *APIServer, _ Checker) bool { return s.Do == "slow" && s.Delay == 0 }),
-				breaks("delay", "is for do: slow", func(s *APIServer, _ Checker) bool { return s.Do != "" && s.Do != "slow" && s.Delay > 0 }),
-			},
-			first(
-				breaks("of", "missing: the answer to which write is lost? One of acquire, renew, release", func(s *APIServer, _ Checker) bool { return s.Do == "lose_reply" && s.Of == "" }),
-				breaks("of", "is for do: lose_reply", func(s *APIServer, _ Checker) bool { return s.Do != "" && s.Do != "lose_reply" && s.Of != "" }),
-				breaks("of", "the holder has acquired its Lease already: say replica, or all: true", func(s *APIServer, _ Checker) bool { return s.Of == "acquire" && s.HolderOf != "" }),
-			))},
+			}),
+			breaks("of", "the holder has acquired its Lease already: say replica, or all: true", func(s *APIServer, _ Checker) bool {
+				return s.Do == "lose_reply" && s.Of == "acquire" && s.HolderOf != ""
+			})}},
 	{Word: "node", By: Cluster, New: made(Node{}), Formed: "do", Unplayed: "which pods share a node, and what their disruption budgets allow, is not simulated",
 		Says: "a holder's node is cordoned, or drained of the drill's pods",
 		Form: Form{Traits: Traits{Noun: "cordon", Called: "cordoned node", GoesOn: "a node stays cordoned until it is uncordoned", CordonsNode: true}, Undone: uncordoned,
@@ -217,12 +210,6 @@ var cluster = []Kind{
 			return t
 		}),
 		Constraints: []Constraint{only("a hook is told of one victim", "holder_of, replica or neither", func(h *Hook) *Aim { return &h.Aim }),
-			because("within", func(h *Hook, _ Checker) string {
-				if h.Within > time.Minute {
-					return "{within} is over 1m, the most that a command may take"
-				}
-				return ""
-			}),
 			breaks("dir", `"{dir}" does not begin with /: a folder's whole path`, func(h *Hook, _ Checker) bool { return h.Dir != "" && !strings.HasPrefix(h.Dir, "/") })}},
 }
 

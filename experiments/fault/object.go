@@ -19,8 +19,8 @@ type Object struct {
 	Resource string        `rule:"format=resource"` // of the API, such as networkchaos; default: the plural of the kind
 	Confirm  string        `rule:"required"`        // JSONPath of what shows the fault in the object: {.status.phase}
 	Equals   string        // what it finds then; default: anything
-	Within   time.Duration `rule:"positive" scale:"no"` // limit for its controller, to make the fault and to end it
-	Struck   bool          `file:"-"`                   // a replica, as events tell, which do not say by which aim
+	Within   time.Duration `rule:"positive,most=5m" scale:"no"` // limit for its controller, to make the fault and to end it
+	Struck   bool          `file:"-"`                           // a replica, as events tell, which do not say by which aim
 
 	Served string `file:"-"` // as the API server calls them, before a run; "" = it was not asked
 }
@@ -191,11 +191,5 @@ var objects = Kind{Word: "object", By: Cluster, New: made(Object{Within: 30 * ti
 		return ""
 	}),
 	Constraints: []Constraint{only("a manifest is told of one victim", "holder_of, replica or neither", func(o *Object) *Aim { return &o.Aim }),
-		because("manifest", (*Object).manifest),
-		because("within", func(o *Object, _ Checker) string {
-			if o.Within > 5*time.Minute {
-				return "{within} is over 5m, the most that a controller is waited for"
-			}
-			return ""
-		})},
+		because("manifest", (*Object).manifest)},
 }

@@ -22,11 +22,11 @@ type Kill struct {
 	Percent  float64           `rule:"positive,max=100"`                                    // of the live replicas, rounded up, as far as limits allow
 	Pods     map[string]string `rule:"format=labels"`                                       // labels: one such pod, or all, count or percent of them
 	Zone     string            `file:"topology_zone" rule:"format=label"`                   // pods on nodes of this zone (topology.kubernetes.io/zone)
-	Pick     Pick              `rule:"words=random|oldest|newest"`                          // which of the pods
+	Pick     Pick              `rule:"words=random|oldest|newest,for=pods|topology_zone"`   // which of the pods
 	Phase    Phase             `rule:"words=after_grant|after_renew|before_renew|random"`   // moment of the lease
-	On       Phase             `rule:"words=acquired"`                                      // in place of a phase: the next grant
+	On       Phase             `rule:"words=acquired,not=phase"`                            // in place of a phase: the next grant
 	How      string            `file:"form" rule:"words=crash|graceful|force_delete|evict"` // crash: at once; graceful: SIGTERM, and SIGKILL after its grace; of pods also evict (within disruption budgets) and force_delete (grace 0)
-	Exec     []string          // crash of an observed pod: command in its container that ends the process
+	Exec     []string          `rule:"for=form:crash"`                                      // of an observed pod: command in its container that ends the process
 }
 
 // Phase is the moment within the lease at which a kill is fired.
@@ -98,11 +98,11 @@ func (k *Kill) Fill() {
 // RollingRestart restarts every replica, one after the other, as a deployment does: each is asked to end, and the next one only once all
 // are ready again. Of pods it may be the rollout restart of their owner, which then decides the order.
 type RollingRestart struct {
-	Order   Order         `rule:"words=index|leader_first|leader_last"` // by name, or the leader first or last
-	Lock    string        // the leader loop that order goes by
-	Grace   time.Duration `rule:"positive" scale:"no"`  // from SIGTERM to SIGKILL; default: the supervisor's
-	Pause   time.Duration `rule:"positive" scale:"yes"` // between the return of one and the end of the next
-	Within  time.Duration `rule:"positive" scale:"no"`  // limit for a replica to be ready again
+	Order   Order         `rule:"words=index|leader_first|leader_last"`                                   // by name, or the leader first or last
+	Lock    string        `rule:"for=order:leader_first|leader_last,need=order:leader_first|leader_last"` // the leader loop that order goes by
+	Grace   time.Duration `rule:"positive,not=rollout" scale:"no"`                                        // from SIGTERM to SIGKILL; default: the supervisor's
+	Pause   time.Duration `rule:"positive,not=rollout" scale:"yes"`                                       // between the return of one and the end of the next
+	Within  time.Duration `rule:"positive" scale:"no"`                                                    // limit for a replica to be ready again
 	Rollout string        // deployment/NAME or statefulset/NAME, restarted as kubectl rollout restart does
 	How     string        `file:"-"` // its form, as events tell it
 }
@@ -227,7 +227,6 @@ var signals = []Kind{
 		},
 		Values: values(func(k *Kill, t Traits) Traits { t.Command = k.Exec; return t }),
 		Constraints: slices.Concat(
-			[]Constraint{breaks("on", "a kill has either a phase or on, not both", func(k *Kill, _ Checker) bool { return k.Phase != "" && k.On != "" })},
 			first(
 				breaks("form", "{form} is for replicas in pods, "+noPods+": a process is killed by form: crash or graceful", func(k *Kill, c Checker) bool {
 					return (k.How == "force_delete" || k.How == "evict") && !c.Around().Pods
@@ -237,8 +236,7 @@ var signals = []Kind{
 					return k.How != "crash" && a.TimeScale != 1 && !a.Observed && a.Pods
 				}),
 				breaks("exec", "is run in a pod's container, "+noPods, func(k *Kill, c Checker) bool { return len(k.Exec) > 0 && !c.Around().Pods }),
-				breaks("exec", "is for form crash: {form} is a request to the API server", func(k *Kill, _ Checker) bool { return len(k.Exec) > 0 && k.How != "crash" }),
-				breaks("exec", "is for pods that are somebody's own: lockdrill's workers are told to crash", func(k *Kill, c Checker) bool { return len(k.Exec) > 0 && !c.Around().Observed }),
+				breaks("exec", "is for pods that are somebody's own: lockdrill's workers are told to crash", func(k *Kill, c Checker) bool { return len(k.Exec) > 0 && k.How == "crash" && !c.Around().Observed }),
 				breaks("exec", "missing: nobody tells an observed pod to crash; say a command that ends its process, such as [sh, -c, \"kill -9 $(pidof server)\"] "+
 					"(process 1 of a container cannot be killed from inside), or form: graceful, evict or force_delete", func(k *Kill, c Checker) bool {
 					a := c.Around()
@@ -265,17 +263,13 @@ var signals = []Kind{
 			}
 			return t
 		}),
-		Constraints: append(slices.Concat(
-			first(
-				breaks("lock", "missing: {order} of which leader loop?", func(r *RollingRestart, _ Checker) bool { return r.Order != "index" && r.Lock == "" }),
-				breaks("lock", "says whose leader is the first or the last: say order: leader_first or leader_last", func(r *RollingRestart, _ Checker) bool { return r.Order == "index" && r.Lock != "" }),
-			), leads),
-			breaks("rollout", `"{rollout}" is neither deployment/NAME nor statefulset/NAME`, func(r *RollingRestart, _ Checker) bool {
+		Constraints: append(slices.Clone(leads),
+			breaks("rollout", `"{rollout}" is neither deployment/NAME nor statefulset/NAME`, func(r *RollingRestart, c Checker) bool {
 				kind, name, _ := strings.Cut(r.Rollout, "/")
-				return r.Rollout != "" && (kind != "deployment" && kind != "statefulset" || name == "")
+				return r.Rollout != "" && c.Around().Pods && (kind != "deployment" && kind != "statefulset" || name == "")
 			}),
 			breaks("rollout", "is of pods, "+noPods, func(r *RollingRestart, c Checker) bool { return r.Rollout != "" && !c.Around().Pods }),
-			owned("order"), owned("grace"), owned("pause"),
+			breaks("order", "is decided by what owns the pods: leave it out, or leave rollout out", func(r *RollingRestart, _ Checker) bool { return r.Rollout != "" && r.Order != "index" }),
 			breaks("grace", "{grace} is not in whole seconds, and a pod's grace is", func(r *RollingRestart, c Checker) bool {
 				return r.Rollout == "" && c.Around().Pods && r.Grace%time.Second != 0
 			}),
@@ -311,13 +305,6 @@ var signals = []Kind{
 		}},
 }
 
-// owned is what the owner of pods decides.
-func owned(field string) Constraint {
-	return breaks(field, "is decided by what owns the pods: leave it out, or leave rollout out", func(r *RollingRestart, c Checker) bool {
-		return r.Rollout != "" && c.Given(field) && (field != "order" || r.Order != "index")
-	})
-}
-
 var leads = []Constraint{breaks("lock", "lock {lock} is taken per job: it has no leader", func(r *RollingRestart, c Checker) bool {
 	if r.Order == "index" || r.Lock == "" {
 		return false
@@ -351,8 +338,6 @@ func (k *Kill) whom(c Checker) string {
 		return "does not say whom it strikes: holder_of a lock, all: true, count or percent"
 	case len(k.among()) > 0 && !around.Pods:
 		return tell(chosen, "is for replicas in pods, "+noPods+": holder_of a lock, or count")
-	case k.Pick != "" && len(k.among()) == 0:
-		return tell("pick", "chooses among pods: say which, pods by their labels; a lock has one holder")
 	case k.Pick != "" && k.All && c.Given("pick") && (!around.Stored || k.Pick != PickRandom): // runs wrote random
 		return tell("pick", "chooses among pods, and all: true strikes every one of them")
 	case k.HolderOf == "":

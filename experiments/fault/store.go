@@ -12,8 +12,8 @@ import (
 // Store befalls the locks' store itself; the ledger is never touched.
 type Store struct {
 	Do   Do            `rule:"required,words=pause|freeze|restart|stop|flush|fill|failover|freeze_leader|stop_leader"` // what is done to the store, never to the ledger
-	Keep bool          `rule:"omit"`                                                                                   // restart and stop: the data survives
-	Lag  time.Duration `rule:"positive" scale:"yes"`                                                                   // failover: so much of the last writes is lost
+	Keep bool          `rule:"omit,for=do:restart|stop"`                                                               // the data survives
+	Lag  time.Duration `rule:"positive,for=do:failover" scale:"yes"`                                                   // so much of the last writes is lost
 	Lock string        // failover of a Redis Cluster of yours: by this lock's key
 }
 
@@ -167,8 +167,6 @@ var stores = []Kind{
 			return ""
 		}),
 		Constraints: []Constraint{
-			breaks("keep", "is for restart and stop, not {do}", func(s *Store, _ Checker) bool { return s.Keep && s.Do != "" && s.Do != "restart" && s.Do != "stop" }),
-			breaks("lag", "is for failover, not {do}", func(s *Store, _ Checker) bool { return s.Lag > 0 && s.Do != "" && s.Do != "failover" }),
 			because("", (*Store).around),
 		}},
 	{Word: "delete_key", By: Command, New: made(DeleteKey{}), Says: "the key of a held lock vanishes, or carries a token that nobody knows (to: stranger)",

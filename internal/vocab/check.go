@@ -97,7 +97,7 @@ func (f *File) whole(path string, v reflect.Value, r Rule) bool {
 
 // stands checks whether a field may, and must, stand where it does; false = its value is of no interest.
 func (f *File) stands(path, at string, v, value reflect.Value, d Field) bool {
-	given := f.given(at, value)
+	given := f.given(at, value) && !f.Stored
 	if given {
 		if c := f.broken(path, v, d.Rule.For); c != nil {
 			f.Check(at, "%s", f.only(*c, v))
@@ -114,7 +114,11 @@ func (f *File) stands(path, at string, v, value reflect.Value, d Field) bool {
 	case excluded != "" && given && !value.IsZero():
 		f.Check(at, "does not go with %s; leave one of them out", excluded)
 	case excluded == "" && value.IsZero() && len(d.Rule.Need) > 0 && f.needed(path, v, d.Rule.Need):
-		f.Check(path, "%s needs %s", f.words(d.Rule.Need[0]), d.Name)
+		c := d.Rule.Need[0]
+		if len(c.Words) > 1 {
+			c.Words = []string{f.fieldOf(v, c.Field).String()}
+		}
+		f.Check(path, "%s needs %s", f.words(c), d.Name)
 	}
 	return true
 }
@@ -138,11 +142,10 @@ func (f *File) broken(path string, v reflect.Value, all []Cond) *Cond {
 			}
 			continue
 		}
-		if f.Invalid(Join(path, c.Field)) {
-			continue
-		}
-		of := f.fieldOf(v, c.Field)
-		if len(c.Words) == 0 && of.IsZero() || len(c.Words) > 0 && !slices.Contains(c.Words, of.String()) {
+		lost := slices.ContainsFunc(c.fields(), func(name string) bool { return f.Invalid(Join(path, name)) })
+		switch {
+		case lost:
+		case len(c.Words) == 0 && len(f.Said(v.Addr().Interface(), c.fields()...)) == 0, len(c.Words) > 0 && !slices.Contains(c.Words, f.fieldOf(v, c.Field).String()):
 			return &all[i]
 		}
 	}

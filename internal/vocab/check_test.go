@@ -15,6 +15,7 @@ type garden struct {
 	Gate   *gate  `rule:"for=@large"`
 	Beds   []bed
 	Season string `rule:"format=season"`
+	Porter string `rule:"for=key|code"`
 }
 
 type gate struct {
@@ -48,6 +49,8 @@ func TestRules(t *testing.T) {
 		{"need", "{mode: walled}", "1:1 mode walled needs key"},
 		{"need of what another field stands for", "{mode: walled, code: c}", ""},
 		{"not", "{mode: walled, key: k, code: c}", "1:21 key: does not go with code; leave one of them out"},
+		{"for one of several", "{porter: p}", "1:10 porter: goes with key or code only"},
+		{"for one of several, kept", "{mode: walled, code: c, porter: p}", ""},
 		{"fact", "{gate: {wood: oak}}", "1:8 gate: goes with a large garden only"},
 		{"what a fact rules out is asked for nothing more", "{gate: {wood: oak, iron: x}}", "1:8 gate: goes with a large garden only"},
 		{"any", "{beds: [{name: a}]}", "1:9 beds[0]: needs roses or water"},

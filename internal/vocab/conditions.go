@@ -9,7 +9,12 @@ import (
 // conditions are the rules of a section that are about several of its fields: which go together, exclude and need one another. What
 // depends on the file as a whole (@observed) is not among them: a schema knows a section by its type, wherever it stands.
 func (s *schemer) conditions(v reflect.Value) (all []*JSONSchema) {
-	of := s.Vocabulary.section(v.Type())
+	of, filled := s.Vocabulary.section(v.Type()), reflect.New(v.Type())
+	filled.Elem().Set(v)
+	if x, is := filled.Interface().(Filled); is { // a field that is left out has what the others make of it
+		x.Fill()
+	}
+	v = filled.Elem()
 	var some []*JSONSchema
 	for _, name := range slices.Concat(of.whole.One, of.whole.Any) {
 		some = append(some, s.there(v, name))
@@ -52,8 +57,14 @@ func (s *schemer) holds(v reflect.Value, c Cond) *JSONSchema {
 	switch {
 	case c.ofFile():
 		return nil
-	case len(c.Words) == 0:
+	case len(c.Words) == 0 && len(c.fields()) == 1:
 		return s.there(v, c.Field)
+	case len(c.Words) == 0:
+		any := &JSONSchema{}
+		for _, name := range c.fields() {
+			any.AnyOf = append(any.AnyOf, s.there(v, name))
+		}
+		return any
 	}
 	out := &JSONSchema{Properties: map[string]*JSONSchema{c.Field: {Enum: c.Words}}}
 	if !slices.Contains(c.Words, s.fieldOf(v, c.Field).String()) {

@@ -278,10 +278,12 @@ func Null(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!n
 
 // Describe names what stands where something else is wanted.
 func Describe(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
+	switch {
+	case n.Kind == yaml.MappingNode && len(n.Content) == 0:
+		return "an empty section"
+	case n.Kind == yaml.MappingNode:
 		return "a section"
-	case yaml.SequenceNode:
+	case n.Kind == yaml.SequenceNode:
 		return "a list"
 	}
 	return fmt.Sprintf("%q", n.Value)

@@ -67,12 +67,14 @@ type Rule struct {
 	Most   time.Duration
 }
 
-// Cond is a condition on a field beside it (mode:external|spawn: it has one of these words; sql: it is given), or on the file as a
-// whole (@observed).
+// Cond is a condition on a field beside it (mode:external|spawn: it has one of these words; sql|http: one of these is given), or on the file
+// as a whole (@observed).
 type Cond struct {
 	Field string
 	Words []string
 }
+
+func (c Cond) fields() []string { return strings.Split(c.Field, "|") }
 
 func condOf(text string) Cond {
 	field, words, _ := strings.Cut(text, ":")
@@ -90,7 +92,7 @@ func (y *Vocabulary) words(c Cond) string {
 	case whole:
 		return y.Facts[fact]
 	case len(c.Words) == 0:
-		return c.Field
+		return Either(c.fields())
 	}
 	return c.Field + " " + Either(c.Words)
 }

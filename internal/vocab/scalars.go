@@ -149,11 +149,14 @@ func ParseDuration(n *yaml.Node) (time.Duration, string) {
 		return 0, fmt.Sprintf("a duration is wanted, not %s", Describe(n))
 	}
 	text := n.Value
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
+	_, number := strconv.ParseFloat(text, 64)
+	d, err := time.ParseDuration(text)
+	if _, seconds := time.ParseDuration(text + "s"); number == nil && seconds == nil {
 		return 0, fmt.Sprintf("a duration needs a unit: %ss?", text)
 	}
-	d, err := time.ParseDuration(text)
 	switch {
+	case err != nil && lengths().MatchString(text), d > maxDuration:
+		return 0, fmt.Sprintf("%s is too long: at most %s", text, figures.Spell(maxDuration))
 	case err != nil:
 		tidy := tidyDuration(text)
 		if _, err := time.ParseDuration(tidy); err == nil && tidy != text {
@@ -162,11 +165,12 @@ func ParseDuration(n *yaml.Node) (time.Duration, string) {
 		return 0, fmt.Sprintf("%q is no duration: write it like 500ms, 30s, 2m or 1h30m", text)
 	case d < 0:
 		return 0, fmt.Sprintf("%s is negative", text)
-	case d > maxDuration:
-		return 0, fmt.Sprintf("%s is too long: at most %s", text, figures.Spell(maxDuration))
 	}
 	return d, ""
 }
+
+// lengths are the texts of durations, of any length.
+var lengths = WhenAsked(`^(` + firstPart + `)(` + furtherOne + `)*$`)
 
 // parseOffset is ParseDuration for what may be negative.
 func parseOffset(n *yaml.Node) (time.Duration, string) {
@@ -180,11 +184,17 @@ func parseOffset(n *yaml.Node) (time.Duration, string) {
 	return d, problem
 }
 
+var inDays = regexp.MustCompile(`^([0-9]{1,2})d(?:ays?)?$`)
+
 var longUnit = regexp.MustCompile(`(?i)(milliseconds?|millis|msecs?|seconds?|secs?|minutes?|mins?|hours?|hrs?)`)
 
 // tidyDuration guesses what somebody meant by "10 S" or "5min".
 func tidyDuration(s string) string {
 	s = strings.ToLower(strings.ReplaceAll(s, " ", ""))
+	if days := inDays.FindStringSubmatch(s); days != nil {
+		n, _ := strconv.Atoi(days[1])
+		return fmt.Sprintf("%dh", 24*n)
+	}
 	return longUnit.ReplaceAllStringFunc(s, func(unit string) string {
 		if strings.HasPrefix(unit, "mil") || strings.HasPrefix(unit, "ms") {
 			return "ms"

@@ -2,6 +2,7 @@ package vocab
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"regexp"
@@ -70,12 +71,26 @@ func notText(data []byte) (line, column int) {
 	return 0, 0
 }
 
-var parserErrors = []string{
-	"did not find expected key", "did not find expected '-' indicator", "did not find expected node content",
-	"did not find expected ',' or ']'", "did not find expected ',' or '}'", "did not find expected <document start>",
+// parserErrors are words of the parser that say what it was looking for, and what helps. Of those that it did not find, yaml.v3 counts the
+// lines from 0.
+var parserErrors = map[string]string{
+	"did not find expected key":                              "this line is indented otherwise than those that it belongs to, or a text before it does not end",
+	"did not find expected '-' indicator":                    "this line is indented otherwise than the entries of the list before it",
+	"did not find expected node content":                     "a value is missing: a text that begins with one of , ] } stands in quotes",
+	"did not find expected ',' or ']'":                       "in brackets a comma or the closing ] is missing; a text with a bracket stands in quotes",
+	"did not find expected ',' or '}'":                       "in braces a comma or the closing } is missing; a text with a brace stands in quotes",
+	"did not find expected <document start>":                 "an experiment is one document: nothing stands behind its end",
+	"could not find expected ':'":                            "a field is written as name: value, with a space behind the colon",
+	"mapping values are not allowed in this context":         "a colon where none can stand: indent fields alike, write \"- \" before an entry of a list, and a text with a colon in quotes",
+	"found unexpected end of stream":                         "a text in quotes does not end",
+	"found unknown escape character":                         "in double quotes a backslash begins an escape: take single quotes",
+	"found character that cannot start any token":            "a text that begins with one of % @ ` stands in quotes",
+	"block sequence entries are not allowed in this context": "a list begins on a line of its own",
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+var unknownAnchor = regexp.MustCompile(`^unknown anchor '(.+)' referenced$`)
 
 var tabLed = regexp.MustCompile(`^ *\t`)
 
@@ -85,8 +100,16 @@ func (f *File) syntax(err error) {
 		text = text[len(m[0]):]
 		line, _ = strconv.Atoi(m[1])
 	}
-	if slices.Contains(parserErrors, text) {
-		line++ // yaml.v3 counts the lines of these from 0
+	if m := unknownAnchor.FindStringSubmatch(text); m != nil { // the parser has no line
+		for i, src := range f.lines {
+			if at := strings.Index(src, "*"+m[1]); at >= 0 {
+				f.plain(&yaml.Node{Kind: yaml.AliasNode, Value: m[1], Line: i + 1, Column: utf8.RuneCountInString(src[:at]) + 1})
+				return
+			}
+		}
+	}
+	if parserErrors[text] != "" && strings.HasPrefix(text, "did not find expected ") {
+		line++
 	}
 	line = min(max(line, 1), len(f.lines))
 	if strings.Contains(text, "tab character") { // the line is where the value began that the tab ends
@@ -99,7 +122,7 @@ func (f *File) syntax(err error) {
 	case tabLed.MatchString(src):
 		message += ": a tab stands before the first word; indent with spaces"
 	case !f.hidden: // the parser's words may quote the line
-		message += ": " + text
+		message += ": " + cmp.Or(parserErrors[text], text)
 	}
 	f.addAt("", line, 1+len(src)-len(strings.TrimLeft(src, " ")), "%s", message)
 }

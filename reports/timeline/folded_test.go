@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/drill/sweep"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // What lies too close to another to be told apart is counted in the picture; what the table counts anyway is not.
@@ -77,5 +80,41 @@ func TestTheEarliestOfManyRunsAreCounted(t *testing.T) {
 	}
 	if n := strings.Count(ps[0].SVG, ">2026-01-01 "); n < 20 {
 		t.Errorf("%d runs are named", n)
+	}
+}
+
+// Effects under no lock are no lock that is held, and a lock that nobody held has one lane.
+func TestNobodyHoldsWhatComesAboutUnderNoLock(t *testing.T) {
+	r := load(t, filepath.Join(recorded, "effects-read"))
+	if p := Overview(r.l); strings.Contains(p.SVG, "never held") {
+		t.Error("a lock that was held is said to be none")
+	}
+	e, h := testkit.Run(t, filepath.Join(recorded, "effects-read"))
+	e.System.Locks, e.System.Effects[0].Lock, e.System.Effects[0].Name = nil, "", "job"
+	p := Overview(judged(e, h).l)
+	check(t, []Picture{p})
+	if !strings.Contains(p.SVG, ">never held<") || strings.Contains(p.Legend, "held by") {
+		t.Errorf("effects alone are drawn as a lock:\n%s", p.Legend)
+	}
+	for _, row := range p.Rows {
+		if row[1] == "granted" {
+			t.Errorf("a grant of no lock: %q", row)
+		}
+	}
+}
+
+// A row that was kept at 0 at every value of a dial is named, and has no picture.
+func TestASweepsLevelRowsHaveNoPicture(t *testing.T) {
+	step := func(hi float64, v verdict.Verdict) sweep.Step {
+		zero := 0.0
+		row := func(measure string, hi float64, v verdict.Verdict) sweep.Row {
+			return sweep.Row{Lock: "job", Measure: measure, Unit: verdict.UnitCount, Lo: &zero, Hi: &hi, Verdict: v}
+		}
+		return sweep.Step{Value: 1, Rows: []sweep.Row{row("stranded", 0, verdict.Pass), row("abandonments", hi, verdict.Pass), row("re_executed", 0, v)}}
+	}
+	ps, level := Sweep(&sweep.Document{Dial: "rate", Steps: []sweep.Step{step(0, verdict.Pass), step(2, verdict.Inconclusive)}}, number)
+	check(t, ps)
+	if len(ps) != 2 || !slices.Equal(level, []string{"stranded of lock job"}) {
+		t.Errorf("%d pictures, and %q", len(ps), level)
 	}
 }

@@ -13,6 +13,11 @@ const maxKeys = 4
 
 // lock draws who held what, and under each lane how long nobody worked after a fault.
 func (w *window) lock(lock *LockLane) {
+	if !slices.ContainsFunc(lock.Keys, func(k KeyLane) bool { return len(k.Holds) > 0 }) {
+		w.wrong(lock, "")
+		w.lane(lock.Lock, "never held").draw(37)
+		return
+	}
 	if len(lock.Keys) > maxKeys {
 		w.held(lock)
 		return
@@ -162,9 +167,14 @@ func (w *window) held(lock *LockLane) {
 	var rule path
 	rule.line(left, floor, right, floor)
 	w.c.put("rule", &rule)
-	w.folded = append(w.folded, lock.Lock+": "+figures.Count(len(lock.Keys))+" keys in one lane, its height is the number held at once; of each fault the longest takeover is drawn.")
+	folded := lock.Lock + ": " + figures.Count(len(lock.Keys)) + " keys in one lane, its height is the number held at once"
+	gaps := w.trialsOf(func(t *TrialLane) bool { return t.Lock == lock.Lock })
+	if len(gaps) > 0 {
+		folded += "; of each fault the longest takeover is drawn"
+	}
+	w.folded = append(w.folded, folded+".")
 	w.y = floor + 5
-	w.gaps(w.trialsOf(func(t *TrialLane) bool { return t.Lock == lock.Lock }))
+	w.gaps(gaps)
 }
 
 // atOnce is how many keys of the lock were held at the same time, at most.

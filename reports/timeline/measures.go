@@ -37,10 +37,10 @@ func measured(measure, unit, first string) *ranges {
 }
 
 // Sweep draws each row of a sweep's steps against its limit: one line a value of the dial, the lowest on top. value writes a value of the
-// dial. A row that no step measured has no picture.
-func Sweep(s *sweep.Document, value func(float64) string) (out []Picture) {
+// dial. A row that no step measured has no picture. level names those that were kept at 0 at every value: they have none either.
+func Sweep(s *sweep.Document, value func(float64) string) (out []Picture, level []string) {
 	if len(s.Steps) == 0 {
-		return nil
+		return nil, nil
 	}
 	for i, row := range s.Steps[0].Rows {
 		l := measured(row.Measure, row.Unit, s.Dial)
@@ -50,18 +50,24 @@ func Sweep(s *sweep.Document, value func(float64) string) (out []Picture) {
 				l.rows = append(l.rows, judgedRow(value(step.Value), r.Lo, r.Hi, r.Limit, r.Verdict, row.Unit))
 			}
 		}
-		if len(l.rows) == 0 {
+		l.title = l.axis + " of lock " + row.Lock
+		if !slices.ContainsFunc(l.rows, func(r ranged) bool {
+			return r.cells[4] != string(verdict.Pass) || *r.lo != 0 || r.hi == nil || *r.hi != 0
+		}) {
+			if len(l.rows) > 0 {
+				level = append(level, l.title)
+			}
 			continue
 		}
 		limited := "the limit of"
 		if row.Ask == verdict.AtLeast {
 			limited = "the least that is asked for,"
 		}
-		l.title = l.axis + " of lock " + row.Lock + " by " + s.Dial
+		l.title += " by " + s.Dial
 		l.desc = fmt.Sprintf("%s of the %s, the lowest on top, each with what was measured, beside %s %s.", figures.Plural(len(l.rows), "value"), s.Dial, limited, l.rows[0].cells[3])
 		out = append(out, l.draw("sweep-"+count(len(out)+1)))
 	}
-	return out
+	return out, level
 }
 
 // Archive draws each row of an experiment's runs against its limit: one line a run, the earliest on top. id sets its pictures apart from

@@ -71,7 +71,10 @@ func (r *ranges) draw(id string) Picture {
 	for i := range r.limits {
 		reach(&r.limits[i].value)
 	}
-	s := scale{least, least + max((most-least)*1.06, 1e-6), left, right}
+	if most == least {
+		most++
+	}
+	s := scale{least, least + (most-least)*1.06, left, right}
 	for _, b := range r.bands {
 		if b.name != "" {
 			bands = append(bands, label{b.name + " " + duration(b.lo) + " to " + duration(b.hi), "bandtext", (s.x(b.lo) + s.x(b.hi)) / 2})

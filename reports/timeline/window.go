@@ -85,8 +85,12 @@ func (w *window) describe() string {
 	if !w.l.Live {
 		kind = " (a rehearsal in virtual time)"
 	}
-	return fmt.Sprintf("%s%s: %s of %s confirmed, %s over %s, %s on %s.", duration(w.l.Seconds), kind, figures.Count(struck), figures.Plural(len(w.l.Faults), "shot"),
-		figures.Plural(len(w.l.Trials), "takeover"), figures.Plural(len(w.l.Locks), "lock"), figures.Plural(keys, "key"), figures.Plural(len(w.l.Replicas), "replica"))
+	faults := "no fault"
+	if n := len(w.l.Faults); n > 0 {
+		faults = figures.Count(struck) + " of " + figures.Plural(n, "shot") + " confirmed, " + figures.Plural(len(w.l.Trials), "takeover")
+	}
+	return fmt.Sprintf("%s%s: %s over %s, %s on %s.", duration(w.l.Seconds), kind, faults,
+		figures.Plural(len(w.l.Locks), "lock"), figures.Plural(keys, "key"), figures.Plural(len(w.l.Replicas), "replica"))
 }
 
 // nobody is the class of a fill whose owner is not known.

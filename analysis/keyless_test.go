@@ -67,6 +67,12 @@ func TestEffectsAloneAreJudged(t *testing.T) {
 			if r.Verdict != c.want {
 				t.Errorf("%s: %+v, findings %+v", r.Verdict, r, j.Findings)
 			}
+			if len(j.Debts) > 0 {
+				t.Errorf("debts of a lock that is none: %+v", j.Debts)
+			}
+			if r.Rests != "" {
+				t.Errorf("rests on %s", r.Rests)
+			}
 			for _, u := range j.Unknown {
 				t.Errorf("unknown of a lock that is none: %+v", u)
 			}

@@ -36,7 +36,7 @@ func (t *tape) wait(from, to float64, rep string, w want, out history.Outcome) {
 // A bounded wait is what its replica says: from the first refusal to the grant, to giving up, or to its death.
 func TestBoundedWaits(t *testing.T) {
 	w := want{"l", "k", 10}
-	ix := played(t, experiments.Lock{Name: "l", Policy: lockcore.Policy{TTL: 10 * time.Second, OpTimeout: time.Second, Acquire: lockcore.Acquire{Mode: lockcore.AcquireWait}}}, func(t *tape) {
+	ix := played(t, experiments.Lock{Name: "l", KeyPrefix: "k", Policy: lockcore.Policy{TTL: 10 * time.Second, OpTimeout: time.Second, Acquire: lockcore.Acquire{Mode: lockcore.AcquireWait}}}, func(t *tape) {
 		t.offer(0.9, w, "j1", "r1.1")
 		t.grant(1, "r1.1", w, "a", 1)
 		t.begin(1.1, "a", "j1")

@@ -28,12 +28,7 @@ func Archive(a *compare.Archive, link func(folder string) string) *doc.Document 
 		}
 		blocks := []doc.Block{{Items: changes}, {Table: archivedTable(e, link)}}
 		pictures, level := timeline.Archive(e, id)
-		for _, p := range pictures {
-			blocks = append(blocks, doc.Block{Figure: pictureOf(p)})
-		}
-		if len(level) > 0 {
-			blocks = append(blocks, doc.Block{Text: "Kept at 0 in every run: " + strings.Join(level, ", ") + "."})
-		}
+		blocks = append(blocks, pictured(pictures, level, "in every run")...)
 		d.Sections = append(d.Sections, doc.Section{ID: id, Title: e.Name + ": " + figures.Plural(len(e.Runs), "run"), Short: e.Name, Blocks: blocks})
 	}
 	d.Sections = append(d.Sections, doc.Section{ID: "unread", Title: "Runs that cannot be read", Blocks: []doc.Block{{Items: unread(a)}}})

@@ -97,24 +97,41 @@ func bothSentence(j *verdict.Judgement, lock string, b *timeline.Both, own func(
 	}
 	text := fmt.Sprintf("Lock %s: %s and %s both relied on %s from %s, for %s", lock, own(b.A), own(b.B), what, figures.Clock(int64(b.Start.From*1e9)),
 		span(b.End.From-b.Start.From, new(b.End.From-b.Start.From), verdict.UnitSeconds))
-	for _, who := range []string{b.A, b.B} {
-		if f := lastStruck(j, who, b.End.From); f != nil {
-			return text + ", after " + shotName(*f) + " had struck " + own(who)
-		}
-	}
-	return text + "; no fault had struck either"
+	return text + after(j, b.End.From, []string{b.A, b.B}, []string{own(b.A), own(b.B)}, "either")
 }
 
-// lastStruck is the last confirmed fault that had struck a life of a replica by then; nil where none had.
+// after says which fault had struck the first of the replicas, each called as told, that one had struck by then; where none had, which had
+// struck the system.
+func after(j *verdict.Judgement, by float64, replicas, called []string, none string) string {
+	for i, who := range replicas {
+		if f := lastStruck(j, who, by); f != nil {
+			return ", after " + shotName(*f) + " had struck " + called[i]
+		}
+	}
+	text := "; no fault had struck " + none
+	if f := lastStruck(j, "", by); f != nil {
+		text += ", and " + shotName(*f) + " had struck the system at " + figures.Clock(int64(f.Effective.From*1e9))
+	}
+	return text
+}
+
+// lastStruck is the last confirmed fault that had struck a life of a replica by then, or ("") the system and no replica; nil where none had.
 func lastStruck(j *verdict.Judgement, who string, by float64) (last *verdict.FaultResult) {
 	for i := range j.Faults {
 		f := &j.Faults[i]
-		if f.Confirmed && f.Effective != nil && f.Effective.From <= by && (f.Victim == who || slices.Contains(f.Victims, who)) &&
-			(last == nil || f.Effective.From > last.Effective.From) {
+		if f.Confirmed && f.Effective != nil && f.Effective.From <= by && strikes(f, who) && (last == nil || f.Effective.From > last.Effective.From) {
 			last = f
 		}
 	}
 	return last
+}
+
+// strikes reports whether the fault struck a life of a replica, or ("") the system and no replica.
+func strikes(f *verdict.FaultResult, who string) bool {
+	if who == "" {
+		return (f.Victim == "" || f.Victim == "store") && len(f.Victims) == 0
+	}
+	return f.Victim == who || slices.Contains(f.Victims, who)
 }
 
 // staleWrites are the writes that were applied though their writer's lock was gone, but for those of a duplicate, whose sentence tells of
@@ -150,11 +167,7 @@ func staleSentence(j *verdict.Judgement, e *history.Event, held *timeline.Lanes,
 		by = own(who)
 	}
 	text := fmt.Sprintf("Lock %s: %s wrote %s of %s at %s without holding the lock", e.Lock, by, e.Entry.State, e.Entry.Subject, figures.Clock(e.To))
-	last := lastStruck(j, writer, float64(e.To)/1e9)
-	if last == nil {
-		return text + "; no fault had struck it"
-	}
-	return text + ", after " + shotName(*last) + " had struck it"
+	return text + after(j, float64(e.To)/1e9, []string{cmp.Or(writer, "nobody known")}, []string{"it"}, "it")
 }
 
 // ownNames gives a life of a replica the name that its owner knows it by.

@@ -107,3 +107,24 @@ func TestTwoLeadersHaveASentence(t *testing.T) {
 		t.Errorf("one leader after the other is told of: %+v, %v", g, err)
 	}
 }
+
+// What followed a fault of no replica, such as a fail-over, is told beside it: nobody is said to have been left alone.
+func TestAFaultOfTheSystemIsNamed(t *testing.T) {
+	struck := func(id, victim string, from float64) verdict.FaultResult {
+		return verdict.FaultResult{ID: id, Shot: 1, Shots: 1, Victim: victim, Confirmed: true, Effective: &verdict.Window{From: from}}
+	}
+	j := &verdict.Judgement{Faults: []verdict.FaultResult{struck("failover", "", 5), struck("restart", "store", 9), struck("kill", "r2.1", 7)}}
+	for by, want := range map[float64]string{
+		4:  "; no fault had struck it",
+		6:  "; no fault had struck it, and failover#1 had struck the system at T+5.0s",
+		8:  "; no fault had struck it, and failover#1 had struck the system at T+5.0s",
+		10: "; no fault had struck it, and restart#1 had struck the system at T+9.0s",
+	} {
+		if got := after(j, by, []string{"r1.1"}, []string{"it"}, "it"); got != want {
+			t.Errorf("by %gs: %q, want %q", by, got, want)
+		}
+	}
+	if got := after(j, 8, []string{"r1.1", "r2.1"}, []string{"a", "b"}, "either"); got != ", after kill#1 had struck b" {
+		t.Errorf("of one that was struck: %q", got)
+	}
+}

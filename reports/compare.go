@@ -33,11 +33,7 @@ func Comparison(c *compare.Comparison) *doc.Document {
 
 // comparedBlocks are the rows with what they came from, and a picture of each that has a trend.
 func comparedBlocks(c *compare.Comparison) []doc.Block {
-	blocks := []doc.Block{{Table: comparedTable(c)}}
-	for _, p := range timeline.Trends(c) {
-		blocks = append(blocks, doc.Block{Figure: pictureOf(p)})
-	}
-	return blocks
+	return append([]doc.Block{{Table: comparedTable(c)}}, pictured(timeline.Trends(c), nil, "")...)
 }
 
 // comparedTable has the medians and the change in each row, and how sure they are below it.

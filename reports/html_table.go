@@ -57,12 +57,19 @@ func timelineBlocks(l *timeline.Lanes) []doc.Block {
 }
 
 func signalBlocks(l *timeline.Lanes) []doc.Block {
-	var blocks []doc.Block
-	for _, p := range timeline.Signals(l) {
+	if blocks := pictured(timeline.Signals(l), nil, ""); len(blocks) > 0 {
+		return blocks
+	}
+	return []doc.Block{{Text: "The experiment watches no metric (probes.metrics).", Quiet: true}}
+}
+
+// pictured are pictures one below the other, and the rows that need none: they were kept at 0 in each of what is named.
+func pictured(ps []timeline.Picture, level []string, each string) (blocks []doc.Block) {
+	for _, p := range ps {
 		blocks = append(blocks, doc.Block{Figure: pictureOf(p)})
 	}
-	if len(blocks) == 0 {
-		return []doc.Block{{Text: "The experiment watches no metric (probes.metrics).", Quiet: true}}
+	if len(level) > 0 {
+		blocks = append(blocks, doc.Block{Text: "Kept at 0 " + each + ": " + strings.Join(level, ", ") + "."})
 	}
 	return blocks
 }

@@ -24,9 +24,7 @@ func takeoverBlocks(r Run) []doc.Block {
 	}
 	blocks = append(blocks, doc.Block{Least: doc.Full, Items: itemsOf(j.Bands, func(b verdict.Band) doc.Item { return doc.Of("possible", b.Lock+": "+b.Sum) })})
 	if r.Experiment != nil {
-		for _, p := range timeline.Takeovers(r.Experiment, j) {
-			blocks = append(blocks, doc.Block{Figure: pictureOf(p)})
-		}
+		blocks = append(blocks, pictured(timeline.Takeovers(r.Experiment, j), nil, "")...)
 	}
 	if g := trialTable(j.Takeovers); g != nil {
 		blocks = append(blocks, doc.Block{Fold: "Each value with its evidence: " + figures.Count(len(j.Takeovers)), Table: g})

@@ -31,11 +31,8 @@ func Sweep(s *sweep.Document, value func(float64) string) *doc.Document {
 		g.Rows = append(g.Rows, doc.Row{Cells: []doc.Cell{{Text: value(step.Value), Figure: true}, {Text: word, Tone: tone}, {Text: tightest(step)}},
 			Notes: []doc.Item{doc.Of("why", step.Why), doc.Of("run", step.Run)}})
 	}
-	var pictures []doc.Block
-	for _, p := range timeline.Sweep(s, value) {
-		pictures = append(pictures, doc.Block{Figure: pictureOf(p)})
-	}
-	d.Sections = []doc.Section{{ID: "steps", Title: "The steps", Bare: true, Blocks: []doc.Block{{Table: g}}}, {ID: "rows", Title: "Each promise by " + s.Dial, Blocks: pictures}}
+	pictures, level := timeline.Sweep(s, value)
+	d.Sections = []doc.Section{{ID: "steps", Title: "The steps", Bare: true, Blocks: []doc.Block{{Table: g}}}, {ID: "rows", Title: "Each promise by " + s.Dial, Blocks: pictured(pictures, level, "at every value")}}
 	return d
 }
 

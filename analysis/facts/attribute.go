@@ -405,6 +405,9 @@ func (ix *Facts) Rests(rows []verdict.SLOResult) {
 	}
 	for i := range rows {
 		r := &rows[i]
+		if l := ix.Exp.Lock(r.Lock); l != nil && l.Keyless() { // on its effects: there is nothing else
+			continue
+		}
 		switch m := r.Question.Measure; {
 		case r.Question.LiveOnly(), m == "abandonments": // those of an observed system are a signal's
 			r.Rests = verdict.RestsOnSignals

@@ -41,6 +41,9 @@ type Debts struct {
 
 func (ix *Facts) DebtsOf(lock string) Debts {
 	var ds Debts
+	if l := ix.Exp.Lock(lock); l != nil && l.Keyless() {
+		return ds
+	}
 	for _, k := range ix.KeysOf(lock) {
 		ds.Asked += len(k.Attempts)
 		var found []Debt

@@ -77,13 +77,6 @@ func number(v float64) string {
 	return s
 }
 
-// floor is the line that what is drawn upright stands on.
-func (c *canvas) floor(y float64) {
-	var p path
-	p.line(left, y, right, y)
-	c.put("rule", &p)
-}
-
 // axis draws the ticks below y, and lines up to top.
 func (c *canvas) axis(s scale, top, y float64, name string, text func(t, step, largest float64) string) {
 	var grid, rule path

@@ -70,13 +70,16 @@ func (p *path) line(points ...float64) {
 	}
 }
 
-// stairs is line for points of which each shares a coordinate with the one before.
+// stairs is line for points of which each shares a coordinate with the one before. What goes on in the same direction is one stroke.
 func (p *path) stairs(points ...float64) {
 	for i := 0; i+1 < len(points); i += 2 {
+		level := i > 0 && num(points[i]) != num(points[i-2])
+		further := i+3 < len(points) && num(points[i+2]) != num(points[i])
 		switch {
 		case i == 0:
 			fmt.Fprintf(&p.b, "M%s %s", num(points[0]), num(points[1]))
-		case num(points[i]) != num(points[i-2]):
+		case level && further && num(points[i+3]) == num(points[i+1]) && (points[i+2] > points[i]) == (points[i] > points[i-2]):
+		case level:
 			fmt.Fprintf(&p.b, "H%s", num(points[i]))
 		case num(points[i+1]) != num(points[i-1]):
 			fmt.Fprintf(&p.b, "V%s", num(points[i+1]))

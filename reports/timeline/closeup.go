@@ -9,12 +9,64 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
+// strike is what one fault did to one lock: the takeover of each of its keys, the longest first.
+type strike struct {
+	lock, fault string
+	trials      []*TrialLane
+}
+
+func (s *strike) id() string { return "trial-" + count(s.trials[0].Number) }
+
+// worst is the strike of each lock whose takeover was the longest, in the order in which locks were struck first.
+func worst(l *Lanes) []*strike {
+	var all, out []*strike
+	at := map[[2]string]*strike{}
+	for i := range l.Trials {
+		t := &l.Trials[i]
+		id := [2]string{t.Lock, t.Fault}
+		if at[id] == nil || t.Fault == "" {
+			at[id] = &strike{lock: t.Lock, fault: t.Fault}
+			all = append(all, at[id])
+		}
+		at[id].trials = append(at[id].trials, t)
+	}
+	for _, s := range all {
+		slices.SortStableFunc(s.trials, byLength)
+		switch i := slices.IndexFunc(out, func(o *strike) bool { return o.lock == s.lock }); {
+		case i < 0:
+			out = append(out, s)
+		case byLength(s.trials[0], out[i].trials[0]) < 0:
+			out[i] = s
+		}
+	}
+	return out
+}
+
+// Closeups gives, by the number of a takeover, the ID of the picture that shows it close up; most have none.
+func Closeups(l *Lanes) map[int]string {
+	ids := map[int]string{}
+	for _, s := range worst(l) {
+		for _, t := range s.trials {
+			ids[t.Number] = s.id()
+		}
+	}
+	return ids
+}
+
+// Trials draws the worst takeover of each lock close up, with what the same fault did to other keys of it.
+func Trials(l *Lanes) (out []Picture) {
+	for _, s := range worst(l) {
+		out = append(out, closeup(l, s))
+	}
+	return out
+}
+
 const (
 	maxLives  = 6  // replicas in a close-up
 	maxOthers = 12 // further keys that the same fault struck
 )
 
-// closeup draws what one fault did to one lock: the longest takeover in full, and the bars of the other keys.
+// closeup draws the longest takeover in full, and the bars of the other keys.
 func closeup(l *Lanes, s *strike) Picture {
 	t := s.trials[0]
 	zero := mid(t.Clock)
@@ -22,41 +74,38 @@ func closeup(l *Lanes, s *strike) Picture {
 		zero = mid(*t.Struck)
 	}
 	from, to := frame(s, zero)
-	w := newWindow(closeupID(s), l, from, to)
+	w := newWindow(s.id(), l, from, to)
 	w.trial = t
 	w.faults()
 	top := w.y
 	is := w.instants(zero)
-	lane := w.y + 30
-	w.named(is, w.y+12, lane)
-	w.y = lane
-	if key := keyOf(l, t); key != nil {
-		w.holds(t.Lock, key)
+	w.y += 30
+	lane := w.y
+	w.c.captions(is, top+12, lane)
+	if key := l.key(t.Lock, t.Key); key != nil {
+		w.key(t.Lock, key)
 	}
 	bars := w.y + 9
 	w.divided()
 	w.others(s.trials[1:])
 	w.involved()
-	w.shade(lane, w.y)
-	w.guides(is, top+26, bars)
-	return w.finish(Picture{Title: trialTitle(s), Desc: trialDesc(t), Columns: trialColumns, Rows: rowsOf(s.trials, trialRow)}, top, zero)
-}
-
-func keyOf(l *Lanes, t *TrialLane) *KeyLane {
-	for i := range l.Locks {
-		for k := range l.Locks[i].Keys {
-			if key := &l.Locks[i].Keys[k]; l.Locks[i].Lock == t.Lock && key.Key == t.Key {
-				return key
-			}
-		}
+	w.shade(lane)
+	for _, i := range is {
+		var p path
+		p.tick(i.x, lane-4, bars)
+		w.c.under(map[bool]string{true: "slo", false: "phase"}[i.class == "slotext"], &p)
 	}
-	return nil
+	p := Picture{Title: trialTitle(s), Desc: trialDesc(t), Columns: []string{"#", "Where", "Fault", "From", "To", "Takeover", "Left of the lease", "Pickup", "Warm-up",
+		"Struck", "Lease end", "Granted", "Ended", "Class"}}
+	for _, t := range s.trials {
+		p.Rows = append(p.Rows, trialRow(t))
+	}
+	return w.finish(p, top, zero)
 }
 
 func trialTitle(s *strike) string {
 	t := s.trials[0]
-	name := cmp.Or(s.fault, "change of owner without a fault")
-	title := "Takeover " + count(t.Number) + ": " + name + ", lock " + s.lock + ", " + about(t.Whole())
+	title := "Takeover " + count(t.Number) + ": " + cmp.Or(s.fault, "change of owner without a fault") + ", lock " + s.lock + ", " + about(t.Whole())
 	if n := len(s.trials); n > 1 {
 		title += " (the longest of " + figures.Plural(n, "key") + ")"
 	}
@@ -112,85 +161,50 @@ func signed(t, step, largest float64) string {
 	return text
 }
 
-// instant is one that a takeover was measured from.
-type instant struct {
-	text, style string // its name and the style of the line through the lanes
-	x           float64
-}
-
-// instants of the takeover in the window, in the order of time, and when it must be over.
-func (w *window) instants(zero float64) []instant {
-	t := w.trial
-	var out []instant
-	add := func(what, style string, m Moment) {
-		if !m.Open() && w.has(m) {
-			out = append(out, instant{what + " " + relative(mid(m)-zero), style, w.x(m)})
-		}
-	}
-	if t.Renewed != nil {
-		add("last renewal", "phase", *t.Renewed)
-	} else {
-		add("granted to "+cmp.Or(t.Held.Replica, "somebody"), "phase", t.Held.Granted)
-	}
-	add("lease ends", "phase", t.Held.End)
-	if t.Next != nil {
-		add("granted", "phase", t.Next.Granted)
-	}
-	if what := map[string]string{"effect": "first effect", "renewal": "renewed again"}[t.Takeover.End]; t.Ended != nil && what != "" {
-		add(what, "phase", *t.Ended)
-	}
-	if t.Limit != nil && t.Struck != nil {
-		at := mid(t.Clock) + *t.Limit
-		add("SLO max", "slo", Moment{From: at, To: at})
-	}
-	slices.SortStableFunc(out, func(a, b instant) int { return cmp.Compare(a.x, b.x) })
-	return out
-}
-
 func relative(s float64) string {
-	if s > 0 {
+	switch {
+	case s > 0:
 		return "+" + duration(s)
-	}
-	if s < 0 {
+	case s < 0:
 		return "−" + duration(-s)
 	}
 	return "0"
 }
 
-// named writes the name of every instant on one line, apart from one another, with a line down to where it lies.
-func (w *window) named(is []instant, y, lane float64) {
-	var labels []label
-	for _, i := range is {
-		labels = append(labels, label{i.text, "ink", i.x})
-	}
-	lefts, ok := spread(labels, 10)
-	if !ok {
-		return
-	}
-	w.c.labels(labels, lefts, y)
-	w.c.leads(labels, lefts, y+3, lane)
-}
-
-// guides are lines through the lanes at the instants.
-func (w *window) guides(is []instant, top, bottom float64) {
-	for _, style := range []string{"phase", "slo"} {
-		var p path
-		for _, i := range is {
-			if i.style == style {
-				p.tick(i.x, top, bottom)
-			}
+// instants of the takeover in the window, from which it was measured, and when it must be over.
+func (w *window) instants(zero float64) (out []label) {
+	t := w.trial
+	add := func(what, class string, m Moment) {
+		if !m.Open() && w.has(m) {
+			out = append(out, label{what + " " + relative(mid(m)-zero), class, w.x(m)})
 		}
-		w.c.under(style, &p)
 	}
+	if t.Renewed != nil {
+		add("last renewal", "ink", *t.Renewed)
+	} else {
+		add("granted to "+cmp.Or(t.Held.Replica, "somebody"), "ink", t.Held.Granted)
+	}
+	add("lease ends", "ink", t.Held.End)
+	if t.Next != nil {
+		add("granted", "ink", t.Next.Granted)
+	}
+	if what := map[string]string{"effect": "first effect", "renewal": "renewed again"}[t.Takeover.End]; t.Ended != nil && what != "" {
+		add(what, "ink", *t.Ended)
+	}
+	if t.Limit != nil && t.Struck != nil {
+		at := mid(t.Clock) + *t.Limit
+		add("SLO max", "slotext", Moment{From: at, To: at})
+	}
+	return out
 }
 
 // divided draws the takeover under the key, and names its parts and its length.
 func (w *window) divided() {
 	t := w.trial
-	var p parts
-	p.add(w.s, t, w.y, w.y+10)
-	p.show(w.c)
-	w.name(w.y+22, "takeover", "")
+	n := &lane{w: w}
+	n.gap(t, 0, 10)
+	n.draw(0)
+	w.c.text("ink", end, left-8, w.y+22, sizeName, gutter-16, "takeover")
 	x0, x1 := w.s.extent(t)
 	text := about(t.Whole())
 	if t.Class != verdict.ClassCrash {
@@ -201,28 +215,25 @@ func (w *window) divided() {
 	if x, ok := r.place(width, left, right, x1+10, x0-8-width); ok {
 		w.c.text("away", start, x, w.y+9, sizeName, width+1, text)
 	}
-	var labels []label
+	var parts []label
 	a, b := w.s.cuts(t, x0, x1)
 	for i, at := range []float64{(x0 + a) / 2, (a + b) / 2, (b + x1) / 2} {
 		if p := t.Parts()[i]; p.Long != nil {
-			labels = append(labels, label{p.Name + " " + about(*p.Long), "away", at})
+			parts = append(parts, label{p.Name + " " + about(*p.Long), "away", at})
 		}
 	}
-	if lefts, ok := spread(labels, 12); ok {
-		w.c.labels(labels, lefts, w.y+24)
-	}
+	w.c.captions(parts, w.y+24, 0)
 	w.y += 34
 }
 
 // others draws the takeovers of the further keys that the same fault struck.
 func (w *window) others(ts []*TrialLane) {
-	var bars parts
 	for _, t := range ts[:min(len(ts), maxOthers)] {
+		n := &lane{w: w}
 		w.c.text("dim", end, left-8, w.y+8, sizeSmall, gutter-16, t.Key)
-		bars.add(w.s, t, w.y, w.y+9)
-		w.y += 16
+		n.gap(t, 0, 9)
+		n.draw(16)
 	}
-	bars.show(w.c)
 	if n := len(ts) - maxOthers; n > 0 {
 		w.folded = append(w.folded, figures.Plural(n, "further key")+" that the same fault struck: in the table.")
 	}
@@ -248,4 +259,20 @@ func (w *window) involved() {
 	if extra := len(known) - maxLives; extra > 0 {
 		w.folded = append(w.folded, figures.Plural(extra, "further replica")+" asked for the key.")
 	}
+}
+
+func trialRow(t *TrialLane) []string {
+	struck, granted, ended := "no fault", "not seen", "not seen by T+"+fixed(t.Until)+"s"
+	if t.Struck != nil {
+		struck = at(*t.Struck)
+	}
+	if t.Next != nil {
+		granted = at(t.Next.Granted)
+	}
+	if t.Ended != nil {
+		ended = at(*t.Ended) + " (" + t.Takeover.End + ")"
+	}
+	return []string{count(t.Number), where(t.Lock, t.Key), t.Fault, t.Victim, cmp.Or(t.Successor, "nobody yet"),
+		bracket(t.Whole()), optional(t.Residual), optional(t.Pickup), optional(t.Warmup),
+		struck, at(t.Held.End), granted, ended, t.Class}
 }

@@ -19,14 +19,7 @@ func (r *row) free(x0, x1 float64) bool {
 }
 
 // take marks what stands there now. Stretches that overlap become one.
-func (r *row) take(x0, x1 float64) {
-	i := sort.Search(len(r.taken), func(i int) bool { return r.taken[i].x1 >= x0 })
-	k := i
-	for ; k < len(r.taken) && r.taken[k].x0 <= x1; k++ {
-		x0, x1 = min(x0, r.taken[k].x0), max(x1, r.taken[k].x1)
-	}
-	r.taken = append(r.taken[:i], append([]stretch{{x0, x1}}, r.taken[k:]...)...)
-}
+func (r *row) take(x0, x1 float64) { r.taken = merged(append(r.taken, stretch{x0, x1}), 0) }
 
 // place finds room for a label of that width at the first of the candidates (left ends) where there is some within [from, to].
 func (r *row) place(width, from, to float64, candidates ...float64) (x float64, ok bool) {
@@ -64,32 +57,19 @@ func spread(ls []label, gap float64) (lefts []float64, ok bool) {
 	return lefts, len(ls) == 0 || lefts[0] >= left
 }
 
-// labels writes them where spread put them.
-func (c *canvas) labels(ls []label, lefts []float64, y float64) {
+// captions writes labels on one line, apart from one another, each with a line from below it down to where it belongs; to = y for none.
+// Those for which there is no room are left out: they stand in the description or in the table.
+func (c *canvas) captions(ls []label, y, to float64) {
+	lefts, ok := spread(ls, 10)
+	for ; !ok; lefts, ok = spread(ls, 10) {
+		ls = ls[:len(ls)-1]
+	}
+	var leads path
 	for i, l := range ls {
 		c.text(l.class, start, lefts[i], y, sizeSmall, l.width()+1, l.text)
-	}
-}
-
-// leads draws a line from each label to where it belongs.
-func (c *canvas) leads(ls []label, lefts []float64, y0, y1 float64) {
-	var p path
-	for i, l := range ls {
-		p.line(min(max(l.x, lefts[i]), lefts[i]+l.width()), y0, l.x, y1)
-	}
-	c.put("lead", &p)
-}
-
-// merged orders stretches and joins those that overlap or leave less than gap between them.
-func merged(ss []stretch, gap float64) []stretch {
-	slices.SortStableFunc(ss, func(a, b stretch) int { return cmp.Compare(a.x0, b.x0) })
-	var out []stretch
-	for _, s := range ss {
-		if n := len(out); n > 0 && s.x0 <= out[n-1].x1+gap {
-			out[n-1].x1 = max(out[n-1].x1, s.x1)
-			continue
+		if to > y {
+			leads.line(min(max(l.x, lefts[i]), lefts[i]+l.width()), y+4, l.x, to)
 		}
-		out = append(out, s)
 	}
-	return out
+	c.put("lead", &leads)
 }

@@ -21,22 +21,31 @@ type Lanes struct {
 	Signals   []SignalLane
 }
 
-// Holder is who held a key under a value; "" = nobody is known to, or several did.
-func (l *Lanes) Holder(lock, key, epoch string) (who string) {
+// key is the lane of a key; nil = it has none.
+func (l *Lanes) key(lock, key string) *KeyLane {
 	for i := range l.Locks {
 		for k := range l.Locks[i].Keys {
-			if l.Locks[i].Lock != lock || l.Locks[i].Keys[k].Key != key {
-				continue
+			if l.Locks[i].Lock == lock && l.Locks[i].Keys[k].Key == key {
+				return &l.Locks[i].Keys[k]
 			}
-			for _, h := range l.Locks[i].Keys[k].Holds {
-				switch {
-				case h.Epoch != epoch || h.Replica == who:
-				case who != "":
-					return ""
-				default:
-					who = h.Replica
-				}
-			}
+		}
+	}
+	return nil
+}
+
+// Holder is who held a key under a value; "" = nobody is known to, or several did.
+func (l *Lanes) Holder(lock, key, epoch string) (who string) {
+	k := l.key(lock, key)
+	if k == nil {
+		return ""
+	}
+	for _, h := range k.Holds {
+		switch {
+		case h.Epoch != epoch || h.Replica == who:
+		case who != "":
+			return ""
+		default:
+			who = h.Replica
 		}
 	}
 	return who

@@ -7,48 +7,58 @@ import (
 
 // mark is a kind of shape: how it is drawn, and what the legend of a picture that has it says about it.
 type mark struct {
-	styles []string                    // classes of styles, and patterns as "#name", one above the other
-	text   string                      // "" = its name stands beside it
-	width  float64                     // of the sample
-	sample func(p *path, x, y float64) // from x on, around the line y
+	text   string                         // "" = its name stands beside it
+	styles []string                       // classes of styles, and patterns as "#name", one above the other
+	half   float64                        // of a point its half width, of a bar half its height in the legend
+	point  func(p *path, x, y, r float64) // nil = a bar
+	bar    func(p *path, x0, y0, x1, y1 float64)
 }
 
 // swatch is a filled box.
-func swatch(text string, styles ...string) mark {
-	return mark{styles, text, 22, func(p *path, x, y float64) { p.box(x, y-6, x+22, y+6) }}
+func swatch(text string, styles ...string) mark { return slim(text, 6, styles...) }
+
+// slim is a box whose sample in the legend is that much high, above and below its middle.
+func slim(text string, half float64, styles ...string) mark {
+	return mark{text: text, styles: styles, half: half, bar: (*path).box}
 }
 
-// stroke is a line.
+// stroke is a level line.
 func stroke(text, style string) mark {
-	return mark{[]string{style}, text, 22, func(p *path, x, y float64) { p.line(x, y, x+22, y) }}
+	return mark{text: text, styles: []string{style}, bar: func(p *path, x0, _, x1, y float64) { p.line(x0, y, x1, y) }}
 }
 
-// shape is small, and drawn around a point.
-func shape(text, style string, draw func(p *path, x, y float64)) mark {
-	return mark{[]string{style}, text, 12, func(p *path, x, y float64) { draw(p, x+6, y) }}
+// shape is drawn around a point.
+func shape(text, style string, half float64, draw func(p *path, x, y, r float64)) mark {
+	return mark{text: text, styles: []string{style}, half: half, point: draw}
 }
+
+func square(p *path, x, y, r float64)   { p.box(x-r, y-r, x+r, y+r) }
+func triangle(p *path, x, y, r float64) { p.down(x, y+r, r) }
+func upright(p *path, x, y, r float64)  { p.tick(x, y-r, y+r) }
 
 // cut is the arrow at the end of what was not seen to end.
-func cut(p *path, x, y float64) { p.line(x-3, y-3, x+3, y, x-3, y+3) }
+func cut(p *path, x, y, r float64) { p.line(x-r, y-r, x+r, y, x-r, y+r) }
 
 // Marks of faults.
 var (
-	bolt     = shape("fault struck", "bolt", func(p *path, x, y float64) { p.down(x, y+6, 6) })
+	bolt     = shape("fault struck", "bolt", 5.5, triangle)
 	inEffect = swatch("fault in effect", "struck", "#hatch", "effective")
-	void     = shape("void shot: it did not land, or nobody saw it land", "hollow", func(p *path, x, y float64) { p.dot(x, y, 4.5) })
-	dueAt    = shape("when the file declares it", "meant", func(p *path, x, y float64) { p.down(x, y+6, 5.5) })
-	dueFor   = mark{[]string{"declared"}, "how long the file declares it", 22, func(p *path, x, y float64) { p.box(x, y-3, x+22, y+3) }}
+	void     = shape("void shot: it did not land, or nobody saw it land", "hollow", 4.5, (*path).dot)
+	dueAt    = shape("when the file declares it", "meant", 5.5, triangle)
+	dueFor   = slim("how long the file declares it", 3, "declared")
 )
 
 // Marks of locks.
 var (
 	leaseRuns    = swatch("lease runs on, its holder gone or done", "ghost", "#ghost")
+	leaseShort   = slim(leaseRuns.text, 6, "slim") // for want of room
 	whoseUnknown = swatch("held, by whom is not known", nobody, "#rows")
-	overrun      = mark{[]string{"overrun"}, "still relied on, the lease is over", 22, func(p *path, x, y float64) { p.box(x, y-2, x+22, y+2) }}
-	vague        = shape("an instant known only to lie in here", "thin", func(p *path, x, y float64) { p.between(x-6, x+6, y) })
-	duplicate    = shape("duplicate terminal state", "mark", func(p *path, x, y float64) { p.dot(x-2.5, y, 2.5); p.dot(x+2.5, y, 2.5) })
-	twoBelieve   = mark{[]string{"overrun"}, "two replicas rely on the lock at once", 22, func(p *path, x, y float64) { p.box(x, y-3, x+22, y+3) }}
-	stale        = shape("effect of a superseded owner", "hollow", func(p *path, x, y float64) { p.poly(x-4, y+4, x+4, y+4, x, y-4) })
+	grant        = shape("", "thin", 0.5, func(p *path, x, y, _ float64) { p.tick(x, y-9, y+9) })
+	overrun      = slim("still relied on, the lease is over", 2, "overrun")
+	vague        = mark{text: "an instant known only to lie in here", styles: []string{"thin"}, bar: func(p *path, x0, y, x1, _ float64) { p.between(x0, x1, y) }}
+	duplicate    = shape("duplicate terminal state", "mark", 5, func(p *path, x, y, r float64) { p.dot(x-r/2, y, r/2); p.dot(x+r/2, y, r/2) })
+	twoBelieve   = slim("two replicas rely on the lock at once", 3, "overrun")
+	stale        = shape("effect of a superseded owner", "hollow", 4, func(p *path, x, y, r float64) { p.poly(x-r, y+r, x+r, y+r, x, y-r) })
 )
 
 // Marks of takeovers.
@@ -57,32 +67,32 @@ var (
 	pickup      = swatch("pickup, until the next grant", "pickup", "#weave")
 	warmup      = swatch("warm-up, until the first effect", "warmup", "#comb")
 	undivided   = swatch("recovery, hand-over or theft", "whole")
-	firstEffect = shape("first effect", "mark", func(p *path, x, y float64) { p.dot(x, y, 3) })
-	unfinished  = shape("not seen to its end", "stroke", cut)
-	asked       = shape("asked, refused", "hollow", func(p *path, x, y float64) { p.dot(x, y, 2.5) })
-	unanswered  = shape("asked, no answer", "stroke", func(p *path, x, y float64) { p.cross(x, y, 2.5) })
-	granted     = shape("asked, granted", "mark", func(p *path, x, y float64) { p.down(x, y+5, 5) })
+	firstEffect = shape("first effect", "mark", 3, (*path).dot)
+	nextGrant   = shape("next grant: its effects are not seen", "hollow", 3, (*path).dot)
+	unfinished  = shape("not seen to its end", "stroke", 3, cut)
+	asked       = shape("asked, refused", "hollow", 2.5, (*path).dot)
+	unanswered  = shape("asked, no answer", "stroke", 2.5, (*path).cross)
+	granted     = shape("asked, granted", "mark", 5, triangle)
 )
 
 // Marks of replicas.
 var (
-	alive  = swatch("alive", "alive")
-	relies = mark{[]string{"r0"}, "relies on a lock (thin), works (thick)", 22, func(p *path, x, y float64) {
-		p.box(x, y+2, x+22, y+5)
-		p.box(x+6, y-6, x+22, y+2)
-	}}
-	effect     = shape("effect", "thin", func(p *path, x, y float64) { p.tick(x, y-4, y+4) })
-	refused    = shape("effect refused", "whole", func(p *path, x, y float64) { p.tick(x, y-6, y+6) })
+	alive      = swatch("alive", "alive")
+	relies     = slim("relies on a lock", 2, "r0")
+	works      = slim("works", 5, "r0")
+	effect     = shape("effect", "thin", 3, upright)
+	refused    = shape("effect refused", "whole", 4, upright)
 	paused     = swatch("paused", "#hatch")
-	killed     = shape("killed", "stroke", func(p *path, x, y float64) { p.cross(x, y, 4) })
-	lastSign   = shape("killed, and its end not seen: its last sign of life", "stroke", func(p *path, x, y float64) { p.line(x-3, y-6, x+3, y, x-3, y+6) })
-	objectGone = shape("its pod's object gone", "hollow", func(p *path, x, y float64) { p.down(x, y+4, 4) })
-	abandoned  = shape("work abandoned", "hollow", func(p *path, x, y float64) { p.diamond(x, y, 5) })
+	killed     = shape("killed", "stroke", 4.5, (*path).cross)
+	lastSign   = shape("killed, and its end not seen: its last sign of life", "stroke", 6, func(p *path, x, y, r float64) { p.line(x, y-r, x+r, y, x, y+r) })
+	lifeEnds   = shape("", "thin", 11, upright)
+	objectGone = shape("its pod's object gone", "hollow", 4, triangle)
+	abandoned  = shape("work abandoned", "hollow", 5, (*path).diamond)
 )
 
 // Marks of the run and of promises.
 var (
-	phaseBegins = shape("a phase begins", "phase", func(p *path, x, y float64) { p.tick(x, y-7, y+7) })
+	phaseBegins = shape("a phase begins", "phase", 7, upright)
 	sloLimit    = stroke("limit of an SLO", "slo")
 	possible    = swatch("where the declared timings put it", "band", "#bandhatch")
 	rehearsed   = swatch("where rehearsals of the file had it", "rehearsed")
@@ -110,9 +120,14 @@ func (c *canvas) legend() string {
 	b.WriteString(`<ul class="ld-legend">`)
 	for _, m := range c.marks {
 		var p path
-		m.sample(&p, 1, 9)
-		width := num(m.width + 2)
-		fmt.Fprintf(&b, `<li><svg xmlns="http://www.w3.org/2000/svg" width="%s" height="18" viewBox="0 0 %s 18" aria-hidden="true" focusable="false">`, width, width)
+		width := 24.0
+		if m.point != nil {
+			width = 14
+			m.point(&p, 7, 9, min(m.half, 6))
+		} else {
+			m.bar(&p, 1, 9-m.half, 23, 9+m.half)
+		}
+		fmt.Fprintf(&b, `<li><svg xmlns="http://www.w3.org/2000/svg" width="%s" height="18" viewBox="0 0 %s 18" aria-hidden="true" focusable="false">`, num(width), num(width))
 		c.lay(&b, m.styles, &p)
 		fmt.Fprintf(&b, `</svg> %s</li>`, clean(m.text))
 	}

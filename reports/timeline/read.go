@@ -78,8 +78,10 @@ func lockLanes(run *facts.Facts) []LockLane {
 			out = append(out, LockLane{Lock: k.Lock})
 		}
 		key := KeyLane{Key: k.Name}
-		for _, e := range k.Epochs {
-			key.Holds = append(key.Holds, holdOf(run, e))
+		if of := run.Exp.Lock(k.Lock); of == nil || !of.Keyless() { // nobody holds anything where effects come about under no lock
+			for _, e := range k.Epochs {
+				key.Holds = append(key.Holds, holdOf(run, e))
+			}
 		}
 		out[i].Keys = append(out[i].Keys, key)
 		out[i].Again = append(out[i].Again, again(k, superseded[k.Lock])...)

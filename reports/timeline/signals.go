@@ -63,7 +63,7 @@ func signal(l *Lanes, m *SignalLane, n int) Picture {
 		w.c.show(stroke(name, "l"+count(n)), w.series(t, y))
 	}
 	w.y = top + signalHeight + 6
-	w.shade(top, w.y)
+	w.shade(top)
 	if extra := len(names) - maxTargets; extra > 0 {
 		w.folded = append(w.folded, figures.Plural(extra, "further target")+": in the table")
 	}

@@ -7,11 +7,8 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
-// parts draws takeovers as bars of residual, pickup and warm-up, each with a texture of its own.
-type parts struct {
-	layers           [3]path // residual, pickup, warm-up
-	whole, open, end path
-}
+// endedByGrant is the end, in verdict.json's words, of a takeover whose effects are not seen.
+const endedByGrant = "grant"
 
 // extent is where a takeover lies on the axis.
 func (s scale) extent(t *TrialLane) (x0, x1 float64) {
@@ -34,41 +31,34 @@ func (s scale) cuts(t *TrialLane, x0, x1 float64) (residual, pickup float64) {
 	return residual, pickup
 }
 
-// add draws t between y0 and y1, its parts where they were on the axis.
-func (p *parts) add(s scale, t *TrialLane, y0, y1 float64) {
-	x0, x1 := s.extent(t)
+// gap draws how long nobody worked after a fault: what was left of the lease, pickup and warm-up, each where it was on the axis.
+func (n *lane) gap(t *TrialLane, y0, y1 float64) {
+	x0, x1 := n.w.s.extent(t)
 	x1 = max(x1, x0+1.5)
-	middle := (y0 + y1) / 2
 	switch {
 	case t.Class == verdict.ClassRecovery || t.Class == verdict.ClassHandOver || t.Fault == "":
-		p.whole.box(x0, y0+2, x1, y1-2)
+		n.bar(undivided, y0+2, y1-2, x0, x1)
 		return
 	case t.Residual == nil:
-		p.layers[0].box(x0, y0, x1, y1)
+		n.bar(residual, y0, y1, x0, x1)
 	default:
-		a, b := s.cuts(t, x0, x1)
-		p.layers[0].box(x0, y0, max(a, x0+0.5), y1)
+		a, b := n.w.s.cuts(t, x0, x1)
+		n.bar(residual, y0, y1, x0, max(a, x0+0.5))
 		if b-a > 0.4 {
-			p.layers[1].box(a, y0, b, y1)
+			n.bar(pickup, y0, y1, a, b)
 		}
 		if x1-b > 0.4 {
-			p.layers[2].box(b, y0, x1, y1)
+			n.bar(warmup, y0, y1, b, x1)
 		}
 	}
-	if t.Ended == nil { // not seen: it goes on to nobody knows where
-		p.open.line(x1, y0, min(x1+6, Width-2), middle, x1, y1)
-		return
+	switch middle := (y0 + y1) / 2; {
+	case t.Ended == nil: // not seen: it goes on to nobody knows where
+		n.point(unfinished, middle, x1+3)
+	case t.Takeover.End == endedByGrant:
+		n.point(nextGrant, middle, x1)
+	default:
+		n.point(firstEffect, middle, x1)
 	}
-	p.end.dot(x1, middle, min(3, (y1-y0)/2))
-}
-
-func (p *parts) show(c *canvas) {
-	for i, m := range []mark{residual, pickup, warmup} {
-		c.show(m, &p.layers[i])
-	}
-	c.show(undivided, &p.whole)
-	c.show(unfinished, &p.open)
-	c.show(firstEffect, &p.end)
 }
 
 // trialsOf are the trials that match, of each fault the longest.
@@ -105,47 +95,39 @@ func byLength(a, b *TrialLane) int {
 	return cmp.Compare(b.Lo, a.Lo)
 }
 
-// maxStrips is how many takeovers at the same time are drawn one below the other.
-const maxStrips = 4
+// maxGaps is how many takeovers at the same time are drawn one below the other.
+const maxGaps = 4
 
-// strip draws the takeovers under a lane, in one line where they do not overlap, and their lengths under it as far as there is room,
-// the longest first.
-func (w *window) strip(ts []*TrialLane) {
+// gaps draws the takeovers under a lane, in one line where they do not overlap, and their lengths under it as far as there is room, the
+// longest first.
+func (w *window) gaps(ts []*TrialLane) {
 	if len(ts) == 0 {
 		w.y += 14
 		return
 	}
-	var p parts
-	lines := make([]row, 1, maxStrips)
+	n := &lane{w: w}
+	lines := make([]row, 1, maxGaps)
 	for _, t := range ts {
 		x0, x1 := w.s.extent(t)
 		i := slices.IndexFunc(lines, func(r row) bool { return r.free(x0, x1+4) })
-		switch {
-		case i < 0 && len(lines) < maxStrips:
-			i = len(lines)
-			lines = append(lines, row{})
-		case i < 0: // more at once than there are lines
-			i = len(lines) - 1
+		if i < 0 {
+			if len(lines) < maxGaps {
+				lines = append(lines, row{})
+			}
+			i = len(lines) - 1 // more at once than there are lines
 		}
 		lines[i].take(x0, x1+4)
-		p.add(w.s, t, w.y+10*float64(i), w.y+10*float64(i)+8)
+		n.gap(t, 10*float64(i), 10*float64(i)+8)
 	}
-	p.show(w.c)
-	w.y += 10 * float64(len(lines)-1)
-	w.lengths(ts)
-	w.y += 30
-}
-
-func (w *window) lengths(ts []*TrialLane) {
-	var r row
-	ts = slices.Clone(ts)
-	slices.SortStableFunc(ts, func(a, b *TrialLane) int { return cmp.Compare(b.Lo, a.Lo) })
-	for _, t := range ts {
+	n.draw(10 * float64(len(lines)-1))
+	var lengths row
+	for _, t := range slices.SortedStableFunc(slices.Values(ts), func(a, b *TrialLane) int { return cmp.Compare(b.Lo, a.Lo) }) {
 		x0, x1 := w.s.extent(t)
 		text := about(t.Whole())
 		width := widthOf(text, sizeSmall)
-		if x, ok := r.place(width, left, right, (x0+x1-width)/2, x0, x1-width); ok {
+		if x, ok := lengths.place(width, left, right, (x0+x1-width)/2, x0, x1-width); ok {
 			w.c.text("away", start, x, w.y+20, sizeSmall, width+1, text)
 		}
 	}
+	w.y += 30
 }

@@ -23,7 +23,7 @@ var spoken = map[string]string{
 	"internal/linestream/linestream.go": "an answer of Redis",
 	"proxies/tap/decode.go":             "errors of encoding/json for unknown fields have no type",
 	"lockcore/redisstore/redisstore.go": "answers of Redis",
-	"lockcore/redisstore/renewmany.go":  "an answer of Redis",
+	"lockcore/redisstore/once.go":       "an answer of Redis",
 	"probes/effects/stream.go":          "answers of Redis",
 	"stores/redis/keyspace_canary.go":   "answers of Redis",
 	"stores/redis/lockkeys.go":          "answers of Redis",

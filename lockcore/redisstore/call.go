@@ -5,23 +5,19 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // call is one script call on its way through a lane. Its caller owns it until it is submitted, and again when done has received.
 type call struct {
-	script *script
+	sent             // its args point into the fields below, so that nothing is boxed
 	texts  [6]string // keys, then arguments
 	nums   [5]int64
 	nkeys  int
 	ntexts int
 	nnums  int
-	args   []any // the command: points into the fields above, so that nothing is boxed
 	until  time.Time
 	kind   byte // in many.lua; 0 = it goes by itself
 	state  atomic.Int32
-	cmd    *redis.Cmd // where it goes by itself
 	reply  any
 	err    error
 	done   chan struct{}
@@ -60,12 +56,6 @@ func (c *call) num(n int64) {
 	c.nnums++
 }
 
-// command is the call as go-redis takes it.
-func (c *call) command(ctx context.Context) redis.Cmder {
-	c.cmd = redis.NewCmd(ctx, c.args...)
-	return once{c.cmd}
-}
-
 // alone makes the call by itself.
 func (c *call) alone(ctx context.Context, p processor) {
 	_ = p.Process(ctx, c.command(ctx))
@@ -73,15 +63,6 @@ func (c *call) alone(ctx context.Context, p processor) {
 		_ = p.Process(ctx, c.command(ctx))
 	}
 	c.settle()
-}
-
-// unloaded reports that the server did not know the script, so that nothing was done; the next command then carries its text.
-func (c *call) unloaded() bool {
-	if !isUnloaded(c.cmd.Err()) {
-		return false
-	}
-	c.args[0], c.args[1] = "eval", &c.script.text
-	return true
 }
 
 // settle takes the command's reply.

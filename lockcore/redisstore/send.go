@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // The kinds of many.lua.
@@ -19,37 +17,20 @@ const maxTogether = 64
 
 // group is calls that one run of many.lua makes.
 type group struct {
+	sent
 	calls []*call
 	lease *call // an acquire of it: all of them ask for its TTL
-	args  []any
-	cmd   *redis.Cmd
 }
 
-// send makes the calls in one round trip; a second one repeats what needed a script that the server did not know.
+// send makes the calls in one round trip.
 func (l *lane) send(ctx context.Context, batch []*call) {
-	p := l.redis.Pipeline()
 	groups, alone := l.split(batch)
-	for i := range groups {
-		groups[i].queue(ctx, p)
-	}
-	for _, c := range alone {
-		_ = p.Process(ctx, c.command(ctx))
-	}
-	_, _ = p.Exec(ctx) // each command has its own error
-	for i := range groups {
-		if g := &groups[i]; isUnloaded(g.cmd.Err()) {
-			g.args[0], g.args[1] = "eval", l.many.text
-			g.queue(ctx, p)
+	roundTrip(ctx, l.redis.Pipeline(), len(groups)+len(alone), func(i int) *sent {
+		if i < len(groups) {
+			return &groups[i].sent
 		}
-	}
-	for _, c := range alone {
-		if c.unloaded() {
-			_ = p.Process(ctx, c.command(ctx))
-		}
-	}
-	if p.Len() > 0 {
-		_, _ = p.Exec(ctx)
-	}
+		return &alone[i-len(groups)].sent
+	})
 	for i := range groups {
 		groups[i].settle()
 	}
@@ -76,7 +57,7 @@ func (l *lane) split(batch []*call) (groups []group, alone []*call) {
 		groups[i].add(c)
 	}
 	for i := range groups {
-		groups[i].args = groups[i].command(l.many)
+		groups[i].fill(l.many)
 	}
 	return groups, alone
 }
@@ -93,8 +74,8 @@ func (g *group) add(c *call) {
 	g.calls = append(g.calls, c)
 }
 
-// command makes the calls: pointers into them, so that nothing is boxed.
-func (g *group) command(s *script) []any {
+// fill gives it its command: pointers into the calls, so that nothing is boxed.
+func (g *group) fill(s *script) {
 	n := len(g.calls)
 	args := append(make([]any, 0, 3*n+8), "evalsha", &s.hash, 2*n)
 	kinds := make([]byte, n)
@@ -112,12 +93,7 @@ func (g *group) command(s *script) []any {
 	for _, c := range g.calls {
 		args = append(args, &c.texts[c.nkeys]) // the token
 	}
-	return args
-}
-
-func (g *group) queue(ctx context.Context, p redis.Pipeliner) {
-	g.cmd = redis.NewCmd(ctx, g.args...)
-	_ = p.Process(ctx, once{g.cmd})
+	g.script, g.args = s, args
 }
 
 // settle gives each call its reply.

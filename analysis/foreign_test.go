@@ -353,3 +353,15 @@ func TestALeaseInAnotherUnitIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// Where nobody took over a job, the advice is not about how many want a lock.
+func TestJobsThatNobodyTakesOverShowNoOverlap(t *testing.T) {
+	r, _ := struckAsWatched(t, somebodys, experiments.SLO{Lock: "job", Overlap: &experiments.OverlapLimit{Level: verdict.LevelEffect, Count: *experiments.AtMost(0)}}, func(tp foreignTape) {
+		tp.holds(6, 16, jobKey("1"), "a1", "r1.1")
+		tp.effect(6.5, jobKey("1"), said{job: "1", state: "RUN", op: "a", token: "a1", who: "r1.1"})
+		tp.kill(10, "kill-job#1", "random", "a1")
+	})
+	if r.Verdict != verdict.Inconclusive || !strings.Contains(r.Next, "take the jobs of one that is gone") {
+		t.Errorf("%s: %s: %s", r.Verdict, r.Why, r.Next)
+	}
+}

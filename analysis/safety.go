@@ -209,6 +209,9 @@ func (j *judging) unsucceeded(lock string) []verdict.Missing {
 		return nil
 	}
 	next := "Let at least two replicas want the lock."
+	if l := j.ix.Exp.Lock(lock); l != nil && !l.Loop() {
+		next = "Let another replica take the jobs of one that is gone: nobody was granted such a job's key after the fault."
+	}
 	if j.allEnded(lock, verdict.ClassRecovery) {
 		next = j.moreTime(j.advice().outlast(lock, func(f *experiments.Fault) bool { return f.Traits().Class == verdict.ClassPause }))
 	}

@@ -263,7 +263,7 @@ func TestJobsOfAForeignSystem(t *testing.T) {
 		{"by nobody known", ends, and(wrote(25.5, job("DONE", "", ""))), verdict.Inconclusive, verdict.MissingOperations, ""},
 		{"entries that the source lost", ends, and(func(tp foreignTape) {
 			tp.add(30, 31, history.Event{Kind: history.StoreIncarnation, Source: "probe:effects:jobs", Incarnation: &history.Incarnation{Store: "effects:jobs", Life: 2, Why: history.EntriesLost}})
-		}), verdict.Inconclusive, verdict.MissingLedger, "source of effects jobs lost entries"},
+		}), verdict.Inconclusive, verdict.MissingLedger, "rotate a file by renaming it"},
 		{"no entry", open, func(foreignTape) {}, verdict.Inconclusive, verdict.MissingForeignJobs, "`map` fits"},
 		{"no entry, ends asked for", ends, func(foreignTape) {}, verdict.Inconclusive, verdict.MissingForeignJobs, "`map` fits"},
 		{"no end", ends, begun, verdict.Inconclusive, verdict.MissingForeignEnds, "map.terminal"},

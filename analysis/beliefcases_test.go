@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -139,6 +140,26 @@ func TestWhatOneCouldNotBeAskedForAMomentIsSaidOn(t *testing.T) {
 	for measure, lo := range map[string]float64{"loss_to_fence": 1.237, "overlap.belief": 2.398} {
 		if r := rowOf(t, Judge(e, tp.history(t)), measure); r.Verdict != verdict.Fail || math.Abs(r.Lo-lo) > 2e-3 {
 			t.Errorf("%s: %s [%g, %v] %s", measure, r.Verdict, r.Lo, orOpen(r.Hi), r.Why)
+		}
+	}
+}
+
+// Under a pause a holder may say that it leads beside another, and accuses nobody; where none did for longer than the limit, the promise was kept.
+func TestAPauseThatMadeNoTwoLeadersIsAnswered(t *testing.T) {
+	data, err := os.ReadFile("../scenarios/testdata/believes-on/experiment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := strings.Replace(string(data), "faults:\n", "faults:\n  - {id: stop, at: 1s, for: 1s, pause: {holder_of: leader}}\n", 1)
+	e, err := experiments.Parse("pause.yaml", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for until, want := range map[float64]verdict.Verdict{12.5: verdict.Pass, 16: verdict.Inconclusive} {
+		tp := foreignTape{saysSo(until)}
+		tp.strike(6, 7, "stop#1", "a", history.Fault{Kind: "pause", Declared: 1e9, Expected: 1e9, Observed: 1e9})
+		if r := rowOf(t, Judge(e, tp.history(t)), "overlap.belief"); r.Verdict != want {
+			t.Errorf("until %g: %s [%g, %v] %s", until, r.Verdict, r.Lo, orOpen(r.Hi), r.Why)
 		}
 	}
 }

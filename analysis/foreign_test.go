@@ -314,3 +314,54 @@ func TestAKeyThatNeverExpiresIsTheCause(t *testing.T) {
 		}
 	}
 }
+
+// A renewal may give less than the first lease had: what the last look showed is owed, and who takes over after that is no thief.
+func TestARenewalMayShortenALease(t *testing.T) {
+	for _, shown := range []bool{false, true} {
+		_, j := struckAsWatched(t, somebodys, experiments.SLO{Lock: "job", Takeover: atMostSeconds(60)}, func(tp foreignTape) {
+			tp.holds(6, 0, jobKey("1"), "a1", "r1.1")
+			tp.events[len(tp.events)-1].Look.PTTL = ns(30)
+			tp.effect(6.5, jobKey("1"), said{job: "1", state: "RUN", op: "a", token: "a1", who: "r1.1"})
+			if shown {
+				tp.look(9, jobKey("1"), "a1", 10)
+				tp.events[len(tp.events)-1].Look.Holder = "r1.1"
+			}
+			tp.kill(10, "kill-job#1", "random", "a1")
+			tp.look(19, jobKey("1"), "", 0)
+			tp.holds(20, 30, jobKey("1"), "a2", "r2.1")
+			tp.effect(20.5, jobKey("1"), said{job: "1", state: "RUN", op: "b", token: "a2", who: "r2.1"})
+			tp.effect(21, jobKey("1"), said{job: "1", state: "DONE", op: "c", token: "a2", who: "r2.1"})
+		})
+		want := map[bool]string{false: verdict.ClassFalse, true: verdict.ClassCrash}[shown]
+		if len(j.Takeovers) != 1 || j.Takeovers[0].Class != want {
+			t.Errorf("shown %v: %+v", shown, j.Takeovers)
+		}
+	}
+}
+
+// A key that expires long after its ttl, as one whose expiry was meant in another unit, is the cause of a slow takeover.
+func TestALeaseInAnotherUnitIsNamed(t *testing.T) {
+	for left, want := range map[float64]string{10: "plus the time until the service tries the job again", 2000: "had 2000s left when it was last seen, and the file says a ttl of 10s"} {
+		r, _ := struckAsWatched(t, somebodys, experiments.SLO{Lock: "job", Takeover: atMostSeconds(60)}, func(tp foreignTape) {
+			tp.holds(6, 0, jobKey("1"), "a1", "r1.1")
+			tp.events[len(tp.events)-1].Look.PTTL = ns(left)
+			tp.effect(6.5, jobKey("1"), said{job: "1", state: "RUN", op: "a", token: "a1", who: "r1.1"})
+			tp.kill(10, "kill-job#1", "random", "a1")
+		})
+		if r.Verdict != verdict.Fail || !strings.Contains(r.Why, want) {
+			t.Errorf("%gs left: %s: %s", left, r.Verdict, r.Why)
+		}
+	}
+}
+
+// Where nobody took over a job, the advice is not about how many want a lock.
+func TestJobsThatNobodyTakesOverShowNoOverlap(t *testing.T) {
+	r, _ := struckAsWatched(t, somebodys, experiments.SLO{Lock: "job", Overlap: &experiments.OverlapLimit{Level: verdict.LevelEffect, Count: *experiments.AtMost(0)}}, func(tp foreignTape) {
+		tp.holds(6, 16, jobKey("1"), "a1", "r1.1")
+		tp.effect(6.5, jobKey("1"), said{job: "1", state: "RUN", op: "a", token: "a1", who: "r1.1"})
+		tp.kill(10, "kill-job#1", "random", "a1")
+	})
+	if r.Verdict != verdict.Inconclusive || !strings.Contains(r.Next, "take the jobs of one that is gone") {
+		t.Errorf("%s: %s: %s", r.Verdict, r.Why, r.Next)
+	}
+}

@@ -243,7 +243,7 @@ func (j *judging) warnings() []string {
 		add("Redis with asynchronous replication can grant a lock twice after a failover, because it forgets what was not yet replicated.")
 	}
 	for _, why := range ix.LostLedger {
-		add("The ledger lost entries, so no row can pass: %s", why)
+		add("Entries were lost, so no row can pass: %s", why)
 	}
 	for _, name := range j.lockNames() {
 		if n := len(j.at[name].fencing.OwnerRejected); n > 0 {

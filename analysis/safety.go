@@ -119,7 +119,8 @@ func overlapped(j *judging, l *experiments.Limit) figure {
 	if who := j.ix.UnseenEnd(l.Lock); who != "" {
 		f.closer = "Follow the pods' logs from before the kill, or use form: crash. Nobody saw the process of " + who + " end, so it may have gone on."
 	}
-	if l.Part == verdict.LevelBelief && j.paused(l.Lock) {
+	kept := j.ix.Exp.Observed() && l.Side == experiments.SideMost && l.Share == 0 && f.Hi <= l.At // with what was said before the pause counted
+	if l.Part == verdict.LevelBelief && !kept && j.paused(l.Lock) {
 		f.unfit = "A holder was paused. No lock can keep a paused process from believing that it holds the lock, so overlap of belief is not judged."
 		f.next = "Under a pause, judge overlap at level " + map[bool]string{true: "lease", false: "work"}[j.ix.Exp.Observed()] + " or effect."
 	}
@@ -209,6 +210,9 @@ func (j *judging) unsucceeded(lock string) []verdict.Missing {
 		return nil
 	}
 	next := "Let at least two replicas want the lock."
+	if l := j.ix.Exp.Lock(lock); l != nil && !l.Loop() {
+		next = "Let another replica take the jobs of one that is gone: nobody was granted such a job's key after the fault."
+	}
 	if j.allEnded(lock, verdict.ClassRecovery) {
 		next = j.moreTime(j.advice().outlast(lock, func(f *experiments.Fault) bool { return f.Traits().Class == verdict.ClassPause }))
 	}

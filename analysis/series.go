@@ -115,6 +115,12 @@ func (j *judging) byTimings(f *figure, s *facts.Series, l *experiments.Limit, b 
 	if t := s.Slowest(); t != nil && j.ix.NeverExpires(t.E) && over(f.each, l.At).Lo > 0 {
 		return "The key of the victim had no expiry, so it stays until somebody deletes it", "Set the key and its expiry in one step, or the setting of your library that gives its locks one."
 	}
+	if t := s.Slowest(); t != nil && over(f.each, l.At).Lo > 0 {
+		if left, ttl := j.ix.LongerLease(t.E); left > 0 {
+			return fmt.Sprintf("The key of the victim had %s left when it was last seen, and the file says a ttl of %s", figures.Short(left), figures.Exact(ttl)),
+				"Give the expiry in the unit of its command (EX and EXPIRE count seconds, PX and PEXPIRE milliseconds), or let the file say the true ttl."
+		}
+	}
 	if t := s.Slowest(); s.Class == verdict.ClassHandOver && t != nil && t.Class == verdict.ClassCrash {
 		return "The victim was asked to stop, and died without releasing its lock", "Release the lock on SIGTERM, within the pod's grace."
 	}

@@ -3,6 +3,7 @@ package analysis
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -121,6 +122,24 @@ func TestAKeyThatGoesWithTheEndOfItsJobIsGivenBack(t *testing.T) {
 		}
 		if pass := name == "its job was done" || name == "nothing to do"; pass != (r.Verdict == verdict.Pass) {
 			t.Errorf("%s: %s: %s", name, r.Verdict, r.Why)
+		}
+	}
+}
+
+// Of a job that ended before anybody had looked at keys, nobody can say what it owed; of one that ended later, and whose key no look showed,
+// that it may have owed it.
+func TestNoDebtIsFromBeforeTheWatch(t *testing.T) {
+	for at, want := range map[float64]verdict.Verdict{0.001: verdict.Pass, 5: verdict.Inconclusive} {
+		r, _ := struckAsWatched(t, somebodys, experiments.SLO{Lock: "job", LockDebt: &experiments.DebtLimits{Max: experiments.AtMost(time.Second)}}, func(tp foreignTape) {
+			tp.effect(at, jobKey("0"), said{job: "0", state: "DONE", op: "z", token: "a0", who: "r1.1"})
+			tp.holds(6, 8, jobKey("1"), "a1", "r1.1")
+			tp.effect(6.5, jobKey("1"), said{job: "1", state: "RUN", op: "a", token: "a1", who: "r1.1"})
+			tp.effect(7.9, jobKey("1"), said{job: "1", state: "DONE", op: "b", token: "a1", who: "r1.1"})
+			tp.holds(9, 19, jobKey("9"), "b1", "r2.1")
+			tp.kill(10, "kill-job#1", "random", "b1")
+		})
+		if r.Verdict != want {
+			t.Errorf("ended at %gs: %s: %s", at, r.Verdict, r.Why)
 		}
 	}
 }

@@ -152,7 +152,11 @@ func (c *checker) metric(path string, m *Metric) {
 	_ = !c.sure("system.processes") || c.Refuse(theirs && c.e.Observed() && c.inPods(), path+".scrape", "nobody says where the observed pods serve metrics: the address of an exposition, or promql of the Prometheus that scrapes them") ||
 		c.Refuse(theirs && c.inPods(), path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's") ||
 		c.Refuse(theirs && p != nil && p.Metrics == "", path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
-	m.check(c.File, path, m.Scrape)
+	at := m.Scrape
+	if theirs && p != nil { // as its template says
+		at = p.Metrics
+	}
+	m.check(c.File, path, at)
 }
 
 // keyMetric checks what is asked of a key of the locks' store.

@@ -147,6 +147,9 @@ func (ix *Facts) finished(e *Epoch) (o owing, ok bool) {
 			last = f
 		}
 	}
+	if ok && len(e.Looks) == 0 && last.beforeLooks(ix.lookedSince(e.Lock)) { // it was over before the watch began
+		return owing{}, false
+	}
 	o.guessed = o.guessed || ok && !ix.Exp.FreshTokens(e.Lock) && slices.ContainsFunc(e.Effects, func(f *effect) bool { return f.Fresh() && last.before(f) })
 	return o, ok
 }

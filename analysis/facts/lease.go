@@ -155,8 +155,11 @@ func (ix *Facts) dueOf(e *Epoch) history.Span {
 		case s.pttl == -1 && i == len(e.Looks)-1:
 			return history.Span{From: Open, To: Open}
 		case s.pttl > 0:
-			due.From = max(due.From, s.First.From+s.pttl-s.slack)
+			least := s.First.From + s.pttl - s.slack
 			seen = s.First.To + s.pttl + pttlRounding + ix.Cal.Expiry
+			if due.From = max(due.From, least); ix.Exp.Observed() && seen < due.From { // its holder renewed it for less than it had
+				due.From = least
+			}
 		}
 	}
 	if seen > 0 && (due.From > due.To || due.To == Open || unsure && seen > due.To) { // nobody tells of the extension, but the looks do
@@ -290,6 +293,15 @@ func (ix *Facts) endless() {
 func (ix *Facts) NeverExpires(e *Epoch) bool {
 	last := e.shownLast()
 	return last != nil && last.pttl == -1 && !ix.OutlivesLease(e.Lock)
+}
+
+// LongerLease is what e's key of an observed lock had left when it was last seen, where that is far more than its ttl; else 0.
+func (ix *Facts) LongerLease(e *Epoch) (left, ttl int64) {
+	last, ttl := e.shownLast(), int64(ix.policy(e.Lock).TTL)
+	if !ix.Exp.Observed() || last == nil || last.pttl < ttl+ttl/2 || ix.OutlivesLease(e.Lock) {
+		return 0, 0
+	}
+	return last.pttl, ttl
 }
 
 // lastSign brackets the end of an incarnation: its death, else from its last word on.

@@ -24,7 +24,7 @@ const (
 	MissingConfirmations MissingCode = "confirmations"  // likewise, of a fault that gives no trials
 	MissingKind          MissingCode = "kind"           // shot, kind
 	MissingFaultEnd      MissingCode = "fault_end"      // shot
-	MissingLedger        MissingCode = "ledger_entries" // what was lost
+	MissingLedger        MissingCode = "ledger_entries" // what was lost, what lost it, what to do
 	MissingRecord        MissingCode = "record"         // what contradicts itself
 	MissingLiveSystem    MissingCode = "live_system"
 )

@@ -30,7 +30,7 @@ var words = map[MissingCode]sentences{
 		"Judge the run with the lockdrill that ran it, or a later one.", apart},
 	MissingFaultEnd: {"The end of fault %[1]s was not seen before the final reads.",
 		"Run lockdrill recover DIR, with the folder of the run: it undoes what is left of the fault, and says what it cannot undo.", 0},
-	MissingLedger: {"The ledger lost entries, so it proves nothing: %[1]s.", "Keep the ledger in a store of its own, and run the drill again.", record},
+	MissingLedger: {"%[2]s lost entries, so it proves nothing: %[1]s.", "%[3]s", record},
 	MissingRecord: {"The history contradicts itself: %[1]s.",
 		"Judge the history as the run wrote it. If it is unchanged, report the contradiction with its events.", record},
 	MissingLiveSystem: {"This is a rehearsal in virtual time.", "Run the drill live.", apart | tally},

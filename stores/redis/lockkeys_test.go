@@ -237,7 +237,8 @@ func TestAKeyThatMayNotBeReadIsNotCalledFree(t *testing.T) {
 	}
 }
 
-// A lease is extended when more is left than can be explained by the time between two looks, at their widest.
+// A lease is extended when more is left than can be explained by the time between two looks, at their widest, and was renewed for less where
+// far less is left.
 func TestNewsOfALease(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
@@ -250,7 +251,9 @@ func TestNewsOfALease(t *testing.T) {
 		{"more than can be", 1000, 993, at(0), at(10), true},
 		{"back to full", 600, 1000, at(0), at(400), true},
 		{"a wide look hides a small one", 1000, 1000, history.Span{To: 500 * ms}, history.Span{From: 500 * ms, To: 900 * ms}, false},
-		{"shortened", 1000, 100, at(0), at(10), false},
+		{"shortened", 1000, 100, at(0), at(10), true},
+		{"less than clocks that run apart", 1000, 950, at(0), at(10), false},
+		{"a wide look may have seen that pass", 1000, 100, history.Span{To: 500 * ms}, history.Span{From: 500 * ms, To: 900 * ms}, false},
 		{"expiry put on", -1, 1000, at(0), at(10), true},
 		{"expiry taken off", 1000, -1, at(0), at(10), true},
 		{"still without", -1, -1, at(0), at(10), false},

@@ -14,6 +14,8 @@ const (
 	Absent     = int64(-2)               // State.Left of a key that is not there
 	Endless    = int64(-1)               // of one whose hold has no end
 	Rounding   = int64(time.Millisecond) // what is left of a lease is rounded to this
+	// shortened is by how much a renewal has to shorten a lease to be told; two clocks may run apart by less meanwhile.
+	shortened = 50 * int64(time.Millisecond)
 )
 
 // State is what a store said of a key at one instant.
@@ -154,8 +156,8 @@ func (t *Track) News(s State, at history.Span) bool {
 	case s.Left < 0:
 		return false
 	}
-	surelyPassed := max(0, at.From-t.At.To)
-	return s.Left > t.Last.Left-surelyPassed+Rounding
+	surelyPassed, mostPassed := max(0, at.From-t.At.To), at.To-t.At.From
+	return s.Left > t.Last.Left-surelyPassed+Rounding || s.Left < t.Last.Left-s.Slack-t.Last.Slack-mostPassed-shortened
 }
 
 // OfToken is the state of a key that carries a token, by which its epochs are told apart.

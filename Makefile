@@ -78,7 +78,7 @@ truth: deps ## what is measured against what really happened, in 100,000 random 
 	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run 'TestTruthInRange|TestTruthFromOutside|TestTruthOfReadings' ./drill/rehearsal
 	LOCKDRILL_TRUTH_KILLS=400 $(GO) test -count=1 -v -run TestLiveMeasuredTakeoverContainsTheTruth ./cmd/lockdrill/e2e
 
-mutants: ## 121 deliberate mistakes in the lock core, the record and the analysis, and what catches each: ten minutes
+mutants: ## 122 deliberate mistakes in the lock core, the record and the analysis, and what catches each: ten minutes
 	LOCKDRILL_MUTANTS=all $(GO) test -count=1 -v -timeout 1h -run TestMutantsAreCaught ./drill/rehearsal
 
 DRILLS ?= 2000

@@ -138,7 +138,7 @@ func document(r Run, o Options, level doc.Level) *doc.Document {
 		d.Sections = append(d.Sections, doc.Section{ID: "findings", Title: "Findings: two ways to know the same thing disagree", Short: "Findings", Blocks: []doc.Block{{Table: findingTable(j)}}})
 	}
 	d.Sections = append(d.Sections, doc.Section{ID: "protocol", Title: lintTitle, Blocks: []doc.Block{{Table: lintTable(j)}}})
-	if r.Lanes != nil {
+	if r.Lanes != nil && level == doc.Page { // nothing else draws
 		d.Sections = append(d.Sections, doc.Section{ID: "timeline", Title: "Timeline", Blocks: timelineBlocks(r.Lanes)})
 	}
 	d.Sections = append(d.Sections,

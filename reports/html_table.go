@@ -80,11 +80,12 @@ func pictureOf(p timeline.Picture) *doc.Figure {
 	if len(p.Rows) == 0 {
 		return f
 	}
-	f.Twin = &doc.Table{Label: p.Title + ", as a table", Most: map[doc.Level]int{doc.Full: mostTwin}, Where: "history.jsonl has all"}
+	rows := p.Rows[:min(len(p.Rows), mostTwin)]
+	f.Twin = &doc.Table{Label: p.Title + ", as a table", Left: len(p.Rows) - len(rows), Where: "history.jsonl has all"}
 	for _, c := range p.Columns {
 		f.Twin.Columns = append(f.Twin.Columns, doc.Column{Name: strings.ToLower(c)}) // as in the tables of the page
 	}
-	for _, row := range p.Rows {
+	for _, row := range rows {
 		var cells []doc.Cell
 		for _, text := range row {
 			cells = append(cells, doc.Cell{Text: text})

@@ -94,7 +94,7 @@ func (f *failedReleases) add(ix *Facts, e *Epoch) {
 			continue
 		case gone(c), c.Outcome == history.OK && !c.Refuted:
 			freed = true
-		case c.Returned && c.said != history.OK:
+		case c.Returned && !c.saidOK():
 			f.Calls.Lo++
 			lease.Lo = 1
 			fallthrough
@@ -137,7 +137,7 @@ func (ix *Facts) ForeignOf(lock, did string, calls func(*Epoch) []*Call) foreign
 	for _, k := range ix.KeysOf(lock) {
 		for _, e := range k.All {
 			for _, c := range calls(e) {
-				if c.said != history.OK {
+				if !c.saidOK() {
 					continue
 				}
 				f.Answered++
@@ -186,7 +186,7 @@ type GrantOf struct {
 // came again after it was gone, or as effects do under a key that no look saw.
 func (ix *Facts) GrantsOf(k *Key, e *Epoch) (all []GrantOf) {
 	for _, c := range e.Acquires {
-		if c.said == history.OK {
+		if c.saidOK() {
 			all = append(all, GrantOf{k.Name, c.fence, c.n})
 		}
 	}

@@ -63,7 +63,7 @@ func (e *Epoch) announced() bool {
 func (ix *Facts) leftOpen(k *Key, e *Epoch, used []*Call) *Call {
 	flight := ix.flight(ix.policy(k.Lock).Acquire.Timeout)
 	for _, c := range k.Attempts {
-		if _, dead := ix.Deaths[c.Source]; c.Returned || !dead || slices.Contains(used, c) || len(k.Find(c.Epoch).Looks) > 0 {
+		if _, dead := ix.Deaths[c.Source]; c.Returned || !dead || slices.Contains(used, c) || len(c.Of.Looks) > 0 {
 			continue
 		}
 		if _, may := e.Granted.Intersect(c.applied(flight)); may {
@@ -112,7 +112,7 @@ func (ix *Facts) renewedAfterWork(k *Key) {
 		n := 0
 		var evidence []int64
 		for _, c := range e.Renewals {
-			if c.Sent.From > done && c.said == history.OK {
+			if c.Sent.From > done && c.saidOK() {
 				n++
 				evidence = append(evidence, c.n)
 			}

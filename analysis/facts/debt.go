@@ -248,7 +248,7 @@ func (ix *Facts) unseenGrants(k *Key) []Debt {
 	p := ix.policy(k.Lock)
 	var out []Debt
 	for _, c := range k.Attempts {
-		e := k.Find(c.Epoch)
+		e := c.Of
 		if e.sure || !c.Returned || c.Outcome != history.Unknown || ix.takenDown(c.Span.From) {
 			continue
 		}

@@ -38,23 +38,23 @@ func (f *effect) enters() bool {
 
 // claim is what a writer said of one operation at the ledger.
 type claim struct {
-	lock     string
-	terminal bool
-	invoked  int64  // the event; 0 = none
-	who      string // announced it
-	sent     int64  // stamp
-	epoch    string // of the invoke
+	lock    string
+	invoked int64  // the event; 0 = none
+	who     string // announced it
+	sent    int64  // stamp
+	epoch   string // of the invoke
 	// The ledger's answer, the best that is known.
-	ret      int64  // the event; 0 = none
-	by       string // who tells of it
-	ended    int64  // stamp
-	answered bool   // it is known what the ledger did
-	accepted bool
+	ret   int64  // the event; 0 = none
+	by    string // who tells of it
+	ended int64  // stamp
 	// The first that says that it was accepted.
 	taken, takenAt int64 // the event, 0 = none; stamp
 	entry          *effect
 	first          *effect // entry of the operation, whether its writer claims it or not
-	missing        bool    // from the final read, though the ledger had accepted it
+
+	terminal, accepted bool
+	answered           bool // it is known what the ledger did
+	missing            bool // from the final read, though the ledger had accepted it
 }
 
 // told reports that the writer had the ledger's answer.

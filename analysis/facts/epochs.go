@@ -49,12 +49,11 @@ type Epoch struct {
 // Call is one operation at the locks' store.
 type Call struct {
 	Source  string
-	Epoch   string
+	Of      *Epoch
 	Sent    history.Span // stamp before the call
 	Span    history.Span // bracket of its effect, if it had one; To is open until it returned
 	Outcome history.Outcome
-	said    history.Outcome // what its caller says, whatever a look says
-	fence   int64           // acquire, ok
+	fence   int64 // acquire, ok
 	// answered is when it returned, where it did: an instant on the one clock, wider on another.
 	answered history.Span
 	Result   string
@@ -64,8 +63,11 @@ type Call struct {
 	told     int64 // invoke
 	n        int64 // return, else invoke
 	Returned bool  // returned
-	Refuted  bool  // a look speaks against what it was claimed to have done
+	Refuted  bool  // it was claimed to have succeeded, and a look speaks against that
 }
+
+// saidOK reports that its caller says that it succeeded, whatever a look says.
+func (c *Call) saidOK() bool { return c.Refuted || c.Outcome == history.OK }
 
 // applied is the bracket in which the call took effect, if it did. An operation whose reply was lost may reach the store
 // until flight after its caller gave up, or would have, had it lived.
@@ -234,7 +236,7 @@ func (k *Key) own(id string, at int64) string {
 	name := id
 	for i, c := range k.ids[id] { // a store that has lost its data may use an id again: the last that was asked for by then
 		if i == 0 || c.Span.From <= at {
-			name = c.Epoch
+			name = c.Of.ID
 		}
 	}
 	return name
@@ -252,7 +254,7 @@ func (ix *Facts) nameHits(s *Shot) {
 		named.Epoch = k.own(h.Epoch, h.To)
 		for _, c := range k.Attempts {
 			if h.Epoch == "" && s.Does.Fails == lockcore.OpAcquire && c.Source == h.Fault.Victim && c.Span.From <= h.To && c.Span.To >= h.From {
-				named.Epoch = c.Epoch
+				named.Epoch = c.Of.ID
 			}
 		}
 		s.hits[i] = &named
@@ -262,10 +264,10 @@ func (ix *Facts) nameHits(s *Shot) {
 // nameUnanswered finds the acquires whose answers would have said the ids that looks show, and never came. An id that several of them may
 // have stays nobody's.
 func (ix *Facts) nameUnanswered(k *Key) {
-	named := map[string]bool{} // epochs whose ids are known
+	named := map[*Epoch]bool{} // epochs whose ids are known
 	for _, calls := range k.ids {
 		for _, c := range calls {
-			named[c.Epoch] = true
+			named[c.Of] = true
 		}
 	}
 	flight := ix.flight(ix.policy(k.Lock).Acquire.Timeout)
@@ -273,14 +275,14 @@ func (ix *Facts) nameUnanswered(k *Key) {
 		if s.epoch == "" || k.ids[s.epoch] != nil || k.Find(s.epoch) != nil {
 			continue
 		}
-		of, several := ix.unanswered(k, s, flight, func(c *Call) bool { return !named[c.Epoch] })
+		of, several := ix.unanswered(k, s, flight, func(c *Call) bool { return !named[c.Of] })
 		if of == nil || several {
 			continue
 		}
 		if k.ids == nil {
 			k.ids = map[string][]*Call{}
 		}
-		k.ids[s.epoch], named[of.Epoch] = []*Call{of}, true
+		k.ids[s.epoch], named[of.Of] = []*Call{of}, true
 	}
 }
 
@@ -295,15 +297,14 @@ func (ix *Facts) joinRepeated(k *Key) {
 		}
 		again := calls[0]
 		of, several := ix.unanswered(k, s, flight, func(c *Call) bool {
-			return c.Source == again.Source && c.Span.From < again.Span.From && c.Epoch != again.Epoch
+			return c.Source == again.Source && c.Span.From < again.Span.From && c.Of != again.Of
 		})
 		if of == nil || several {
 			continue
 		}
-		was, is := k.Find(of.Epoch), k.Find(again.Epoch)
-		was.Acquires = slices.DeleteFunc(was.Acquires, func(c *Call) bool { return c == of })
-		is.Acquires = append(is.Acquires, of)
-		of.Epoch = again.Epoch
+		of.Of.Acquires = slices.DeleteFunc(of.Of.Acquires, func(c *Call) bool { return c == of })
+		again.Of.Acquires = append(again.Of.Acquires, of)
+		of.Of = again.Of
 	}
 }
 

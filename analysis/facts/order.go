@@ -180,7 +180,7 @@ func (ix *Facts) filled(k *Key, w history.Span) bool {
 	}
 	flight := ix.flight(ix.policy(k.Lock).Acquire.Timeout)
 	return !slices.ContainsFunc(k.Attempts, func(c *Call) bool {
-		if c.Outcome != history.Unknown || k.Find(c.Epoch).sure {
+		if c.Outcome != history.Unknown || c.Of.sure {
 			return false
 		}
 		_, may := c.applied(flight).Intersect(w)

@@ -182,7 +182,7 @@ func (e *Epoch) shown(s *keyState, result string) *Call {
 	if s.prev.From != never {
 		at.From = s.prev.From
 	}
-	return &Call{Source: e.Replica, Epoch: e.ID, Sent: at, Span: at, Outcome: history.OK, Result: result, n: s.n, Returned: true}
+	return &Call{Source: e.Replica, Of: e, Sent: at, Span: at, Outcome: history.OK, Result: result, n: s.n, Returned: true}
 }
 
 // handBack notes that a look showed e's holder to have given the lock back.

@@ -183,7 +183,7 @@ func (r *reader) call(ev *history.Event) {
 		r.ix.raise(ev, "")
 	}
 	if c == nil {
-		c = &Call{Source: ev.Source, Epoch: ev.Epoch, Sent: ev.Span, Span: history.Span{From: ev.From, To: Open}, Outcome: history.Unknown, told: ev.N, n: ev.N}
+		c = &Call{Source: ev.Source, Of: k.epoch(ev.Epoch), Sent: ev.Span, Span: history.Span{From: ev.From, To: Open}, Outcome: history.Unknown, told: ev.N, n: ev.N}
 		k.addCall(verb, c)
 		r.ix.claimed[k.Lock] = true
 		r.ix.asked[k.Lock] = r.ix.asked[k.Lock] || verb == "acquire"
@@ -196,7 +196,10 @@ func (r *reader) call(ev *history.Event) {
 		c.finish(ev)
 		delete(r.calls, pair)
 	}
-	e := k.epoch(ev.Epoch)
+	e := c.Of
+	if e.ID != ev.Epoch {
+		e = k.epoch(ev.Epoch)
+	}
 	if e.Replica == "" {
 		e.Replica = ev.Source
 	} else if e.Replica != ev.Source && verb == "acquire" {
@@ -214,7 +217,7 @@ func (r *reader) call(ev *history.Event) {
 }
 
 func (k *Key) addCall(verb string, c *Call) {
-	e := k.epoch(c.Epoch)
+	e := c.Of
 	switch verb {
 	case "acquire":
 		e.Acquires = append(e.Acquires, c)
@@ -233,7 +236,7 @@ func (c *Call) finish(ev *history.Event) {
 	if ev.Clock == history.ClockBounds {
 		c.answered.From = min(max(c.Span.From, ev.Call.Answered), c.Span.To)
 	}
-	c.said, c.fence = ev.Outcome, ev.Fence
+	c.fence = ev.Fence
 	c.Outcome, c.Result, c.holder, c.fault, c.n = ev.Outcome, ev.Call.Result, ev.Call.Holder, ev.Call.Fault, ev.N
 }
 

@@ -89,7 +89,7 @@ func (c *comparison) needs() {
 			continue
 		}
 		e := &c.t.Epochs[n]
-		own := e.Reached <= e.Freed && e.Freed < e.Due
+		own := (e.GaveBack || e.Reached <= e.Freed) && e.Freed < e.Due
 		gone, end := e.Freed <= e.Abandoned && !own, e.Freed
 		if own {
 			end = e.Due

@@ -294,7 +294,7 @@ func trialLane(run *facts.Facts, t *facts.Trial) TrialLane {
 func attempts(k *facts.Key, t *facts.Trial, until int64) []Attempt {
 	var out []Attempt
 	for _, c := range k.Attempts {
-		if c.Epoch == t.E.ID || c.Span.To < t.Shot.Applied.From || c.Sent.From > until {
+		if c.Of == t.E || c.Span.To < t.Shot.Applied.From || c.Sent.From > until {
 			continue
 		}
 		a := Attempt{Who: c.Source, At: Extent{Start: momentOf(c.Sent), End: momentOf(history.At(c.Span.To))}, Result: c.Result}

@@ -38,7 +38,7 @@ func lookUpHolders(ctx context.Context, e *experiments.Experiment, c Consent, pl
 		}
 	}
 	now.beliefs(ctx, e, plan)
-	if e.Redis.Mode != experiments.RedisExternal || e.Redis.Cluster || e.Redis.Sentinel != nil {
+	if e.Redis.Mode != experiments.RedisExternal {
 		return nil
 	}
 	return now.keys(ctx, e, plan)
@@ -146,10 +146,6 @@ func (n *replicasNow) lease(ctx context.Context, e *experiments.Experiment, l *e
 // keys is who holds keys of a Redis.
 func (n *replicasNow) keys(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan) error {
 	options := func() (*holders.RedisOptions, error) { return redis.OptionsOf(e.Redis) }
-	o, err := options()
-	if err != nil {
-		return fmt.Errorf("look up holders: %w", err)
-	}
 	a := &asking{e: e, replicas: n.living, redis: options, clock: monotime.Now}
 	chain, logs, err := a.chain()
 	if err != nil {
@@ -159,7 +155,10 @@ func (n *replicasNow) keys(ctx context.Context, e *experiments.Experiment, plan 
 		chain = holders.NewChain(monotime.Now, &holders.Value{Lives: a.lives, Is: n.isNamed(e)})
 	}
 	defer func() { _ = chain.Close() }()
-	keys := redis.NewLockKeys(o, "")
+	keys, err := redis.ReadLockKeys(e.Redis)
+	if err != nil {
+		return fmt.Errorf("look up holders: %w", err)
+	}
 	defer func() { _ = keys.Close() }()
 	for i := range e.System.Locks {
 		if l := &e.System.Locks[i]; l.Lease == "" {

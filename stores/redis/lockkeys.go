@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/stores/witness"
@@ -88,6 +89,12 @@ func pttl(s *witness.State, left int64) {
 func NewLockKeys(o *redis.Options, prefix string) *LockKeys {
 	wire := newWire(o)
 	return &LockKeys{reader: reader{redis: endpoint.Client(o, looksWithin), script: redis.NewScript(lookScript)}, wire: wire, prefix: prefix, keys: map[string]*watched{}}
+}
+
+// ReadLockKeys returns a probe for Now and Any alone, of a Redis that the run did not start, of one server or of many; it makes no looks.
+func ReadLockKeys(r experiments.Redis) (*LockKeys, error) {
+	c, err := Reach(r)
+	return &LockKeys{reader: reader{redis: c, script: redis.NewScript(lookScript)}, wire: newWire(&redis.Options{})}, err
 }
 
 // Kind implements witness.Watch.
@@ -192,12 +199,15 @@ func (p *LockKeys) Now(ctx context.Context, lock, key string) (now witness.Uncla
 }
 
 // Any is a key of that pattern that is there at this moment; "" = there is none.
-func (p *LockKeys) Any(ctx context.Context, pattern string) (string, error) {
-	keys := p.redis.Scan(ctx, 0, globOf(pattern), sweepPage).Iterator()
-	if keys.Next(ctx) {
-		return keys.Val(), nil
-	}
-	return "", keys.Err()
+func (p *LockKeys) Any(ctx context.Context, pattern string) (key string, err error) {
+	err = onServers(ctx, p.redis, func(ctx context.Context, server *redis.Client) error {
+		keys := server.Scan(ctx, 0, globOf(pattern), sweepPage).Iterator()
+		if key == "" && keys.Next(ctx) {
+			key = keys.Val()
+		}
+		return keys.Err()
+	})
+	return key, err
 }
 
 // Peek is whose token a lock's key carries, as a fingerprint, and what is left of the lease: below 0 = it has no end. Nobody's is "".

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -307,6 +308,10 @@ func TestLiveSomebodysRedisIsWatched(t *testing.T) {
 			yaml := fmt.Sprintf(foreignDrill, service.port)
 			yaml = edit(t, yaml, `url: "redis://127.0.0.1:`+service.port+`"`, section, "count: 3, every: settled", "count: 1")
 			dir := folder(t, "foreign.yaml", yaml)
+			until(t, "the plan names who holds", func() bool {
+				plan := tryIn(t, dir, append([]string{"plan", "foreign.yaml"}, foreignConsent...)...)
+				return plan.code == verdict.ExitPass && regexp.MustCompile(`key sched:leader: .* \(process \d+\)`).MatchString(plan.stdout)
+			})
 			got := tryIn(t, dir, append([]string{"run", "foreign.yaml", "--out", "run"}, foreignConsent...)...)
 			got.ends(t, verdict.ExitPass)
 			if history, err := os.ReadFile(filepath.Join(dir, "run", "history.jsonl")); err != nil || !strings.Contains(string(history), `"observer":{"way":"`) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 func TestAnInterruptedQuestionIsNoRefusal(t *testing.T) {
@@ -62,13 +63,9 @@ faults:
 slos:
   - {lock: leader, metric: {name: gave-up, delta: 2}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	plan, err := Plan(t.Context(), e, Consent{}, func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if last := plan.Guards[len(plan.Guards)-1]; last.Name != "sources" || !last.Refuses || !strings.Contains(last.Says, "probes.promql gave-up") || !strings.Contains(last.Says, "refused") {
 		t.Errorf("%+v", last)
 	}
@@ -88,9 +85,7 @@ system: {mode: embedded, replicas: 2, locks: [{name: leader, profile: cordum/sch
 faults: [{id: slow, latency: {holder_of: leader, add: 1ms}, for: 1s}]
 slos: [{lock: leader, takeover: {max: 95s}}]
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, c := range []struct {
 		consent Consent
 		guards  string

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 var parts = []string{"experiment.yaml", "history.jsonl"}
@@ -54,13 +56,9 @@ func runsOf(t *testing.T, names ...string) string {
 	t.Helper()
 	runs := t.TempDir()
 	for _, name := range names {
-		if err := os.Mkdir(filepath.Join(runs, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(filepath.Join(runs, name), 0o755))
 		for _, part := range append(parts, "report.html") {
-			if err := os.WriteFile(filepath.Join(runs, name, part), []byte(name), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(filepath.Join(runs, name, part), []byte(name), 0o644))
 		}
 	}
 	return runs
@@ -109,21 +107,15 @@ func TestWhatWaitsIsBroughtWithTheNext(t *testing.T) {
 	defer at.Close()
 	to := Target{URL: at.URL}
 	for _, r := range []Run{{"a", "a"}, {"a", "a"}, {"gone", "gone"}, {"b", "b"}} {
-		if err := Note(runs, r, at.URL); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, Note(runs, r, at.URL))
 	}
-	if err := Note(runs, Run{"c", "c"}, "http://other.example"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Note(runs, Run{"c", "c"}, "http://other.example"))
 	f, err := os.OpenFile(filepath.Join(runs, Queue), os.O_APPEND|os.O_WRONLY, 0)
 	if err == nil {
 		_, err = f.WriteString(`{"id":"x","folder":"../../x","url":"` + at.URL + "\"}\n{\"id\":")
 		err = errors.Join(err, f.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var said []string
 	say := func(line string) { said = append(said, line) }
 	s.codes = []int{201, 503} // away for b

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/proxies/tap"
 	"github.com/lockdrill/lockdrill/stores/witness"
 )
@@ -140,9 +141,7 @@ func TestAProxySaysWhoCarriedTheToken(t *testing.T) {
 	}, Clock: monotime.Now, Rules: tap.Rules{Keys: []string{"lock*"}}})
 	t.Cleanup(func() { _ = p.Close() })
 	addr, err := p.Listen("sched-b", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	api := httptest.NewServer(p.API())
 	t.Cleanup(api.Close)
 	way := redis.NewClient(&redis.Options{Addr: addr})

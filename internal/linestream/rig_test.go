@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"sync"
 	"testing"
@@ -17,7 +18,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silent{}) // it tells of each refused dial
+	redis.SetLogger(silent{})          // it tells of each refused dial
+	_ = flag.Set("test.parallel", "8") // they mostly wait for a server's time
 	os.Exit(m.Run())
 }
 

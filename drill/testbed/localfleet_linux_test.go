@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strconv"
 	"syscall"
@@ -58,8 +59,8 @@ func (s *theirs) start(name string) int {
 	return pid
 }
 
-// mark tells this test's processes from others.
-func (s *theirs) mark() int { return 1000 + len(s.Name()) }
+// mark tells this test's processes from others, also from those of the same test elsewhere on this machine.
+func (s *theirs) mark() int { return os.Getpid()*100 + len(s.Name()) }
 
 // fleet watches what the shell has started.
 func (s *theirs) fleet(o LocalOptions) (*LocalFleet, chan history.Event) {

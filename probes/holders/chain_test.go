@@ -118,6 +118,7 @@ func TestAChainFollowsANameToItsNextLife(t *testing.T) {
 
 // In the background the chain opens windows for a token that nobody else knows, and no other question waits for them.
 func TestAChainFindsTheConnectionByItself(t *testing.T) {
+	t.Parallel()
 	c := startRedis(t)
 	a := replica(t, c, "r1.1", "lock", "tok")
 	s, costs := watcher(t, c, time.Second, fleet{a}.lives)

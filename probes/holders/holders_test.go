@@ -285,6 +285,7 @@ func watcher(t *testing.T, c *redis.Client, window time.Duration, lives func() [
 
 // The connection that renews leads to its process, and is looked at again: whatever has it then is asked.
 func TestTheConnectionThatRenewsLeadsToItsProcess(t *testing.T) {
+	t.Parallel()
 	c := startRedis(t)
 	a := replica(t, c, "r1.1", "lock:a", "tok-a")
 	b := replica(t, c, "r2.1", "lock:b", "tok-b", "resp3")
@@ -322,6 +323,7 @@ func TestTheConnectionThatRenewsLeadsToItsProcess(t *testing.T) {
 
 // Whoever may not list connections does not know that one is closed.
 func TestAConnectionThatCannotBeListedIsNotCalledClosed(t *testing.T) {
+	t.Parallel()
 	c := startRedis(t)
 	a := replica(t, c, "r1.1", "lock:a", "tok-a")
 	s, _ := watcher(t, c, 20*time.Second, func() []Life { return []Life{a} })
@@ -339,6 +341,7 @@ func TestAConnectionThatCannotBeListedIsNotCalledClosed(t *testing.T) {
 
 // While locks come and go, a window tells of those that come meanwhile, waits for none that is gone, and the server has peace after it.
 func TestWindowsOfLocksThatComeAndGo(t *testing.T) {
+	t.Parallel()
 	c := startRedis(t)
 	r := replica(t, c, "r1.1", "lock:a", "tok-a")
 	s, costs := watcher(t, c, time.Second, fleet{r}.lives)
@@ -361,6 +364,7 @@ func TestWindowsOfLocksThatComeAndGo(t *testing.T) {
 
 // A connection that two processes have, or one that is no replica's, names nobody.
 func TestASharedOrForeignConnectionNamesNobody(t *testing.T) {
+	t.Parallel()
 	c := startRedis(t)
 	shared := replica(t, c, "r1.1", "lock:shared", "tok-shared", "share")
 	replica(t, c, "", "lock:foreign", "tok-foreign")

@@ -81,9 +81,7 @@ func TestCIRunsTheHashThatWasApproved(t *testing.T) {
 			t.Run(system+"/"+c.name, func(t *testing.T) {
 				t.Parallel()
 				text, err := deploy.CI(system, deploy.CIOptions{Experiment: "first-drill", Approve: "production", Schedule: "17 5 * * 1"})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				j := newJob(t)
 				executable(t, filepath.Join(j.fake, "lockdrill"), fakePlanner)
 				testkit.Write(t, filepath.Join(j.fake, "printed"), []byte(c.printed))
@@ -103,9 +101,7 @@ func TestCIRunsTheHashThatWasApproved(t *testing.T) {
 // A run that nobody approved does not begin: an empty hash would let anything run.
 func TestCIRunsNothingWithoutAHash(t *testing.T) {
 	text, err := deploy.CI("gitlab", deploy.CIOptions{Experiment: "first-drill", Approve: "production"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	j := newJob(t, "0")
 	if got := onGitLab(t, j, text); got != 13 || len(j.lines(t, "calls")) != 0 {
 		t.Errorf("status %d, called was %q", got, j.lines(t, "calls"))

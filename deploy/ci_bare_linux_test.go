@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // enter runs a command in a root folder, with the job's folders at their own paths, and processes of its own.
@@ -99,9 +100,7 @@ func TestCIStepsDrillInABareDebian(t *testing.T) {
 				must(t, j.fake, "", "cp", archive, filepath.Join(j.fake, "lockdrill.tar.gz"))
 			}
 			for _, dir := range []string{j.dir, j.fake} {
-				if err := os.Chmod(dir, 0o777); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, os.Chmod(dir, 0o777))
 			}
 			j.enter = []string{"unshare", "--mount", "--pid", "--fork", "--propagation", "private", "sh", "-c", enter, "enter", root, user, j.dir, j.fake}
 			j.env = []string{"PATH=" + path, "HOME=" + j.dir, "LOCKDRILL=" + filepath.Join(j.fake, "lockdrill.tar.gz")}

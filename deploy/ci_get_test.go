@@ -37,19 +37,13 @@ func packed(t *testing.T, program string) []byte {
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
 	for name, text := range map[string]string{"lockdrill-1-linux-amd64/lockdrill": program, "lockdrill-1-linux-amd64/LICENSE": "..."} {
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(text))}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(text))}))
 		if _, err := w.Write([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.Close())
+	testkit.Must(t, z.Close())
 	return b.Bytes()
 }
 
@@ -70,9 +64,7 @@ func TestTheStepGetsLockdrill(t *testing.T) {
 	testkit.Write(t, filepath.Join(folder, "program"), []byte(program))
 	sum := fmt.Sprintf("%x", sha256.Sum256(archive))
 	text, err := deploy.CI("gitlab", deploy.CIOptions{Experiment: "first-drill", Redis: experiments.RedisEmbedded})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	script := string(text[bytes.Index(text, []byte("# LOCKDRILL says")):bytes.Index(text, []byte("  script:"))])
 	for name, c := range map[string]struct {
 		from, sum string

@@ -67,9 +67,7 @@ func must(t *testing.T, dir, stdin, name string, args ...string) string {
 func module(t *testing.T, name string) string {
 	t.Helper()
 	var got struct{ Dir string }
-	if err := json.Unmarshal([]byte(must(t, t.TempDir(), "", "go", "mod", "download", "-json", name)), &got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(must(t, t.TempDir(), "", "go", "mod", "download", "-json", name)), &got))
 	return got.Dir
 }
 
@@ -119,9 +117,7 @@ func closed(schema map[string]any) {
 func asJSON(t *testing.T, v any) any {
 	t.Helper()
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if v, err = jsonschema.UnmarshalJSON(bytes.NewReader(data)); err != nil {
 		t.Fatal(err)
 	}
@@ -131,13 +127,9 @@ func asJSON(t *testing.T, v any) any {
 func compiled(t *testing.T, schema any) *jsonschema.Schema {
 	t.Helper()
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("mem:/schema", asJSON(t, schema)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.AddResource("mem:/schema", asJSON(t, schema)))
 	s, err := c.Compile("mem:/schema")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return s
 }
 
@@ -156,9 +148,7 @@ func TestCIFilesAreValid(t *testing.T) {
 	must(t, tools, "", "sh", "-c", "tar -xzf gitlab-ci-local-*.tgz")
 	schema := must(t, tools, `import {schema} from "./package/src/schema/schema.js"; console.log(JSON.stringify(schema))`, "node", "--input-type=module", "-")
 	var gitlab any
-	if err := json.Unmarshal([]byte(schema), &gitlab); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(schema), &gitlab))
 	by := func(s *jsonschema.Schema) func(t *testing.T, text []byte) error {
 		return func(t *testing.T, text []byte) error {
 			for dec := yaml.NewDecoder(bytes.NewReader(text)); ; {
@@ -220,9 +210,7 @@ func TestCIFilesAreValid(t *testing.T) {
 		for _, o := range all {
 			t.Run(c.system+" with "+o.Experiment, func(t *testing.T) {
 				text, err := deploy.CI(c.system, o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				judged(t, text, c.field, c.judge)
 			})
 		}

@@ -79,9 +79,7 @@ func executable(t *testing.T, path, text string) {
 	t.Helper()
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o755))
 }
 
 // run executes a command in the job and returns its status.
@@ -289,9 +287,7 @@ func onArgo(t *testing.T, j *job, text []byte) int {
 		}
 	}
 	for dec := yaml.NewDecoder(bytes.NewReader(text)); template.Kind != "AnalysisTemplate"; {
-		if err := dec.Decode(&template); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, dec.Decode(&template))
 	}
 	m := template.Spec.Metrics[0]
 	job := m.Provider.Job.Spec
@@ -345,9 +341,7 @@ func TestCIStepsGateOnTheStatus(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%s/%v", system, strings.Join(c.plan, "-"), c.passes), func(t *testing.T) {
 				t.Parallel()
 				text, err := deploy.CI(system, deploy.CIOptions{Experiment: "drills/weekly.yaml", File: []byte("kind: Experiment\n"), InconclusivePasses: c.passes})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				j := newJob(t, c.plan...)
 				if got := systems[system](t, j, text); got != c.want {
 					t.Errorf("the job ends with %d, want %d", got, c.want)
@@ -382,9 +376,7 @@ func TestACancelledJobCleansUp(t *testing.T) {
 			}
 			j := newJob(t, c[1])
 			text, err := deploy.CI("argo-rollouts", deploy.CIOptions{Experiment: "first-drill"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			script := string(text[bytes.Index(text, []byte("set -euf")):bytes.Index(text, []byte("volumeMounts:"))])
 			executable(t, filepath.Join(j.bin, "lockdrill"), fakeLockdrill)
 			j.env = append(j.env, "DRILL=first-drill", "DRILL_FLAGS=", "DRILL_REPORT="+filepath.Join(j.dir, "reports"))
@@ -392,9 +384,7 @@ func TestACancelledJobCleansUp(t *testing.T) {
 			if shell == busybox {
 				cmd = j.command(shell, "sh", "-c", script)
 			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, cmd.Start())
 			poll, limit := time.NewTicker(10*time.Millisecond), time.After(20*time.Second)
 			defer poll.Stop()
 			for len(j.lines(t, "ready")) == 0 {
@@ -406,9 +396,7 @@ func TestACancelledJobCleansUp(t *testing.T) {
 				}
 			}
 			if c[1] != "cancels" {
-				if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, cmd.Process.Signal(syscall.SIGTERM))
 			}
 			_ = cmd.Wait() // its status says it
 			want := 12

@@ -21,9 +21,7 @@ func scheduled(t *testing.T) (base, chart map[string][]byte) {
 	t.Helper()
 	e := gameDay(t)
 	network, err := deploy.NetworkFor(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	o := deploy.KustomizeOptions{Job: jobOf(t, e), Network: network, Rules: []deploy.Rule{{Resource: "pods", Verbs: []string{"get"}}}}
 	o.Job.Upload = "http://lockdrill-server:8420"
 	o.Job.Schedule, o.Job.Resolved = "0 3 * * 1-5", []byte("name: game-day\ndescription: \"image: {{ .Values.image }}, {pod}_*\"\n")
@@ -71,9 +69,7 @@ func installed(t *testing.T, base map[string][]byte, namespace string) map[strin
 func rendered(t *testing.T, chart map[string][]byte, set map[string]any) map[string]map[string]any {
 	t.Helper()
 	values := map[string]any{}
-	if err := yaml.Unmarshal(chart["values.yaml"], &values); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, yaml.Unmarshal(chart["values.yaml"], &values))
 	for name, value := range set {
 		if _, there := values[name]; !there {
 			t.Errorf("values.yaml has no %s", name)
@@ -91,9 +87,7 @@ func rendered(t *testing.T, chart map[string][]byte, set map[string]any) map[str
 		if err == nil {
 			err = tmpl.Execute(&b, map[string]any{"Values": values, "Release": map[string]string{"Namespace": "pre"}})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		texts = append(texts, b.Bytes())
 	}
 	return objects(t, texts...)
@@ -123,13 +117,9 @@ func TestChartTakesItsValues(t *testing.T) {
 		"tolerations": []any{map[string]any{"key": "chart-toleration"}}, "affinity": map[string]any{"nodeAffinity": map[string]any{}},
 	} {
 		text, err := json.Marshal(rendered(t, chart, map[string]any{name: value}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		want, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if !strings.Contains(string(text), `"`+name+`":`+string(want)) {
 			t.Errorf("%s is not %s:\n%s", name, want, text)
 		}
@@ -143,9 +133,7 @@ func TestChartPushes(t *testing.T) {
 	was, now := rendered(t, chart, nil), rendered(t, chart, set)
 	for name, o := range now {
 		text, err := json.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		kind, _, _ := strings.Cut(name, " ")
 		want := map[string]string{"CronJob": `"--upload","http://lockdrill-server:8420","--pushgateway","http://push:9092"]`, "NetworkPolicy": `{"ports":[{"port":9092,"protocol":"TCP"}]}`}[kind]
 		if want != "" && !strings.Contains(string(text), want) || want == "" && !reflect.DeepEqual(o, was[name]) {
@@ -156,9 +144,7 @@ func TestChartPushes(t *testing.T) {
 	o := deploy.KustomizeOptions{Job: jobOf(t, e)}
 	o.Job.Schedule, o.Job.Flags = "@daily", []string{"--environment", "local", "--pushgateway", "http://push.example:9093/x", "--on-inconclusive", "pass"}
 	own, err := deploy.Helm(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	values := string(own["values.yaml"])
 	if !strings.Contains(values, "pushgateway: \"http://push.example:9093/x\"\npushgatewayPort: 9093\n") || strings.Contains(string(own["templates/drill.yaml"]), "push.example") {
 		t.Errorf("values:\n%s\n%s", values, own["templates/drill.yaml"])
@@ -170,9 +156,7 @@ func TestChartHasTheRolesOfFurtherNamespaces(t *testing.T) {
 	o := deploy.KustomizeOptions{Job: jobOf(t, gameDay(t)), Rules: []deploy.Rule{{Resource: "pods", Verbs: []string{"get"}}, {Resource: "pods", Verbs: []string{"list"}, Namespace: "shop"}}}
 	o.Job.Schedule = "@daily"
 	chart, err := deploy.Helm(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	base, err := deploy.Kustomize(o)
 	if err != nil || strings.Contains(string(base["permissions.yaml"]), "shop") {
 		t.Errorf("%v\n%s", err, base["permissions.yaml"])
@@ -197,9 +181,7 @@ func TestHelmTakesTheChart(t *testing.T) {
 	}
 	base, chart := scheduled(t)
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "templates"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(filepath.Join(dir, "templates"), 0o700))
 	for name, text := range chart {
 		testkit.Write(t, filepath.Join(dir, name), text)
 	}

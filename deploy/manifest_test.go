@@ -34,18 +34,14 @@ func gameDay(t *testing.T, changes ...string) *experiments.Experiment {
 		text = strings.Replace(text, changes[i], changes[i+1], 1)
 	}
 	e, err := experiments.Parse("game-day.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return e
 }
 
 func workersOf(t *testing.T, e *experiments.Experiment, fleet string) deploy.WorkersOptions {
 	t.Helper()
 	o, err := deploy.WorkersFor(e, fleet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return o
 }
 
@@ -83,9 +79,7 @@ func manifests(t *testing.T) map[string][][]byte {
 	brought.Upload = "http://lockdrill-server.staging:8420"
 	network, err := deploy.NetworkFor(gameDay(t, "ledger.staging.svc:6380\"}", "ledger.staging.svc:6380\"}\nproxy: {mode: external, url: \"http://toxiproxy:8474\"}",
 		"grace: 20s", "grace: 20s, redis: \"redis.pods:6379\""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	all := map[string][][]byte{}
 	for name, render := range map[string]func() ([][]byte, error){
 		"workers-applied":  func() ([][]byte, error) { return deploy.Workers(applied) },
@@ -226,9 +220,7 @@ func TestManifestsKeepHostileStrings(t *testing.T) {
 		o := workersOf(t, gameDay(t), "game-day")
 		o.Env, o.Files = map[string]string{"HOSTILE": s}, map[string][]byte{"file": []byte(s)}
 		docs, err := deploy.Workers(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		env := strictly(t, docs[2]).(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Env
 		if got := env[len(env)-1].Value; got != s {
 			t.Errorf("%q became %q", s, got)
@@ -304,9 +296,7 @@ func TestJobLeavesTimeToCleanUp(t *testing.T) {
 		e := gameDay(t)
 		e.Faults = slices.Repeat(e.Faults[:1], faults)
 		docs, err := deploy.Job(jobOf(t, e))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		spec := strictly(t, docs[len(docs)-1]).(*batchv1.Job).Spec
 		grace := time.Duration(*spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
 		deadline := time.Duration(*spec.ActiveDeadlineSeconds) * time.Second
@@ -322,9 +312,7 @@ func TestAJobThatUploads(t *testing.T) {
 		o := jobOf(t, gameDay(t))
 		change(&o)
 		docs, err := deploy.Job(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return strictly(t, docs[len(docs)-1]).(*batchv1.Job).Spec
 	}
 	const url = "http://lockdrill-server.staging:8420"
@@ -375,9 +363,7 @@ func TestNetworkReachesAllThatADrillDoes(t *testing.T) {
     - {name: c, scrape: "https://exporter/metrics", series: c_total}
 slos:`)
 	o, err := deploy.NetworkFor(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if want := []int{80, 443, 6379, 6380, 9121}; !slices.Equal(o.Ports, want) {
 		t.Errorf("ports %d, want %d", o.Ports, want)
 	}

@@ -54,9 +54,7 @@ func TestMappingProblems(t *testing.T) {
 func TestMappingNameStaysInItsComment(t *testing.T) {
 	m := parse(t, "x\ngroups: []", "extends: lockcore")
 	text, _, err := deploy.Rules(m, deploy.RulesForm{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if strings.Contains(string(text), "\ngroups: []") {
 		t.Errorf("%s", text)
 	}
@@ -100,16 +98,12 @@ func exposed(t *testing.T) map[string]map[string][]string {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	all, err := metrics.New(reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l := all.For(metrics.Labels{Namespace: "approval", Profile: "p", Policy: "standard"})
 	l.Sought(client.Seeking{Class: "small", Mode: lockcore.AcquireWait, Result: lockcore.OK}) // waits and holds come with their class
 	l.Stopped(client.Stopping{Class: "small"})
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	series := map[string]map[string][]string{}
 	for _, f := range families {
 		values := map[string][]string{}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // What a platform asks of each pod is in every one; what the drill relies on is as it was.
@@ -62,9 +63,7 @@ func TestPodsTakeWhatAPlatformAsks(t *testing.T) {
 func templateIn(t *testing.T, render func() ([][]byte, error)) *corev1.PodTemplateSpec {
 	t.Helper()
 	docs, err := render()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, doc := range docs {
 		switch o := runtime.Object(strictly(t, doc)).(type) {
 		case *appsv1.Deployment:
@@ -99,9 +98,7 @@ func TestPodFieldsThatTheAPIDoesNotKnow(t *testing.T) {
 // abort that the cluster caused is ignored, so that the pod is replaced.
 func TestJobDecidesEveryExitStatus(t *testing.T) {
 	docs, err := deploy.Job(jobOf(t, gameDay(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	spec := strictly(t, docs[len(docs)-1]).(*batchv1.Job).Spec
 	if *spec.BackoffLimit != 0 || spec.Template.Spec.RestartPolicy != "Never" {
 		t.Errorf("%+v", spec)

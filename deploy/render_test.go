@@ -36,15 +36,11 @@ func TestGoldenRules(t *testing.T) {
 			deploy.RulesForm
 		}{{"rules", deploy.RulesForm{}}, {"alerts", deploy.RulesForm{AlertsOnly: true}}} {
 			text, _, err := deploy.Rules(made[name], c.RulesForm)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			rules.Add(c.form+" of "+name, string(text))
 		}
 		text, _, err := deploy.Dashboard(made[name])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		dashboards.Add(name, string(text))
 	}
 	isGolden(t, "rules.txt", rules.String())
@@ -63,9 +59,7 @@ func TestGoldenCI(t *testing.T) {
 		}
 		for _, o := range all {
 			text, err := deploy.CI(system, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			book.Add(system+" with "+o.Experiment, string(text))
 		}
 	}
@@ -76,13 +70,9 @@ func TestGoldenCI(t *testing.T) {
 func TestResourceHoldsTheSameRules(t *testing.T) {
 	m := mappings(t)["lockcore"]
 	file, _, err := deploy.Rules(m, deploy.RulesForm{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	resource, _, err := deploy.Rules(m, deploy.RulesForm{Resource: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var plain any
 	var wrapped struct {
 		APIVersion string `yaml:"apiVersion"`
@@ -103,13 +93,9 @@ func TestResourceHoldsTheSameRules(t *testing.T) {
 func TestWhatIsLeftOutIsSaid(t *testing.T) {
 	m := parse(t, "mine.yaml", "signals:\n  abandoned: {series: my_abandoned_total}\n  renewals: {series: my_renewals_total}\n")
 	rules, dropped, err := deploy.Rules(m, deploy.RulesForm{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dashboard, alsoDropped, err := deploy.Dashboard(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, d := range dropped {
 		if !strings.Contains(string(rules), "\n# "+d.String()+"\n") {
 			t.Errorf("not in the rules: %s", d)
@@ -169,13 +155,9 @@ type dashboard struct {
 func TestDashboard(t *testing.T) {
 	for name, m := range mappings(t) {
 		text, _, err := deploy.Dashboard(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var doc dashboard
-		if err := json.Unmarshal(text, &doc); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(text, &doc))
 		if doc.UID == "" || doc.SchemaVersion < 36 || len(doc.Templating.List) != 1 || doc.Templating.List[0].Type != "datasource" || doc.Templating.List[0].Name != "datasource" {
 			t.Errorf("%s: %+v", name, doc.Templating)
 		}
@@ -228,9 +210,7 @@ func parsed(t *testing.T, exprs []string) {
 		rules = append(rules, rule{fmt.Sprintf("x:%d", i), e})
 	}
 	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "g", "rules": rules}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	path := filepath.Join(t.TempDir(), "exprs.yaml")
 	testkit.Write(t, path, text)
 	check(t, "check", "rules", path)
@@ -239,13 +219,9 @@ func parsed(t *testing.T, exprs []string) {
 // The annotations are where the faults were: of the last run, known only after it.
 func TestFaultWindowsAreWhereTheFaultsWere(t *testing.T) {
 	text, _, err := deploy.Dashboard(mappings(t)["lockcore"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var doc dashboard
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(text, &doc))
 	expr := map[string]string{}
 	for _, a := range doc.Annotations.List {
 		// What is asked at one moment ends there: the end of the shown range is written in.
@@ -271,9 +247,7 @@ func TestFaultWindowsAreWhereTheFaultsWere(t *testing.T) {
 		map[string]any{"series": `lockdrill_fault_end_timestamp_seconds{experiment="weekly",fault="slow"}`, "values": "_x40 1200x60"},
 		map[string]any{"series": `lockdrill_run_last_pass_timestamp_seconds{experiment="weekly"}`, "values": "_x40 1800x60"},
 	}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	path := filepath.Join(t.TempDir(), "tests.yaml")
 	testkit.Write(t, path, doc2)
 	check(t, "test", "rules", path)
@@ -299,9 +273,7 @@ func TestDocsShowWhatIsExported(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(page), 0o644))
 	}
 	for _, m := range regexp.MustCompile(`\]\(([a-z/-]+\.md)\)`).FindAllStringSubmatch(page, -1) {
 		if _, err := os.Stat(filepath.Join("../docs", m[1])); err != nil {

@@ -19,9 +19,7 @@ import (
 func reusable(t *testing.T) map[string][]byte {
 	t.Helper()
 	made, err := deploy.Reusable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for path, text := range made {
 		at := filepath.Join("..", path)
 		if *update {

@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // The route that the page on schedules shows is one that an Alertmanager takes, and it sends each exported alert of a drill where its severity
@@ -17,18 +18,14 @@ import (
 func TestTheRouteOfTheDocsTakesEveryAlertOfADrill(t *testing.T) {
 	amtool := tool(t, "amtool")
 	page, err := os.ReadFile("../docs/schedules.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, block, found := strings.Cut(string(page), "```yaml ignore\nroute:")
 	block, _, closed := strings.Cut(block, "```")
 	if !found || !closed {
 		t.Fatal("docs/schedules.md shows no route")
 	}
 	file := filepath.Join(t.TempDir(), "alertmanager.yml")
-	if err := os.WriteFile(file, []byte("route:"+block), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte("route:"+block), 0o600))
 	ask := func(args ...string) string {
 		out, err := exec.Command(amtool, args...).Output()
 		if err != nil {
@@ -39,9 +36,7 @@ func TestTheRouteOfTheDocsTakesEveryAlertOfADrill(t *testing.T) {
 	ask("check-config", file)
 	source, _ := deploy.MappingSource("lockcore")
 	text, _, err := deploy.Rules(parse(t, "lockcore", string(source)), deploy.RulesForm{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var rules struct {
 		Groups []struct {
 			Rules []struct {
@@ -50,9 +45,7 @@ func TestTheRouteOfTheDocsTakesEveryAlertOfADrill(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(text, &rules); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, yaml.Unmarshal(text, &rules))
 	sent := map[string]int{}
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {

@@ -70,9 +70,7 @@ func mappings(t *testing.T) map[string]*deploy.Mapping {
 func parse(t *testing.T, name, text string) *deploy.Mapping {
 	t.Helper()
 	m, err := deploy.ParseMapping(name, []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return m
 }
 
@@ -277,9 +275,7 @@ func TestAlertsFireAsTheySay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, _, err := deploy.Rules(mappings(t)[name], deploy.RulesForm{AlertsOnly: name == "own"}) // what stands alone is the same, written out
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			evaluate(t, text, set.healthy, all)
 		})
 	}
@@ -340,9 +336,7 @@ func evaluate(t *testing.T, rules []byte, healthy series, scenarios []scenario) 
 	}
 	dir := t.TempDir()
 	tests, err := yaml.Marshal(map[string]any{"rule_files": []string{"rules.yaml"}, "evaluation_interval": "1m", "tests": groups})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	testkit.Write(t, filepath.Join(dir, "rules.yaml"), rules)
 	testkit.Write(t, filepath.Join(dir, "tests.yaml"), tests)
 	check(t, "check", "rules", filepath.Join(dir, "rules.yaml"))
@@ -365,9 +359,7 @@ func alertNames(t *testing.T) []string {
 // What an annotation says, once it is filled in.
 func TestAnnotationsReadWell(t *testing.T) {
 	text, _, err := deploy.Rules(mappings(t)["lockcore"], deploy.RulesForm{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dir := t.TempDir()
 	testkit.Write(t, filepath.Join(dir, "rules.yaml"), text)
 	testkit.Write(t, filepath.Join(dir, "tests.yaml"), testkit.Read(t, "testdata/annotations.yaml"))
@@ -380,9 +372,7 @@ func TestEveryAlertHasItsPageAndItsDrill(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range []*deploy.Mapping{mappings(t)["lockcore"], mappings(t)["watch"], own} {
 		text, _, err := deploy.Rules(m, deploy.RulesForm{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var doc struct {
 			Groups []struct {
 				Rules []struct {
@@ -391,9 +381,7 @@ func TestEveryAlertHasItsPageAndItsDrill(t *testing.T) {
 				}
 			}
 		}
-		if err := yaml.Unmarshal(text, &doc); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, yaml.Unmarshal(text, &doc))
 		for _, g := range doc.Groups {
 			for _, r := range g.Rules {
 				if r.Alert == "" {
@@ -420,9 +408,7 @@ func TestEveryAlertHasItsPageAndItsDrill(t *testing.T) {
 // For a drill at a time scale the same rules have shorter windows, and are still rules.
 func TestScaledRules(t *testing.T) {
 	text, _, err := deploy.Rules(mappings(t)["lockcore"], deploy.RulesForm{TimeScale: 0.05})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, want := range []string{"lockcore_abandoned_total[15000ms]", "for: 30000ms", "lock:wait_seconds:p99_rate5m > 0.1", "interval: 6000ms", "lock:renewals_failed:ratio_rate5m > 0.01", "lock:debt_seconds:rate5m > 0.5"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("there is no %q:\n%s", want, text)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // blockedBy is an experiment that a list of blocks may keep from starting.
@@ -33,9 +34,7 @@ slos:
   - {lock: leader, takeover: {max: 95s}}
 blocked_by: [`+blocks+`]
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return e
 }
 
@@ -83,9 +82,7 @@ func TestWhatCannotBeAskedIsNotQuiet(t *testing.T) {
 			t.Errorf("%s: the run is told %v, want %q", blocks, err, want)
 		}
 		plan, err := Plan(t.Context(), e, Consent{}, func(string) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if last := plan.Guards[len(plan.Guards)-1]; last != g || !last.Momentary {
 			t.Errorf("%s: the plan has %+v, want %+v", blocks, last, g)
 		}

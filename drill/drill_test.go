@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/probes"
 )
@@ -13,9 +14,7 @@ import (
 // max_gap would be a gap.
 func TestLogsAreReadUntilTheWorkersHaveStopped(t *testing.T) {
 	logs, err := probes.NewLogs(map[string]string{"a": "a"}, func(s string) string { return s })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if s := sampledLogs(logs, time.Second); s.Live || s.Name != probes.LogsName {
 		t.Errorf("%+v", s)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/drill/testbed"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // watchedJobs is an experiment about somebody's jobs, which are read from source.
@@ -40,9 +41,7 @@ faults:
 slos:
   - {lock: job, takeover: {max: 95s}}
 `, addr, source))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return e
 }
 
@@ -51,15 +50,11 @@ func TestPlanShowsTheLastEffectsAsTheyAreRead(t *testing.T) {
 	c := redis.NewClient(&redis.Options{Addr: addr})
 	defer c.Close()
 	for _, state := range []string{"QUEUED", "RUNNING", "DONE"} {
-		if err := c.XAdd(t.Context(), &redis.XAddArgs{Stream: "log", Values: []string{"job", "7", "state", state, "who", "w-1"}}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.XAdd(t.Context(), &redis.XAddArgs{Stream: "log", Values: []string{"job", "7", "state", state, "who", "w-1"}}).Err())
 	}
 	before, _ := c.Keys(t.Context(), "*").Result()
 	var plan forecast.Plan
-	if err := lookUpEffects(t.Context(), watchedJobs(t, addr, "stream: log"), Consent{}, &plan); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, lookUpEffects(t.Context(), watchedJobs(t, addr, "stream: log"), Consent{}, &plan))
 	if x := plan.Effects[0]; len(x.Last) != 3 || x.Last[2] != "job 7: DONE (ends it), key j:7, by w-1" || x.Last[1] != "job 7: RUNNING (at work), key j:7, by w-1" {
 		t.Errorf("%+v", x)
 	}
@@ -133,9 +128,7 @@ probes: {` + c.probe + `}
 slos:
   - {lock: job, ` + strings.TrimPrefix(c.row, "{") + "\n")
 		e, err := experiments.Parse("drill.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		d := &Drill{e: e, clock: func() int64 { return 0 }}
 		err = errors.Join(d.findAskers(t.Context()), d.openQueries(t.Context()))
 		_ = d.closeProbes()
@@ -192,9 +185,7 @@ system:
 slos:
   - {lock: job, held: {max: 20s}}
 `))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		d := &Drill{e: e, clock: func() int64 { return 0 }}
 		refused := new(Error)
 		err = d.findPrograms(t.Context())

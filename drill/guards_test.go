@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 func TestAnInterruptedQuestionIsNoRefusal(t *testing.T) {
@@ -42,38 +43,6 @@ func TestARunThatLeavesItsWindowEnds(t *testing.T) {
 	}
 }
 
-// What a run could not read refuses its plan as well.
-func TestAPlanAsksWhatTheRunAsks(t *testing.T) {
-	e, err := experiments.Parse("queries.yaml", []byte(`
-apiVersion: lockdrill/v1
-kind: Experiment
-name: queries
-redis: {mode: embedded}
-system:
-  mode: embedded
-  replicas: 2
-  locks:
-    - {name: leader, profile: cordum/workflow-reconciler, key: "leader"}
-probes:
-  promql:
-    - {name: gave-up, url: "http://127.0.0.1:1", query: abandoned_total, step: 1s}
-faults:
-  - {id: kill, kill: {holder_of: leader}}
-slos:
-  - {lock: leader, metric: {name: gave-up, delta: 2}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := Plan(t.Context(), e, Consent{}, func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if last := plan.Guards[len(plan.Guards)-1]; last.Name != "sources" || !last.Refuses || !strings.Contains(last.Says, "probes.promql gave-up") || !strings.Contains(last.Says, "refused") {
-		t.Errorf("%+v", last)
-	}
-}
-
 // A refusal names every guard that is not met, and the words that meet those that words can meet. With them the others are left.
 func TestARefusalNamesAllThatIsNotMet(t *testing.T) {
 	e, err := experiments.Parse("refused.yaml", []byte(`apiVersion: lockdrill/v1
@@ -88,9 +57,7 @@ system: {mode: embedded, replicas: 2, locks: [{name: leader, profile: cordum/sch
 faults: [{id: slow, latency: {holder_of: leader, add: 1ms}, for: 1s}]
 slos: [{lock: leader, takeover: {max: 95s}}]
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, c := range []struct {
 		consent Consent
 		guards  string

@@ -48,9 +48,7 @@ func TestATargetIsGivenBackFirst(t *testing.T) {
 		_ = os.RemoveAll("out")
 		j := testkit.LeftBy(t, c.dir, c.h, open)
 		if c.undoFirst {
-			if err := j.Mark(1, undo.Undone, ""); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, j.Mark(1, undo.Undone, ""))
 		}
 		_ = j.Close() // open records keep it open
 		var text strings.Builder
@@ -115,9 +113,7 @@ func TestTheWatchdogLeavesWithItsPurpose(t *testing.T) {
 	dir := t.TempDir()
 	j := testkit.LeftBy(t, dir, undo.Header{Run: "r", Deadline: time.Now().Add(time.Hour)})
 	w := watched(t, dir)
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, j.Close())
 	if err := w.left(t); err != nil || w.log.Len() > 0 {
 		t.Errorf("%v, %s", err, &w.log)
 	}
@@ -146,9 +142,7 @@ func TestTheWatchdogUndoesAJournalWithoutAName(t *testing.T) {
 		go func() { _, err := child.Process.Wait(); reaped <- err }()
 		j := testkit.LeftBy(t, dir, undo.Header{Run: "r", Deadline: time.Now().Add(time.Hour)}, undo.Record{Kind: undo.StandReplica, Process: &self})
 		w := watched(t, dir)
-		if err := lose(dir); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, lose(dir))
 		_ = j.Close() // gives the lock back, as a death does
 		_ = w.runner.Close()
 		if err := w.left(t); err != nil {
@@ -222,9 +216,7 @@ func watched(t *testing.T, dir string) *watching {
 	read, write := io.Pipe()
 	w := &watching{runner: write, over: make(chan error, 1)}
 	journal, err := undo.Open(dir, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	go func() {
 		defer journal.Close()
 		w.over <- Watching{Report: func(r undo.Report, err error) {
@@ -256,9 +248,7 @@ func TestARunThatGivesUpNamesWhatItLeaves(t *testing.T) {
 	_, self := testkit.Sleeper(t)
 	d := &Drill{dir: dir, e: &experiments.Experiment{Name: "e"}, journal: testkit.LeftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: undo.StandReplica, Process: &self})}
 	experiment := filepath.Join(dir, ExperimentFile) // what a record may name stands in it, as long as one is open
-	if err := os.WriteFile(experiment, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(experiment, nil, 0o600))
 	end := new(Error)
 	left, err := d.giveUp(t.Context(), errors.New("why"))
 	if _, gone := os.Stat(experiment); gone != nil {
@@ -302,15 +292,11 @@ func TestARunWhoseJournalCannotBeReadHasNoVerdict(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "run")
 		j := testkit.LeftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: "pause", Process: &undo.Process{PID: 7}})
 		if !left {
-			if err := j.Mark(1, undo.Undone, ""); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, j.Mark(1, undo.Undone, ""))
 		}
 		_ = j.Close()
 		f, err := os.OpenFile(filepath.Join(dir, undo.File), os.O_WRONLY|os.O_APPEND, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if _, err := f.WriteString(`{"hello":1}` + "\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -349,9 +335,7 @@ func TestAJournalThatLacksWhatTheHistoryTells(t *testing.T) {
 		if c.header {
 			now := int64(0)
 			rec, err := history.NewRecorder(&text, history.Header{Run: "r", Experiment: "e", Started: "2026-01-01T00:00:00Z", Mode: history.Live, TimeScale: 1}, func() int64 { now++; return now }, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			applied := shot
 			applied.Kind, applied.Source, applied.Span = history.FaultApplied, "runner", history.At(1)
 			events := []history.Event{applied}
@@ -364,9 +348,7 @@ func TestAJournalThatLacksWhatTheHistoryTells(t *testing.T) {
 				}
 			}
 		}
-		if err := os.WriteFile(filepath.Join(dir, HistoryFile), text.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, HistoryFile), text.Bytes(), 0o600))
 		if lost, err := Lacks(dir, &c.journal); lost != c.want || err != nil {
 			t.Errorf("%s: %q, want %q; %v", name, lost, c.want, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/drill/undo"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // The link to the latest run leads to it, or it is said that it does not: a folder that stands in its place stays as it is.
@@ -19,12 +20,8 @@ func TestALinkThatCannotBeSetIsTold(t *testing.T) {
 	if to, err := os.Readlink(link); err != nil || to != "run-1" || len(said) > 0 {
 		t.Errorf("it leads to %q (%v), said %q", to, err, said)
 	}
-	if err := os.Remove(link); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(link, "theirs"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(link))
+	testkit.Must(t, os.MkdirAll(filepath.Join(link, "theirs"), 0o755))
 	d.linkLatest()
 	if len(said) != 1 || !strings.Contains(said[0], link+" does not lead to this run") || !strings.Contains(said[0], d.dir) {
 		t.Errorf("said %q", said)

@@ -13,6 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -109,9 +110,7 @@ func TestAnExtensionIsASignOfLife(t *testing.T) {
 		s := signing{&looks{ends: []int64{2e9, 2e9, 3e9, 3e9}}, lives, history.Ends{}}
 		for i := range 4 {
 			look, err := s.Look(t.Context(), false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			at := int64(1000 + 100*i)
 			look(history.Span{From: at, To: at + 2})
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
@@ -17,16 +18,12 @@ func TestNoPredictionWhereThereIsNoRehearsal(t *testing.T) {
 	good, _ := scenarios.Get("first-drill")
 	load := func(yaml string) *Drill {
 		e, err := experiments.Parse("test.yaml", []byte(yaml))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return &Drill{loaded: e, e: experiments.Scale(e), net: Network(history.Calibration{RTT50: 2e4, RTT99: 1e5, Timer99: int64(100 * time.Microsecond)})}
 	}
 	foreign := strings.Replace(string(good), "system:\n", "system:\n  worker: [./their-worker]\n", 1)
 	observed, err := os.ReadFile("../scenarios/testdata/pods-observed-lease/experiment.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, c := range []struct {

@@ -166,9 +166,7 @@ func TestAClusterRefuses(t *testing.T) {
 // A label that is put on everything, by a kustomization for one, is on the runner's pod as well.
 func TestARunnerAmongItsPodsIsRefused(t *testing.T) {
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
 	api := &apiServer{environment: "staging", pods: []string{"web-a", "web-b", host}}
 	refusal{podSections(t), api.as(t), false, []string{"pod " + host + ", in which this runs, has app=web as well"}}.holds(t)
@@ -205,9 +203,7 @@ func TestAPlanShowsThePods(t *testing.T) {
 	api.run = "20261121T120000.000Z-other"
 	refusedBy := func() string {
 		plan, err := Plan(t.Context(), guarded(t, sections), consent, func(string) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return fmt.Sprint(plan.Guards)
 	}
 	if says := refusedBy(); !strings.Contains(says, "kubernetes test/locks is held by run "+api.run) {

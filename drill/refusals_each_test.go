@@ -60,9 +60,7 @@ func whoRefuses(t *testing.T, err error) (names []string) {
 func refusePlan(t *testing.T, sections string, c Consent) (names []string) {
 	t.Helper()
 	plan, err := Plan(t.Context(), guarded(t, sections), c, func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, g := range plan.Guards {
 		if g.Refuses {
 			t.Logf("%s: %s", g.Name, g.Says)
@@ -108,9 +106,7 @@ func ownProcesses(t *testing.T, replicas int, addr string) (string, Consent) {
 	if err == nil {
 		err = owner.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = syscall.Kill(-owner.Process.Pid, syscall.SIGKILL); _ = owner.Wait() })
 	if _, err := started.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
@@ -168,9 +164,7 @@ var eachGuard = map[guardName]twins{
 		addr := redistest.Start(t)
 		c := redis.NewClient(&redis.Options{Addr: addr})
 		defer c.Close()
-		if err := c.ConfigSet(t.Context(), "maxmemory", either(wrong, "1", "0")).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.ConfigSet(t.Context(), "maxmemory", either(wrong, "1", "0")).Err())
 		return refuseRun(t, "environment: staging\nredis: {mode: external, url: 'redis://"+addr+"'}\n", Consent{Environment: "staging", Confirm: []string{"guarded"}})
 	}},
 	routeGuardName: {"the Toxiproxy's proxy is disabled", "it is enabled", func(t *testing.T, wrong bool) []string {
@@ -208,16 +202,12 @@ var eachGuard = map[guardName]twins{
 		if wrong {
 			mode = 0o777
 		}
-		if err := errors.Join(os.Mkdir(d.dir, mode), os.Chmod(d.dir, mode)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(os.Mkdir(d.dir, mode), os.Chmod(d.dir, mode)))
 		return whoRefuses(t, d.trustFolder())
 	}},
 	planGuardName: {"`--plan` has the hash of another file", "it has the hash of this one", func(t *testing.T, wrong bool) []string {
 		hash, err := PlanHash(t.Context(), guarded(t, either(wrong, "seed: 7\n", "")), Consent{}, "lockdrill 1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return whoRefuses(t, AsApproved(t.Context(), guarded(t, ""), Consent{}, "lockdrill 1", hash))
 	}},
 }

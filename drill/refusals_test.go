@@ -80,9 +80,7 @@ func (r refusal) holds(t *testing.T) {
 func TestWhatTheFileSaysRefuses(t *testing.T) {
 	t.Parallel()
 	stop := filepath.Join(t.TempDir(), "stop")
-	if err := os.WriteFile(stop, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(stop, nil, 0o600))
 	day := strings.ToLower(time.Now().UTC().AddDate(0, 0, 3).Weekday().String()[:3])
 	hook := "faults: [{id: h, for: 1s, hook: {holder_of: loop, do: [touch, x], undo: ['true'], confirm: ['true'], dir: /}}]\n"
 	proxy := "environment: staging\nproxy: {mode: external, url: 'http://127.0.0.1:8474'}\nfaults: [{id: slow, latency: {holder_of: loop, add: 1ms}, for: 1s}]\n"
@@ -112,9 +110,7 @@ func TestSomebodysRedisRefuses(t *testing.T) {
 		t.Helper()
 		c := redis.NewClient(&redis.Options{Addr: addr, DB: db})
 		defer c.Close()
-		if err := c.Set(t.Context(), stores.EnvironmentKey, environment, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.Set(t.Context(), stores.EnvironmentKey, environment, 0).Err())
 	}
 	at := func(db string) string {
 		return "environment: staging\nredis: {mode: external, url: 'redis://" + addr + db + "'}\n"
@@ -164,9 +160,7 @@ func TestSomebodysProcessesRefuse(t *testing.T) {
 	_, other := testkit.Sleeper(t)
 	folder := t.TempDir()
 	for name, pid := range map[string]int{"a": self.PID, "b": other.PID, "me": os.Getpid()} {
-		if err := os.WriteFile(filepath.Join(folder, name+".pid"), fmt.Append(nil, pid), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(folder, name+".pid"), fmt.Append(nil, pid), 0o600))
 	}
 	with := func(processes string, replicas int) string {
 		return fmt.Sprintf("environment: staging\nredis: {mode: external, url: 'redis://%s'}\nsystem: {mode: observe, replicas: %d, processes: {%s}, locks: [{name: loop, key: the-loop, profile: cordum/scheduler-reconciler}]}\n",

@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/promtest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // manager is an Alertmanager, and a probe that asks it for three alerts.
@@ -23,9 +24,7 @@ func newManager(t *testing.T) *manager {
 	m := &manager{Server: promtest.Alertmanager(t, `[{source_matchers: [alertname="Loud"], target_matchers: [alertname="Quiet"]}]`)}
 	var err error
 	m.probe, err = NewAlerts([]string{"Loud", "Quiet", "Hushed"}, func(string) bool { return false }, true, PromServer{URL: m.URL}, monotime.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = m.probe.Close() })
 	return m
 }
@@ -33,13 +32,9 @@ func newManager(t *testing.T) *manager {
 func (m *manager) post(t *testing.T, path string, body any) {
 	t.Helper()
 	data, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	res, err := http.Post(m.URL+path, "application/json", bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _ = res.Body.Close(); res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/promtest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // A real server evaluates an expression: each series is a target at the level that it has while the server is asked, a quantile of a native
@@ -34,18 +35,14 @@ func TestEvaluatedTellsLevels(t *testing.T) {
 	origin := monotime.Now()
 	evaluated := func(query string) *Evaluated {
 		p, err := NewEvaluated("m", query, time.Second, PromServer{URL: server}, func() int64 { return monotime.Now() - origin })
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { _ = p.Close() })
 		return p
 	}
 	look := func(p *Evaluated, final bool) (all []history.Event) {
 		t.Helper()
 		report, err := p.Look(t.Context(), final)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, e := range report(history.Span{}) {
 			e.N, e.At = 1, monotime.Now()-origin
 			if err := e.Check(); err != nil || e.To > e.At || e.Sample.Type != "gauge" || e.Sample.Metric != "m" {
@@ -109,9 +106,7 @@ func TestEvaluatedTellsNothingOfPartialAnswers(t *testing.T) {
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	p, err := NewEvaluated("m", "now()", time.Second, PromServer{URL: server.URL}, func() int64 { return f.now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer p.Close()
 	if _, err := p.Look(t.Context(), false); err == nil || !strings.Contains(err.Error(), "not whole: store sg-2 is away") {
 		t.Errorf("%v", err)

@@ -20,9 +20,7 @@ func TestAKeyAnswersWhatItIsAsked(t *testing.T) {
 			c.ZAdd(ctx, "zset", redis.Z{Member: "a"}, redis.Z{Member: "b"}).Err(), c.SAdd(ctx, "set", "a").Err(),
 			c.XAdd(ctx, &redis.XAddArgs{Stream: "stream", Values: []string{"a", "b"}}).Err(),
 		} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 		}
 		read := func(key string, ask Question) history.Sample {
 			t.Helper()
@@ -65,9 +63,7 @@ func TestAStoreThatIsAwayIsNoAnswer(t *testing.T) {
 func TestAnIdleTimeThatIsNotKept(t *testing.T) {
 	c := redistest.Dial(t, redistest.Start(t))
 	for _, err := range []error{c.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lfu").Err(), c.Set(t.Context(), "k", 1, 0).Err()} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 	p := NewKeyMetric("age", endpoint.Client(&redis.Options{Addr: c.Options().Addr}, 2*time.Second), "k", Idle)
 	t.Cleanup(func() { _ = p.Close() })

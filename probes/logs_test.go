@@ -8,14 +8,13 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/follow"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/stores/witness"
 )
 
 func TestLogsMatchLines(t *testing.T) {
 	p, err := NewLogs(map[string]string{"panic": "^panic:", "lost": "(?i)lock not owned"}, func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if events := look(t, p, at(1), false); len(events) != 0 {
 		t.Errorf("before any line: %+v", events)
 	}
@@ -49,17 +48,13 @@ func TestLogsMatchLines(t *testing.T) {
 // A look whose function is not called, as of a run that ends, loses nothing; lines that come meanwhile wait for the next one.
 func TestLogsLoseNothing(t *testing.T) {
 	p, err := NewLogs(map[string]string{"all": "."}, strings.Clone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p.Line("r1.1", follow.Plain([]byte("one"), false, at(1)))
 	if _, err := p.Look(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	report, err := p.Look(t.Context(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p.Line("r1.1", follow.Plain([]byte("two"), false, at(2)))
 	if events := report(at(3)); len(events) != 1 || events[0].Match.Text != "one" {
 		t.Errorf("%+v", events)
@@ -87,16 +82,12 @@ func TestLogsReadFiles(t *testing.T) {
 		if err == nil {
 			_, err = fd.WriteString(text)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		_ = fd.Close()
 	}
 	write(os.O_APPEND, "lost before the run\n")
 	p, err := NewLogs(map[string]string{"lost": "lost"}, strings.Clone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	now, since := int64(0), int64(0)
 	if err := p.Follow(LogFiles{
 		Globs: []string{path}, Clock: func() int64 { now++; return now },

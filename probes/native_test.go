@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // held is a native histogram of two jobs' locks, as client_golang serves it: 1000 of 1 ms to 1 s, evenly.
@@ -40,15 +42,11 @@ func TestNativeHistogramsAreRead(t *testing.T) {
 		_ = p.Close()
 	}
 	families, err := held(t).Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var saved bytes.Buffer
 	encode := expfmt.NewEncoder(&saved, expfmt.NewFormat(expfmt.TypeProtoDelim))
 	for _, f := range families {
-		if err := encode.Encode(f); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, encode.Encode(f))
 	}
 	all, err := ReadHistograms(saved.Bytes(), "held_seconds", nil)
 	if err != nil || len(all) != 1 || all[0].Count != 1000 || all[0].Class != "small" {

@@ -19,15 +19,14 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/promtest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 func newProm(t *testing.T, query string, o PromServer) *PromQL {
 	t.Helper()
 	origin := monotime.Now() - int64(time.Hour) // samples of before are not cut off
 	p, err := NewPromQL("gave-up", query, time.Second, o, func() int64 { return monotime.Now() - origin })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -49,9 +48,7 @@ func poll(t *testing.T, what string, done func() bool) {
 func promLook(t *testing.T, p *PromQL, final bool) (samples []history.Event) {
 	t.Helper()
 	report, err := p.Look(t.Context(), final)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, e := range report(history.Span{}) {
 		e.N, e.At = 1, p.clock()
 		if err := e.Check(); err != nil || e.To > e.At {
@@ -219,9 +216,7 @@ func startFake(t *testing.T) (*fakeProm, *PromQL) {
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	p, err := NewPromQL("g", "g", time.Second, PromServer{URL: server.URL}, func() int64 { return f.now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return f, p
 }
@@ -322,9 +317,7 @@ func TestPartialAnswersShowNoAbsence(t *testing.T) {
 		t.Errorf("%v, %v", v, err)
 	}
 	p, err := NewAlerts([]string{"Lock"}, func(string) bool { return false }, false, PromServer{URL: server.URL}, func() int64 { return f.now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer p.Close()
 	if _, err := p.Look(t.Context(), false); err == nil || !strings.Contains(err.Error(), "not whole: store sg-2 is away") {
 		t.Errorf("alerts: %v", err)
@@ -337,9 +330,7 @@ func TestTheClockOfAVictoriaMetrics(t *testing.T) {
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	s, err := newPromServer(PromServer{URL: server.URL}, func() int64 { return 7 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if c, err := s.now(t.Context()); err != nil || c.said != f.now {
 		t.Errorf("it is %d: %v", c.said, err)
 	}

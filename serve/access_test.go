@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 func TestWithoutATokenNothingIsChanged(t *testing.T) {
@@ -75,17 +77,13 @@ func TestTokensThatOthersMayReadAreRefused(t *testing.T) {
 		"a read sha256:00": "sum of a token", "a fly sha256:00": "role \"fly\"", "a read,run sha256:00": "role \"run\" went", "a approve sha256:00": "docs/schedules.md", "a b": "NAME ROLES SUM", "a read proxy": "sum of a token",
 		"a read " + none + "\na read " + none: "second line", "": "no token",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		a := Access{Tokens: path}
 		if err := a.check("127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(path, 0o644))
 	a := Access{Tokens: path}
 	if err := a.check("127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a file that others may read: %v", err)

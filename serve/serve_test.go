@@ -42,15 +42,11 @@ func start(t testing.TB, dir string, change func(*Options)) *site {
 	site := &site{tokens: map[Role]string{}}
 	for _, role := range Roles() {
 		secret, err := AddToken(path, "who-may-"+string(role), []string{string(role)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		site.tokens[role] = secret
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	o := Options{Dir: dir, Listen: l.Addr().String(), Access: Access{Tokens: path}, Limits: Limits{Upload: 1 << 20, Disk: 8 << 20, Within: time.Minute}, Reader: plainReader(), Say: func(line string) { t.Log(line) }}
 	if change != nil {
 		change(&o)
@@ -105,9 +101,7 @@ func plainReader() Reader {
 func files(t testing.TB, id, says string, started time.Time) map[string]string {
 	t.Helper()
 	header, err := json.Marshal(history.Header{Schema: history.SchemaVersion, Tool: "lockdrill test", Run: id, Experiment: "nightly", Digest: "sha256:00", Seed: 1, Mode: history.Live, TimeScale: 1, Started: started.UTC().Format(time.RFC3339Nano)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return map[string]string{"experiment.yaml": says + "\n", "history.jsonl": string(header) + "\n" + `{"n":1,"kind":"run.end"}` + "\n"}
 }
 
@@ -116,16 +110,12 @@ func tarOf(t *testing.T, files map[string]string) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for name, text := range files {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o644}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o644}))
 		if _, err := io.WriteString(w, text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -133,9 +123,7 @@ func tarOf(t *testing.T, files map[string]string) []byte {
 func (s *site) ask(t testing.TB, method, path string, role Role, body io.Reader, headers ...string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if role != Anybody {
 		r.Header.Set("Authorization", "Bearer "+s.tokens[role])
 	}
@@ -147,14 +135,10 @@ func (s *site) ask(t testing.TB, method, path string, role Role, body io.Reader,
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	answer, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer answer.Body.Close()
 	data, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return answer.StatusCode, string(data)
 }
 
@@ -178,9 +162,7 @@ func (s *site) gateSays(t *testing.T, query string) (code int, doc gateDoc) {
 func entries(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	all, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, e := range all {
 		if name := e.Name(); !strings.HasPrefix(name, runs.File) && name != ".lockdrill-serve.lock" {
 			names = append(names, name)
@@ -252,17 +234,11 @@ func TestARunThatCannotBeReadClosesTheGate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			put := func(id string, files map[string]string) {
-				if err := os.Mkdir(filepath.Join(dir, id), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, os.Mkdir(filepath.Join(dir, id), 0o755))
 				for name, text := range files {
 					path := filepath.Join(dir, id, name)
-					if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-						t.Fatal(err)
-					}
-					if err := os.Chtimes(path, now, now.Add(-2*runs.QuietAfter)); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, os.WriteFile(path, []byte(text), 0o644))
+					testkit.Must(t, os.Chtimes(path, now, now.Add(-2*runs.QuietAfter)))
 				}
 			}
 			put("earlier", files(t, "earlier", "pass", now.Add(-time.Hour)))
@@ -318,18 +294,14 @@ func TestWhatIsNoRunIsNotTaken(t *testing.T) {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
 		for _, h := range headers {
-			if err := w.WriteHeader(h); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, w.WriteHeader(h))
 			if h.Typeflag == tar.TypeReg {
 				if _, err := w.Write(make([]byte, h.Size)); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, w.Close())
 		return b.Bytes()
 	}
 	file := func(name string, size int64) *tar.Header {
@@ -388,9 +360,7 @@ func TestAServerThatWasKilledLeavesNoHalfRun(t *testing.T) {
 	testkit.Until(t, "the index", func() bool { return s.index.Run("whole") != nil })
 	s.stop()
 	half := filepath.Join(dir, arriving+"1")
-	if err := errors.Join(os.Mkdir(half, 0o700), os.WriteFile(filepath.Join(half, "history.jsonl"), []byte("{"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(os.Mkdir(half, 0o700), os.WriteFile(filepath.Join(half, "history.jsonl"), []byte("{"), 0o600)))
 	if err := os.Truncate(filepath.Join(dir, runs.File), 0); err != nil { // an index that was never written
 		t.Fatal(err)
 	}

@@ -72,13 +72,9 @@ func TestALiveDrillIsTold(t *testing.T) {
 	goes := files(t, "going", "pass", time.Now())
 	goes["experiment.yaml"] = liveExperiment
 	header, _, _ := strings.Cut(goes["history.jsonl"], "\n")
-	if err := errors.Join(os.Mkdir(run, 0o755), os.WriteFile(filepath.Join(run, "experiment.yaml"), []byte(liveExperiment), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(os.Mkdir(run, 0o755), os.WriteFile(filepath.Join(run, "experiment.yaml"), []byte(liveExperiment), 0o644)))
 	write := func(text string) {
-		if err := os.WriteFile(filepath.Join(run, "history.jsonl"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(run, "history.jsonl"), []byte(text), 0o644))
 	}
 	write(header + "\n" + `{"n":1,"from":1000000000,"to":1000000000,"at":1000000000,"source":"runner","kind":"run.phase","phase":{"name":"steady"}}` + "\n" + `{"n":2,"fr`)
 	testkit.Until(t, "the drill to go on", func() bool {

@@ -43,9 +43,7 @@ func (s *server) stay(t *testing.T, run string) (stores.Store, error) {
 func anEtcd(t *testing.T) *server {
 	addr := etcdtest.Start(t).Addr
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return &server{
 		Kind: etcd.Kind, Store: &experiments.Store{Kind: experiments.StoreEtcd, URL: "http://" + addr}, another: "run first",
@@ -66,9 +64,7 @@ func anEtcd(t *testing.T) *server {
 
 func aPostgres(t *testing.T) *server {
 	u, err := url.Parse(sqltest.Postgres(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Setenv("LOCKDRILL_TEST_USER", u.User.Username())
 	password, _ := u.User.Password()
 	t.Setenv("LOCKDRILL_TEST_PASSWORD", password)
@@ -81,9 +77,7 @@ func aPostgres(t *testing.T) *server {
 				_, err = owner.Exec(t.Context(), "ALTER DATABASE postgres SET lockdrill.environment = 'staging'")
 				_ = owner.Close(context.WithoutCancel(t.Context()))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 		},
 	}
 }
@@ -101,12 +95,8 @@ func TestAGuest(t *testing.T) {
 				s.call(t)
 			}
 			first, err := s.stay(t, "first")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := first.Mark(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
+			testkit.Must(t, first.Mark(t.Context()))
 			if id, marked, err := first.Life(t.Context()); err != nil || id == "" || !marked {
 				t.Errorf("life %q, %v, %v", id, marked, err)
 			}
@@ -117,9 +107,7 @@ func TestAGuest(t *testing.T) {
 			if _, can := first.(stores.Server); can {
 				t.Error("something is done to somebody's own servers")
 			}
-			if err := first.Close(context.WithoutCancel(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, first.Close(context.WithoutCancel(t.Context())))
 			if s.left != nil {
 				if err := s.left(t); err != nil {
 					t.Errorf("left: %v", err)
@@ -166,9 +154,7 @@ func TestAGuestShowsItsCertificate(t *testing.T) {
 				t.Errorf("by its certificate: %q, %v, %v", name, said, err)
 			}
 			store, err := s.stay(t, "first")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if err := store.Mark(t.Context()); err != nil {
 				t.Error(err)
 			}

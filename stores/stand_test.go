@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/internal/spawn"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // group starts a process that leads a group of two, and returns it with the number of the second.
@@ -23,21 +24,13 @@ func group(t *testing.T) (*exec.Cmd, int) {
 	cmd := exec.Command("sh", "-c", "sleep 600 & echo $!; wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	second, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return cmd, second
 }
 
@@ -48,9 +41,7 @@ func TestEndStandKillsOnlyWhatWasWrittenDown(t *testing.T) {
 		t.Skip("this system does not tell when a process was started")
 	}
 	folder := filepath.Join(t.TempDir(), "lockdrill-redis-x")
-	if err := os.MkdirAll(filepath.Join(folder, "deep"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(filepath.Join(folder, "deep"), 0o700))
 	other, reboot := self, self
 	other.Started, reboot.Host = "1", "another-boot"
 	for _, p := range []undo.Process{other, reboot} {
@@ -88,9 +79,7 @@ func TestAKillThatIsCalledBackIsWaitedFor(t *testing.T) {
 	cancel()
 	for range 20 {
 		s := &Spawned{How: &Own{Spawner: starts}, Name: "s", Kind: "server"}
-		if err := s.Run(exec.Command("sleep", "600")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, s.Run(exec.Command("sleep", "600")))
 		if err := s.Kill(ctx); err != nil || s.Runs() {
 			t.Fatalf("%v, it runs: %t", err, s.Runs())
 		}
@@ -100,9 +89,7 @@ func TestAKillThatIsCalledBackIsWaitedFor(t *testing.T) {
 func TestEndStandRemovesNoOtherFolder(t *testing.T) {
 	for _, name := range []string{"precious", "not-lockdrill-redis"} {
 		dir := filepath.Join(t.TempDir(), name)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(dir, 0o700))
 		if err := EndStand(t.Context(), undo.Record{Kind: undo.StandServer, Folder: dir}); err == nil {
 			t.Error("removed without a word")
 		}

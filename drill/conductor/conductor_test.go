@@ -291,17 +291,6 @@ func TestMaxKillsHoldsWhateverTheFaultsAsk(t *testing.T) {
 	}
 }
 
-func TestNobodyHoldsIsAShotWithoutATarget(t *testing.T) {
-	e := loopDrill(1)
-	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "other", KeyPrefix: "o:", Policy: lockcore.Policy{TTL: time.Second}})
-	kill := e.Faults[0].Spec.(*fault.Kill)
-	kill.HolderOf, kill.Phase = "other", fault.Acquired
-	s := play(t, e, nil)
-	if len(s.fires) != 2 || s.fires[0].Key != "" || s.fires[0].Why == "" {
-		t.Errorf("fires %+v, want two shots without a target that say why", s.fires)
-	}
-}
-
 // TestTriesAtRandomMomentsAreACycleApart: between two holders nobody holds for up to a lease and a poll, and the tries of a shot are not all
 // spent in that gap.
 func TestTriesAtRandomMomentsAreACycleApart(t *testing.T) {
@@ -353,35 +342,29 @@ func TestMaxRunEndsADrillThatWouldGoOn(t *testing.T) {
 	}
 }
 
-func TestAStoreThatIsLostEndsTheFaults(t *testing.T) {
-	s := play(t, loopDrill(50), func(s *stage) { s.after(5*time.Second, func() { s.c.StoreLost("gone") }) })
-	if s.abort != "store_lost" {
-		t.Errorf("abort %q, want store_lost", s.abort)
-	}
-}
-
-func TestDuplicatesAboveTheAbortConditionEndTheRun(t *testing.T) {
-	e := loopDrill(50)
-	zero := 0
-	e.AbortWhen = []experiments.AbortCondition{{DuplicateTerminalStatesAbove: &zero}}
-	s := play(t, e, func(s *stage) {
-		for _, epoch := range []string{"a", "b"} {
-			s.after(4*time.Second, func() {
-				s.see(history.Event{Kind: history.LedgerEntry, Lock: "job", Key: "k", Epoch: epoch, Entry: &history.Entry{Subject: "j", State: "done", Terminal: true, Accepted: true}})
-			})
+func TestCountsAboveTheAbortConditionsEndTheRun(t *testing.T) {
+	zero, two := 0, 2
+	for _, c := range []struct {
+		when  experiments.AbortCondition
+		event func(n int) history.Event
+	}{
+		{experiments.AbortCondition{DuplicateTerminalStatesAbove: &zero}, func(n int) history.Event {
+			return history.Event{Kind: history.LedgerEntry, Lock: "job", Key: "k", Epoch: fmt.Sprint(n), Entry: &history.Entry{Subject: "j", State: "done", Terminal: true, Accepted: true}}
+		}},
+		{experiments.AbortCondition{AbandonmentsAbove: &two}, func(int) history.Event {
+			return history.Event{Kind: history.AbandonKind, Lock: "loop", Abandon: &history.Abandon{}}
+		}},
+	} {
+		e := loopDrill(50)
+		e.AbortWhen = []experiments.AbortCondition{c.when}
+		s := play(t, e, func(s *stage) {
+			for n := range 3 {
+				s.after(4*time.Second, func() { s.see(c.event(n)) })
+			}
+		})
+		if s.abort != "condition" {
+			t.Errorf("%+v: abort %q, want condition", c.when, s.abort)
 		}
-	})
-	if s.abort != "condition" {
-		t.Errorf("abort %q, want condition", s.abort)
-	}
-}
-
-func TestTheSameInputsGiveTheSameActions(t *testing.T) {
-	e := loopDrill(3)
-	e.Faults[0].Spec.(*fault.Kill).Phase = fault.RandomPhase
-	a, b := play(t, e, nil), play(t, e, nil)
-	if !reflect.DeepEqual(a.fires, b.fires) || a.now != b.now {
-		t.Error("two runs with one seed differ")
 	}
 }
 

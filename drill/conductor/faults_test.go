@@ -313,20 +313,6 @@ func TestABurstWithACountHasALimit(t *testing.T) {
 	}
 }
 
-func TestAbandonmentsAboveTheAbortConditionEndTheRun(t *testing.T) {
-	e := loopDrill(50)
-	two := 2
-	e.AbortWhen = []experiments.AbortCondition{{AbandonmentsAbove: &two}}
-	s := play(t, e, func(s *stage) {
-		for range 3 {
-			s.after(4*time.Second, func() { s.see(history.Event{Kind: history.AbandonKind, Lock: "loop", Abandon: &history.Abandon{}}) })
-		}
-	})
-	if s.abort != "condition" {
-		t.Errorf("abort %q, want condition", s.abort)
-	}
-}
-
 func TestFaultsOfAllKindsAreRepeatable(t *testing.T) {
 	e := drillOf(
 		experiments.Fault{ID: "kill", Repeat: experiments.Repeat{Count: 3, Settled: true}, Spec: &fault.Kill{HolderOf: "loop", Phase: fault.RandomPhase, How: "crash"}},

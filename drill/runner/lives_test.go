@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // fakeStore is a store that the test restarts, flushes or stops.
@@ -73,9 +74,7 @@ func TestStoreIncarnationsAreNoticed(t *testing.T) {
 		cancel()
 		l.wait()
 		h, err := history.Read(buf)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var got []string
 		for _, e := range h.Events {
 			got = append(got, e.Incarnation.Why)
@@ -101,9 +100,7 @@ func TestAStoreIsLostOnlyAfterTheTimeThatItMayBeAway(t *testing.T) {
 		start := time.Now()
 		clock := func() int64 { return int64(time.Since(start)) }
 		rec, err := history.NewRecorder(&bytes.Buffer{}, history.Header{Run: "r", Experiment: "x", Mode: history.Live, TimeScale: 1}, clock, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		f := &fakeStore{runID: "a", marker: true}
 		s := f.store()
 		s.Away = 4 * storeLostFor

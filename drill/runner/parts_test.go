@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // counted notes whom it is asked to strike; what is in fail fails for that victim.
@@ -64,9 +65,7 @@ func several(t *testing.T, c *counted) ([]history.Event, undo.Content) {
 		t.Errorf("in flight: %v", r.shots.live)
 	}
 	after, err := undo.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return r.Log.Since(0), after
 }
 
@@ -159,9 +158,7 @@ func TestAPartThatIsUndoneIsNotUndoneAgain(t *testing.T) {
 	rec := undo.Record{Kind: "pause", Folder: "r1.1", Shot: shot}
 	p := &part{Strike: &faked{c, rec}, rec: rec}
 	first, err := p.revert(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if again, err := p.revert(t.Context(), r); err != nil || again != first || c.reverted["r1.1"] != 1 {
 		t.Errorf("undone %d times, within %v and %v: %v", c.reverted["r1.1"], first, again, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // scripted is a probe whose looks take and answer what the test says.
@@ -39,9 +40,7 @@ func recorded(t *testing.T) (func() int64, *history.Recorder, *bytes.Buffer) {
 	start, buf := time.Now(), new(bytes.Buffer)
 	clock := func() int64 { return int64(time.Since(start)) }
 	rec, err := history.NewRecorder(buf, history.Header{Run: "r", Experiment: "x", Mode: history.Live, TimeScale: 1}, clock, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return clock, rec, buf
 }
 
@@ -58,9 +57,7 @@ func sample(t *testing.T, run time.Duration, look func(n int, final bool) (time.
 		<-time.After(run)
 		s.finish(t.Context(), false)
 		h, err := history.Read(buf)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		events = h.Events
 	})
 	return events
@@ -199,9 +196,7 @@ func TestProbesThatLiveEndFirst(t *testing.T) {
 				ProbeSettings: experiments.ProbeSettings{Every: time.Second, MaxGap: time.Minute}}
 		}
 		rec, err := history.NewRecorder(&bytes.Buffer{}, history.Header{Run: "r", Experiment: "x", Mode: history.Live, TimeScale: 1}, func() int64 { return 0 }, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		s := startSamplers(t.Context(), rec, func() int64 { return 0 }, []Sampled{probe("ledger", false), probe("metric", true)})
 		synctest.Wait()
 		s.finish(t.Context(), true)
@@ -239,9 +234,7 @@ func TestAStoreThatHangsHoldsUpNoOther(t *testing.T) {
 		<-time.After(5 * time.Second)
 		s.finish(t.Context(), false)
 		h, err := history.Read(buf)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var failed int
 		for _, e := range kinds(h.Events, history.GapKind) {
 			if e.Coverage.Probe != "hangs" {

@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // fakes are injectors by kind, which learn all from the record.
@@ -104,9 +105,7 @@ func flight(t *testing.T, f *told, journal func(*undo.Journal)) (events []histor
 		events = append(events, e.Kind)
 	}
 	after, err := undo.Read(f.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return events, after
 }
 
@@ -114,16 +113,12 @@ func flight(t *testing.T, f *told, journal func(*undo.Journal)) (events []histor
 func runOf(t *testing.T, path string, injectors fakes) *run {
 	t.Helper()
 	j, err := undo.Create(path, undo.Header{Run: "r"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	start := time.Now()
 	clock := func() int64 { return int64(time.Since(start)) }
 	log := NewLog()
 	rec, err := history.NewRecorder(&bytes.Buffer{}, history.Header{Run: "r", Experiment: "x", Mode: history.Live, TimeScale: 1}, clock, log.Add)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return &run{Config: Config{Recorder: rec, Log: log, Journal: j, Clock: clock, Injectors: injectors}}
 }
 
@@ -166,9 +161,7 @@ func TestAFaultIsEndedAfterTheOneThatStandsInTheWay(t *testing.T) {
 			return history.Event{Source: source, Op: id + "#1", Fault: &history.Fault{ID: id, Shot: 1, Kind: kind, Victim: "r1.1"}}
 		}
 		first, err := r.shots.writeDown(t.Context(), r, nil, shot("p", "pause"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		r.shots.wg.Go(func() { r.shots.fly(ctx, r, nil, shot("c", "clock"), 0) })
 		<-clock.failed

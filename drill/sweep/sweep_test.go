@@ -11,23 +11,20 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/drill/sweep"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // find sweeps a system that ends with outcome above the value.
 func find(t *testing.T, text string, of func(v float64) sweep.Outcome) (*sweep.Document, []float64) {
 	t.Helper()
 	r, err := sweep.Parse(sweep.Rate, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var tried []float64
 	s, err := r.Find(t.Context(), 5, 4, func(_ context.Context, v float64) (sweep.Step, error) {
 		tried = append(tried, v)
 		return sweep.Step{Outcome: of(v)}, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return s, tried
 }
 
@@ -135,9 +132,7 @@ slos:
 func load(t *testing.T) *experiments.Experiment {
 	t.Helper()
 	e, err := experiments.Parse("swept.yaml", []byte(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return e
 }
 
@@ -145,13 +140,9 @@ func TestAStreamLastsAsLongAtAHigherRate(t *testing.T) {
 	e := load(t)
 	r, _ := sweep.Parse(sweep.Rate, "10/s..100/s")
 	r, err := r.For(e, "job")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	at, err := r.At(e, 55)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if w := at.WorkUnder("job"); w.Rate != 55 || w.Jobs != 550 {
 		t.Errorf("%d jobs at %v/s, want 550 at 55/s", w.Jobs, w.Rate)
 	}
@@ -168,9 +159,7 @@ func TestLongerHoldsKeepTheirShape(t *testing.T) {
 	r, _ := sweep.Parse(sweep.Hold, "1s..20s")
 	r, _ = r.For(e, "job")
 	at, err := r.At(e, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	w := at.WorkUnder("job")
 	if w.Hold.P50 != 10*time.Second || w.Hold.P99 != 30*time.Second {
 		t.Errorf("%+v", w.Hold)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
@@ -16,9 +17,7 @@ import (
 // The examples of docs/worker-protocol.md are what this package really sends and takes.
 func TestDocumentedExamples(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/worker-protocol.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	who := history.Replica{Name: "r1", Incarnation: "r1.1", PID: 1}
 	words := map[string]int{}
 	for _, line := range slices.Concat(block(t, string(doc), "commands"), block(t, string(doc), "session"), block(t, string(doc), "fault")) {
@@ -69,9 +68,7 @@ func TestClaimIsMovedAndSigned(t *testing.T) {
 	who := history.Replica{Name: "r1", Incarnation: "r1.2", PID: 7}
 	var e history.Event
 	err := claim(new(history.Parser), []byte(`{"n":99,"at":99,"kind":"job.ack","from":1500,"to":1600,"source":"runner","clock":"runner","lock":"l","key":"k","job":{"id":"j"},"x":1}`), &who, 1000, &e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if e.N != 0 || e.At != 0 || e.Source != "r1.2" || e.Clock != history.ClockShared || e.From != 500 || e.To != 600 {
 		t.Errorf("claim = %+v", e)
 	}

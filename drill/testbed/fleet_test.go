@@ -22,6 +22,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/servertest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -342,17 +343,11 @@ func TestNothingOutlivesAKilledRunner(t *testing.T) {
 	runner.Env = append(os.Environ(), role+"=runner", "LOCKDRILL_BED_TEST_DIR="+t.TempDir())
 	runner.Stderr = os.Stderr
 	in, err := runner.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer in.Close()
 	out, err := runner.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := runner.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, runner.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Errorf("runner says nothing: %v", err)
@@ -368,9 +363,7 @@ func TestNothingOutlivesAKilledRunner(t *testing.T) {
 	if len(pids) != 5 {
 		t.Errorf("runner names %q, want 5 processes", line)
 	}
-	if err := runner.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, runner.Process.Kill())
 	_ = runner.Wait()
 	for _, pid := range pids {
 		servertest.AwaitDeath(t, patience, pid)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strconv"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/procstat"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // theirs is a shell that starts processes for a test, as somebody's supervisor does: they are no children of this one.
@@ -30,16 +32,10 @@ func startTheirs(t *testing.T) *theirs {
 	cmd := exec.Command("sh")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	say, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
@@ -63,8 +59,8 @@ func (s *theirs) start(name string) int {
 	return pid
 }
 
-// mark tells this test's processes from others.
-func (s *theirs) mark() int { return 1000 + len(s.Name()) }
+// mark tells this test's processes from others, also from those of the same test elsewhere on this machine.
+func (s *theirs) mark() int { return os.Getpid()*100 + len(s.Name()) }
 
 // fleet watches what the shell has started.
 func (s *theirs) fleet(o LocalOptions) (*LocalFleet, chan history.Event) {
@@ -104,9 +100,7 @@ func TestSomebodysProcessesHaveNamedAndTimedLives(t *testing.T) {
 		}
 	}
 	killed, err := f.Signal("r1.1", syscall.SIGKILL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	exit := s.next(events, history.ReplicaExit)
 	if r := exit.Replica; r.Incarnation != "r1.1" || r.Exit != "signal: killed" || r.By != history.ByKernel || !r.Wanted || exit.From < killed.From || exit.To < killed.To {
 		t.Errorf("ended: %+v %+v, killed at %+v", exit.Span, r, killed)
@@ -124,9 +118,7 @@ func TestSomebodysProcessesHaveNamedAndTimedLives(t *testing.T) {
 	if e.To < before || e.From > after || e.Width() > int64(10*time.Millisecond) {
 		t.Errorf("it was started in [%d, %d], and is said to have been in %+v", before, after, e.Span)
 	}
-	if err := syscall.Kill(second, syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Kill(second, syscall.SIGTERM))
 	if r := s.next(events, history.ReplicaExit).Replica; r.Incarnation != "r2.1" || r.Exit != "gone" || r.Wanted {
 		t.Errorf("ended by itself: %+v", r)
 	}
@@ -175,9 +167,7 @@ func TestAnotherProcessOfTheSameNumberIsNotHeld(t *testing.T) {
 	s := startTheirs(t)
 	pid := s.start("1")
 	p, err := procstat.New().Process(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	another := p
 	another.Started--
 	if h, err := hold(another); err == nil {
@@ -185,16 +175,12 @@ func TestAnotherProcessOfTheSameNumberIsNotHeld(t *testing.T) {
 		t.Error("a process of that number was held, and it is not the one that was read")
 	}
 	h, err := hold(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer h.close()
 	if h.over() {
 		t.Error("it is over")
 	}
-	if err := h.signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, h.signal(syscall.SIGKILL))
 	for deadline := time.Now().Add(20 * time.Second); !awaitEnd([]handle{h}, time.Second)[0]; {
 		if time.Now().After(deadline) {
 			t.Fatal("its end was not seen")

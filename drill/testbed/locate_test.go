@@ -17,6 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/procstat"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // fakeHost is a made-up host: a /proc, a tree of cgroups and a clock.
@@ -104,9 +105,7 @@ func TestProcessesAreFoundByTheirCommandLines(t *testing.T) {
 	h.process(21, 1, time.Minute, "python3", "scheduler.py", "--name", "e", "--port", "95")
 	h.now += int64(youngFor + readAgain)
 	h.expect("so has one that is old", l, "20 a, 21 e, 30 b, 31 c, 40 d")
-	if err := os.RemoveAll(filepath.Join(h.root, "proc", "30")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.RemoveAll(filepath.Join(h.root, "proc", "30")))
 	h.process(20, 1, 0, "sh")
 	h.now += int64(youngFor + readAgain)
 	h.expect("one has ended, and another has its number", l, "21 e, 31 c, 40 d")
@@ -123,9 +122,7 @@ func TestAPidFileThatIsOlderThanItsProcessIsVoid(t *testing.T) {
 	h.write("99", "run", "gone.pid")
 	h.write("forty", "run", "d.pid")
 	h.write("40", "run", "e.txt")
-	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chtimes(old, time.Time{}, time.Now().Add(-time.Hour)))
 	l := h.locator(experiments.Processes{PIDFiles: filepath.Join(h.root, "run", "{name}.pid")})
 	h.expect("pid files", l, "20 a")
 	doubts := strings.Join(l.doubts, "\n")
@@ -134,9 +131,7 @@ func TestAPidFileThatIsOlderThanItsProcessIsVoid(t *testing.T) {
 			t.Errorf("nobody says %q in %q", want, doubts)
 		}
 	}
-	if err := os.Chtimes(old, time.Time{}, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chtimes(old, time.Time{}, time.Now()))
 	h.expect("written by it", l, "20 a, 30 b")
 }
 
@@ -169,9 +164,7 @@ func TestACommandListsTheReplicas(t *testing.T) {
 	h.process(20, 1, time.Minute, "scheduler")
 	h.process(30, 1, time.Minute, "scheduler")
 	list := h.write("#!/bin/sh\ncat \"$(dirname \"$0\")/list\"\n", "list.sh")
-	if err := os.Chmod(list, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(list, 0o755))
 	h.write("20 a\n\n30 b\n99 gone\n", "list")
 	l := h.locator(experiments.Processes{Command: []string{list}})
 	h.expect("what it prints", l, "20 a, 30 b")

@@ -95,9 +95,13 @@ func ack(id string) {
 	say(history.Event{Kind: history.JobAck, Lock: "l", Key: "k", Job: &history.Job{ID: id, Ack: history.AckDone}})
 }
 
-func say(e history.Event) {
+func stamped(e history.Event) history.Event {
 	e.Span = history.At(monotime.Now())
-	line, err := json.Marshal(e)
+	return e
+}
+
+func say(e history.Event) {
+	line, err := json.Marshal(stamped(e))
 	if err != nil {
 		panic(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/follow"
 	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // A stream that was cut is opened again, and shows nothing twice.
@@ -132,9 +133,7 @@ func TestLogsThatAreNotToBeHad(t *testing.T) {
 		s.endLog("b", errors.New("cut"))
 		s.withhold(true)
 		time.Sleep(4 * time.Second) // likewise
-		if err := f.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, f.Stop(t.Context()))
 		slices.Sort(cuts)
 		if want := []string{"r1.1 200ms", "r1.1 4s", "r2.1 4s"}; !slices.Equal(cuts, want) {
 			t.Errorf("cuts %q, want %q", cuts, want)

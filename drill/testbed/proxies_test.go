@@ -13,6 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/internal/toxitest"
 	"github.com/lockdrill/lockdrill/proxies/toxi"
 	"github.com/lockdrill/lockdrill/stores"
@@ -25,9 +26,7 @@ func waysTo(store string) ProxyOptions {
 
 func TestEmbeddedProxies(t *testing.T) {
 	p, err := OpenProxies(t.Context(), waysTo(redistest.Start(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if p.Addrs("r1")[0] == p.Addrs("r2")[0] || len(p.Addrs("r3")) > 0 || p.Mode != experiments.ProxyEmbedded {
 		t.Errorf("ways of %s: %q, %q, %q", p.Mode, p.Addrs("r1")[0], p.Addrs("r2")[0], p.Addrs("r3"))
 	}
@@ -36,9 +35,7 @@ func TestEmbeddedProxies(t *testing.T) {
 		t.Errorf("the way of r1: %+v", w)
 	}
 	for range 2 {
-		if err := p.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, p.Close(t.Context()))
 	}
 	for _, addr := range []string{p.Addrs("r1")[0], p.Addrs("r2")[0], strings.TrimPrefix(w.API, "http://")} {
 		if stores.Accepts(t.Context(), addr) == nil {
@@ -63,15 +60,11 @@ func TestProxiesOnAnExternalServer(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), undo.File)
 	journal, err := undo.Create(path, undo.Header{Run: "mine"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	o := waysTo(store)
 	o.Mode, o.URL, o.Journal = experiments.ProxyExternal, server.URL+"/", journal
 	p, err := OpenProxies(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if w := p.Routes("r1")[0]; w.Own != 0 {
 		t.Errorf("the server is not ours: %+v", w)
 	}
@@ -87,9 +80,7 @@ func TestProxiesOnAnExternalServer(t *testing.T) {
 	}
 
 	for range 2 {
-		if err := p.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, p.Close(ctx))
 	}
 	if all, err := c.Proxies(ctx); err != nil || len(all) != 1 || all["theirs"].Name == "" {
 		t.Errorf("left on the server: %+v, %v", all, err)
@@ -115,9 +106,7 @@ func TestAWayByAName(t *testing.T) {
 		return d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
 	}
 	p := &Proxies{Mode: experiments.ProxyExternal, client: c, replicas: o.Replicas, routes: map[string][]*proxyRoute{}}
-	if err := p.open(ctx, server.URL, "lockdrill-toxiproxy.staging", o, "r1", o.Upstream("r1")[0]); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.open(ctx, server.URL, "lockdrill-toxiproxy.staging", o, "r1", o.Upstream("r1")[0]))
 	if host, _, _ := net.SplitHostPort(dialled); host != "lockdrill-toxiproxy.staging" || p.Addrs("r1")[0] != dialled {
 		t.Errorf("dialled %q, replicas are told %q", dialled, p.Addrs("r1")[0])
 	}
@@ -125,9 +114,7 @@ func TestAWayByAName(t *testing.T) {
 	if host, _, err := net.SplitHostPort(w.Listen); err != nil || !netip.MustParseAddr(host).IsUnspecified() {
 		t.Errorf("it listens on %s", w.Listen)
 	}
-	if err := p.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.Close(ctx))
 	if all, err := c.Proxies(ctx); err != nil || len(all) != 0 {
 		t.Errorf("left on the server: %+v, %v", all, err)
 	}
@@ -149,9 +136,7 @@ func TestEndWay(t *testing.T) {
 	}
 	r := undo.Record{Kind: undo.StandRoute, Route: &undo.ProxyRoute{API: server.URL, Proxy: "lockdrill-a-r1", Listen: "127.0.0.1:0"}}
 	for range 2 {
-		if err := EndRoute(ctx, r); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, EndRoute(ctx, r))
 	}
 	if all, err := c.Proxies(ctx); err != nil || len(all) != 1 || all["lockdrill-a-r2"].Name == "" {
 		t.Errorf("left on the server: %+v, %v", all, err)

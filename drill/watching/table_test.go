@@ -17,6 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubefake"
 	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -249,9 +250,7 @@ func TestAWatchOfLeases(t *testing.T) {
 		t.Fatalf("%v, %d writes: %+v", err, writes, last)
 	}
 	data, err := draft.Draft{Namespace: w.Namespace(), Selector: map[string]string{"app": "x"}, Locks: last.Draft()}.Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if e, err := experiments.Parse("draft.yaml", data); err != nil || e.System.Locks[0].Lease != "billing" || e.System.Locks[0].Policy.TTL.Round(time.Second) != 15*time.Second {
 		t.Errorf("%v\n%s", err, data)
 	}

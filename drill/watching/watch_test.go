@@ -15,6 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/draft"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -52,9 +53,7 @@ func TestAWatchSeesLocksAndWritesNothing(t *testing.T) {
 	defer stop()
 	const secret = "hunter2-hunter2"
 	for _, key := range []string{"sched:list"} {
-		if err := s.redis.RPush(ctx, key, "x").Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, s.redis.RPush(ctx, key, "x").Err())
 	}
 	s.set(ctx, "sched:counter", "7", 0)
 	s.set(ctx, "other:leader", "x", time.Minute)
@@ -83,9 +82,7 @@ func TestAWatchSeesLocksAndWritesNothing(t *testing.T) {
 	watching, done := context.WithTimeout(ctx, 30*time.Second)
 	defer done()
 	w, err := New(Options{Redis: experiments.Redis{Mode: experiments.RedisExternal, URL: "redis://" + addr}, Patterns: []string{"sched:*"}, Clock: monotime.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	err = w.Watch(watching, func(s State) {
 		if last = s; enough(rows(s)) {
 			done()
@@ -142,13 +139,9 @@ func rows(s State) map[string]Row {
 func writes(t *testing.T, c *redis.Client) map[string]int {
 	t.Helper()
 	stats, err := c.Info(t.Context(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	commands, err := c.Command(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	out := map[string]int{}
 	for line := range strings.Lines(stats) {
 		rest, ok := strings.CutPrefix(line, "cmdstat_")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // scene follows files in a folder of its own, by a clock that each reading moves on.
@@ -147,9 +148,7 @@ func TestRenamedFilesAreReadToTheirEnd(t *testing.T) {
 	if n := len(s.f.bus.paths[s.path("a.log")].files); n > keepOld+1 {
 		t.Errorf("%d files are open", n)
 	}
-	if err := os.Remove(s.path("a.log")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(s.path("a.log")))
 	s.pass()
 	s.write("a.log", "five\n")
 	s.pass("a.log:five")
@@ -165,9 +164,7 @@ func TestTruncatedFilesLeaveAGap(t *testing.T) {
 	s.pass()
 	truncate := func(size int64) {
 		t.Helper()
-		if err := os.Truncate(s.path("a.log"), size); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Truncate(s.path("a.log"), size))
 	}
 	for i, again := range []string{"short\n", strings.Repeat("y", 200) + "\n"} {
 		s.write("a.log", "half a line")
@@ -183,9 +180,7 @@ func TestTruncatedFilesLeaveAGap(t *testing.T) {
 	size := int64(201)
 	truncate(0)
 	fd, err := os.OpenFile(s.path("a.log"), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer fd.Close()
 	if _, err := fd.WriteAt([]byte("after the hole\n"), size); err != nil {
 		t.Fatal(err)
@@ -235,9 +230,7 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 	if os.Geteuid() == 0 {
 		dir := t.TempDir() // root reads everything: a link that leads to itself cannot be opened by anybody
 		loop := filepath.Join(dir, "a.log")
-		if err := os.Symlink(loop, loop); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Symlink(loop, loop))
 		f := New(Options{Globs: []string{loop}, Clock: func() int64 { return 0 }})
 		if err := f.Read(false); err == nil || !strings.Contains(err.Error(), "a.log") {
 			t.Errorf("at the start: %v", err)
@@ -245,23 +238,17 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 	}
 	s := follow(t, nil, "a.log")
 	s.pass()
-	if err := os.Symlink(s.path("a.log"), s.path("a.log")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(s.path("a.log"), s.path("a.log")))
 	s.pass()
 	s.pass()
-	if err := os.Remove(s.path("a.log")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(s.path("a.log")))
 	s.write("a.log", "there\n")
 	s.pass("a.log:there")
 	if len(s.gaps) != 1 || s.lost != 0 {
 		t.Errorf("one stretch in which it could not be opened: %q", s.gaps)
 	}
 	folder := follow(t, nil, "*")
-	if err := os.Mkdir(folder.path("sub"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(folder.path("sub"), 0o700))
 	folder.pass()
 	folder.noGap()
 	if err := New(Options{Globs: []string{"[x"}, Clock: func() int64 { return 0 }}).Read(false); err == nil {
@@ -274,9 +261,7 @@ func TestBigFilesCostLittleMemory(t *testing.T) {
 	const gigabytes = 2 << 30
 	s := follow(t, nil, "*.log")
 	s.write("old.log", "old\n")
-	if err := os.Truncate(s.path("old.log"), gigabytes); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Truncate(s.path("old.log"), gigabytes))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	s.pass()
@@ -313,9 +298,7 @@ func TestSeveralWantOneFile(t *testing.T) {
 	s := follow(t, nil, "*.log")
 	s.write("a.log", "old\n")
 	s.pass()
-	if err := os.Symlink(s.path("a.log"), s.path("other.txt")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(s.path("a.log"), s.path("other.txt")))
 	var others []string
 	wanted := false
 	add := func(name, glob string, want func(string) bool) *Files {

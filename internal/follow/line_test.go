@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // What a log has, and the lines that its writers meant.
@@ -81,9 +82,7 @@ func TestPiecesKeepTheirEnvelopeAndTheirTime(t *testing.T) {
 
 func TestTheEndOfAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.log")
-	if err := os.WriteFile(path, []byte("first\n2026-01-01T00:00:01Z stdout P a\n2026-01-01T00:00:02Z stdout F b\nunended"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte("first\n2026-01-01T00:00:01Z stdout P a\n2026-01-01T00:00:02Z stdout F b\nunended"), 0o600))
 	var got []string
 	whole, err := Tail(path, 75, history.Span{}, func(x Line) {
 		got = append(got, string(x.Text))

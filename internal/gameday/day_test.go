@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // stand is a game day of three steps whose drills are the test's.
@@ -65,17 +66,11 @@ func (s *stand) lead(t *testing.T, ctx context.Context, typed ...string) *Docume
 	}
 	s.said, s.ran, s.undone = nil, nil, nil
 	d, err := Open(s.Options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer d.Close()
-	if err := d.Lead(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, d.Lead(ctx))
 	g, err := d.Concluded()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.Resume = true
 	return g
 }
@@ -153,15 +148,11 @@ func TestACutOffDrillIsWaitedForAndRunAgain(t *testing.T) {
 			return 0, errors.Join(errors.New("killed"), os.Mkdir(dir, 0o755))
 		}
 		d, err := Open(s.Options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if err := d.Lead(t.Context()); err == nil {
 			t.Fatal("the leader was not killed")
 		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, d.Close())
 		s.Run, s.Resume = run, true
 		s.recovers = []int{verdict.ExitRefused, verdict.ExitRefused}
 		g := s.lead(t, t.Context(), "", "")
@@ -174,17 +165,13 @@ func TestACutOffDrillIsWaitedForAndRunAgain(t *testing.T) {
 func TestADayHasOneLeaderAndOneSheet(t *testing.T) {
 	s := newStand(t)
 	d, err := Open(s.Options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	again := s.Options
 	again.Resume = true
 	if _, err := Open(again); !errors.Is(err, ErrBusy) {
 		t.Errorf("a second leader: %v", err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, d.Close())
 	for name, change := range map[string]func(*Options){
 		"another sheet": func(o *Options) { o.Text = []byte("another") },
 		"has changed":   func(o *Options) { o.Drills = "sha256:others" },
@@ -204,20 +191,12 @@ func TestATornLastLineIsDropped(t *testing.T) {
 	s.lead(t, t.Context(), "stop")
 	path := filepath.Join(s.Dir, LogFile)
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for cut := 1; cut <= 20; cut++ {
-		if err := os.WriteFile(path, append(slices.Clone(whole), `{"kind":"step-ends","step":3,"outcome":"done","exit":0}`[:cut]...), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, append(slices.Clone(whole), `{"kind":"step-ends","step":3,"outcome":"done","exit":0}`[:cut]...), 0o644))
 		d, err := Open(s.Options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(d.log.add(entry{Kind: observed, Text: "seen"}), d.Close()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
+		testkit.Must(t, errors.Join(d.log.add(entry{Kind: observed, Text: "seen"}), d.Close()))
 		got, err := os.ReadFile(path)
 		if err != nil || !strings.HasPrefix(string(got), string(whole)+`{"at"`) {
 			t.Fatalf("cut at %d: %s, %v", cut, got, err)

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockdrill/lockdrill/internal/kubetest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 const (
@@ -37,9 +38,7 @@ func newStand(t *testing.T, o kubetest.NodeOptions) *stand {
 	e.Namespace(namespace, nil)
 	way := e.Listener(e.Kubeconfig)
 	c, err := Open(Options{Kubeconfig: way.Kubeconfig, Namespace: namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return &stand{Env: e, Cluster: c, way: way, t: t}
 }
 
@@ -139,13 +138,9 @@ func TestKubeWatch(t *testing.T) {
 	s.way.Shut()
 	w.next("whole: false")
 	direct, err := Open(Options{Kubeconfig: s.Kubeconfig, Namespace: namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	none := int64(0)
-	if err := direct.DeletePod(t.Context(), "first", first.UID, &none); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, direct.DeletePod(t.Context(), "first", first.UID, &none))
 	through := s.Cluster
 	s.Cluster = direct
 	successor := s.run("first")
@@ -195,9 +190,7 @@ func (s *stand) testDelete(t *testing.T) {
 	if err := s.DeletePod(t.Context(), "nobody", p.UID, &none); !errors.Is(err, ErrGone) {
 		t.Errorf("a pod that is not there: %v", err)
 	}
-	if err := s.DeletePod(t.Context(), "deaf", p.UID, nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.DeletePod(t.Context(), "deaf", p.UID, nil))
 	if q := s.await("deaf", func(p Pod) bool { return p.Ending }); q.Grace != 30*time.Second || !q.Container.Running {
 		t.Errorf("a pod that hears no SIGTERM, at its end: %+v", q)
 	}
@@ -217,9 +210,7 @@ func (s *stand) testFollowLog(t *testing.T) {
 	follow := func(t *testing.T) *bufio.Reader {
 		t.Helper()
 		r, err := s.FollowLog(t.Context(), "w", "c")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { _ = r.Close() })
 		b := bufio.NewReader(r)
 		if line, err := b.ReadString('\n'); err != nil || line != "hello\n" {
@@ -281,9 +272,7 @@ func (s *stand) testLease(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "leader"},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("pod-1_x"), LeaseDurationSeconds: new(int32(15)), LeaseTransitions: new(int32(3)), AcquireTime: &at, RenewTime: &at},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l, ok, err := s.Lease(t.Context(), "leader")
 	want := Lease{Key: "leader", Name: "leader", UID: string(o.UID), ResourceVersion: o.ResourceVersion, Holder: "pod-1_x", Transitions: 3, Duration: 15 * time.Second, Acquired: l.Acquired, Renewed: l.Renewed}
 	if err != nil || !ok || l != want || !l.Acquired.Equal(at.Time) || !l.Renewed.Equal(at.Time) {

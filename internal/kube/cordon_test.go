@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/internal/kubetest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // A node is cordoned in the state that was read, and not twice; what ends it takes the mark along.
@@ -19,18 +20,14 @@ func TestKubeCordon(t *testing.T) {
 		return n
 	}
 	before := look()
-	if err := s.Cordon(t.Context(), before, "run"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Cordon(t.Context(), before, "run"))
 	if n := look(); !n.Cordoned || n.By != "run" {
 		t.Errorf("%+v", n)
 	}
 	if err := s.Cordon(t.Context(), before, "other"); !errors.Is(err, ErrAnother) {
 		t.Errorf("of a state that is over: %v", err)
 	}
-	if err := s.Cordon(t.Context(), look(), ""); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Cordon(t.Context(), look(), ""))
 	if n := look(); n.Cordoned || n.By != "" {
 		t.Errorf("%+v", n)
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/lockdrill/lockdrill/internal/kubefake"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // What a cluster without an API server shows of it: the label comes and goes, and the other labels stay.
@@ -17,9 +18,7 @@ func TestAPodIsLabelledToBeCutOff(t *testing.T) {
 	client := fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Namespace: "shop", UID: "p1", Labels: map[string]string{"app": "w"}}})
 	c := New(kubefake.Generic(client), "shop")
 	for _, value := range []string{"cut-1", ""} {
-		if err := c.SetCut(t.Context(), "web-1", "p1", value); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.SetCut(t.Context(), "web-1", "p1", value))
 		p, ok, err := c.Pod(t.Context(), "web-1", "")
 		if err != nil || !ok || p.Labels[CutLabel] != value || p.Labels["app"] != "w" {
 			t.Errorf("labelled %q: %+v, %v", value, p.Labels, err)
@@ -40,22 +39,14 @@ func TestAPodIsLabelledToBeCutOff(t *testing.T) {
 // The label is for the pod with that UID, and nothing else of it changes; the policy means pods with that label, and is the run's.
 func (s *stand) testCut(t *testing.T) {
 	ctx := t.Context()
-	if err := s.Apply(ctx, manifest(t, deployment, 1)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Apply(ctx, manifest(t, deployment, 1)))
 	s.awaitPods(t, 1)
 	pods, err := s.Pods(ctx, map[string]string{"app": "w"}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	pod := pods[0]
 	policy, err := CutPolicy("cut-1", "cut-1", "mine")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Apply(ctx, policy); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, s.Apply(ctx, policy))
 	made, err := s.Env.Client.NetworkingV1().NetworkPolicies(namespace).Get(ctx, "cut-1", metav1.GetOptions{})
 	if err != nil || made.Labels[RunLabel] != "mine" || made.Spec.PodSelector.MatchLabels[CutLabel] != "cut-1" || len(made.Spec.PolicyTypes) != 2 || len(made.Spec.Ingress)+len(made.Spec.Egress) > 0 {
 		t.Errorf("policy %+v, %v", made, err)
@@ -67,9 +58,7 @@ func (s *stand) testCut(t *testing.T) {
 		t.Errorf("a pod that is gone: %v", err)
 	}
 	for _, value := range []string{"cut-1", ""} {
-		if err := s.SetCut(ctx, pod.Name, pod.UID, value); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, s.SetCut(ctx, pod.Name, pod.UID, value))
 		now, ok, err := s.Pod(ctx, pod.Name, "")
 		if err != nil || !ok || now.UID != pod.UID || now.Labels[CutLabel] != value || now.Labels["app"] != "w" {
 			t.Errorf("labelled %q: %+v, %v", value, now.Labels, err)

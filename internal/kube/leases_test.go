@@ -26,6 +26,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/lockdrill/lockdrill/internal/kubefake"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 func leaseObject(version, holder string) *coordinationv1.Lease {
@@ -141,13 +142,9 @@ func TestLooksShareTheConnectionOfWatches(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	config := fmt.Sprintf(`{"clusters": [{"name": "x", "cluster": {"server": %q, "insecure-skip-tls-verify": true}}],
 		"contexts": [{"name": "x", "context": {"cluster": "x", "namespace": "ns"}}], "current-context": "x"}`, server.URL)
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(config), 0o600))
 	c, err := Open(Options{Kubeconfig: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	told, done := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -187,17 +184,11 @@ func TestWhatAnElectorWrites(t *testing.T) {
 	} {
 		l := &coordinationv1.Lease{Spec: spec}
 		text, err := json.Marshal(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		raw, err := l.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		wire, err := (&runtime.Unknown{Raw: raw}).Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, body := range [][]byte{text, append([]byte("k8s\x00"), wire...)} {
 			if got := Written(path, body); got != want {
 				t.Errorf("%s: %q of %q", want, got, body)

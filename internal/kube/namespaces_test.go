@@ -17,6 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/lockdrill/lockdrill/internal/kubefake"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // inTwo is a cluster of namespaces a and b, with a pod of one name in each, and in a third that is none of its.
@@ -71,9 +72,7 @@ func TestPodsAreToldOfWithTheZonesOfTheirNodes(t *testing.T) {
 			}
 		}
 	}
-	if err := client.CoreV1().Nodes().Delete(t.Context(), "n1", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, client.CoreV1().Nodes().Delete(t.Context(), "n1", metav1.DeleteOptions{}))
 	c.zones.Clear()
 	if _, err := c.Pods(t.Context(), map[string]string{"app": "web"}, ""); err == nil || !strings.Contains(err.Error(), "read the zone of node n1") {
 		t.Errorf("a node that cannot be read: %v", err)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // testAnyKind makes objects of kinds that are found by discovery.
@@ -29,9 +31,7 @@ func (s *stand) testAnyKind(t *testing.T) {
 	}
 	k, _, _ := s.Served(ctx, "v1", "LimitRange")
 	o, err := ObjectOf(`{"apiVersion":"v1","kind":"LimitRange","metadata":{"name":"other","namespace":"other"},"spec":{"limits":[{"type":"Pod"},{"type":"Container"}]}}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if Name(&o, k, "small", namespace); Mark(&o, "mine") != nil {
 		t.Fatal("not marked")
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockdrill/lockdrill/internal/kubetest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 const deployment = `apiVersion: apps/v1
@@ -40,9 +41,7 @@ func TestKubeObjects(t *testing.T) {
 	e := kubetest.Start(t, kubetest.Options{Controllers: true})
 	e.Namespace(namespace, map[string]string{EnvironmentAnnotation: "staging"})
 	c, err := Open(Options{Kubeconfig: e.Kubeconfig, Namespace: namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s := &stand{Env: e, Cluster: c, t: t}
 	t.Run("apply and remove", s.testApply)
 	t.Run("cut", s.testCut)
@@ -53,9 +52,7 @@ func TestKubeObjects(t *testing.T) {
 
 func (s *stand) testApply(t *testing.T) {
 	ctx := t.Context()
-	if err := s.Apply(ctx, manifest(t, deployment, 2)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Apply(ctx, manifest(t, deployment, 2)))
 	f, ok, err := s.Find(ctx, "apps/v1", "Deployment", "w")
 	if err != nil || !ok || f.Run != "mine" || f.Ending || f.UID == "" {
 		t.Fatalf("%+v, %v, %v", f, ok, err)
@@ -63,18 +60,14 @@ func (s *stand) testApply(t *testing.T) {
 	s.awaitPods(t, 2)
 	// A field that somebody else has taken over since is not taken back by force.
 	_, err = s.Env.Client.AppsV1().Deployments(namespace).Patch(ctx, "w", "application/merge-patch+json", []byte(`{"spec":{"replicas":1}}`), metav1.PatchOptions{FieldManager: "somebody"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := s.Apply(ctx, manifest(t, deployment, 3)); err == nil || !strings.Contains(err.Error(), "somebody") || !strings.Contains(err.Error(), "deployment w") {
 		t.Errorf("a field of another manager: %v", err)
 	}
 	if err := s.Remove(ctx, "apps/v1", "Deployment", "w", "11111111-2222-3333-4444-555555555555"); !errors.Is(err, ErrAnother) {
 		t.Errorf("an object that is another: %v", err)
 	}
-	if err := s.Remove(ctx, "apps/v1", "Deployment", "w", f.UID); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Remove(ctx, "apps/v1", "Deployment", "w", f.UID))
 	s.awaitPods(t, 0)
 	s.within(t, "the Deployment goes after its pods", func(ctx context.Context) bool {
 		_, ok, err := s.Find(ctx, "apps/v1", "Deployment", "w")
@@ -157,9 +150,7 @@ func (s *stand) testTurn(t *testing.T) {
 func (s *stand) testPermissions(t *testing.T) {
 	ctx, user := t.Context(), "drill-runner"
 	as, err := Open(Options{Kubeconfig: s.KubeconfigForServiceAccount(namespace, user), Namespace: namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rules := RulesFor(Needs{Namespace: namespace, Apply: true, Kill: true, Exec: true, Logs: true, Leases: []string{"leader"}})
 	missing, err := as.Missing(ctx, rules)
 	if err != nil || RuleYAML(missing) != RuleYAML(oneName(rules)) {
@@ -183,9 +174,7 @@ func (s *stand) testPermissions(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: user, Namespace: namespace}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.within(t, "the API server knows the Role, and only the logs are missing", func(ctx context.Context) bool {
 		missing, err = as.Missing(ctx, rules)
 		return err == nil && len(missing) == 1 && missing[0].Subresource == "log"

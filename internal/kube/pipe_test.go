@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/internal/regular"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // Nothing waits for a kubeconfig that is a pipe, whoever names it.
 func TestAKubeconfigThatIsNoFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "config")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Mkfifo(pipe, 0o600))
 	t.Setenv("KUBECONFIG", pipe)
 	for _, o := range []Options{{}, {Kubeconfig: pipe}} {
 		if _, err := Open(o); !errors.Is(err, ErrSettings) || !errors.Is(err, regular.ErrNoFile) {

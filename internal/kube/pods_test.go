@@ -19,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/lockdrill/lockdrill/internal/kubefake"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // A status is a sign of an end only where the node has seen the end of that very container.
@@ -152,16 +153,12 @@ func TestDeletionsNameTheUID(t *testing.T) {
 	}
 	leases := client.CoordinationV1().Leases("ns")
 	l, err := leases.Get(t.Context(), "turn", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l.UID, l.ResourceVersion = "u3", "7"
 	if l, err = leases.Update(t.Context(), l, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.DropTurn(t.Context(), turnOf(l)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.DropTurn(t.Context(), turnOf(l)))
 	var got []string
 	for _, a := range client.Actions() {
 		d, ok := a.(clienttesting.DeleteActionImpl)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/lockdrill/lockdrill/internal/kubefake"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // The summary is that of the last run: no word of an earlier one stays. What somebody else keeps under the name is left alone.
@@ -18,18 +19,14 @@ func TestSummary(t *testing.T) {
 	client := fake.NewClientset(theirs)
 	c := New(kubefake.Generic(client), "staging")
 	for _, data := range []map[string]string{{"verdict": "slo-failed", "only": "first"}, {"verdict": "pass"}} {
-		if err := c.WriteSummary(t.Context(), "last", data); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.WriteSummary(t.Context(), "last", data))
 		got, err := client.CoreV1().ConfigMaps("staging").Get(t.Context(), "last", metav1.GetOptions{})
 		if err != nil || !maps.Equal(got.Data, data) {
 			t.Errorf("%v, %v, want %v", got.Data, err, data)
 		}
 	}
 	for _, refused := range []string{"once", "again"} { // beside the verdict, until the next one
-		if err := c.MarkSummary(t.Context(), "last", map[string]string{"refused": refused}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.MarkSummary(t.Context(), "last", map[string]string{"refused": refused}))
 		got, err := client.CoreV1().ConfigMaps("staging").Get(t.Context(), "last", metav1.GetOptions{})
 		if want := map[string]string{"verdict": "pass", "refused": refused}; err != nil || !maps.Equal(got.Data, want) {
 			t.Errorf("%v, %v, want %v", got.Data, err, want)

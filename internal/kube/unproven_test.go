@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // A kubeconfig that only a journal names runs no program and reads no file of the caller's; one that the caller uses anyway may.
@@ -21,9 +23,7 @@ func TestAnUnprovenKubeconfigRunsNothing(t *testing.T) {
 		text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: k, cluster: {server: 'https://127.0.0.1:1'}}]\n" +
 			"contexts: [{name: c, context: {cluster: k, user: u}}]\nusers: [{name: u, user: {" + user + "}}]\n"
 		for _, name := range []string{"own", "other"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 		other := filepath.Join(dir, "other")
 		_, err := Open(Options{Kubeconfig: other, Unproven: true})

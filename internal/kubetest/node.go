@@ -32,13 +32,10 @@ type NodeOptions struct {
 	// ReadyAt is a line of its log from which on a container is ready, as by a readiness probe; "" = from its start, when a real
 	// process may not even have heard of SIGTERM.
 	ReadyAt string
-	// RestartAfter is how long a container that ended is seen as terminated before its next life (kubelet: 10 s from the second on).
-	RestartAfter time.Duration
-	// Coalesce leaves out the status between two lives, as a kubelet may: the next life is the first sign of the end of the one before.
-	Coalesce bool
-	// ForceGrace is the least time from SIGTERM to SIGKILL, even where the object is gone at once; 0 = 2 s, the kubelet's.
-	ForceGrace time.Duration
 }
+
+// forceGrace is the kubelet's least time from SIGTERM to SIGKILL, even where the object is gone at once.
+const forceGrace = 2 * time.Second
 
 // node keeps the pods that are bound to it.
 type node struct {
@@ -60,9 +57,6 @@ type node struct {
 func startNode(ctx context.Context, e *Env, o NodeOptions) (*node, error) {
 	if o.Run == nil {
 		o.Run = Wait
-	}
-	if o.ForceGrace == 0 {
-		o.ForceGrace = 2 * time.Second
 	}
 	n := &node{NodeOptions: o, t: e.t, client: e.Client, runners: map[string]*podRunner{}, byUID: map[string]*podRunner{}, cut: make(chan struct{})}
 	port, err := n.serve(e)

@@ -85,16 +85,14 @@ func (s *podRunner) keep(ctx context.Context) {
 		if gone || ctx.Err() != nil {
 			return
 		}
-		if !again || !s.node.Coalesce || pod.DeletionTimestamp != nil {
-			s.report(ctx)
-		}
+		s.report(ctx)
 		if !again || pod.DeletionTimestamp != nil {
 			break
 		}
 		if short++; l.ended.Sub(l.started) > longEnough {
 			short = 0
 		}
-		s.until(ctx, time.After(max(s.node.RestartAfter, pause(short))))
+		s.until(ctx, time.After(pause(short)))
 	}
 	s.until(ctx, nil)
 	s.remove(ctx)
@@ -134,11 +132,11 @@ func (s *podRunner) attend(ctx context.Context, l *Life) {
 		case gone && !forced:
 			grace, forced = 0, true
 			l.terminate()
-			kill = time.After(s.node.ForceGrace)
+			kill = time.After(forceGrace)
 		case !gone && pod.DeletionTimestamp != nil && (grace < 0 || *pod.DeletionGracePeriodSeconds < grace):
 			grace = *pod.DeletionGracePeriodSeconds
 			l.terminate()
-			kill = time.After(max(s.node.ForceGrace, time.Duration(grace)*time.Second))
+			kill = time.After(max(forceGrace, time.Duration(grace)*time.Second))
 		}
 		select {
 		case <-l.over:

@@ -13,7 +13,7 @@ import (
 func TestBacklogsAreBounded(t *testing.T) {
 	t.Parallel()
 	addr, p := redistest.Start(t), quick()
-	p.lines = 100
+	p.lines, p.drain = 100, time.Second // the dead have no last words
 	seldom := p
 	seldom.refresh = time.Minute // what is sent between two looks counts as well
 	pod, hub, _ := started(t, addr, seldom)

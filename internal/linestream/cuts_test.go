@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // scissors is a proxy whose connections are cut again and again, at random moments: between a request and its effect, and between the
@@ -30,9 +31,7 @@ type scissors struct {
 func startScissors(t *testing.T, to string) *scissors {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s := &scissors{addr: l.Addr().String(), conns: map[net.Conn]bool{}}
 	s.work.Go(func() {
 		for {

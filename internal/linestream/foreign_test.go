@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // A worker in another language, command by command as docs/worker-protocol.md has it.
@@ -36,9 +37,7 @@ func TestAWorkerOfOnesOwn(t *testing.T) {
 	last, asked, line := "0-1", 0, ""
 	for limit := time.Now().Add(patience); line == "" && time.Now().Before(limit); {
 		read, err := c.XRead(t.Context(), &redis.XReadArgs{Streams: []string{f + "in:" + life, last}, Block: time.Second}).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, m := range read[0].Messages {
 			last = m.ID
 			if question, ok := m.Values["s"]; ok {

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // die is what SIGKILL does to a pod: nothing more is written, and nothing taken back.
@@ -84,9 +85,7 @@ func started(t *testing.T, addr string, pace pace) (*Pod, *Hub, *ear) {
 	pace.runner = defaults().runner // a hub that is late once is not dead
 	hub, heard := openHub(t, addr, pace)
 	greeted(t, heard, pod)
-	if err := hub.Send(pod.Life(), []byte("do it")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, hub.Send(pod.Life(), []byte("do it")))
 	if line, err := bufio.NewReaderSize(pod, 16).ReadString('\n'); err != nil || line != "do it\n" {
 		t.Fatalf("read %q, %v", line, err)
 	}
@@ -118,9 +117,7 @@ func TestARestartedServerThatKeptItsDataLosesNothing(t *testing.T) {
 	_ = c.Close()
 	for n := range after {
 		write(t, pod, fmt.Sprintf("0 says %d", before+n))
-		if err := hub.Send(pod.Life(), fmt.Appendf(nil, "again %d", n)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, hub.Send(pod.Life(), fmt.Appendf(nil, "again %d", n)))
 	}
 	lines := bufio.NewReader(pod)
 	for n := range after {
@@ -190,9 +187,7 @@ func TestAHoleInAStreamIsNoticed(t *testing.T) {
 func namesForTest(t *testing.T) names {
 	t.Helper()
 	f, err := namesOf("f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return f
 }
 
@@ -332,9 +327,7 @@ func TestSettleWaitsForWhatADeadPodHadWritten(t *testing.T) {
 	}
 	write(t, pod, "the last")
 	pod.die()
-	if err := hub.Settle(t.Context(), pod.Life()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, hub.Settle(t.Context(), pod.Life()))
 	heard.mu.Lock()
 	defer heard.mu.Unlock()
 	if n := len(heard.lines); n != 2*maxBatch+1 || string(heard.lines[n-1].Text) != "the last" {

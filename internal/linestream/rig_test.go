@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"sync"
 	"testing"
@@ -13,10 +14,12 @@ import (
 
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silent{}) // it tells of each refused dial
+	redis.SetLogger(silent{})          // it tells of each refused dial
+	_ = flag.Set("test.parallel", "8") // they mostly wait for a server's time
 	os.Exit(m.Run())
 }
 
@@ -110,9 +113,7 @@ func join(t *testing.T, addr string, pace pace) (*Pod, *log) {
 	t.Helper()
 	l := new(log)
 	p, err := Join(t.Context(), JoinOptions{Redis: &redis.Options{Addr: addr}, Fleet: "f", Pod: "worker-0", UID: "u-1", Log: l, pace: pace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = p.Close("") })
 	return p, l
 }
@@ -130,9 +131,7 @@ func keysLeft(t *testing.T, addr string) []string {
 	c := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true})
 	defer c.Close()
 	keys, err := c.Keys(context.Background(), "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return keys
 }
 
@@ -145,9 +144,7 @@ func TestALineGoesEachWay(t *testing.T) {
 	if hello.Pod != "worker-0" || hello.UID != "u-1" || hello.Life != pod.Life() || len(hub.Lives()) != 1 {
 		t.Errorf("hello %+v, lives %+v", hello, hub.Lives())
 	}
-	if err := hub.Send(pod.Life(), []byte("do it")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, hub.Send(pod.Life(), []byte("do it")))
 	if line, err := bufio.NewReader(pod).ReadString('\n'); line != "do it\n" || err != nil {
 		t.Errorf("read %q, %v", line, err)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // fake is a /proc in a folder.
@@ -126,9 +128,7 @@ func TestThisProcessIsReadInTheRealProc(t *testing.T) {
 	}
 	// A container that was started from outside of its process namespace is in session 0.
 	sid, err := unix.Getsid(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if s, err := p.Process(pid); err != nil || s.PID != pid || s.Session != sid {
 		t.Errorf("Process = %+v, %v; the session is %d", s, err, sid)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // folder is a folder of runs, and who reads them.
@@ -91,23 +92,17 @@ func TestTheFoldersAreTheTruth(t *testing.T) {
 		{"another version of the tool", func() { f.tool = "two" }, false, []string{"a", "b"}},
 		{"a line that was cut off", func() {
 			data, err := os.ReadFile(path)
-			if err := errors.Join(err, os.WriteFile(path, data[:len(data)-9], 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, errors.Join(err, os.WriteFile(path, data[:len(data)-9], 0o600)))
 		}, false, []string{"b"}},
 		{"an index that is mended", func() {}, false, nil},
 		{"what another version observed", func() {
 			data, err := os.ReadFile(path)
 			data = []byte(strings.ReplaceAll(string(data), fmt.Sprintf(`"Stamp":"%d `, compare.ObservedVersion), `"Stamp":"1 `))
-			if err := errors.Join(err, os.WriteFile(path, data, 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, errors.Join(err, os.WriteFile(path, data, 0o600)))
 		}, false, []string{"a", "b"}},
 		{"an index of something else", func() { _ = os.WriteFile(path, []byte("SQLite format 3\x00\n\n"), 0o600) }, false, []string{"a", "b"}},
 		{"a folder that is no run, and a link to one that is", func() {
-			if err := errors.Join(os.Mkdir(filepath.Join(f.dir, "notes"), 0o755), os.Symlink("a", filepath.Join(f.dir, "latest"))); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, errors.Join(os.Mkdir(filepath.Join(f.dir, "notes"), 0o755), os.Symlink("a", filepath.Join(f.dir, "latest"))))
 		}, false, nil},
 		{"a run that is gone", func() { _ = os.RemoveAll(filepath.Join(f.dir, "a")) }, false, nil},
 		{"a history that is gone", func() { _ = os.Remove(filepath.Join(f.dir, "b", "history.jsonl")) }, false, nil},
@@ -144,9 +139,7 @@ func TestTheFoldersAreTheTruth(t *testing.T) {
 func TestAnIndexOfAnEarlierVersionIsNamed(t *testing.T) {
 	f := &folder{t: t, dir: t.TempDir(), tool: "one"}
 	f.run("a", "a", "pass")
-	if err := os.WriteFile(filepath.Join(f.dir, former[0]), []byte("SQLite format 3\x00"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(f.dir, former[0]), []byte("SQLite format 3\x00"), 0o600))
 	for i, want := range []int{1, 0} {
 		f.close(f.open(false))
 		if len(f.said) != want || want == 1 && !strings.Contains(f.said[0], former[0]+" is the index of an earlier version") {
@@ -162,9 +155,7 @@ func TestTheIndexDoesNotGrowForEver(t *testing.T) {
 	for i := range 500 {
 		f.run("a", "a", fmt.Sprint("word-", i))
 		f.run("b", "b", fmt.Sprint("word-", i))
-		if err := x.Look(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, x.Look(t.Context()))
 	}
 	f.close(x)
 	data, err := os.ReadFile(filepath.Join(f.dir, File))
@@ -203,9 +194,7 @@ func TestAnIndexThatCannotBeWrittenStillAnswers(t *testing.T) {
 	x := f.open(false)
 	defer f.close(x)
 	path := filepath.Join(f.dir, File)
-	if err := os.Mkdir(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(path, 0o755))
 	for _, name := range []string{"a", "b"} {
 		f.run(name, name, "pass")
 		if err := x.Look(t.Context()); err != nil || x.Run(name) == nil {
@@ -275,18 +264,14 @@ func TestAPoolBeginsOnce(t *testing.T) {
 	if _, err := StartOf(dir, "autumn"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a pool that nobody began: %v", err)
 	}
-	if err := NoteStart(dir, "autumn", now); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, NoteStart(dir, "autumn", now))
 	if err := NoteStart(dir, "autumn", now.Add(time.Hour)); err == nil {
 		t.Error("the same name began twice")
 	}
 	if from, err := StartOf(dir, "autumn"); err != nil || !from.Equal(now) {
 		t.Errorf("it began %v, %v", from, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, startsFile), []byte("{"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, startsFile), []byte("{"), 0o644))
 	if err := NoteStart(dir, "winter", now); err == nil || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a damaged file: %v", err)
 	}
@@ -299,16 +284,12 @@ func TestARunHasItsNameWhileItGoesOn(t *testing.T) {
 	path := filepath.Join(f.dir, "a", "history.jsonl")
 	whole, err := os.ReadFile(path)
 	header, _, _ := strings.Cut(string(whole), "\n")
-	if err := errors.Join(err, os.WriteFile(path, []byte(header[:9]), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(err, os.WriteFile(path, []byte(header[:9]), 0o644)))
 	x := f.open(false)
 	defer f.close(x)
 	for _, c := range [][2]string{{header[:9], ""}, {header + "\n", "nightly"}} {
 		text, want := c[0], c[1]
-		if err := errors.Join(os.WriteFile(path, []byte(text), 0o644), x.Look(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(os.WriteFile(path, []byte(text), 0o644), x.Look(t.Context())))
 		if r := x.Run("a"); r.State != Running || r.Experiment != want {
 			t.Errorf("%q: %s of %q, want one that runs of %q", text, r.State, r.Experiment, want)
 		}

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 func TestAddressesAreReadAsTheKernelWritesThem(t *testing.T) {
@@ -33,19 +35,13 @@ func TestAConnectionLeadsToItsOwners(t *testing.T) {
 		t.Skip("/proc is Linux'")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	conn, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer conn.Close()
 	all, err := Established(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	local := netip.MustParseAddrPort(conn.LocalAddr().String())
 	at := slices.IndexFunc(all, func(c Conn) bool { return c.Local == local })
 	if at < 0 || all[at].Remote.String() != l.Addr().String() {
@@ -55,19 +51,13 @@ func TestAConnectionLeadsToItsOwners(t *testing.T) {
 		t.Errorf("owners %v, %v; want %d", pids, err, os.Getpid())
 	}
 	shared, err := conn.(*net.TCPConn).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer shared.Close()
 	child := exec.Command("cat")
 	in, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	child.ExtraFiles = []*os.File{shared}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, child.Start())
 	defer func() { _ = in.Close(); _ = child.Wait() }()
 	if pids, err := Owners(all[at].Inode); err != nil || len(pids) != 2 || !slices.Contains(pids, child.Process.Pid) {
 		t.Errorf("owners %v, %v; want %d and its child %d", pids, err, os.Getpid(), child.Process.Pid)

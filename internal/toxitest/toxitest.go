@@ -9,8 +9,11 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,14 +35,35 @@ const (
 	tries       = 4               // between the choice of a free port and its use another process may take it
 )
 
-// Start builds the server and starts it.
+// program is the server, linked once for all tests of a package: that takes longer than most of them.
+var program = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "toxitest-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "server")
+	ctx, cancel := context.WithTimeout(context.Background(), buildWithin)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/Shopify/toxiproxy/v2/cmd/server").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	return os.ReadFile(path)
+})
+
+// Start starts the server.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{t: t, binary: filepath.Join(t.TempDir(), "toxiproxy-server")}
-	ctx, cancel := context.WithTimeout(context.Background(), buildWithin)
-	defer cancel()
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", s.binary, "github.com/Shopify/toxiproxy/v2/cmd/server").CombinedOutput(); err != nil {
-		servertest.Missing(t, fmt.Sprintf("the Toxiproxy server cannot be built: %v\n%s", err, out))
+	text, err := program()
+	if err != nil {
+		servertest.Missing(t, fmt.Sprintf("the Toxiproxy server cannot be built: %v", err))
+	}
+	syscall.ForkLock.RLock() // a child of another test would have the file open for writing, and nobody could run it then
+	err = os.WriteFile(s.binary, text, 0o700)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
 	}
 	for range tries {
 		addr, err := servertest.FreeAddr()

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+
 )
 
 var parts = []string{"experiment.yaml", "history.jsonl"}

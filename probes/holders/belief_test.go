@@ -16,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/command"
 	"github.com/lockdrill/lockdrill/internal/follow"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // look makes one look, at an instant of its own, and spells its events.
@@ -24,9 +25,7 @@ func look(t *testing.T, p interface {
 }, at int64, final bool) (said []string) {
 	t.Helper()
 	events, err := p.Look(t.Context(), final)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, e := range events(history.Span{From: at, To: at + 1}) {
 		b := e.Belief
 		text := fmt.Sprintf("%s %s %v", b.Incarnation, e.Key, b.Holds)
@@ -126,9 +125,7 @@ func TestLogsTellOfBelief(t *testing.T) {
 	dir, now := t.TempDir(), int64(100)
 	write := func(name, text string) {
 		f, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer f.Close()
 		fmt.Fprint(f, text)
 	}
@@ -167,9 +164,7 @@ func TestLogsTellOfBelief(t *testing.T) {
 	lives = []Life{life("r5.1", "e", 0), life("r6.1", "f", 0)}
 	for name, size := range map[string]int64{"e": longAgo / 16, "f": longAgo} { // of nothing that is told
 		write(name, "won\n")
-		if err := os.Truncate(filepath.Join(dir, name+".log"), size); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Truncate(filepath.Join(dir, name+".log"), size))
 		write(name, "\nidle\n")
 	}
 	same(t, "long ago", look(t, open(true, "^won", "^lost"), 600, false), "r5.1 true", "r6.1 false unreadable")
@@ -209,9 +204,7 @@ func TestPodsLogsTellOfBelief(t *testing.T) {
 	b.Cut("r1.1", history.Span{From: 40, To: 50})
 	b.Line("r1.1", follow.Plain([]byte("lo"), true, at))
 	take, err := b.Look(t.Context(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	events := take(at)
 	if len(events) != 2 || events[0].Kind != history.GapKind || events[0].Span != (history.Span{From: 40, To: 50}) || events[0].Coverage.Why != "the log of r1.1 was not followed" || events[1].Kind != history.UnreadKind {
 		t.Errorf("%+v", events)

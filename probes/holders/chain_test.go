@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/proxies/tap"
 	"github.com/lockdrill/lockdrill/stores/witness"
 )
@@ -117,6 +118,7 @@ func TestAChainFollowsANameToItsNextLife(t *testing.T) {
 
 // In the background the chain opens windows for a token that nobody else knows, and no other question waits for them.
 func TestAChainFindsTheConnectionByItself(t *testing.T) {
+	t.Parallel()
 	c := startRedis(t)
 	a := replica(t, c, "r1.1", "lock", "tok")
 	s, costs := watcher(t, c, time.Second, fleet{a}.lives)
@@ -140,9 +142,7 @@ func TestAProxySaysWhoCarriedTheToken(t *testing.T) {
 	}, Clock: monotime.Now, Rules: tap.Rules{Keys: []string{"lock*"}}})
 	t.Cleanup(func() { _ = p.Close() })
 	addr, err := p.Listen("sched-b", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	api := httptest.NewServer(p.API())
 	t.Cleanup(api.Close)
 	way := redis.NewClient(&redis.Options{Addr: addr})

@@ -23,6 +23,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/command"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // fleet is some lives.
@@ -75,9 +76,7 @@ func TestALineOfALogNamesItsHolder(t *testing.T) {
 	write := func(path, text string) {
 		t.Helper()
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer f.Close()
 		if _, err := f.WriteString(text); err != nil {
 			t.Fatal(err)
@@ -178,13 +177,9 @@ func TestAnArgumentIsFoundAsMonitorWritesIt(t *testing.T) {
 	conn, in := monitoring(t, c)
 	defer conn()
 	for _, arg := range []string{"plain", `a"b\c`, "line\nend\r\t\a\b", "\x00\x7f\xff é", " "} {
-		if err := c.Set(t.Context(), "k", arg, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.Set(t.Context(), "k", arg, 0).Err())
 		line, err := in.ReadBytes('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		w := &want{key: quoted("k"), arg: quoted(arg)}
 		if _, ok := caller(line, 0); !ok || !w.in(line) {
 			t.Errorf("%q is not found in %q: looked for %q", arg, line, w.arg)
@@ -205,9 +200,7 @@ func monitoring(t *testing.T, c *redis.Client) (closing func(), in *bufio.Reader
 	s := NewClient(ClientOptions{Redis: c.Options(), Lives: two.lives, Window: time.Second, Commands: 10, Clock: monotime.Now})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	conn, in, err := s.dial(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return func() { cancel(); _ = conn.Close(); _ = s.Close() }, in
 }
 
@@ -267,12 +260,8 @@ func replica(t *testing.T, c *redis.Client, incarnation, key, token string, more
 	cmd := exec.Command(python, append([]string{"-c", holderScript, port, key, token}, more...)...)
 	cmd.SysProcAttr = ownGroup()
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, cmd.Start())
 	t.Cleanup(func() { endGroup(cmd.Process.Pid); _ = out.Close(); _ = cmd.Wait() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held\n" {
 		t.Fatalf("the replica says %q, %v", line, err)
@@ -296,6 +285,7 @@ func watcher(t *testing.T, c *redis.Client, window time.Duration, lives func() [
 
 // The connection that renews leads to its process, and is looked at again: whatever has it then is asked.
 func TestTheConnectionThatRenewsLeadsToItsProcess(t *testing.T) {
+	t.Parallel()
 	c := startRedis(t)
 	a := replica(t, c, "r1.1", "lock:a", "tok-a")
 	b := replica(t, c, "r2.1", "lock:b", "tok-b", "resp3")
@@ -333,6 +323,7 @@ func TestTheConnectionThatRenewsLeadsToItsProcess(t *testing.T) {
 
 // Whoever may not list connections does not know that one is closed.
 func TestAConnectionThatCannotBeListedIsNotCalledClosed(t *testing.T) {
+	t.Parallel()
 	c := startRedis(t)
 	a := replica(t, c, "r1.1", "lock:a", "tok-a")
 	s, _ := watcher(t, c, 20*time.Second, func() []Life { return []Life{a} })
@@ -350,14 +341,13 @@ func TestAConnectionThatCannotBeListedIsNotCalledClosed(t *testing.T) {
 
 // While locks come and go, a window tells of those that come meanwhile, waits for none that is gone, and the server has peace after it.
 func TestWindowsOfLocksThatComeAndGo(t *testing.T) {
+	t.Parallel()
 	c := startRedis(t)
 	r := replica(t, c, "r1.1", "lock:a", "tok-a")
 	s, costs := watcher(t, c, time.Second, fleet{r}.lives)
 	later := Question{Lock: "l", Key: "lock:a", Value: "tok-a", Since: s.o.Clock() + int64(time.Hour)} // not due by itself
 	s.Want(later, false)
-	if err := c.Set(t.Context(), "lock:b", "tok-b", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Set(t.Context(), "lock:b", "tok-b", 0).Err())
 	s.Ask(t.Context(), Question{Lock: "l", Key: "lock:b", Value: "tok-b"}) // nobody renews that
 	if got := s.Recall(later); fmt.Sprint(got.Holders) != "[r1.1]" {
 		t.Errorf("a token that was carried meanwhile: %v (%s)", got.Holders, got.Why)
@@ -374,6 +364,7 @@ func TestWindowsOfLocksThatComeAndGo(t *testing.T) {
 
 // A connection that two processes have, or one that is no replica's, names nobody.
 func TestASharedOrForeignConnectionNamesNobody(t *testing.T) {
+	t.Parallel()
 	c := startRedis(t)
 	shared := replica(t, c, "r1.1", "lock:shared", "tok-shared", "share")
 	replica(t, c, "", "lock:foreign", "tok-foreign")
@@ -396,9 +387,7 @@ func TestAWindowIsBounded(t *testing.T) {
 	if all := costs(); len(all) != 1 || !all[0].Cut || all[0].Took > 900*time.Millisecond {
 		t.Errorf("windows %+v, want one that was cut", all)
 	}
-	if err := c.Do(t.Context(), "ACL", "SETUSER", "weak", "on", ">pw", "~*", "+@all", "-monitor").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Do(t.Context(), "ACL", "SETUSER", "weak", "on", ">pw", "~*", "+@all", "-monitor").Err())
 	s.o.Redis.Username, s.o.Redis.Password = "weak", "pw"
 	if got := s.Ask(t.Context(), Question{Lock: "l", Key: "lock", Value: "nobody2"}); !strings.Contains(got.Why, "NOPERM") {
 		t.Errorf("without leave: %v (%s)", got.Holders, got.Why)

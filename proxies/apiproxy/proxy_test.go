@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/proxies/tap"
 )
 
@@ -42,9 +43,7 @@ func newRig(t *testing.T, ends bool) *rig {
 	p := New(o)
 	t.Cleanup(func() { _ = p.Close() })
 	at, err := p.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	api := httptest.NewServer(p.API())
 	t.Cleanup(api.Close)
 	return &rig{p, "https://" + at, api.URL, srv}
@@ -63,9 +62,7 @@ func (r *rig) client(t *testing.T, from string) *http.Client {
 func (r *rig) ask(t *testing.T, c *http.Client, method string) (status int, body string, err error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, r.url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	req.Header.Set("Authorization", "Bearer x")
 	res, err := c.Do(req)
 	if err != nil {
@@ -103,9 +100,7 @@ func TestTheServerIsAwayForOneClient(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := Arm(t.Context(), r.api, Fault{ID: "gone", Do: Away, For: time.Hour, From: []string{oneself}}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Arm(t.Context(), r.api, Fault{ID: "gone", Do: Away, For: time.Hour, From: []string{oneself}}))
 	if _, _, err := r.ask(t, one, "GET"); err == nil {
 		t.Error("it is answered")
 	}
@@ -117,9 +112,7 @@ func TestTheServerIsAwayForOneClient(t *testing.T) {
 		t.Errorf("%+v, %v", f, err)
 	}
 	for range 2 {
-		if err := told.End(t.Context(), "gone"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, told.End(t.Context(), "gone"))
 	}
 	if _, _, err := r.ask(t, one, "GET"); err != nil {
 		t.Errorf("afterwards: %v", err)
@@ -135,17 +128,13 @@ func TestTheServerIsSlow(t *testing.T) {
 			t.Fatal(err)
 		}
 		const delay = 300 * time.Millisecond
-		if err := r.Arm(Fault{ID: "slow", Do: Slow, Delay: delay, For: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, r.Arm(Fault{ID: "slow", Do: Slow, Delay: delay, For: time.Hour}))
 		began := time.Now()
 		if _, _, err := r.ask(t, c, "GET"); err != nil || time.Since(began) < delay {
 			t.Errorf("answered after %s, %v", time.Since(began), err)
 		}
 		r.End("slow", "")
-		if err := r.Arm(Fault{ID: "very slow", Do: Slow, Delay: 10 * time.Minute, For: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, r.Arm(Fault{ID: "very slow", Do: Slow, Delay: 10 * time.Minute, For: time.Hour}))
 		answered := make(chan error, 1)
 		go func() {
 			_, _, err := r.ask(t, c, "GET")
@@ -169,9 +158,7 @@ func TestTheServerIsSlow(t *testing.T) {
 // Writes are refused and reads answered, of one client; only a proxy that ends TLS can do so.
 func TestWritesAreRefusedAndReadsAnswered(t *testing.T) {
 	r := newRig(t, true)
-	if err := Arm(t.Context(), r.api, Fault{ID: "ro", Do: RefuseWrites, For: time.Hour, From: []string{oneself}}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Arm(t.Context(), r.api, Fault{ID: "ro", Do: RefuseWrites, For: time.Hour, From: []string{oneself}}))
 	for _, c := range []struct {
 		from, method string
 		want         int
@@ -206,18 +193,14 @@ func TestTheAnswerToOneWriteIsLost(t *testing.T) {
 	})
 	write := func(c *http.Client, body string) (int, error) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, r.url, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		res, err := c.Do(req)
 		if err != nil {
 			return 0, err
 		}
 		return res.StatusCode, res.Body.Close()
 	}
-	if err := Arm(t.Context(), r.api, Fault{ID: "lost", Do: LoseReply, Of: of, For: time.Hour, From: []string{oneself}}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Arm(t.Context(), r.api, Fault{ID: "lost", Do: LoseReply, Of: of, For: time.Hour, From: []string{oneself}}))
 	one, two := r.client(t, oneself), r.client(t, another)
 	if code, err := write(one, body); err != nil || code != http.StatusConflict || r.Faults()[0].Hits != 0 {
 		t.Fatalf("%s, refused by the server: %d %v", of, code, err)
@@ -268,16 +251,12 @@ func TestTheAnswerToOneWriteIsLost(t *testing.T) {
 // Each fault ends by itself, and what the API is told wrongly it refuses with a remedy.
 func TestFaultsEndByThemselvesAndAreChecked(t *testing.T) {
 	r := newRig(t, false)
-	if err := Arm(t.Context(), r.api, Fault{ID: "brief", Do: Away, For: time.Millisecond}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Arm(t.Context(), r.api, Fault{ID: "brief", Do: Away, For: time.Millisecond}))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for {
 		f, err := tap.NewClient(r.api).Fault(ctx, "brief")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if f.Over {
 			break
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
@@ -19,9 +20,7 @@ import (
 func ask(t *testing.T, server *httptest.Server, method, path, body string, into any) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	return do(t, server, r, into)
 }
@@ -29,14 +28,10 @@ func ask(t *testing.T, server *httptest.Server, method, path, body string, into 
 func do(t *testing.T, server *httptest.Server, r *http.Request, into any) int {
 	t.Helper()
 	answer, err := server.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := json.Unmarshal(text, into); err != nil {
 		t.Fatalf("%s %s: %q: %v", r.Method, r.URL.Path, text, err)
 	}
@@ -153,9 +148,7 @@ func TestTheAPIRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		}
 	}
 	l, err := ListenAPI("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_ = l.Close()
 }
 
@@ -188,9 +181,7 @@ func TestTheAPIOnASocket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "api")
 	l, err := ListenAPI("unix:" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
@@ -221,21 +212,13 @@ func TestASocketThatAKilledProxyLeft(t *testing.T) {
 	dir := t.TempDir()
 	path, file := filepath.Join(dir, "api"), filepath.Join(dir, "file")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dead.SetUnlinkOnClose(false)
-	if err := dead.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, dead.Close())
 	l, err := ListenAPI("unix:" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
-	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte("mine"), 0o600))
 	if l, err := ListenAPI("unix:" + file); err == nil {
 		_ = l.Close()
 		t.Error("a file was taken for a socket")

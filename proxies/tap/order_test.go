@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/resp"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
@@ -19,9 +20,7 @@ import (
 func wordy(t *testing.T, seed uint64) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	done := make(chan struct{})
 	t.Cleanup(func() { _ = l.Close(); <-done })
 	go func() {

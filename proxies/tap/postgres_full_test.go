@@ -14,15 +14,14 @@ import (
 
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/sqltest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
 // Answers to calls of advisory locks are lost, and to no others; the server has carried them out, and their connection ends with the fault.
 func TestPostgresLosesAnswersOfAdvisoryLocks(t *testing.T) {
 	at, err := url.Parse(sqltest.Postgres(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	direct := at.String()
 	seen := &hits{}
 	tap := New(Options{Clock: monotime.Now, Seed: 1, OnHit: seen.add, Dial: func(ctx context.Context) (net.Conn, error) {
@@ -41,9 +40,7 @@ func TestPostgresLosesAnswersOfAdvisoryLocks(t *testing.T) {
 	dial := func(dsn string) *pgx.Conn {
 		t.Helper()
 		c, err := pgx.Connect(ctx, dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		return c
 	}
@@ -68,9 +65,7 @@ func TestPostgresLosesAnswersOfAdvisoryLocks(t *testing.T) {
 			for i, op := range []string{burst.Acquire, burst.Release} {
 				c, id := dial(through.String()), how.name+op
 				if i == 1 {
-					if err := call(c, take, how.mode, "k"); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, call(c, take, how.mode, "k"))
 				}
 				if _, err := tap.Inject(Fault{ID: id, Op: op, Mode: burst.LostReply, Count: 1, Key: "k", For: within}); err != nil {
 					t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // within bounds every wait of these tests: far more than anything takes.
@@ -82,9 +83,7 @@ type client struct {
 func dial(t testing.TB, addr string) *client {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(within))
 	return &client{t, conn, bufio.NewReader(conn)}
@@ -152,9 +151,7 @@ func inject(t testing.TB, tap *Tap, f Fault) string {
 		f.For = within
 	}
 	s, err := tap.Inject(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return s.ID
 }
 

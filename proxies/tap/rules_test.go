@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
@@ -195,14 +196,10 @@ func TestScriptsOfRedlockOfNPM(t *testing.T) {
 func replay(t *testing.T, recorded string) (*Tap, *hits, *client) {
 	t.Helper()
 	server, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	talk, err := os.ReadFile(recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var asked, answered []string
 	for line := range strings.Lines(string(talk)) {
 		switch side, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); side {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
@@ -232,9 +233,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	idle.want("+PONG")
 	c.send("DEL a")
 	eventually(t, "hit", func() bool { return status(t, tap, id).Hits == 1 })
-	if err := tap.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, tap.Close())
 	c.closed()
 	idle.closed()
 	if s := status(t, tap, id); s.State != burst.Ended || s.Holds != 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/etcdtest"
 	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
@@ -36,14 +37,10 @@ func newEtcdRig(t *testing.T) *etcdRig {
 	t.Helper()
 	addr := etcdtest.Start(t).Addr
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	p, err := NewWatch(protocol.Endpoint{Addrs: []string{addr}, Prefix: "p:"}, monotime.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)
@@ -169,9 +166,7 @@ func TestEtcdTellsWhatItsOwnLogSays(t *testing.T) {
 		} else {
 			got, err = r.c.Txn(t.Context()).Then(clientv3.OpDelete(name)).Commit()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		at.To = monotime.Now()
 		if r.tokens[got.Header.Revision] == "" { // else it has written nothing
 			r.tokens[got.Header.Revision] = token
@@ -186,22 +181,16 @@ func TestEtcdTellsWhatItsOwnLogSays(t *testing.T) {
 	// Three sessions queue at one lock; one of them is left to its lease.
 	for i := range 3 {
 		s, err := concurrency.NewSession(r.c, concurrency.WithTTL(60))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		m := concurrency.NewMutex(s, "p:b1")
-		if err := m.Lock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, m.Lock(t.Context()))
 		r.look(false)
 		if i == 1 {
 			_, err = r.c.Revoke(t.Context(), s.Lease()) // as when it has run out
 		} else {
 			err = m.Unlock(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		s.Orphan()
 	}
 	r.look(true)
@@ -235,9 +224,7 @@ func TestEtcdTellsOfACompactedStretch(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := r.c.Put(t.Context(), "p:a1", fmt.Sprint("token", rand.Int()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return got.Header.Revision
 	}
 	put()
@@ -282,9 +269,7 @@ func TestEtcdALeaseDoesNotShowItsKey(t *testing.T) {
 	r := newEtcdRig(t)
 	r.probe.Watch("leader", "leader")
 	lease, err := r.c.Grant(r.Context(), 60)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := r.c.Put(r.Context(), "p:leader", "token", clientv3.WithLease(lease.ID)); err != nil {
 		t.Fatal(err)
 	}
@@ -319,13 +304,9 @@ func TestEtcdNowIsTheOldest(t *testing.T) {
 	var first int64
 	for i := range 2 {
 		s, err := concurrency.NewSession(r.c, concurrency.WithTTL(60))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if m := concurrency.NewMutex(s, "p:b1"); i == 0 {
-			if err := m.Lock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, m.Lock(t.Context()))
 			first = m.Header().Revision
 		} else if err := m.TryLock(t.Context()); err != concurrency.ErrLocked {
 			t.Fatalf("a second lock: %v", err)

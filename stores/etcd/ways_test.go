@@ -20,6 +20,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/internal/etcdtest"
 	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 	"github.com/lockdrill/lockdrill/lockcore/etcdstore"
@@ -46,9 +47,7 @@ func newTapRig(t *testing.T) *tapRig {
 	ways := NewWays(x.tap)
 	reach := func(name string) *clientv3.Client {
 		addrs, err := ways.Listen(name, []string{server.Addr})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return dialEtcd(t, addrs[0])
 	}
 	x.r1, x.r2, x.sky = reach("r1"), reach("r2"), dialEtcd(t, server.Addr)
@@ -58,9 +57,7 @@ func newTapRig(t *testing.T) *tapRig {
 func dialEtcd(t *testing.T, addr string) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + addr}, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -94,9 +91,7 @@ func TestEtcdPassesAsItIs(t *testing.T) {
 	ctx := patient(t)
 	watch := x.r2.Watch(ctx, "a", clientv3.WithPrefix())
 	session, err := concurrency.NewSession(x.r1, concurrency.WithTTL(6)) // a keepalive every 2 s
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	big := string(make([]byte, tap.MaxInspect+tap.MaxInspect/4)) // passes without being looked at
 	if _, err := x.r1.Put(ctx, "a/big", big); err != nil {
 		t.Fatal(err)
@@ -111,13 +106,9 @@ func TestEtcdPassesAsItIs(t *testing.T) {
 		t.Errorf("the refusal of the server came as %v", err)
 	}
 	m := concurrency.NewMutex(session, "a/lock")
-	if err := m.Lock(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Lock(ctx))
 	eventually(t, "a keepalive of the session to pass", func() bool { return x.tap.Stats().Names["r1"].Renew > 0 })
-	if err := m.Unlock(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Unlock(ctx))
 	n := x.tap.Stats().Names["r1"]
 	if n.Acquire != 1 || n.Release != 1 {
 		t.Errorf("seen: %+v", n)
@@ -129,9 +120,7 @@ func TestEtcdRenewalsAreThoseOfAHeldLock(t *testing.T) {
 	x := newTapRig(t)
 	ctx := patient(t)
 	lease, err := x.r1.Grant(ctx, 60)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	keep := func(want int64) {
 		t.Helper()
 		if _, err := x.r1.KeepAliveOnce(ctx, lease.ID); err != nil {
@@ -144,9 +133,7 @@ func TestEtcdRenewalsAreThoseOfAHeldLock(t *testing.T) {
 	take := func() (took bool) {
 		t.Helper()
 		done, err := x.r1.Txn(ctx).If(clientv3.Compare(clientv3.Version("k"), "=", 0)).Then(clientv3.OpPut("k", "me", clientv3.WithLease(lease.ID))).Commit()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return done.Succeeded
 	}
 	keep(0)
@@ -185,9 +172,7 @@ func TestEtcdLockCoreLosesReplies(t *testing.T) {
 				burst.Release: func(ctx context.Context) error { return s.Release(ctx, "k", "me") },
 			}
 			if op != burst.Acquire {
-				if err := do[burst.Acquire](patient(t)); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, do[burst.Acquire](patient(t)))
 			}
 			x.inject(t, tap.Fault{ID: "f", Op: op, Mode: burst.LostReply, Count: 1, Key: "k", Names: []string{"r1"}})
 			ctx, giveUp := context.WithCancel(patient(t))
@@ -225,9 +210,7 @@ func TestEtcdMutexWaitsForItsLostReply(t *testing.T) {
 	x := newTapRig(t)
 	ctx := patient(t)
 	session, err := concurrency.NewSession(x.r1, concurrency.WithTTL(60))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	x.inject(t, tap.Fault{ID: "f", Op: burst.Acquire, Mode: burst.LostReply, Count: 1, Key: "lock"})
 	said := make(chan error, 1)
 	m := concurrency.NewMutex(session, "lock")
@@ -257,9 +240,7 @@ func TestEtcdMutexWaitsForItsLostReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine, err := x.sky.Get(ctx, again.Key())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	go func() { said <- again.Unlock(ctx) }()
 	eventually(t, "the key to be gone", func() bool {
 		got, err := x.sky.Get(ctx, "lock/", clientv3.WithPrefix())
@@ -279,17 +260,11 @@ func TestEtcdRenewalsAreRefused(t *testing.T) {
 	x := newTapRig(t)
 	ctx := patient(t)
 	session, err := concurrency.NewSession(x.r1, concurrency.WithTTL(4))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	other, err := concurrency.NewSession(x.r1, concurrency.WithTTL(5)) // its keepalives share a stream with the first one's
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	e := concurrency.NewElection(session, "lock")
-	if err := e.Campaign(ctx, "me"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, e.Campaign(ctx, "me"))
 	x.inject(t, tap.Fault{ID: "f", Op: burst.Renew, Mode: burst.Error, Key: "lock"})
 	s := etcdstore.New(x.r2, "")
 	if _, err := s.Acquire(ctx, "lock2", "me", time.Minute); err != nil {

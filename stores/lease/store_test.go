@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubefake"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/leasestore"
 )
@@ -23,9 +24,7 @@ func TestHoldersOfLeases(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := locks.Release(ctx, "free", "token of free"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, locks.Release(ctx, "free", "token of free"))
 	who, turns, at := "pod-1", int32(3), metav1.NewMicroTime(time.Unix(7, 8000))
 	elected := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "p.elected"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &who, LeaseTransitions: &turns, AcquireTime: &at}}
 	if _, err := client.CoordinationV1().Leases("drill").Create(ctx, elected, metav1.CreateOptions{}); err != nil {

@@ -225,9 +225,7 @@ func TestAHandOverBetweenTwoLooks(t *testing.T) {
 	e.look(p, 0, false)
 	e.look(p, 100, false)
 	e.now.Store(120) // within the bracket of the call that ends the holder
-	if err := p.Sample(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.Sample(t.Context()))
 	e.now.Store(130)
 	e.release("shop")
 	e.now.Store(133)

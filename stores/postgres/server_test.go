@@ -16,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/internal/spawn"
 	"github.com/lockdrill/lockdrill/internal/sqltest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/stores"
 )
 
@@ -24,17 +25,13 @@ func ownPostgres(t *testing.T) (context.Context, *stores.Own, *server) {
 	t.Helper()
 	sqltest.NeedPostgres(t)
 	journal, err := undo.Create(filepath.Join(t.TempDir(), undo.File), undo.Header{Deadline: time.Now().Add(time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	how := &stores.Own{Spawner: spawn.New(), Journal: journal, Dir: t.TempDir()}
 	t.Cleanup(how.Spawner.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
 	s, err := start(ctx, *how, "locks")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return ctx, how, s
 }
 
@@ -48,9 +45,7 @@ func TestAPostgresOfTheRunsOwn(t *testing.T) {
 		}
 	})
 	drill, err := dialOwn(undo.Store{Addr: s.Addr})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer drill.Close()
 	life, err := drill.Life(ctx)
 	if err != nil || life.Run != s.life.Run || life.Folder != "" {
@@ -61,9 +56,7 @@ func TestAPostgresOfTheRunsOwn(t *testing.T) {
 		t.Errorf("a worker may not make its tables: %v: %s", err, out)
 	}
 	stranger, err := Dial("postgres://"+admin+"@"+s.Addr+"/postgres?sslmode=disable", "stranger")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer stranger.Close()
 	if _, err := stranger.Life(ctx); err == nil {
 		t.Error("whoever is on this host may do anything there without the password")
@@ -91,9 +84,7 @@ func TestAPostgresOfTheRunsOwn(t *testing.T) {
 		t.Errorf("after a freeze: %+v, %v, want %+v", again, err, life)
 	}
 
-	if err := s.kill(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.kill(ctx))
 	if _, err := drill.Life(ctx); err == nil {
 		t.Error("a killed server answers")
 	}
@@ -102,17 +93,13 @@ func TestAPostgresOfTheRunsOwn(t *testing.T) {
 			t.Errorf("process %s of it is left", pid)
 		}
 	}
-	if err := s.launch(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.launch(ctx))
 	if now, err := drill.Life(ctx); err != nil || now.Run == life.Run || now.Data != life.Data {
 		t.Errorf("after a restart: %+v, %v, want another run of the data %s", now, err, life.Data)
 	}
 	segment := stores.SharedMemory(s.data())
 	dir := s.Dir
-	if err := s.end(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.end(ctx))
 	ended = true
 	if _, err := os.Stat(dir); err == nil {
 		t.Errorf("%s is left", dir)

@@ -19,9 +19,7 @@ import (
 func watching(t *testing.T, dsn string) *Watch {
 	t.Helper()
 	c, err := Dial(dsn, "lockdrill probe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p := NewWatch(c)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
@@ -37,9 +35,7 @@ type session struct {
 func connect(t *testing.T, dsn, application string) *session {
 	t.Helper()
 	c, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c.RuntimeParams["application_name"] = application
 	s := &session{t: t}
 	for until := time.Now().Add(30 * time.Second); s.Conn == nil; { // a server that is just starting says so
@@ -48,9 +44,7 @@ func connect(t *testing.T, dsn, application string) *session {
 		}
 	}
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	if err := s.QueryRow(t.Context(), BackendID).Scan(&s.id); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.QueryRow(t.Context(), BackendID).Scan(&s.id))
 	return s
 }
 
@@ -165,9 +159,7 @@ func TestAdvisoryLocksOfARoleThatMayNotSee(t *testing.T) {
 	admin.do("CREATE ROLE poor LOGIN")
 	admin.do("SELECT pg_advisory_lock(1)")
 	u, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	u.User = url.User("poor")
 	p := watching(t, u.String())
 	p.Watch("job", "1")

@@ -15,6 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/stores"
 )
 
@@ -25,9 +26,7 @@ func owned(t *testing.T) (experiments.Redis, *redis.Client) {
 	t.Helper()
 	addr := redistest.Start(t)
 	c := redis.NewClient(&redis.Options{Addr: addr, DB: 2, DisableIdentity: true})
-	if err := c.ConfigSet(t.Context(), "requirepass", secret).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.ConfigSet(t.Context(), "requirepass", secret).Err())
 	_ = c.Close()
 	c = redis.NewClient(&redis.Options{Addr: addr, DB: 2, Password: secret, DisableIdentity: true})
 	t.Cleanup(func() { _ = c.Close() })
@@ -51,9 +50,7 @@ func openGuest(t *testing.T, r experiments.Redis, run string, j *undo.Journal) (
 func keysAt(t *testing.T, c *redis.Client) []string {
 	t.Helper()
 	keys, err := c.Keys(t.Context(), "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return keys
 }
 
@@ -61,19 +58,13 @@ func TestAGuestTakesOnlyItsOwnKeysAway(t *testing.T) {
 	r, c := owned(t)
 	path := t.TempDir() + "/" + undo.File
 	j, err := undo.Create(path, undo.Header{Run: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	theirs := []string{"job:1", "lockdrill:environment", "lockdrill:r10:job", "{lockdrill:r10:job}:fence", "lockdrill:r?:x"}
 	for _, k := range theirs {
-		if err := c.Set(t.Context(), k, "theirs", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.Set(t.Context(), k, "theirs", 0).Err())
 	}
 	s, err := openGuest(t, r, "r1", j)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if s.Locks.Info.Kind != "external" || s.Ledger.Info.Kind == "external" || s.Ledger.Addr == s.Locks.Addr {
 		t.Errorf("stores %+v and %+v: the ledger must be the run's own", s.Locks.Info, s.Ledger.Info)
 	}
@@ -85,13 +76,9 @@ func TestAGuestTakesOnlyItsOwnKeysAway(t *testing.T) {
 		t.Errorf("Life = %q, %v, %v", id, marker, err)
 	}
 	for _, k := range []string{"lockdrill:r1:job", "{lockdrill:r1:job}:fence", "{lockdrill:r1:job}:line"} {
-		if err := c.Set(t.Context(), k, "ours", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.Set(t.Context(), k, "ours", 0).Err())
 	}
-	if err := errors.Join(s.Close(t.Context()), j.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(s.Close(t.Context()), j.Close()))
 	left := strings.Join(keysAt(t, c), " ")
 	if len(keysAt(t, c)) != len(theirs) {
 		t.Errorf("left: %s; want just %v", left, theirs)
@@ -110,9 +97,7 @@ func TestAGuestTakesOnlyItsOwnKeysAway(t *testing.T) {
 func TestOneRunAtATimePerTarget(t *testing.T) {
 	r, c := owned(t)
 	first, err := openGuest(t, r, "r1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var held *stores.HeldError
 	if _, err := openGuest(t, r, "r2", nil); !errors.As(err, &held) || held.Open || held.Run != "r1" || held.Folder != "/runs/r1" || held.Since.IsZero() {
 		t.Errorf("a second run: %v (%+v)", err, held)
@@ -123,16 +108,12 @@ func TestOneRunAtATimePerTarget(t *testing.T) {
 	if held = nil; !errors.As(Taken(t.Context(), r), &held) || held.Open || held.Run != "r1" {
 		t.Errorf("a look at the target shows %+v", held)
 	}
-	if err := first.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, first.Close(t.Context()))
 	second, err := openGuest(t, r, "r2", nil)
 	if err != nil {
 		t.Fatalf("after the first has left: %v", err)
 	}
-	if err := second.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, second.Close(t.Context()))
 	if left := keysAt(t, c); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
@@ -146,19 +127,13 @@ func TestADeadRunKeepsTheTargetClosedUntilItIsUndone(t *testing.T) {
 	r, c := owned(t)
 	path := t.TempDir() + "/" + undo.File
 	j, err := undo.Create(path, undo.Header{Run: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dead, err := openGuest(t, r, "r1", j)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	stay := dead.Locks.host.(*external)
 	stay.Stop() // a dead one renews no lease
 	content, err := undo.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := c.Del(t.Context(), stores.TurnKey).Err(); err != nil { // as after its time
 		t.Fatal(err)
 	}
@@ -195,16 +170,12 @@ func TestADeadRunKeepsTheTargetClosedUntilItIsUndone(t *testing.T) {
 func TestUndoingDoesNotEndAnothersStay(t *testing.T) {
 	r, c := owned(t)
 	w, err := whereIs(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := openGuest(t, r, "r2", nil); err != nil {
 		t.Fatal(err)
 	}
 	old := undo.Record{Kind: undo.StandKeys, Store: &w, Key: &undo.Key{Name: "lockdrill:r1:", Token: `{"run":"r1"}`}}
-	if err := stores.EndKeys(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, stores.EndKeys(t.Context(), old))
 	if n, _ := c.Exists(t.Context(), stores.TurnKey, stores.OpenKey, "lockdrill:r2:marker").Result(); n != 3 {
 		t.Errorf("%d of 3 keys of the other run are left", n)
 	}
@@ -218,25 +189,19 @@ func TestUndoingDoesNotEndAnothersStay(t *testing.T) {
 func TestALeaseIsKeptTakenAgainOrLost(t *testing.T) {
 	r, c := owned(t)
 	s, err := openGuest(t, r, "r1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	e := s.Locks.host.(*external)
 	for what, edit := range map[string]func() error{
 		"about to end":    func() error { return c.PExpire(t.Context(), stores.TurnKey, stores.TurnTTL/4).Err() },
 		"gone in a flush": func() error { return c.Del(t.Context(), stores.TurnKey).Err() },
 	} {
-		if err := edit(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, edit())
 		ttl, kept := time.Duration(0), e.RenewOnce(t.Context(), e.renew)
 		if ttl, err = c.PTTL(t.Context(), stores.TurnKey).Result(); !kept || err != nil || ttl < stores.TurnTTL/2 {
 			t.Errorf("%s: kept %v, %s left, %v", what, kept, ttl, err)
 		}
 	}
-	if err := c.Set(t.Context(), stores.TurnKey, `{"run":"r2"}`, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Set(t.Context(), stores.TurnKey, `{"run":"r2"}`, 0).Err())
 	if e.RenewOnce(t.Context(), e.renew) {
 		t.Error("another run's lease was taken for the own one")
 	}
@@ -248,16 +213,10 @@ func TestALeaseIsKeptTakenAgainOrLost(t *testing.T) {
 
 func TestAFlushOfSomebodysRedisTakesOnlyTheRunsKeys(t *testing.T) {
 	r, c := owned(t)
-	if err := c.Set(t.Context(), "theirs", "1", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Set(t.Context(), "theirs", "1", 0).Err())
 	s, err := openGuest(t, r, "r1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Locks.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, s.Locks.Flush(t.Context()))
 	_, marker, err := s.Locks.Life(t.Context())
 	n, _ := c.Exists(t.Context(), "theirs", stores.TurnKey, stores.OpenKey).Result()
 	if err != nil || marker || n != 3 {
@@ -272,9 +231,7 @@ func TestTLSNeedsTheRightAuthority(t *testing.T) {
 	addr, ca, _ := redistest.StartTLS(t)
 	r := experiments.Redis{Mode: experiments.RedisExternal, URL: "rediss://" + addr, CA: ca}
 	s, err := openGuest(t, r, "r1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if e := s.Locks.Endpoint(); !e.TLS || e.ServerName != "127.0.0.1" || e.CA != ca {
 		t.Errorf("endpoint %+v", e)
 	}
@@ -291,9 +248,7 @@ func TestTheTargetSaysWhatItIs(t *testing.T) {
 	if _, said, err := Environment(t.Context(), r); said || err != nil {
 		t.Errorf("nothing is set: %v, %v", said, err)
 	}
-	if err := c.Set(t.Context(), stores.EnvironmentKey, "staging", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Set(t.Context(), stores.EnvironmentKey, "staging", 0).Err())
 	if name, said, err := Environment(t.Context(), r); name != "staging" || !said || err != nil {
 		t.Errorf("Environment = %q, %v, %v", name, said, err)
 	}
@@ -331,16 +286,12 @@ func TestAGuestOfTwoServers(t *testing.T) {
 	ledger, c2 := owned(t)
 	path := t.TempDir() + "/" + undo.File
 	j, err := undo.Create(path, undo.Header{Run: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	open := func(run string, j *undo.Journal) (*Stores, error) {
 		return OpenStores(t.Context(), Options{Redis: locks, Ledger: experiments.LedgerStore{URL: ledger.URL, PasswordEnv: ledger.PasswordEnv}, Run: run, Journal: j})
 	}
 	s, err := open("r1", j)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if s.Locks.Info.Kind != "external" || s.Ledger.Info.Kind != "external" || s.Ledger.Endpoint().PasswordEnv != "TESTBED_TEST_PASSWORD" || !strings.Contains(s.Notice, "at both as a guest") {
 		t.Errorf("%s: %+v", s.Notice, s.Ledger.Endpoint())
 	}
@@ -356,16 +307,12 @@ func TestAGuestOfTwoServers(t *testing.T) {
 	if !errors.As(err, &held) || held.Run != "r1" || len(keysAt(t, c3)) != 0 {
 		t.Errorf("a second run: %v; left at its locks' store: %v", err, keysAt(t, c3))
 	}
-	if err := errors.Join(s.Close(t.Context()), j.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(s.Close(t.Context()), j.Close()))
 	if left := append(keysAt(t, c1), keysAt(t, c2)...); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
 	content, err := undo.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	stays := map[string]bool{}
 	for _, e := range content.Entries {
 		stays[e.Record.Store.Addr] = e.Record.Kind == undo.StandKeys
@@ -388,9 +335,7 @@ func TestAGuestOfTwoServers(t *testing.T) {
 func TestAGuestWithTheLedgerOnly(t *testing.T) {
 	r, c := owned(t)
 	s, err := OpenStores(t.Context(), Options{Redis: experiments.Redis{Mode: experiments.RedisEmbedded}, Ledger: experiments.LedgerStore{URL: r.URL, PasswordEnv: r.PasswordEnv}, Run: "r1", Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if s.Locks.Info.Kind != "embedded" || s.Ledger.Info.Kind != "external" || !strings.HasPrefix(s.Notice, "the ledger at redis://127") {
 		t.Errorf("%s: %+v, %+v", s.Notice, s.Locks.Info, s.Ledger.Info)
 	}

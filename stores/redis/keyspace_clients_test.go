@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/stores/witness"
 )
@@ -28,9 +29,7 @@ func TestLocksOfAClientOfRESP3(t *testing.T) {
 			t.Fatal("granted twice")
 		}
 		const renew = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end"
-		if err := theirs.Eval(t.Context(), renew, []string{"job:a"}, "one", 90_000).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, theirs.Eval(t.Context(), renew, []string{"job:a"}, "one", 90_000).Err())
 		w.until("a renewal", func(e history.Event) bool {
 			return isKey("job:a", "one")(e) && e.Look.Prev != nil && e.Look.PTTL > int64(80*time.Second)
 		})
@@ -47,9 +46,7 @@ func TestALockMayBeAHash(t *testing.T) {
 	both(t, func(t *testing.T, c *redis.Client, way string) {
 		do := func(words ...any) {
 			t.Helper()
-			if err := c.Do(t.Context(), words...).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, c.Do(t.Context(), words...).Err())
 		}
 		const take, one = "redis.call('hincrby', KEYS[1], ARGV[1], 1) return redis.call('pexpire', KEYS[1], ARGV[2])", "5b1f:41"
 		w := newKeyspace(t, KeyspaceOptions{Client: probing(c.Options().Addr)})

@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // A Redis that goes and comes back without its data: looks fail while it is away, and then tell what is left.
@@ -57,9 +58,7 @@ func TestKeysOfACluster(t *testing.T) {
 	}
 	put := func(key, token string, ttl time.Duration) {
 		t.Helper()
-		if err := cluster.Set(t.Context(), key, token, ttl).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, cluster.Set(t.Context(), key, token, ttl).Err())
 	}
 	on := map[*node]bool{}
 	for i := range 12 {
@@ -76,9 +75,7 @@ func TestKeysOfACluster(t *testing.T) {
 	put("job:{tag}:1", "tagged", time.Minute)
 	w.until("a key with a hash tag", isKey("job:{tag}:1", "tagged"))
 	for i := range 12 {
-		if err := cluster.PExpire(t.Context(), fmt.Sprint("job:", i), time.Millisecond).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, cluster.PExpire(t.Context(), fmt.Sprint("job:", i), time.Millisecond).Err())
 	}
 	for i := range 12 {
 		if key := fmt.Sprint("job:", i); !anyOf(w.events, isGone(key)) {
@@ -92,18 +89,12 @@ func TestKeysOfACluster(t *testing.T) {
 	}
 	to := addrs[(slot*3/16384+1)%3]
 	id, err := nodes[to].Do(t.Context(), "CLUSTER", "MYID").Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, addr := range append([]string{to}, addrs...) {
-		if err := nodes[addr].Do(t.Context(), "CLUSTER", "SETSLOT", slot, "NODE", id).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, nodes[addr].Do(t.Context(), "CLUSTER", "SETSLOT", slot, "NODE", id).Err())
 	}
 	w.until("a gap", isGap)
-	if err := nodes[to].Set(t.Context(), "job:moved", "there", time.Minute).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, nodes[to].Set(t.Context(), "job:moved", "there", time.Minute).Err())
 	w.until("a key where its slot is now", isKey("job:moved", "there"))
 }
 
@@ -152,9 +143,7 @@ func TestAReadOnlyReplicaIsLookedAt(t *testing.T) {
 			t.Errorf("bracket %v after %v does not contain %d to %d", e.Span, e.Look.Prev, before, after)
 		}
 		w.until("its expiry", isGone("job:a"))
-		if err := redistest.Dial(t, replica).Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, redistest.Dial(t, replica).Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err())
 		w.o.MaxGap = 100 * time.Millisecond
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()

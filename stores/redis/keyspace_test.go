@@ -244,9 +244,7 @@ func TestAServerThatRefusesSubscriptionsIsPolled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := redistest.Dial(t, redistest.Start(t, "--notify-keyspace-events", "KA"))
 			rule := append([]any{"ACL", "SETUSER", "looker", "on", ">secret", "~*", "&*"}, rules...)
-			if err := c.Do(t.Context(), rule...).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, c.Do(t.Context(), rule...).Err())
 			o := &redis.Options{Addr: c.Options().Addr, Username: "looker", Password: "secret"}
 			w := newKeyspace(t, KeyspaceOptions{Client: endpoint.Client(o, looksWithin)})
 			w.step(false)
@@ -283,9 +281,7 @@ func TestALostSubscriptionIsMadeUpFor(t *testing.T) {
 	w := newKeyspace(t, KeyspaceOptions{Client: probing(c.Options().Addr)})
 	set(t, c, "job:gone", "zero", time.Minute)
 	w.step(false)
-	if err := c.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
 	set(t, c, "job:a", "one", time.Minute)
 	c.Del(t.Context(), "job:gone")
 	if _, err := w.Look(t.Context(), false); err == nil {
@@ -315,9 +311,7 @@ func TestKeyspaceLooksWhileWritesArePaused(t *testing.T) {
 	c := redistest.Dial(t, redistest.Start(t, "--notify-keyspace-events", "KA"))
 	w := newKeyspace(t, KeyspaceOptions{Client: probing(c.Options().Addr)})
 	w.step(false)
-	if err := c.Do(t.Context(), "CLIENT", "PAUSE", 1500, "WRITE").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Do(t.Context(), "CLIENT", "PAUSE", 1500, "WRITE").Err())
 	for end := time.Now().Add(1200 * time.Millisecond); time.Now().Before(end); {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		if _, err := w.Look(ctx, false); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/stores/witness"
 )
@@ -23,9 +24,7 @@ func newLockKeys(t *testing.T, c *redis.Client) *LockKeys {
 
 func set(t *testing.T, c *redis.Client, key, token string, ttl time.Duration) {
 	t.Helper()
-	if err := c.Set(t.Context(), key, token, ttl).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Set(t.Context(), key, token, ttl).Err())
 }
 
 func TestLockKeysReportsChangesOnly(t *testing.T) {
@@ -185,9 +184,7 @@ func TestLockKeysLooksWhileWritesArePaused(t *testing.T) {
 	p := newLockKeys(t, c)
 	p.Watch("job", "a")
 	look(t, p, at(1), false)
-	if err := c.Do(t.Context(), "CLIENT", "PAUSE", 60_000, "WRITE").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Do(t.Context(), "CLIENT", "PAUSE", 60_000, "WRITE").Err())
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := p.Look(ctx, false); err != nil {
@@ -216,9 +213,7 @@ func TestAKeyThatMayNotBeReadIsNotCalledFree(t *testing.T) {
 		"reads":    {"~*", "+@all", "-get", "-pttl", "-strlen", "-scan"},
 		"keys":     {"~other:*", "+@all", "-scan"},
 	} {
-		if err := c.Do(t.Context(), append([]any{"ACL", "SETUSER", user, "on", ">pw"}, rules...)...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.Do(t.Context(), append([]any{"ACL", "SETUSER", user, "on", ">pw"}, rules...)...).Err())
 		o := &redis.Options{Addr: c.Options().Addr, Username: user, Password: "pw"}
 		p := NewLockKeys(o, "run:")
 		p.Watch("job", "a")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 )
 
 // A right that the run will need and has not is known before the first write, with the command, the key and the rule that gives it.
@@ -41,9 +42,7 @@ func TestRightsAreKnownBeforeTheFirstWrite(t *testing.T) {
 		for rule := range strings.FieldsSeq(c.rules) {
 			words = append(words, rule)
 		}
-		if err := owner.Do(t.Context(), words...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, owner.Do(t.Context(), words...).Err())
 		for _, asked := range []bool{false, true} {
 			err := Rights(t.Context(), r, []string{"f:leader"}, asked)
 			if asked && errors.Is(err, ErrNotTold) && strings.Contains(c.rules, "-@all") { // who has no ACL is told nothing
@@ -67,17 +66,13 @@ func TestRightsAreKnownBeforeTheFirstWrite(t *testing.T) {
 		{[]any{"set", "s", "token"}, ""},
 		{[]any{"rpush", "l", "token"}, "key l is a list, which is no lock"},
 	} {
-		if err := owner.Do(t.Context(), c.words...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, owner.Do(t.Context(), c.words...).Err())
 		err := Rights(t.Context(), asOwner, []string{c.words[1].(string)}, true)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v: %v, want %q", c.words, err, c.want)
 		}
 	}
-	if err := owner.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, owner.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	open := experiments.Redis{Mode: experiments.RedisExternal, URL: r.URL}
 	if err := Rights(t.Context(), open, nil, false); err == nil || !strings.Contains(err.Error(), "takes no writes now (SET on lockdrill:") {
 		t.Errorf("a full server: %v", err)
@@ -101,9 +96,7 @@ func TestAnUnknownPrimaryIsNoAbsentKey(t *testing.T) {
 		t.Errorf("whether another run has it: %v", err)
 	}
 	c, err := Reach(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = c.Close() }()
 	if err := c.Get(t.Context(), "lock").Err(); err == nil || errors.Is(err, redis.Nil) {
 		t.Errorf("a key: %v", err)
@@ -146,9 +139,7 @@ func TestWhyAServerCannotBeAskedNamesTheField(t *testing.T) {
 	for _, set := range [][3]string{{closed, "requirepass", secret}, {own, "tls-auth-clients", "yes"}} {
 		owner := redis.NewClient(&redis.Options{Addr: set[0], DisableIdentity: true})
 		t.Cleanup(func() { _ = owner.Close() })
-		if err := owner.ConfigSet(t.Context(), set[1], set[2]).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, owner.ConfigSet(t.Context(), set[1], set[2]).Err())
 	}
 	t.Setenv("RIGHTS_WRONG", "wrong")
 	for _, c := range []struct {

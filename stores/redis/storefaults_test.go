@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/stores"
 )
 
@@ -21,9 +22,7 @@ func openFor(t *testing.T, f fault.Store, dir string) *Stores {
 	s, err := OpenStores(t.Context(), Options{
 		Redis: experiments.Redis{Mode: experiments.RedisSpawn}, Faults: []experiments.Fault{{ID: "f", Spec: &f}}, Run: "test", Dir: dir,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -40,9 +39,7 @@ func openFor(t *testing.T, f fault.Store, dir string) *Stores {
 func life(t *testing.T, s *Store) (string, bool) {
 	t.Helper()
 	id, marker, err := s.Life(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return id, marker
 }
 
@@ -54,19 +51,13 @@ func TestARestartedServerIsAnotherOneAtTheSameAddress(t *testing.T) {
 			ledger, _ := life(t, s.Ledger)
 			first := s.Locks.Process()
 			for range 20 { // the last writes before the kill count
-				if err := redistest.Dial(t, s.Locks.Addr).Incr(t.Context(), "n").Err(); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, redistest.Dial(t, s.Locks.Addr).Incr(t.Context(), "n").Err())
 			}
-			if err := s.Locks.Kill(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, s.Locks.Kill(t.Context()))
 			if alive, err := first.Lives(); err != nil || alive {
 				t.Errorf("the killed server lives: %v, %v", alive, err)
 			}
-			if err := s.Locks.Start(t.Context(), keep); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, s.Locks.Start(t.Context(), keep))
 			after, marker := life(t, s.Locks)
 			n, _ := redistest.Dial(t, s.Locks.Addr).Get(t.Context(), "n").Int()
 			if after == before || marker != keep || (n == 20) != keep {
@@ -81,9 +72,7 @@ func TestARestartedServerIsAnotherOneAtTheSameAddress(t *testing.T) {
 
 func TestAServerThatKeptNothingIsNotStartedWithItsData(t *testing.T) {
 	s := openFor(t, fault.Store{Do: fault.StoreRestart}, t.TempDir())
-	if err := s.Locks.Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Locks.Kill(t.Context()))
 	if err := s.Locks.Start(t.Context(), true); err == nil {
 		t.Error("started with data that it does not have")
 	}
@@ -94,32 +83,20 @@ func TestAFailOverLosesWhatWasWrittenSinceTheCut(t *testing.T) {
 	c := redistest.Dial(t, s.Locks.Addr)
 	for range 2 { // the new standby is as good as the first
 		before, _ := life(t, s.Locks)
-		if err := errors.Join(c.Set(t.Context(), "old", "1", 0).Err(), c.Del(t.Context(), "new").Err(), c.Wait(t.Context(), 1, 0).Err()); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Locks.Cut(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Set(t.Context(), "new", "1", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Locks.FailOver(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(c.Set(t.Context(), "old", "1", 0).Err(), c.Del(t.Context(), "new").Err(), c.Wait(t.Context(), 1, 0).Err()))
+		testkit.Must(t, s.Locks.Cut(t.Context()))
+		testkit.Must(t, c.Set(t.Context(), "new", "1", 0).Err())
+		testkit.Must(t, s.Locks.FailOver(t.Context()))
 		after, marker := life(t, s.Locks)
 		c = redistest.Dial(t, s.Locks.Addr)
 		old, err := c.Exists(t.Context(), "old").Result()
 		lost, err2 := c.Exists(t.Context(), "new").Result()
 		role, err3 := c.Do(t.Context(), "ROLE").Slice()
-		if err := errors.Join(err, err2, err3); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(err, err2, err3))
 		if after == before || !marker || old != 1 || lost != 0 || role[0] != "master" {
 			t.Errorf("run id %s after %s, marker %v, old %d, new %d, role %v", after, before, marker, old, lost, role[0])
 		}
-		if err := s.Locks.Start(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, s.Locks.Start(t.Context(), false))
 	}
 }
 
@@ -128,20 +105,12 @@ func TestTheJournalKnowsTheServerOfNow(t *testing.T) {
 	redistest.Need(t)
 	path := t.TempDir() + "/" + undo.File
 	j, err := undo.Create(path, undo.Header{Run: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s, err := OpenStores(t.Context(), Options{Redis: experiments.Redis{Mode: experiments.RedisSpawn}, Run: "test", Dir: t.TempDir(), Journal: j})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(s.Locks.Kill(t.Context()), s.Locks.Start(t.Context(), false)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, errors.Join(s.Locks.Kill(t.Context()), s.Locks.Start(t.Context(), false)))
 	content, err := undo.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	known := false
 	for _, e := range content.Entries {
 		known = known || e.Record.Process != nil && *e.Record.Process == *s.Locks.Process() && e.Record.Folder != ""
@@ -157,21 +126,15 @@ func TestTheJournalKnowsTheServerOfNow(t *testing.T) {
 func TestTheEmbeddedStoreSuffersWhatItCan(t *testing.T) {
 	s := open(t, experiments.RedisEmbedded, "")
 	before, _ := life(t, s.Locks)
-	if err := s.Locks.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Locks.Flush(t.Context()))
 	if id, marker := life(t, s.Locks); id != before || marker {
 		t.Errorf("after a flush: run id %s (before %s), marker %v", id, before, marker)
 	}
-	if err := errors.Join(s.Locks.Mark(t.Context()), s.Locks.Kill(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(s.Locks.Mark(t.Context()), s.Locks.Kill(t.Context())))
 	if _, _, err := s.Locks.Life(t.Context()); err == nil {
 		t.Error("a killed store answers")
 	}
-	if err := s.Locks.Start(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Locks.Start(t.Context(), false))
 	if id, marker := life(t, s.Locks); id == before || marker {
 		t.Errorf("after a restart: run id %s (before %s), marker %v", id, before, marker)
 	}

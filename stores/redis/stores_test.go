@@ -22,6 +22,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/servertest"
 	"github.com/lockdrill/lockdrill/internal/spawn"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/stores"
 )
 
@@ -71,14 +72,10 @@ func TestStoresAreApartAndTellTheirLife(t *testing.T) {
 			}
 		}
 		expectLife(s.Locks, true)
-		if err := s.Locks.client.FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, s.Locks.client.FlushAll(t.Context()).Err())
 		expectLife(s.Locks, false)
 		expectLife(s.Ledger, true)
-		if err := s.Locks.Mark(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, s.Locks.Mark(t.Context()))
 		expectLife(s.Locks, true)
 	})
 }
@@ -111,12 +108,8 @@ func TestADeadStoreIsAnErrorAndCanBeClosed(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, experiments.RedisSpawn, dir)
 	p, err := os.FindProcess(s.Locks.PID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, p.Kill())
 	servertest.AwaitDeath(t, patience, s.Locks.PID)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -152,9 +145,7 @@ func TestOpenStoresRefuses(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(dir+"/file", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(dir+"/file", nil, 0o600))
 	redistest.Need(t)
 	if _, err := OpenStores(t.Context(), Options{Redis: experiments.Redis{Mode: experiments.RedisSpawn}, Run: "r", Dir: dir + "/file"}); err == nil {
 		t.Error("OpenStores below a file succeeded")
@@ -213,9 +204,7 @@ func TestServerTimeIsRightAndStandsStillInAScript(t *testing.T) {
 		}
 		before = time.Now()
 		r, err := spin.Run(t.Context(), s.Locks.client, []string{"k"}).Slice()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		at := func(i int) time.Time {
 			sec, _ := strconv.ParseInt(r[i].(string), 10, 64)
 			us, _ := strconv.ParseInt(r[i+1].(string), 10, 64)
@@ -251,14 +240,10 @@ func TestCalibrate(t *testing.T) {
 func TestStandsAreWrittenDown(t *testing.T) {
 	path := filepath.Join(t.TempDir(), undo.File)
 	j, err := undo.Create(path, undo.Header{Run: "r"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	redistest.Need(t)
 	s, err := OpenStores(t.Context(), Options{Redis: experiments.Redis{Mode: experiments.RedisSpawn}, Run: "r", Dir: t.TempDir(), Journal: j})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c, err := undo.Read(path)
 	if err != nil || len(c.Open()) != 2 {
 		t.Fatalf("%+v, %v; want two servers", c, err)
@@ -285,12 +270,8 @@ func TestStandsAreWrittenDown(t *testing.T) {
 // A journal that cannot be written refuses the server, and nothing of it is left.
 func TestNothingIsPutUpWithoutAJournal(t *testing.T) {
 	j, err := undo.Create(filepath.Join(t.TempDir(), undo.File), undo.Header{Run: "r"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, j.Close())
 	redistest.Need(t)
 	dir := t.TempDir()
 	if s, err := OpenStores(t.Context(), Options{Redis: experiments.Redis{Mode: experiments.RedisSpawn}, Run: "r", Dir: dir, Journal: j}); err == nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/resp"
+	"github.com/lockdrill/lockdrill/internal/testkit"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -22,9 +23,7 @@ import (
 func scriptedServer(t *testing.T) (addr string, connections <-chan net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	into := make(chan net.Conn, 8)
 	go func() {
@@ -134,13 +133,9 @@ func TestLooksLogIn(t *testing.T) {
 	c := redis.NewClient(&redis.Options{Addr: plain, DB: 3, DisableIdentity: true})
 	defer c.Close()
 	set(t, c, "run:a", "one", time.Minute)
-	if err := c.ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.ConfigSet(t.Context(), "requirepass", "secret").Err())
 	pem, err := os.ReadFile(ca)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
 	o := &redis.Options{Addr: addr, DB: 3, Password: "secret", TLSConfig: &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}}

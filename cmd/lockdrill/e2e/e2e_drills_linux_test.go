@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -99,32 +98,6 @@ func keysAt(t *testing.T, o *redis.Options) []string {
 	}
 	slices.Sort(left)
 	return left
-}
-
-// drillOfDeafPods: exported workers that do not listen to SIGTERM. A force_delete leaves them alive for seconds after their object, and
-// the run must say so.
-func (c *realCluster) drillOfDeafPods(t *testing.T) {
-	dir := t.TempDir()
-	yaml := fmt.Sprintf(e2eDrill, c.redis(t), c.redis(t), "use", c.image, "  - {id: forced, at: 0s, kill: {holder_of: loop, phase: random, form: force_delete}}")
-	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
-	got := tryIn(t, dir, "export", "deployment", "pods.yaml")
-	got.ends(t, verdict.ExitPass)
-	text := edit(t, got.stdout, "env:\n", "env:\n            - {name: LOCKDRILL_IGNORE_TERM, value: \"1\"}\n")
-	applyAll(t, c.kube, text)
-	t.Cleanup(func() { c.remove(t, deploy.ObjectName("pods"), deploy.WorkerLabels("pods")) })
-	c.ready(t, deploy.WorkerLabels("pods"), 3)
-	ends := c.witness(t)
-	o := runDrill(t, yaml, nil, "--kubeconfig", c.env.Kubeconfig, "--environment", "e2e", "--confirm", "pods", "--seed", "1")
-	t.Log(o.text)
-	if o.code != verdict.ExitPass || o.j.Verdict != "pass" {
-		keep(t, o.dir)
-		t.Fatalf("exit %d, verdict %q", o.code, o.j.Verdict)
-	}
-	for _, d := range c.deaths(t, o.dir, ends()) {
-		if d.Object == nil || d.End == nil || time.Duration(d.End.To-d.Object.To) < time.Second {
-			t.Errorf("object gone %v, process dead %v: one was seconds before the other, and the run must say so", d.Object, d.End)
-		}
-	}
 }
 
 // witness watches every container of the namespace as the node's kernel does. What it returns tells when each life ended, by the pod's

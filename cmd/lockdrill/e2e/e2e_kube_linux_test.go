@@ -51,7 +51,6 @@ func TestE2EKube(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("a drill of pods that it applies", c.drillOfAppliedPods)
-	t.Run("a drill of pods that do not listen", c.drillOfDeafPods)
 	t.Run("the witness in containers", c.witnessInContainers)
 	t.Run("the leader of an election is cut off", c.leadersAreCutOff)
 	t.Run("a run says why its pods do not start", c.secretIsMissing)

@@ -179,26 +179,6 @@ func (s *electors) goOn(t *testing.T) {
 	}
 }
 
-// A service in another language, with none of our code in it, is drilled by its key and its command lines alone.
-func TestLiveSomebodysProcessesAreDrilled(t *testing.T) {
-	t.Parallel()
-	service := startElectors(t)
-	dir, yaml := t.TempDir(), fmt.Sprintf(foreignDrill, service.port)
-	file := func(name, text string) {
-		write(t, filepath.Join(dir, name), []byte(text))
-	}
-	file("foreign.yaml", yaml)
-	if got := tryIn(t, dir, append([]string{"run", "foreign.yaml", "--out", "run"}, foreignConsent...)...); got.code != verdict.ExitPass ||
-		!strings.Contains(got.stdout, "3 kills") {
-		t.Errorf("%+v", got)
-	}
-	if n := service.died(); n != 3 {
-		t.Errorf("%d processes were started again, want 3", n)
-	}
-	file("strict.yaml", edit(t, yaml, "count: 3, every: settled", "count: 1", "max: 5s", "max: 300ms")) // less than is left of any lease
-	tryIn(t, dir, append([]string{"run", "strict.yaml", "--out", "strict"}, foreignConsent...)...).ends(t, verdict.ExitSLOFailed)
-}
-
 // atSomebodysProcess is a drill that strikes one of somebody's processes. Afterwards all of them go on.
 func atSomebodysProcess(fault string) func(t *testing.T, lasts string) killable {
 	return func(t *testing.T, lasts string) killable {

@@ -20,3 +20,10 @@ func (m Ends) Extended(e Event) bool {
 	m[e.Key] = e.To + e.Look.PTTL
 	return known && e.From+e.Look.PTTL > before+Extension
 }
+
+// Over reports that the lease which the last look at the key showed may have ended before e, a look at it that Extended has not taken in
+// yet: whose value stands there now may have it by a new grant, also where no look showed the key free in between.
+func (m Ends) Over(e Event) bool {
+	before, known := m[e.Key]
+	return !known || e.To+Extension >= before
+}

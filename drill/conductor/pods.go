@@ -87,6 +87,7 @@ func (w *world) isAlive(incarnation string) bool {
 // look takes note of whom a lock of an observed system names.
 func (c *Conductor) look(e history.Event) {
 	w, l := c.world, e.Look
+	over := w.ends.Over(e)
 	extended := w.ends.Extended(e)
 	ep, last := w.epoch(e.Key, e.Epoch), w.shown[e.Key]
 	switch delete(w.unnamed, e.Key); {
@@ -109,7 +110,7 @@ func (c *Conductor) look(e history.Event) {
 		ep.granted = e.To
 	}
 	switch {
-	case anew && !(extended && last != nil && last.inc == ep.inc): // else its holder renews by another value
+	case anew && (over || !extended || last == nil || last.inc != ep.inc): // else its holder renews by another value
 		e.Kind = history.AcquireReturn
 		c.moment(ep, e)
 	case extended:

@@ -212,32 +212,27 @@ func (s *Server) caller(r *http.Request) (c Caller, err error) {
 	return c, nil
 }
 
-// admit lets a request through, or answers it.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, need Role) (*http.Request, bool) {
+// admit lets a request through, with whom it comes from.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, need Role) (*http.Request, error) {
 	if need == Anybody {
-		return r, true
+		return r, nil
 	}
 	if why := s.foreign(r); why != "" {
-		s.refuse(w, r, http.StatusForbidden, why)
-		return r, false
+		return r, refuse(http.StatusForbidden, "%s", why)
 	}
 	c, err := s.caller(r)
 	switch {
 	case err == nil && (c.May(need) || need == Read && s.openToRead()):
-		return r.WithContext(context.WithValue(r.Context(), callerKey{}, c)), true
-	case err != nil || c.Name == "":
-		w.Header().Set("WWW-Authenticate", `Basic realm="lockdrill: any name, and a token as password", charset="UTF-8"`)
-		why := "this needs a token with the role " + string(need)
-		if err != nil {
-			why = err.Error()
-		} else if s.o.Access.Tokens == "" {
-			why += ", and the server was started without --tokens"
-		}
-		s.refuse(w, r, http.StatusUnauthorized, why)
-	default:
-		s.refuse(w, r, http.StatusForbidden, fmt.Sprintf("%s does not have the role %s", c.Name, need))
+		return r.WithContext(context.WithValue(r.Context(), callerKey{}, c)), nil
+	case err == nil && c.Name != "":
+		return r, refuse(http.StatusForbidden, "%s does not have the role %s", c.Name, need)
+	case err == nil && s.o.Access.Tokens == "":
+		err = fmt.Errorf("this needs a token with the role %s, and the server was started without --tokens", need)
+	case err == nil:
+		err = fmt.Errorf("this needs a token with the role %s", need)
 	}
-	return r, false
+	w.Header().Set("WWW-Authenticate", `Basic realm="lockdrill: any name, and a token as password", charset="UTF-8"`)
+	return r, refuse(http.StatusUnauthorized, "%v", err)
 }
 
 // foreign says why a request comes from somebody else's page; "" if it does not. A name that is made to lead to this address (DNS

@@ -3,7 +3,6 @@ package serve
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -57,55 +56,63 @@ func (s *Server) api() {
 	s.handle("GET /api/v1/runs/{folder}", Read, s.oneRun)
 	s.handle("GET /api/v1/history", Read, s.archive)
 	s.handle("GET /api/v1/gate", Read, s.gate)
-	s.handle("GET /metrics", Read, s.metrics.handler().ServeHTTP)
-	s.handle("GET /healthz", Anybody, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	s.handle("GET /readyz", Anybody, func(w http.ResponseWriter, _ *http.Request) {
-		select {
-		case <-s.looked:
-		default:
-			http.Error(w, "the folder is being looked over", http.StatusServiceUnavailable)
-			return
+	metrics := s.metrics.handler()
+	s.handle("GET /metrics", Read, func(w http.ResponseWriter, r *http.Request) error { metrics.ServeHTTP(w, r); return nil })
+	well := func(w http.ResponseWriter, _ *http.Request) error { _, err := fmt.Fprintln(w, "ok"); return err }
+	s.handle("GET /healthz", Anybody, well)
+	s.handle("GET /readyz", Anybody, func(w http.ResponseWriter, r *http.Request) error {
+		if err := s.ready(); err != nil {
+			return err
 		}
-		fmt.Fprintln(w, "ok")
+		return well(w, r)
 	})
+}
+
+// ready refuses what must not be answered before the folder was looked over once.
+func (s *Server) ready() error {
+	select {
+	case <-s.looked:
+		return nil
+	default:
+		return refuse(http.StatusServiceUnavailable, "the folder is being looked over: ask again in a moment")
+	}
 }
 
 // queryOf reads which runs a request is about, by parameters of these names. One that is misspelled or comes twice is refused: without it other
 // runs would answer.
-func queryOf(r *http.Request, names ...string) (runs.Query, error) {
+func queryOf(r *http.Request, names ...string) (q runs.Query, err error) {
 	v, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return runs.Query{}, fmt.Errorf("the query cannot be read: %w", err)
+		return q, refuse(http.StatusBadRequest, "the query cannot be read: %v", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(v)) {
 		switch {
 		case !slices.Contains(names, name):
-			return runs.Query{}, fmt.Errorf("unknown parameter %q: there are %s", name, strings.Join(names, ", "))
+			return q, refuse(http.StatusBadRequest, "unknown parameter %q: there are %s", name, strings.Join(names, ", "))
 		case name != byLabel && len(v[name]) > 1:
-			return runs.Query{}, fmt.Errorf("%s is given twice", name)
+			return q, refuse(http.StatusBadRequest, "%s is given twice", name)
 		}
 	}
-	q := runs.Query{Experiment: v.Get(byExperiment), Before: v.Get(byBefore), Labels: history.Labels{}}
+	q = runs.Query{Experiment: v.Get(byExperiment), Before: v.Get(byBefore), Labels: history.Labels{}}
 	for _, label := range v[byLabel] {
 		if err := q.Labels.Add(label); err != nil {
-			return q, fmt.Errorf("label %q: %w", label, err)
+			return q, refuse(http.StatusBadRequest, "label %q: %v", label, err)
 		}
 	}
 	if text := v.Get(byLimit); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > runsOfAPI {
-			return q, fmt.Errorf("limit %q: want 1 to %d", text, runsOfAPI)
+			return q, refuse(http.StatusBadRequest, "limit %q: want 1 to %d", text, runsOfAPI)
 		}
 		q.Limit = n
 	}
 	return q, nil
 }
 
-func (s *Server) listRuns(w http.ResponseWriter, r *http.Request) {
+func (s *Server) listRuns(w http.ResponseWriter, r *http.Request) error {
 	q, err := queryOf(r, byExperiment, byLabel, byLimit, byBefore)
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
-		return
+		return err
 	}
 	if q.Limit == 0 {
 		q.Limit = runsOfPage
@@ -117,31 +124,31 @@ func (s *Server) listRuns(w http.ResponseWriter, r *http.Request) {
 	for _, run := range s.index.Runs(q) {
 		doc.Runs = append(doc.Runs, docOf(run))
 	}
-	s.json(w, http.StatusOK, doc)
+	return s.json(w, http.StatusOK, doc)
 }
 
-func (s *Server) oneRun(w http.ResponseWriter, r *http.Request) {
-	if run := s.asked(w, r); run != nil {
-		s.json(w, http.StatusOK, struct {
-			SchemaVersion int `json:"schemaVersion"`
-			runDoc
-		}{1, docOf(run)})
+func (s *Server) oneRun(w http.ResponseWriter, r *http.Request) error {
+	run, err := s.asked(r)
+	if err != nil {
+		return err
 	}
+	return s.json(w, http.StatusOK, struct {
+		SchemaVersion int `json:"schemaVersion"`
+		runDoc
+	}{1, docOf(run)})
 }
 
 // archive is the document of `lockdrill history`.
-func (s *Server) archive(w http.ResponseWriter, r *http.Request) {
+func (s *Server) archive(w http.ResponseWriter, r *http.Request) error {
 	q, err := queryOf(r, byExperiment, byLabel, byLimit, byBefore)
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
-		return
+		return err
 	}
 	a, err := s.archived(q)
 	if err != nil {
-		s.broken(w, r, err)
-		return
+		return err
 	}
-	s.json(w, http.StatusOK, a)
+	return s.json(w, http.StatusOK, a)
 }
 
 // archived compares the runs that are meant.
@@ -195,26 +202,22 @@ type gateDoc struct {
 }
 
 // gate passes (200) where the latest run that is meant has passed, and is young enough. Everything else is 412, also that there is none.
-func (s *Server) gate(w http.ResponseWriter, r *http.Request) {
+func (s *Server) gate(w http.ResponseWriter, r *http.Request) error {
 	q, err := queryOf(r, byExperiment, byLabel, byAge)
-	if err == nil && q.Experiment == "" {
-		err = errors.New("experiment is missing: /api/v1/gate?experiment=NAME&label=release=1.4&max_age=24h")
+	if err != nil {
+		return err
+	}
+	if q.Experiment == "" {
+		return refuse(http.StatusBadRequest, "experiment is missing: /api/v1/gate?experiment=NAME&label=release=1.4&max_age=24h")
 	}
 	var youngest time.Duration
-	if text := r.URL.Query().Get(byAge); err == nil && text != "" {
+	if text := r.URL.Query().Get(byAge); text != "" {
 		if youngest, err = time.ParseDuration(text); err != nil || youngest <= 0 {
-			err = fmt.Errorf("max_age %q: want a duration such as 24h", text)
+			return refuse(http.StatusBadRequest, "max_age %q: want a duration such as 24h", text)
 		}
 	}
-	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
-		return
-	}
-	select {
-	case <-s.looked:
-	default:
-		s.refuse(w, r, http.StatusServiceUnavailable, "the folder is being looked over: ask again in a moment")
-		return
+	if err := s.ready(); err != nil {
+		return err
 	}
 	run := s.latest(q)
 	open := func(why string) gateDoc {
@@ -246,32 +249,24 @@ func (s *Server) gate(w http.ResponseWriter, r *http.Request) {
 		d := docOf(run)
 		doc.Run = &d
 	}
-	s.json(w, code, doc)
+	return s.json(w, code, doc)
 }
 
 // json writes a document.
-func (s *Server) json(w http.ResponseWriter, code int, doc any) {
+func (s *Server) json(w http.ResponseWriter, code int, doc any) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	_ = e.Encode(doc) // the reader has gone
+	return nil
 }
 
-// asked is the run that a request is about; nil = there is none, and that was answered.
-func (s *Server) asked(w http.ResponseWriter, r *http.Request) *runs.Run {
+// asked is the run that a request is about.
+func (s *Server) asked(r *http.Request) (*runs.Run, error) {
 	run := s.index.Run(r.PathValue("folder"))
 	if run == nil {
-		s.refuse(w, r, http.StatusNotFound, "there is no such run")
+		return nil, refuse(http.StatusNotFound, "there is no such run")
 	}
-	return run
-}
-
-// broken answers a request that failed.
-func (s *Server) broken(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil { // whoever asked has gone
-		return
-	}
-	s.say("%s %s: %v", r.Method, r.URL.Path, err)
-	s.refuse(w, r, http.StatusInternalServerError, "the server could not read what this needs: its log says why")
+	return run, nil
 }

@@ -63,34 +63,18 @@ func (s *Server) openIngest() error {
 	return nil
 }
 
-// refusal is an answer to an upload that is not taken.
-type refusal struct {
-	code int
-	why  string
-}
-
-func (r *refusal) Error() string { return r.why }
-
-func refuse(code int, format string, args ...any) error {
-	return &refusal{code, fmt.Sprintf(format, args...)}
-}
-
 // put takes the folder of a run, as a tar.
-func (s *Server) put(w http.ResponseWriter, r *http.Request) {
+func (s *Server) put(w http.ResponseWriter, r *http.Request) error {
 	id, by := r.PathValue("id"), by(r).Name
 	folder, fresh, err := s.take(w, r, id, by)
-	var no *refusal
-	switch {
-	case errors.As(err, &no):
-		s.say("upload of %s by %s refused: %v", id, by, err)
-		s.metrics.uploads.WithLabelValues("refused").Inc()
-		s.refuse(w, r, no.code, no.why)
-		return
-	case err != nil:
-		s.say("upload of %s by %s: %v", id, by, err)
-		s.metrics.uploads.WithLabelValues("failed").Inc()
-		s.refuse(w, r, http.StatusInternalServerError, "the server could not keep the run: its log says why")
-		return
+	if err != nil {
+		word := "failed"
+		if errors.As(err, new(*refusal)) {
+			word = "refused"
+			s.say("upload of %s by %s refused: %v", id, by, err)
+		}
+		s.metrics.uploads.WithLabelValues(word).Inc()
+		return err
 	}
 	code, word := http.StatusOK, "known"
 	if fresh {
@@ -103,7 +87,7 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request) {
 	s.metrics.uploads.WithLabelValues(word).Inc()
 	s.say("upload of %s by %s: %s as %s", id, by, word, folder)
 	w.Header().Set("Location", "/runs/"+folder)
-	s.json(w, code, struct {
+	return s.json(w, code, struct {
 		SchemaVersion int    `json:"schemaVersion"`
 		Folder        string `json:"folder"`
 		Conflict      bool   `json:"conflict"` // another run has its id and other bytes: neither passes

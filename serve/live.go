@@ -21,7 +21,7 @@ const (
 )
 
 // running lists the drills that go on.
-func (s *Server) running(w http.ResponseWriter, r *http.Request) {
+func (s *Server) running(w http.ResponseWriter, r *http.Request) error {
 	all := s.index.Runs(runs.Query{States: []runs.State{runs.Running}})
 	p := &doc.Document{Word: doc.Word{Text: "LIVE"}, Title: "drills that go on", Site: &doc.Site{Links: links("/live"), Refresh: refresh}}
 	if len(all) == 0 {
@@ -29,31 +29,30 @@ func (s *Server) running(w http.ResponseWriter, r *http.Request) {
 	} else {
 		p.Sections = []doc.Section{runSection("Going on", all)}
 	}
-	s.page(w, r, http.StatusOK, p)
+	return s.page(w, r, http.StatusOK, p)
 }
 
 // livePage shows what a drill has said so far. The browser gets it anew until the drill is over.
-func (s *Server) livePage(w http.ResponseWriter, r *http.Request) {
-	run := s.asked(w, r)
-	if run == nil {
-		return
+func (s *Server) livePage(w http.ResponseWriter, r *http.Request) error {
+	run, err := s.asked(r)
+	if err != nil {
+		return err
 	}
 	if run.State != runs.Running {
 		http.Redirect(w, r, runAddress(run.Folder), http.StatusSeeOther)
-		return
+		return nil
 	}
 	table := &doc.Table{ID: "story", Label: "What the drill has said", Columns: doc.Columns("time", "what", "said")}
-	err := s.story(run.Folder, func(at, who, what string) {
+	err = s.story(run.Folder, func(at, who, what string) {
 		table.Row(doc.Cell{Text: at, Figure: true}, doc.Cell{Text: who}, doc.Cell{Text: what})
 		if len(table.Rows) > liveLines {
 			table.Rows = slices.Delete(table.Rows, 0, 1)
 		}
 	})
 	if err != nil {
-		s.broken(w, r, err)
-		return
+		return err
 	}
-	s.page(w, r, http.StatusOK, &doc.Document{
+	return s.page(w, r, http.StatusOK, &doc.Document{
 		Word: doc.Word{Text: "RUNNING"}, Title: run.Experiment, Tally: run.Folder, Site: &doc.Site{Links: links(""), Refresh: refresh},
 		Sections: []doc.Section{{ID: "live", Title: "What it says", Blocks: []doc.Block{{Table: table}}}},
 	})

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -29,8 +28,8 @@ func (s *Server) pages() {
 	s.handle("GET /runs/{folder}/{format}", Read, s.report)
 	s.handle("GET /live", Read, s.running)
 	s.handle("GET /live/{folder}", Read, s.livePage)
-	s.handle("/", Read, func(w http.ResponseWriter, r *http.Request) {
-		s.refuse(w, r, http.StatusNotFound, "there is no such page")
+	s.handle("/", Read, func(http.ResponseWriter, *http.Request) error {
+		return refuse(http.StatusNotFound, "there is no such page")
 	})
 }
 
@@ -44,35 +43,24 @@ func links(here string) []doc.Link {
 }
 
 // page writes a page.
-func (s *Server) page(w http.ResponseWriter, r *http.Request, code int, d *doc.Document) {
+func (s *Server) page(w http.ResponseWriter, r *http.Request, code int, d *doc.Document) error {
 	text, err := doc.HTML(d)
 	if err != nil {
 		s.say("%s: %v", r.URL.Path, err)
 		http.Error(w, "the page could not be made", http.StatusInternalServerError)
-		return
+		return nil
 	}
 	w.Header().Set("Content-Security-Policy", doc.Policy(d.Styles))
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
 	_, _ = io.WriteString(w, text) // the reader has gone
-}
-
-// refuse answers what is not done, to a program as JSON and to a person as a page.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, code int, why string) {
-	if strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/metrics" {
-		s.json(w, code, struct {
-			SchemaVersion int    `json:"schemaVersion"`
-			Error         string `json:"error"`
-		}{1, why})
-		return
-	}
-	s.page(w, r, code, &doc.Document{Word: doc.Word{Text: fmt.Sprint(code), Tone: doc.Bad}, Title: http.StatusText(code), Lead: []string{strings.ToUpper(why[:1]) + why[1:] + "."}, Site: &doc.Site{Links: links("")}})
+	return nil
 }
 
 func runAddress(folder string) string { return "/runs/" + url.PathEscape(folder) }
 
 // overview shows what each experiment has come to.
-func (s *Server) overview(w http.ResponseWriter, r *http.Request) {
+func (s *Server) overview(w http.ResponseWriter, r *http.Request) error {
 	p := &doc.Document{Word: doc.Word{Text: "RUNS"}, Title: s.o.Dir, Site: &doc.Site{Links: links("/")}, Lead: []string{"Each run keeps its own verdict. There is no score over them."}}
 	table := &doc.Table{Cards: true, Label: "Experiments and their latest runs", Columns: doc.Columns("experiment", "latest verdict", "started", "labels", "why", "runs")}
 	all := 0
@@ -100,7 +88,7 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request) {
 		p.Sections = append(p.Sections, doc.Section{ID: "experiments", Title: "Experiments", Blocks: []doc.Block{{Table: table}}})
 	}
 	p.Sections = append(p.Sections, runSection("The latest runs", s.index.Runs(runs.Query{Limit: runsOfPage, Before: r.URL.Query().Get(byBefore)})))
-	s.page(w, r, http.StatusOK, p)
+	return s.page(w, r, http.StatusOK, p)
 }
 
 // ofExperiment are the runs of one experiment, counted; those that cannot be read have the verdict "".
@@ -157,51 +145,46 @@ func runSection(title string, all []*runs.Run) doc.Section {
 }
 
 // experiment shows the runs of one experiment over time.
-func (s *Server) experiment(w http.ResponseWriter, r *http.Request) {
+func (s *Server) experiment(w http.ResponseWriter, r *http.Request) error {
 	q, err := queryOf(r, byLabel)
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
-		return
+		return err
 	}
 	q.Experiment, q.Limit = r.PathValue("name"), runsOfPage
 	a, err := s.archived(q)
 	if err != nil {
-		s.broken(w, r, err)
-		return
+		return err
 	}
 	if len(a.Experiments) == 0 {
-		s.refuse(w, r, http.StatusNotFound, "no run of "+q.Experiment+" has ended here")
-		return
+		return refuse(http.StatusNotFound, "no run of %s has ended here", q.Experiment)
 	}
 	d := reports.Archive(a, runAddress)
 	d.Title, d.Lead, d.Foot, d.Site = q.Experiment, nil, "The same as data: /api/v1/history?experiment="+url.QueryEscape(q.Experiment), &doc.Site{Links: links("")}
-	s.page(w, r, http.StatusOK, d)
+	return s.page(w, r, http.StatusOK, d)
 }
 
 // run shows the report of one run, made anew.
-func (s *Server) run(w http.ResponseWriter, r *http.Request) {
-	run := s.asked(w, r)
+func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
+	run, err := s.asked(r)
 	switch {
-	case run == nil:
-		return
+	case err != nil:
+		return err
 	case run.State == runs.Running:
 		http.Redirect(w, r, "/live/"+url.PathEscape(run.Folder), http.StatusSeeOther)
-		return
+		return nil
 	case run.State == runs.Unread:
-		s.refuse(w, r, http.StatusUnprocessableEntity, "this run cannot be read: "+run.Why)
-		return
+		return refuse(http.StatusUnprocessableEntity, "this run cannot be read: %s", run.Why)
 	}
 	var d *doc.Document
-	err := s.judged(r.Context(), func() (err error) {
+	err = s.judged(r.Context(), func() (err error) {
 		d, err = s.o.Reader.Page(r.Context(), filepath.Join(s.o.Dir, run.Folder))
 		return err
 	})
 	if err != nil {
-		s.broken(w, r, err)
-		return
+		return err
 	}
 	d.Site = &doc.Site{Links: runLinks(run)}
-	s.page(w, r, http.StatusOK, d)
+	return s.page(w, r, http.StatusOK, d)
 }
 
 // runLinks are the links at the top of a run's page.
@@ -214,25 +197,22 @@ func runLinks(run *runs.Run) []doc.Link {
 }
 
 // report gives a run in another form, made anew, for a program to read or a person to keep.
-func (s *Server) report(w http.ResponseWriter, r *http.Request) {
-	run := s.asked(w, r)
-	if run == nil {
-		return
+func (s *Server) report(w http.ResponseWriter, r *http.Request) error {
+	run, err := s.asked(r)
+	if err != nil {
+		return err
 	}
 	if run.State != runs.Judged {
-		s.refuse(w, r, http.StatusConflict, "this run has no report")
-		return
+		return refuse(http.StatusConflict, "this run has no report")
 	}
 	var b bytes.Buffer
 	format := r.PathValue("format")
-	err := s.judged(r.Context(), func() error { return s.o.Reader.Report(r.Context(), &b, filepath.Join(s.o.Dir, run.Folder), format) })
-	switch {
-	case errors.Is(err, ErrFormat):
-		s.refuse(w, r, http.StatusNotFound, "there is no report in the form "+format)
-		return
-	case err != nil:
-		s.broken(w, r, err)
-		return
+	err = s.judged(r.Context(), func() error { return s.o.Reader.Report(r.Context(), &b, filepath.Join(s.o.Dir, run.Folder), format) })
+	if errors.Is(err, ErrFormat) {
+		return refuse(http.StatusNotFound, "there is no report in the form %s", format)
+	}
+	if err != nil {
+		return err
 	}
 	kind := "text/plain; charset=utf-8"
 	if format == "json" {
@@ -240,4 +220,5 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", kind)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(b.Bytes()))
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,13 +98,43 @@ func Open(o Options) (*Server, error) {
 
 func (s *Server) say(format string, args ...any) { s.o.Say(fmt.Sprintf(format, args...)) }
 
-// handle adds a page or an answer for those who have the role. Handlers read whom they serve with by.
-func (s *Server) handle(pattern string, need Role, handler http.HandlerFunc) {
+// handle adds a page or an answer for those who have the role. Handlers read whom they serve with by. What they return is answered: a refusal
+// by its status, to a program as JSON and to a person as a page, and any other error by the log.
+func (s *Server) handle(pattern string, need Role, handler func(http.ResponseWriter, *http.Request) error) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		if r, ok := s.admit(w, r, need); ok {
-			handler(w, r)
+		r, err := s.admit(w, r, need)
+		if err == nil {
+			err = handler(w, r)
 		}
+		no := new(refusal)
+		switch {
+		case err == nil, r.Context().Err() != nil: // whoever asked has gone
+			return
+		case !errors.As(err, &no):
+			s.say("%s %s: %v", r.Method, r.URL.Path, err)
+			no = &refusal{http.StatusInternalServerError, "the server could not do what this asks: its log says why"}
+		}
+		if strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/metrics" {
+			s.json(w, no.code, struct {
+				SchemaVersion int    `json:"schemaVersion"`
+				Error         string `json:"error"`
+			}{1, no.why})
+			return
+		}
+		s.page(w, r, no.code, &doc.Document{Word: doc.Word{Text: fmt.Sprint(no.code), Tone: doc.Bad}, Title: http.StatusText(no.code), Lead: []string{strings.ToUpper(no.why[:1]) + no.why[1:] + "."}, Site: &doc.Site{Links: links("")}})
 	})
+}
+
+// refusal is an answer to what is not done.
+type refusal struct {
+	code int
+	why  string
+}
+
+func (r *refusal) Error() string { return r.why }
+
+func refuse(code int, format string, args ...any) error {
+	return &refusal{code, fmt.Sprintf(format, args...)}
 }
 
 const (

@@ -53,11 +53,16 @@ func consenting(err error, args []string) string {
 	if at < 0 {
 		at = len(args)
 	}
-	words := slices.Concat([]string{"lockdrill"}, args[:at], no.Flags(), args[at:])
-	for i, w := range words {
-		words[i] = undo.Quote(w)
+	return "\nTo consent to what the drill would touch: " + typed("lockdrill", slices.Concat(args[:at], no.Flags(), args[at:]))
+}
+
+// typed is a command line as one types it.
+func typed(first string, more []string) string {
+	line := undo.Quote(first)
+	for _, word := range more {
+		line += " " + undo.Quote(word)
 	}
-	return "\nTo consent to what the drill would touch: " + strings.Join(words, " ")
+	return line
 }
 
 // codeOf is the status that a command ends with.

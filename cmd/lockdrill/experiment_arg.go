@@ -6,13 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/lockdrill/lockdrill/deploy"
-	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/regular"
 	"github.com/lockdrill/lockdrill/scenarios"
@@ -36,13 +36,20 @@ func setFlag(flags *pflag.FlagSet) *[]string {
 	return flags.StringArray("set", nil, "override a field of the file, as PATH=VALUE (system.locks.leader.poll=2s, slos.0.takeover.max=3s); may be given more than once")
 }
 
-// overridden are the values as a command that is to do the same has them, after the name of the file.
-func overridden(values []string) string {
-	var b strings.Builder
-	for _, v := range values {
-		b.WriteString(" --set " + undo.Quote(v))
-	}
-	return b.String()
+// given are those flags of these names that a command line has, word by word, for a command that is to do the same.
+func given(flags *pflag.FlagSet, names ...string) (words []string) {
+	flags.Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, is := f.Value.(pflag.SliceValue); is {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			if slices.Contains(names, f.Name) {
+				words = append(words, "--"+f.Name, v)
+			}
+		}
+	})
+	return words
 }
 
 // parseExperiment is loadExperiment for whoever runs nothing: paths stay as the file has them.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -33,6 +34,7 @@ type leading struct {
 	consent          drill.Consent
 	format           output
 	quiet            bool
+	flags            *pflag.FlagSet // as they were given
 }
 
 // isGameDay reports whether dir is the folder of a game day.
@@ -158,10 +160,14 @@ func (f *leading) lead(ctx context.Context, io streams, arg string, sheet *exper
 		Sheet: sheet, Text: text, Drills: experiments.Digest(drills), Dir: dir, Who: whoIs(f.who), Tool: "lockdrill " + version(), Terminal: atTerminal, Resume: f.resume != "",
 		Say: func(format string, args ...any) { fmt.Fprintln(io.Err, reports.Harmless(fmt.Sprintf(format, args...))) },
 		Run: func(ctx context.Context, drill, dir string) (int, error) {
-			return child(ctx, io, self, append([]string{"run", drill, "--out", dir}, f.passedOn()...))
+			args := append([]string{"run", drill, "--out", dir}, given(f.flags, "kubeconfig", "context", "namespace", "environment", "confirm")...)
+			if f.quiet {
+				args = append(args, "--quiet")
+			}
+			return child(ctx, io, self, args)
 		},
 		Recover: func(ctx context.Context, dir string) (int, error) {
-			return child(ctx, io, self, append([]string{"recover", dir}, f.where()...))
+			return child(ctx, io, self, append([]string{"recover", dir}, given(f.flags, "kubeconfig", "context")...))
 		},
 	}
 	if atTerminal {
@@ -200,31 +206,6 @@ func linesOf(r stdio.Reader) <-chan string {
 		}
 	}()
 	return lines
-}
-
-func (f *leading) where() (args []string) {
-	for _, a := range [][2]string{{"--kubeconfig", f.consent.Cluster.Kubeconfig}, {"--context", f.consent.Cluster.Context}} {
-		if a[1] != "" {
-			args = append(args, a[0], a[1])
-		}
-	}
-	return args
-}
-
-func (f *leading) passedOn() []string {
-	args := f.where()
-	for _, a := range [][2]string{{"--namespace", f.consent.Cluster.Namespace}, {"--environment", f.consent.Environment}} {
-		if a[1] != "" {
-			args = append(args, a[0], a[1])
-		}
-	}
-	if f.quiet {
-		args = append(args, "--quiet")
-	}
-	for _, name := range f.consent.Confirm {
-		args = append(args, "--confirm", name)
-	}
-	return args
 }
 
 // child runs this binary. Where it is a drill it is stopped in order when the context ends, and when this process does, however it

@@ -12,7 +12,7 @@ var successors = []struct{ was, now string }{
 	{"report", "judge DIR"},
 	{"sweep", "rehearse FILE --sweep rate=5/s..500/s, and in real time lockdrill run FILE --sweep rate=5/s..500/s"},
 	{"worker-check", "run worker-check -- COMMAND"},
-	{"selftest --live", "selftest, and with real processes make selftest-live in a checkout"},
+	{"selftest --live", "selftest (with real processes: make selftest-live in a checkout)"},
 	{"gameday note", "judge DIR, once the note stands in notes.md of that folder"},
 	{"gameday", "run FILE"},
 	{"judge --pool", "history --pool"},

@@ -10,7 +10,6 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/drill"
 	"github.com/lockdrill/lockdrill/drill/rehearsal"
-	"github.com/lockdrill/lockdrill/drill/undo"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/reports"
@@ -107,18 +106,7 @@ func newPlanCmd(io streams) *cobra.Command {
 // toRun is the command line that does what a plan shows, with the consent that was given and that is missing. With a hash it does that and
 // nothing else; the hash counts the consent too, so where some is missing it is another plan's.
 func toRun(flags *pflag.FlagSet, arg string, plan *forecast.Plan, hash string) doc.Block {
-	line, missing := undo.Quote(arg), false
-	flags.Visit(func(f *pflag.Flag) {
-		values := []string{f.Value.String()}
-		if list, is := f.Value.(pflag.SliceValue); is {
-			values = list.GetSlice()
-		}
-		for _, v := range values {
-			if slices.Contains([]string{"set", "confirm", "environment", "kubeconfig", "context", "namespace"}, f.Name) {
-				line += " --" + f.Name + " " + undo.Quote(v)
-			}
-		}
-	})
+	line, missing := typed(arg, given(flags, "set", "confirm", "environment", "kubeconfig", "context", "namespace")), false
 	for _, g := range plan.Guards {
 		if g.Flag != "" {
 			missing = true

@@ -98,7 +98,7 @@ func newRehearseCmd(io streams) *cobra.Command {
 		if f.replay != 0 {
 			return f.replayOne(cmd.Context(), io, e)
 		}
-		return f.many(cmd.Context(), io, e, args[0]+overridden(*values))
+		return f.many(cmd.Context(), io, e, typed(args[0], given(cmd.Flags(), "set")))
 	}
 	return cmd
 }

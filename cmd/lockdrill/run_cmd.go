@@ -115,7 +115,7 @@ func (f *runFlags) run(cmd *cobra.Command, io streams, args []string, g *gate) e
 		if err := only(cmd, arg+": this is a game day", "out", "resume", "who", "result-file", "format", "output", "quiet", "confirm", "environment", "kubeconfig", "context", "namespace"); err != nil {
 			return err
 		}
-		day := leading{f.out, f.resume, f.who, f.consent, *f.output, f.story.quiet}
+		day := leading{f.out, f.resume, f.who, f.consent, *f.output, f.story.quiet, cmd.Flags()}
 		return day.lead(cmd.Context(), io, arg, sheet, text)
 	}
 	if f.resume != "" || f.who != "" {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -29,9 +28,6 @@ const (
 	File     = ".lockdrill-runs.jsonl"
 	lockFile = ".lockdrill-serve.lock"
 )
-
-// former are the indices of earlier versions, of the server and of the history.
-var former = []string{".lockdrill-serve.db", ".lockdrill-index.json"}
 
 // ErrServed is that of a folder that another server has.
 var ErrServed = errors.New("is served by another server already")
@@ -79,12 +75,7 @@ func Read(ctx context.Context, dir string, reader Reader, say func(string)) (*In
 
 func indexOf(dir string, reader Reader, anew bool, say func(string)) *Index {
 	x := &Index{dir: dir, reader: reader, say: say, runs: map[string]*Run{}, environments: map[string][]experiments.Setting{}}
-	data, err := regular.Read(x.path())
-	for _, name := range former {
-		if _, there := os.Lstat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) && there == nil {
-			say(filepath.Join(dir, name) + " is the index of an earlier version, and of no use any more: the index is made anew from the folders of runs, in " + File)
-		}
-	}
+	data, _ := regular.Read(x.path()) // what cannot be read is made anew
 	if anew || !x.read(data) {
 		x.written(x.rewrite())
 	}

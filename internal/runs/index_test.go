@@ -135,19 +135,6 @@ func TestTheFoldersAreTheTruth(t *testing.T) {
 	}
 }
 
-// The index of an earlier version is of no use, and that is said once.
-func TestAnIndexOfAnEarlierVersionIsNamed(t *testing.T) {
-	f := &folder{t: t, dir: t.TempDir(), tool: "one"}
-	f.run("a", "a", "pass")
-	testkit.Must(t, os.WriteFile(filepath.Join(f.dir, former[0]), []byte("SQLite format 3\x00"), 0o600))
-	for i, want := range []int{1, 0} {
-		f.close(f.open(false))
-		if len(f.said) != want || want == 1 && !strings.Contains(f.said[0], former[0]+" is the index of an earlier version") {
-			t.Errorf("opened for the %d. time: it says %q", i+1, f.said)
-		}
-	}
-}
-
 // Lines that count no more do not pile up, and what the file then has is what it had.
 func TestTheIndexDoesNotGrowForEver(t *testing.T) {
 	f := &folder{t: t, dir: t.TempDir(), tool: "one"}

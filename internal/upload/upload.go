@@ -97,6 +97,9 @@ func (t *Target) once(ctx context.Context, dir, id string, files []string) (stri
 		client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	response, err := client.Do(request)
+	if asked := new(url.Error); errors.As(err, &asked) { // by the address that was given
+		return "", fmt.Errorf("%s: %w", t.URL, asked.Err)
+	}
 	if err != nil {
 		return "", err
 	}

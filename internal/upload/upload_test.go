@@ -13,7 +13,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
 )
 
 var parts = []string{"experiment.yaml", "history.jsonl"}

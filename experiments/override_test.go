@@ -41,7 +41,7 @@ func TestOverrideProblems(t *testing.T) {
 		"description=\"\"":                                 "--set:1:13: description: is empty",
 		"system.locks.leader.name.first=x":                 "--set:1:26: what is set there is a single value",
 		"system.locks.leader.poll=":                        "--set:1:26: the value is missing",
-		"system.locks.leader.poll=[":                       "--set:1:26: the value is no YAML",
+		"system.locks.leader.poll=[":                       "--set:1:26: the value is no YAML: a value is missing",
 		"system.replicas":                                  "--set:1:1: is no field and value",
 		"redis={mode: external, url: redis://u:hunter2@h}": "--set:1:29: redis.url: user and password do not stand in a file",
 		"slos.0.lock=nobody":                               "--set:1:13: slos[0].lock: no lock is called",

@@ -23,11 +23,14 @@ var podFields = []string{
 
 // ParsePod reads a PodPatch as a file has it; "" is none.
 func ParsePod(text string) (p PodPatch, err error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 {
-		return "", err
+	if text == "" {
+		return "", nil
 	}
-	if why := p.ParseNode(doc.Content[0]); why != "" {
+	f := vocabulary.Open("", []byte(text), false)
+	if f.Root == nil {
+		return "", errors.New(f.Err().(Problems)[0].Message)
+	}
+	if why := p.ParseNode(f.Root); why != "" {
 		return "", errors.New(why)
 	}
 	return p, nil

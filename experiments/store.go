@@ -48,7 +48,6 @@ const (
 // storeKind is what is particular to a kind of store, for what a file may say of it.
 type storeKind struct {
 	name    string        // for a person
-	modes   []StoreMode   // that a run can use
 	unit    time.Duration // a lease is a whole number of it; 0 = of any length
 	several time.Duration // the shortest lease that several servers of the run's own grant: of etcd 1.5 times an election, in whole seconds; 0 = the unit
 	schemes []string      // of the addresses of one that is somebody's
@@ -58,9 +57,9 @@ type storeKind struct {
 }
 
 var storeKinds = map[StoreKind]storeKind{
-	StoreEtcd:     {name: "etcd", modes: []StoreMode{StoreSpawn, StoreExternal}, unit: time.Second, several: 2 * time.Second, schemes: []string{"http", "https"}, anew: true},
-	StorePostgres: {name: "PostgreSQL", modes: []StoreMode{StoreSpawn, StoreExternal}, schemes: []string{"postgres", "postgresql"}, session: true},
-	StoreLease:    {name: "Lease objects", modes: []StoreMode{StoreExternal}, unit: time.Second, objects: true},
+	StoreEtcd:     {name: "etcd", unit: time.Second, several: 2 * time.Second, schemes: []string{"http", "https"}, anew: true},
+	StorePostgres: {name: "PostgreSQL", schemes: []string{"postgres", "postgresql"}, session: true},
+	StoreLease:    {name: "Lease objects", unit: time.Second, objects: true},
 }
 
 func (e *Experiment) storeKind() storeKind { return storeKinds[e.StoreKind()] }
@@ -126,7 +125,7 @@ func (c *checker) store() {
 		return
 	}
 	c.Refuse(c.inPods(), "store", "is for replicas that are processes of this host: leave the kubernetes section out")
-	c.Refuse(!slices.Contains(rules.modes, s.Mode), "store.mode", "%s is not possible for %s: choose %s", s.Mode, rules.name, wordsOf(rules.modes))
+	c.Refuse(rules.objects && s.Mode != StoreExternal, "store.mode", "%s is not possible for %s: choose external", s.Mode, rules.name)
 	c.Refuse(rules.session && len(c.e.System.Worker) == 0 && !c.Invalid("system.worker"), "store.kind", "lockdrill's own lock core takes no advisory locks: name a worker that does, system: {worker: [./worker]}")
 	if s.Mode == StoreExternal && !rules.objects && s.URL != "" {
 		c.guestStore(s, rules)
@@ -198,12 +197,4 @@ func (c *checker) outsideRedis(f *Fault) string {
 		return fmt.Sprintf("gives a key of a Redis to a stranger, and the locks are in %s: leave to out, and the key vanishes", kind.name)
 	}
 	return ""
-}
-
-func wordsOf(modes []StoreMode) string {
-	words := make([]string, len(modes))
-	for i, m := range modes {
-		words[i] = string(m)
-	}
-	return strings.Join(words, " or ")
 }

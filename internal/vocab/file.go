@@ -161,8 +161,9 @@ func (f *File) addAt(path string, line, column int, format string, args ...any) 
 	message := RedactLine(fmt.Sprintf(format, args...))
 	if path != "" {
 		f.invalid = append(f.invalid, path)
-		message = path + ": " + message
+		message = strings.ReplaceAll(path, "\n", " ") + ": " + message
 	}
+	message = printable(message) // a name in it may have what a terminal obeys
 	p := Problem{File: f.Name, Line: line, Column: column, Message: message}
 	if !f.hidden && line >= 1 && line <= len(f.lines) {
 		p.Source, p.caret = excerpt(f.lines[line-1], column)
@@ -250,7 +251,7 @@ func excerpt(line string, column int) (string, int) {
 
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
+		if unicode.IsPrint(r) || r == '\n' {
 			return r
 		}
 		return ' '

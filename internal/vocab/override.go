@@ -1,6 +1,7 @@
 package vocab
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"slices"
@@ -55,7 +56,8 @@ func (o *overrider) value(text string, at int) *yaml.Node {
 	in := yaml.NewDecoder(strings.NewReader(text))
 	err := in.Decode(&doc)
 	if err != nil && !errors.Is(err, io.EOF) {
-		o.wrong(at, "the value is no YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		text, _ := parserSays(err)
+		o.wrong(at, "the value is no YAML: %s", cmp.Or(parserErrors[text], text))
 		return nil
 	}
 	if err == nil && !errors.Is(in.Decode(&yaml.Node{}), io.EOF) {

@@ -94,12 +94,18 @@ var unknownAnchor = regexp.MustCompile(`^unknown anchor '(.+)' referenced$`)
 
 var tabLed = regexp.MustCompile(`^ *\t`)
 
-func (f *File) syntax(err error) {
-	text, line := err.Error(), 1
+// parserSays are the words of the parser, without what it puts before them, and the line that it names.
+func parserSays(err error) (text string, line int) {
+	text, line = err.Error(), 1
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
 		text = text[len(m[0]):]
 		line, _ = strconv.Atoi(m[1])
 	}
+	return text, line
+}
+
+func (f *File) syntax(err error) {
+	text, line := parserSays(err)
 	if m := unknownAnchor.FindStringSubmatch(text); m != nil { // the parser has no line
 		for i, src := range f.lines {
 			if at := strings.Index(src, "*"+m[1]); at >= 0 {

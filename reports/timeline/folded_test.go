@@ -93,7 +93,7 @@ func TestNobodyHoldsWhatComesAboutUnderNoLock(t *testing.T) {
 	e.System.Locks, e.System.Effects[0].Lock, e.System.Effects[0].Name = nil, "", "job"
 	p := Overview(judged(e, h).l)
 	check(t, []Picture{p})
-	if !strings.Contains(p.SVG, ">never held<") || strings.Contains(p.Legend, "held by") {
+	if !strings.Contains(p.SVG, ">effects, no lock<") || !strings.Contains(p.Desc, "over 0 locks, 0 keys") || strings.Contains(p.Legend, "held by") {
 		t.Errorf("effects alone are drawn as a lock:\n%s", p.Legend)
 	}
 	for _, row := range p.Rows {

@@ -15,7 +15,7 @@ const maxKeys = 4
 func (w *window) lock(lock *LockLane) {
 	if !slices.ContainsFunc(lock.Keys, func(k KeyLane) bool { return len(k.Holds) > 0 }) {
 		w.wrong(lock, "")
-		w.lane(lock.Lock, "never held").draw(37)
+		w.lane(lock.Lock, map[bool]string{true: "effects, no lock", false: "never held"}[lock.None]).draw(37)
 		return
 	}
 	if len(lock.Keys) > maxKeys {

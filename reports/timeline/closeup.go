@@ -195,7 +195,7 @@ func (w *window) instants(zero float64) (out []label) {
 // divided draws the takeover under the key, and names its parts and its length.
 func (w *window) divided() {
 	t := w.trial
-	n := &lane{w: w}
+	n := w.unnamed()
 	n.gap(t, 0, 10)
 	n.draw(0)
 	w.c.text("ink", end, left-8, w.y+22, sizeName, gutter-16, "takeover")

@@ -118,3 +118,15 @@ func TestASweepsLevelRowsHaveNoPicture(t *testing.T) {
 		t.Errorf("%d pictures, and %q", len(ps), level)
 	}
 }
+
+// A label that has room upon a bar alone lies on a ground of its own, above the bar.
+func TestALabelUponABarHasAGround(t *testing.T) {
+	at := Moment{From: 0, To: 0}
+	f := FaultLane{Op: "slow#1", Applied: &at, Over: Moment{From: 10, To: 10}, FaultResult: verdict.FaultResult{ID: "slow", Configured: "+400ms", Effective: &verdict.Window{From: 0}}}
+	p := Overview(&Lanes{Seconds: 10, TimeScale: 1, Faults: []FaultLane{f}})
+	check(t, []Picture{p})
+	ground, bar := strings.Index(p.SVG, `class="ld-ground"`), strings.Index(p.SVG, `class="ld-effective"`)
+	if ground < bar || bar < 0 || !strings.Contains(p.SVG, ">+400ms<") {
+		t.Errorf("the ground is drawn at byte %d, the bar at %d", ground, bar)
+	}
+}

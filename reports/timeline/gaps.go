@@ -105,7 +105,7 @@ func (w *window) gaps(ts []*TrialLane) {
 		w.y += 14
 		return
 	}
-	n := &lane{w: w}
+	n := w.unnamed()
 	lines := make([]row, 1, maxGaps)
 	for _, t := range ts {
 		x0, x1 := w.s.extent(t)

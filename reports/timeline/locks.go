@@ -83,7 +83,7 @@ func (w *window) key(lock string, key *KeyLane) {
 
 // wrong draws what went wrong under a key, or under all keys (""), in a line above its lane.
 func (w *window) wrong(lock *LockLane, key string) {
-	n := &lane{w: w}
+	n := w.unnamed()
 	for _, b := range lock.Both {
 		if key == "" || b.Key == "" || b.Key == key {
 			n.over(twoBelieve, 3, 9, b.Extent)

@@ -119,7 +119,7 @@ func trialDesc(t *TrialLane) string {
 			s += ", " + p.Name + " " + bracket(*p.Long)
 		}
 	}
-	return s + "; " + t.Class + ", ended by " + t.Takeover.End + "."
+	return s + "; " + t.Class + ", ended by " + cmp.Or(endWords[t.Takeover.End], t.Takeover.End) + "."
 }
 
 // frame chooses what is shown: from the victim's last extension, if it is not long past, until after the end.

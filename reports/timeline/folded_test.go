@@ -130,3 +130,14 @@ func TestALabelUponABarHasAGround(t *testing.T) {
 		t.Errorf("the ground is drawn at byte %d, the bar at %d", ground, bar)
 	}
 }
+
+// What was not seen to end is not said to be ended by anything.
+func TestACensoredTakeoverEndsWithNothing(t *testing.T) {
+	r := load(t, filepath.Join(recorded, "failover-granted-twice"))
+	for _, p := range append(Trials(r.l), Takeovers(r.e, r.j)...) {
+		said := p.Desc + fmt.Sprint(p.Rows)
+		if strings.Contains(said, "censored") || !strings.Contains(said, "nothing that was seen") && !strings.Contains(said, "not seen by") {
+			t.Errorf("%s: %s", p.ID, said)
+		}
+	}
+}

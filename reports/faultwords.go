@@ -19,7 +19,7 @@ func targets(does fault.Traits, victim string, victims []string) string {
 	case victim == history.VictimStore, victim == "" && len(victims) == 0 && (does.AtStore || does.AtKey):
 		return "the locks' store"
 	case victim == "" && len(victims) == 0 && does.Elsewhere:
-		return "what its commands strike"
+		return "what the " + does.Called + " strikes"
 	case victim == "" && len(victims) == 0:
 		return "nobody"
 	case len(victims) == 0:

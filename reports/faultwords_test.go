@@ -101,3 +101,30 @@ func TestValidityOfEveryFault(t *testing.T) {
 	}
 	isGolden(t, "faults.txt", b.String())
 }
+
+// What an object or a hook strikes is known to its author alone, and each is called by its name.
+func TestWhatNobodyKnowsIsCalledByTheFault(t *testing.T) {
+	for kind, want := range map[string]string{"object": "what the object strikes", "hook": "what the hook strikes", "kill": "nobody"} {
+		if got := targets(fault.Seen(kind, "", "").Traits(), "", nil); got != want {
+			t.Errorf("%s: %q, want %q", kind, got, want)
+		}
+	}
+}
+
+// A drill of effects alone has neither takeovers nor debts to tell of, and says so once.
+func TestADrillOfEffectsAloneTellsOfNoLock(t *testing.T) {
+	r := recorded(t, "pass-1")
+	page := htmlOf(t, r)
+	e := *r.Experiment
+	e.System.Locks = nil
+	r.Experiment = &e
+	alone := htmlOf(t, r)
+	for _, id := range []string{`id="takeovers"`, `id="debt"`} {
+		if !strings.Contains(page, id) || strings.Contains(alone, id) {
+			t.Errorf("%s is on a page without a lock, or not on one with locks", id)
+		}
+	}
+	if !strings.Contains(alone, "The experiment has no lock") {
+		t.Error("the page does not say that there is no lock")
+	}
+}

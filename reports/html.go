@@ -142,15 +142,23 @@ func document(r Run, o Options, level doc.Level) *doc.Document {
 		d.Sections = append(d.Sections, doc.Section{ID: "timeline", Title: "Timeline", Blocks: timelineBlocks(r.Lanes)})
 	}
 	d.Sections = append(d.Sections,
-		doc.Section{ID: "takeovers", Title: realTimes(j, takeoverTitle), Short: "Takeovers", Least: doc.Short, Blocks: takeoverBlocks(r)},
+		locked(r, doc.Section{ID: "takeovers", Title: realTimes(j, takeoverTitle), Short: "Takeovers", Least: doc.Short, Blocks: takeoverBlocks(r)}),
 		doc.Section{ID: "rolling", Title: rollingTitle, Short: "Rolling restarts", Blocks: []doc.Block{{Items: rollingItems(j)}}},
 		doc.Section{ID: "deaths", Title: deathTitle(j), Short: "Kills", Least: doc.Short, Blocks: deathBlocks(j)},
 		doc.Section{ID: "correctness", Title: "Correctness", Least: doc.Short, Blocks: correctnessBlocks(r)},
-		doc.Section{ID: "debt", Title: realTimes(j, "Lock debt: keys that stay taken after their work is done"), Short: "Lock debt", Least: doc.Full, Blocks: debtBlocks(r)},
+		locked(r, doc.Section{ID: "debt", Title: realTimes(j, "Lock debt: keys that stay taken after their work is done"), Short: "Lock debt", Least: doc.Full, Blocks: debtBlocks(r)}),
 		doc.Section{ID: "valid", Title: drillTitle, Least: doc.Short, Blocks: validityBlocks(r)},
 	)
 	d.Tail = tailOf(j, o, level)
 	return d
+}
+
+// locked is a section about locks: of a drill of effects alone it has nothing to say.
+func locked(r Run, s doc.Section) doc.Section {
+	if r.Experiment != nil && len(r.Experiment.System.Locks) == 0 {
+		s.Blocks = []doc.Block{{Text: "The experiment has no lock: its effects come about under none.", Quiet: true}}
+	}
+	return s
 }
 
 // abortItems tell of a run that was ended early: why, what was undone, what was seen until then, and how to run it again.

@@ -61,19 +61,17 @@ func Trials(l *Lanes) (out []Picture) {
 	return out
 }
 
-const (
-	maxLives  = 6  // replicas in a close-up
-	maxOthers = 12 // further keys that the same fault struck
-)
+// maxLives is how many replicas are in a close-up.
+const maxLives = 6
 
-// closeup draws the longest takeover in full, and the bars of the other keys.
+// closeup draws the longest takeover of a strike; its table has them all.
 func closeup(l *Lanes, s *strike) Picture {
 	t := s.trials[0]
 	zero := mid(t.Clock)
 	if t.Struck != nil {
 		zero = mid(*t.Struck)
 	}
-	from, to := frame(s, zero)
+	from, to := frame(t, zero)
 	w := newWindow(s.id(), l, from, to)
 	w.trial = t
 	w.faults()
@@ -87,8 +85,10 @@ func closeup(l *Lanes, s *strike) Picture {
 	}
 	bars := w.y + 9
 	w.divided()
-	w.others(s.trials[1:])
 	w.involved()
+	if n := len(s.trials) - 1; n > 0 {
+		w.folded = append(w.folded, figures.Plural(n, "further key")+" that the same fault struck: in the table.")
+	}
 	w.shade(lane)
 	for _, i := range is {
 		var p path
@@ -119,12 +119,11 @@ func trialDesc(t *TrialLane) string {
 			s += ", " + p.Name + " " + bracket(*p.Long)
 		}
 	}
-	return s + "; " + t.Class + ", ended by " + t.Takeover.End + "."
+	return s + "; " + t.Class + ", ended by " + cmp.Or(endWords[t.Takeover.End], t.Takeover.End) + "."
 }
 
 // frame chooses what is shown: from the victim's last extension, if it is not long past, until after the end.
-func frame(s *strike, zero float64) (from, to float64) {
-	t := s.trials[0]
+func frame(t *TrialLane, zero float64) (from, to float64) {
 	to = mid(t.Clock)
 	if t.Residual != nil && !t.Held.End.Open() {
 		to = max(to, mid(t.Held.End))
@@ -133,14 +132,9 @@ func frame(s *strike, zero float64) (from, to float64) {
 		to = max(to, mid(t.Next.Granted))
 	}
 	seen := to
-	for _, o := range s.trials {
-		if o.Ended != nil {
-			to = max(to, mid(*o.Ended))
-		} else { // it goes on for long: what is known must not shrink to a line beside it
-			to = max(to, o.Until)
-		}
-	}
-	if t.Ended == nil && seen > zero {
+	if t.Ended != nil {
+		to = max(to, mid(*t.Ended))
+	} else if to = max(to, t.Until); seen > zero { // it goes on for long: what is known must not shrink to a line beside it
 		to = min(to, zero+4*(seen-zero))
 	}
 	length := max(to-zero, 1e-4)
@@ -201,7 +195,7 @@ func (w *window) instants(zero float64) (out []label) {
 // divided draws the takeover under the key, and names its parts and its length.
 func (w *window) divided() {
 	t := w.trial
-	n := &lane{w: w}
+	n := w.unnamed()
 	n.gap(t, 0, 10)
 	n.draw(0)
 	w.c.text("ink", end, left-8, w.y+22, sizeName, gutter-16, "takeover")
@@ -224,19 +218,6 @@ func (w *window) divided() {
 	}
 	w.c.captions(parts, w.y+24, 0)
 	w.y += 34
-}
-
-// others draws the takeovers of the further keys that the same fault struck.
-func (w *window) others(ts []*TrialLane) {
-	for _, t := range ts[:min(len(ts), maxOthers)] {
-		n := &lane{w: w}
-		w.c.text("dim", end, left-8, w.y+8, sizeSmall, gutter-16, t.Key)
-		n.gap(t, 0, 9)
-		n.draw(16)
-	}
-	if n := len(ts) - maxOthers; n > 0 {
-		w.folded = append(w.folded, figures.Plural(n, "further key")+" that the same fault struck: in the table.")
-	}
 }
 
 // involved draws the victim, the successor and the others that asked for the key.

@@ -65,6 +65,7 @@ func (w *window) fault(id string, fs []*FaultLane) {
 		}
 		n.beside.take(x0-7, x1+7)
 	}
+	n.draw(24)
 	if len(fs) <= maxVictims {
 		for _, f := range fs {
 			if at := f.Fired(); at != nil {
@@ -72,7 +73,6 @@ func (w *window) fault(id string, fs []*FaultLane) {
 			}
 		}
 	}
-	n.draw(24)
 }
 
 // Fired is when the shot was fired, or was found to be void; nil = neither is known.

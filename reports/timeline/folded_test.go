@@ -93,7 +93,7 @@ func TestNobodyHoldsWhatComesAboutUnderNoLock(t *testing.T) {
 	e.System.Locks, e.System.Effects[0].Lock, e.System.Effects[0].Name = nil, "", "job"
 	p := Overview(judged(e, h).l)
 	check(t, []Picture{p})
-	if !strings.Contains(p.SVG, ">never held<") || strings.Contains(p.Legend, "held by") {
+	if !strings.Contains(p.SVG, ">effects, no lock<") || !strings.Contains(p.Desc, "over 0 locks, 0 keys") || strings.Contains(p.Legend, "held by") {
 		t.Errorf("effects alone are drawn as a lock:\n%s", p.Legend)
 	}
 	for _, row := range p.Rows {
@@ -116,5 +116,28 @@ func TestASweepsLevelRowsHaveNoPicture(t *testing.T) {
 	check(t, ps)
 	if len(ps) != 2 || !slices.Equal(level, []string{"stranded of lock job"}) {
 		t.Errorf("%d pictures, and %q", len(ps), level)
+	}
+}
+
+// A label that has room upon a bar alone lies on a ground of its own, above the bar.
+func TestALabelUponABarHasAGround(t *testing.T) {
+	at := Moment{From: 0, To: 0}
+	f := FaultLane{Op: "slow#1", Applied: &at, Over: Moment{From: 10, To: 10}, FaultResult: verdict.FaultResult{ID: "slow", Configured: "+400ms", Effective: &verdict.Window{From: 0}}}
+	p := Overview(&Lanes{Seconds: 10, TimeScale: 1, Faults: []FaultLane{f}})
+	check(t, []Picture{p})
+	ground, bar := strings.Index(p.SVG, `class="ld-ground"`), strings.Index(p.SVG, `class="ld-effective"`)
+	if ground < bar || bar < 0 || !strings.Contains(p.SVG, ">+400ms<") {
+		t.Errorf("the ground is drawn at byte %d, the bar at %d", ground, bar)
+	}
+}
+
+// What was not seen to end is not said to be ended by anything.
+func TestACensoredTakeoverEndsWithNothing(t *testing.T) {
+	r := load(t, filepath.Join(recorded, "failover-granted-twice"))
+	for _, p := range append(Trials(r.l), Takeovers(r.e, r.j)...) {
+		said := p.Desc + fmt.Sprint(p.Rows)
+		if strings.Contains(said, "censored") || !strings.Contains(said, "nothing that was seen") && !strings.Contains(said, "not seen by") {
+			t.Errorf("%s: %s", p.ID, said)
+		}
 	}
 }

@@ -10,6 +10,9 @@ import (
 // endedByGrant is the end, in verdict.json's words, of a takeover whose effects are not seen.
 const endedByGrant = "grant"
 
+// endWords are what ended a takeover, in words.
+var endWords = map[string]string{"effect": "the first effect", endedByGrant: "the next grant", "renewal": "a renewal by the victim", "censored": "nothing that was seen"}
+
 // extent is where a takeover lies on the axis.
 func (s scale) extent(t *TrialLane) (x0, x1 float64) {
 	x0 = s.x(mid(t.Clock))
@@ -105,7 +108,7 @@ func (w *window) gaps(ts []*TrialLane) {
 		w.y += 14
 		return
 	}
-	n := &lane{w: w}
+	n := w.unnamed()
 	lines := make([]row, 1, maxGaps)
 	for _, t := range ts {
 		x0, x1 := w.s.extent(t)

@@ -8,6 +8,7 @@ import (
 // lane is one line of a window: bars, and marks at instants. What lies closer together than can be told apart is drawn as one.
 type lane struct {
 	w              *window
+	y              float64 // its top
 	bars, points   []*layer
 	inside, beside row // labels on bars, and what labels beside them must not cover
 }
@@ -23,8 +24,11 @@ type layer struct {
 func (w *window) lane(name, under string) *lane {
 	w.c.text("ink", end, left-8, w.y+13, sizeName, gutter-16, name)
 	w.c.text("dim", end, left-8, w.y+26, sizeSmall, gutter-16, under)
-	return &lane{w: w}
+	return w.unnamed()
 }
+
+// unnamed begins a lane that goes with the one above it.
+func (w *window) unnamed() *lane { return &lane{w: w, y: w.y} }
 
 func put(ls *[]*layer, m mark, y0, y1, x0, x1 float64) {
 	i := slices.IndexFunc(*ls, func(l *layer) bool { return l.text == m.text && l.y0 == y0 && l.y1 == y1 && l.styles[0] == m.styles[0] })
@@ -75,13 +79,13 @@ func (n *lane) label(y, x0, x1 float64, texts ...string) {
 			continue
 		}
 		if x, ok := n.inside.place(width, x0, x1, (x0+x1-width)/2); ok {
-			n.w.c.text("onfill", start, x, n.w.y+y, sizeSmall, width+1, text)
+			n.w.c.text("onfill", start, x, n.y+y, sizeSmall, width+1, text)
 			return
 		}
 	}
 }
 
-// note writes a text to the right or the left of what lies between x0 and x1; where it leaves no room, upon it.
+// note writes a text to the right or the left of what lies between x0 and x1 of a lane that is drawn; where it leaves no room, upon it.
 func (n *lane) note(y, x0, x1 float64, text string) {
 	width := widthOf(text, sizeSmall)
 	x, ok := n.beside.place(width, left, right, x1+9, x0-9-width)
@@ -90,10 +94,10 @@ func (n *lane) note(y, x0, x1 float64, text string) {
 			return
 		}
 		var ground path
-		ground.box(x-1, n.w.y+y-10, x+1+width, n.w.y+y+3)
+		ground.box(x-1, n.y+y-10, x+1+width, n.y+y+3)
 		n.w.c.put("ground", &ground)
 	}
-	n.w.c.text("ink", start, x, n.w.y+y, sizeSmall, width+1, text)
+	n.w.c.text("ink", start, x, n.y+y, sizeSmall, width+1, text)
 }
 
 // draw draws the lane, the points above the bars, and makes room for it.
@@ -101,22 +105,22 @@ func (n *lane) draw(height float64) {
 	for _, l := range n.bars {
 		var p path
 		for _, s := range merged(l.at, 0.6) {
-			l.bar(&p, s.x0, n.w.y+l.y0, s.x1, n.w.y+l.y1)
+			l.bar(&p, s.x0, n.y+l.y0, s.x1, n.y+l.y1)
 		}
 		n.w.c.show(l.mark, &p)
 	}
 	for _, l := range n.points {
 		var p path
 		r := l.half
-		if len(l.at) > 80 && r > 3 {
+		if len(l.at) > 80 && l.wide > 3 {
 			r = 3
 		}
-		xs := apart(l.at, max(1, min(r, 5)))
+		xs := apart(l.at, max(1, min(l.wide, 5)))
 		if l.text != effect.text && l.text != grant.text {
 			n.w.close += len(l.at) - len(xs)
 		}
 		for _, x := range xs {
-			l.point(&p, x, n.w.y+l.y0, r)
+			l.point(&p, x, n.y+l.y0, r)
 		}
 		n.w.c.show(l.mark, &p)
 	}

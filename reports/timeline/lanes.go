@@ -79,6 +79,7 @@ type FaultLane struct {
 // LockLane is one lock with its keys in the order of their first event.
 type LockLane struct {
 	Lock  string
+	None  bool // there is no lock: effects alone, whose jobs stand for keys
 	Keys  []KeyLane
 	Again []Mark // duplicate terminal states, and effects after one of a later epoch
 	Both  []Both

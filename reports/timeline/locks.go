@@ -15,7 +15,7 @@ const maxKeys = 4
 func (w *window) lock(lock *LockLane) {
 	if !slices.ContainsFunc(lock.Keys, func(k KeyLane) bool { return len(k.Holds) > 0 }) {
 		w.wrong(lock, "")
-		w.lane(lock.Lock, "never held").draw(37)
+		w.lane(lock.Lock, map[bool]string{true: "effects, no lock", false: "never held"}[lock.None]).draw(37)
 		return
 	}
 	if len(lock.Keys) > maxKeys {
@@ -83,7 +83,7 @@ func (w *window) key(lock string, key *KeyLane) {
 
 // wrong draws what went wrong under a key, or under all keys (""), in a line above its lane.
 func (w *window) wrong(lock *LockLane, key string) {
-	n := &lane{w: w}
+	n := w.unnamed()
 	for _, b := range lock.Both {
 		if key == "" || b.Key == "" || b.Key == key {
 			n.over(twoBelieve, 3, 9, b.Extent)

@@ -9,7 +9,8 @@ import (
 type mark struct {
 	text   string                         // "" = its name stands beside it
 	styles []string                       // classes of styles, and patterns as "#name", one above the other
-	half   float64                        // of a point its half width, of a bar half its height in the legend
+	half   float64                        // half the size of a point, and half the height of a bar in the legend
+	wide   float64                        // how far apart two points must lie to be told apart
 	point  func(p *path, x, y, r float64) // nil = a bar
 	bar    func(p *path, x0, y0, x1, y1 float64)
 }
@@ -29,12 +30,16 @@ func stroke(text, style string) mark {
 
 // shape is drawn around a point.
 func shape(text, style string, half float64, draw func(p *path, x, y, r float64)) mark {
-	return mark{text: text, styles: []string{style}, half: half, point: draw}
+	return mark{text: text, styles: []string{style}, half: half, wide: half, point: draw}
+}
+
+// upright is a short line across a lane.
+func upright(text, style string, half float64) mark {
+	return mark{text: text, styles: []string{style}, half: half, wide: 1, point: func(p *path, x, y, r float64) { p.tick(x, y-r, y+r) }}
 }
 
 func square(p *path, x, y, r float64)   { p.box(x-r, y-r, x+r, y+r) }
 func triangle(p *path, x, y, r float64) { p.down(x, y+r, r) }
-func upright(p *path, x, y, r float64)  { p.tick(x, y-r, y+r) }
 
 // cut is the arrow at the end of what was not seen to end.
 func cut(p *path, x, y, r float64) { p.line(x-r, y-r, x+r, y, x-r, y+r) }
@@ -53,7 +58,7 @@ var (
 	leaseRuns    = swatch("lease runs on, its holder gone or done", "ghost", "#ghost")
 	leaseShort   = slim(leaseRuns.text, 6, "slim") // for want of room
 	whoseUnknown = swatch("held, by whom is not known", nobody, "#rows")
-	grant        = shape("", "thin", 0.5, func(p *path, x, y, _ float64) { p.tick(x, y-9, y+9) })
+	grant        = upright("", "thin", 9)
 	overrun      = slim("still relied on, the lease is over", 2, "overrun")
 	vague        = mark{text: "an instant known only to lie in here", styles: []string{"thin"}, bar: func(p *path, x0, y, x1, _ float64) { p.between(x0, x1, y) }}
 	duplicate    = shape("duplicate terminal state", "mark", 5, func(p *path, x, y, r float64) { p.dot(x-r/2, y, r/2); p.dot(x+r/2, y, r/2) })
@@ -80,19 +85,19 @@ var (
 	alive      = swatch("alive", "alive")
 	relies     = slim("relies on a lock", 2, "r0")
 	works      = slim("works", 5, "r0")
-	effect     = shape("effect", "thin", 3, upright)
-	refused    = shape("effect refused", "whole", 4, upright)
+	effect     = upright("effect", "thin", 3)
+	refused    = upright("effect refused", "whole", 4)
 	paused     = swatch("paused", "#hatch")
 	killed     = shape("killed", "stroke", 4.5, (*path).cross)
 	lastSign   = shape("killed, and its end not seen: its last sign of life", "stroke", 6, func(p *path, x, y, r float64) { p.line(x, y-r, x+r, y, x, y+r) })
-	lifeEnds   = shape("", "thin", 11, upright)
+	lifeEnds   = upright("", "thin", 11)
 	objectGone = shape("its pod's object gone", "hollow", 4, triangle)
 	abandoned  = shape("work abandoned", "hollow", 5, (*path).diamond)
 )
 
 // Marks of the run and of promises.
 var (
-	phaseBegins = shape("a phase begins", "phase", 7, upright)
+	phaseBegins = upright("a phase begins", "phase", 7)
 	sloLimit    = stroke("limit of an SLO", "slo")
 	possible    = swatch("where the declared timings put it", "band", "#bandhatch")
 	rehearsed   = swatch("where rehearsals of the file had it", "rehearsed")

@@ -75,11 +75,12 @@ func lockLanes(run *facts.Facts) []LockLane {
 		i := slices.IndexFunc(out, func(l LockLane) bool { return l.Lock == k.Lock })
 		if i < 0 {
 			i = len(out)
-			out = append(out, LockLane{Lock: k.Lock})
+			of := run.Exp.Lock(k.Lock)
+			out = append(out, LockLane{Lock: k.Lock, None: of != nil && of.Keyless()})
 		}
 		key := KeyLane{Key: k.Name}
-		if of := run.Exp.Lock(k.Lock); of == nil || !of.Keyless() { // nobody holds anything where effects come about under no lock
-			for _, e := range k.Epochs {
+		for _, e := range k.Epochs {
+			if !out[i].None {
 				key.Holds = append(key.Holds, holdOf(run, e))
 			}
 		}

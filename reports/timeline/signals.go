@@ -32,7 +32,7 @@ func signal(l *Lanes, m *SignalLane, n int) Picture {
 		kind = " (" + m.Kind + ")"
 	}
 	p := Picture{
-		Title: "Metric " + m.Metric + kind, Desc: signalDesc(m),
+		Title: "Metric " + m.Metric + kind, Desc: "The values of " + m.Metric + " at " + figures.Plural(len(m.Targets), "target") + " over the run, with the faults behind them.",
 		Columns: []string{"Target", "Before the first fault", "During the faults", "After the last fault"},
 	}
 	w.faults()
@@ -68,10 +68,6 @@ func signal(l *Lanes, m *SignalLane, n int) Picture {
 		w.folded = append(w.folded, figures.Plural(extra, "further target")+": in the table")
 	}
 	return w.finish(p, top, 0)
-}
-
-func signalDesc(m *SignalLane) string {
-	return "The values of " + m.Metric + " at " + figures.Plural(len(m.Targets), "target") + " over the run, with the faults behind them."
 }
 
 func extremes(m *SignalLane) (lo, hi float64) {

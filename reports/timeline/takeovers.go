@@ -63,7 +63,7 @@ func Takeovers(e *experiments.Experiment, j *verdict.Judgement) []Picture {
 		}
 		r.rows = append(r.rows, ranged{name: count(i+1) + " " + t.Fault, lo: &t.Lo, hi: t.Hi, drawn: classMark(t.Class), parted: t.Fault != last[t.Lock],
 			cells: []string{count(i + 1), t.Fault, t.Key, t.Victim, cmp.Or(t.Successor, "nobody yet"), bracket(t.Whole()),
-				optional(t.Residual), optional(t.Pickup), optional(t.Warmup), tick, t.Class, t.End}})
+				optional(t.Residual), optional(t.Pickup), optional(t.Warmup), tick, t.Class, cmp.Or(endWords[t.End], t.End)}})
 		last[t.Lock] = t.Fault
 	}
 	place := func(lock string) int { // in the file; those that only the history knows come last

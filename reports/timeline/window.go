@@ -72,9 +72,11 @@ func scaled(by float64) string {
 }
 
 func (w *window) describe() string {
-	keys, struck := 0, 0
+	keys, locks, struck := 0, 0, 0
 	for _, k := range w.l.Locks {
-		keys += len(k.Keys)
+		if !k.None {
+			keys, locks = keys+len(k.Keys), locks+1
+		}
 	}
 	for i := range w.l.Faults {
 		if w.l.Faults[i].Confirmed {
@@ -90,7 +92,7 @@ func (w *window) describe() string {
 		faults = figures.Count(struck) + " of " + figures.Plural(n, "shot") + " confirmed, " + figures.Plural(len(w.l.Trials), "takeover")
 	}
 	return fmt.Sprintf("%s%s: %s over %s, %s on %s.", duration(w.l.Seconds), kind, faults,
-		figures.Plural(len(w.l.Locks), "lock"), figures.Plural(keys, "key"), figures.Plural(len(w.l.Replicas), "replica"))
+		figures.Plural(locks, "lock"), figures.Plural(keys, "key"), figures.Plural(len(w.l.Replicas), "replica"))
 }
 
 // nobody is the class of a fill whose owner is not known.

@@ -202,15 +202,15 @@ func (w Watching) takeOver(ctx context.Context, dir string, journal *undo.Found)
 }
 
 // Recover undoes what a run has left whose runner is dead; at says how its cluster is reached from here, trust that the journal is
-// believed whoever may have written it.
-func Recover(ctx context.Context, dir string, at Cluster, trust bool) (undo.Report, error) {
+// believed whoever may have written it, again that the world is asked after what it says is undone.
+func Recover(ctx context.Context, dir string, at Cluster, trust, again bool) (undo.Report, error) {
 	journal, err := undo.Open(dir, trust)
 	if err != nil {
 		return undo.Report{}, err
 	}
 	defer journal.Close()
 	r, err := recoverWhenFree(ctx, dir, journal, "recover", at)
-	if err == nil {
+	if err == nil && again {
 		journal.Again(ctx, &r, reverting(&injectors.Reach{Again: true}, true, at))
 	}
 	if !errors.Is(err, undo.ErrBusy) && !r.Closed {

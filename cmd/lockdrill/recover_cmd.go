@@ -23,6 +23,7 @@ import (
 type recoverFlags struct {
 	at    drill.Cluster
 	trust bool
+	again bool // the world is asked after what a journal says is undone
 }
 
 func newRecoverCmd(io streams) *cobra.Command {
@@ -53,6 +54,7 @@ func newRecoverCmd(io streams) *cobra.Command {
 		if err := wantFolder(args[0], dir); err != nil {
 			return err
 		}
+		f.again = true // of one run: those of years ago name servers that are long gone
 		return recoverDir(cmd.Context(), io, dir, f)
 	}
 	return cmd
@@ -108,7 +110,7 @@ func recoverDir(ctx context.Context, io streams, named string, f recoverFlags) e
 				dir, undo.File, lost, drill.WatchdogLog)}
 		}
 	}
-	r, err := drill.Recover(ctx, dir, f.at, f.trust)
+	r, err := drill.Recover(ctx, dir, f.at, f.trust, f.again)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return withoutJournal(io, dir)

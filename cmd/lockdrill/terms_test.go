@@ -168,7 +168,7 @@ func shownTerms(t *testing.T) []string {
 				add(n.Elts[0])
 			}
 		case *ast.KeyValueExpr:
-			if id, ok := n.Key.(*ast.Ident); ok && id.Name == "Columns" {
+			if id, ok := n.Key.(*ast.Ident); ok && strings.EqualFold(id.Name, "columns") {
 				addAll(n.Value)
 			}
 		case *ast.CallExpr:

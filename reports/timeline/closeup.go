@@ -95,8 +95,7 @@ func closeup(l *Lanes, s *strike) Picture {
 		p.tick(i.x, lane-4, bars)
 		w.c.under(map[bool]string{true: "slo", false: "phase"}[i.class == "slotext"], &p)
 	}
-	p := Picture{Title: trialTitle(s), Desc: trialDesc(t), Columns: []string{"#", "Where", "Fault", "From", "To", "Takeover", "Left of the lease", "Pickup", "Warm-up",
-		"Struck", "Lease end", "Granted", "Ended", "Class"}}
+	p := Picture{Title: trialTitle(s), Desc: trialDesc(t), Columns: trialColumns}
 	for _, t := range s.trials {
 		p.Rows = append(p.Rows, trialRow(t))
 	}
@@ -241,6 +240,9 @@ func (w *window) involved() {
 		w.folded = append(w.folded, figures.Plural(extra, "further replica")+" asked for the key.")
 	}
 }
+
+// trialColumns are what trialRow gives: the takeover, what it is made of, and the instants from which it was measured.
+var trialColumns = []string{"#", "Where", "Fault", "From", "To", "Takeover", "Left of the lease", "Pickup", "Warm-up", "Struck", "Lease end", "Granted", "Ended", "Class"}
 
 func trialRow(t *TrialLane) []string {
 	struck, granted, ended := "no fault", "not seen", "not seen by T+"+fixed(t.Until)+"s"

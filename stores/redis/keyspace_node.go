@@ -41,6 +41,7 @@ type node struct {
 	sweep   sweep
 
 	unexplained map[string]history.Span // keys whose change the sweep saw and no event had told of yet
+	server      string                  // its run_id when it was joined; "" = it does not say
 
 	commands int64 // sent
 }
@@ -83,6 +84,7 @@ func (n *node) join(ctx context.Context) error {
 	if _, err := n.read1.read(ctx, nil, []string{n.canary}, 1); err != nil { // it has the script from now on
 		return err
 	}
+	n.server = n.runID(ctx)
 	if n.p.o.Quiet {
 		n.why = "nothing is written to the server, so that nothing shows whether it tells of all changes"
 		return nil
@@ -95,6 +97,16 @@ func (n *node) join(ctx context.Context) error {
 		return err
 	}
 	return n.hearCanary(ctx)
+}
+
+// runID is what the server that answers now calls itself; "" = it does not say.
+func (n *node) runID(ctx context.Context) string {
+	n.commands++
+	info, err := serverInfo(ctx, n.c)
+	if err != nil {
+		return ""
+	}
+	return info["run_id"]
 }
 
 // hearCanary writes the first canary, and waits until it is told of, or known that it is not.
@@ -215,6 +227,7 @@ func (n *node) look(ctx context.Context, final bool) error {
 
 // news waits until all is told that happened so far, and takes the keys that have changed: true = by more than that a lease was over.
 func (n *node) news(ctx context.Context) (changed map[string]bool, barrier history.Span, err error) {
+	believed := n.believed
 	if err := n.believe(ctx); err != nil {
 		return nil, barrier, err
 	}
@@ -225,7 +238,14 @@ func (n *node) news(ctx context.Context) (changed map[string]bool, barrier histo
 	if n.p.o.Replica != nil {
 		barrier.From = min(barrier.From, n.believed)
 	}
+	another := ""
+	if len(n.unexplained) > 0 && n.server != "" {
+		another = n.runID(ctx)
+	}
 	for name, seen := range n.unexplained {
+		if another != "" && another != n.server { // its state is another; the server that was joined had told of all until then
+			seen.From = max(seen.From, believed)
+		}
 		if _, told := changed[name]; !told {
 			n.p.gap(seen, "key "+name+" changed, and no keyspace event told of it")
 		}

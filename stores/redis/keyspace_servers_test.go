@@ -3,6 +3,9 @@ package redis
 import (
 	"context"
 	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,6 +126,36 @@ func TestSentinelFailsOver(t *testing.T) {
 	}
 	c.Del(t.Context(), "job:a")
 	w.until("a release there", isGone("job:a"))
+}
+
+// Another server that answers from one look to the next, with an older state, leaves no stretch without looks but that since the last canary:
+// until then the one before it had told of all changes.
+func TestAServerThatRollsBackIsNoGapOfItsKeys(t *testing.T) {
+	former, next := redistest.Dial(t, redistest.Start(t, "--notify-keyspace-events", "KA")), redistest.Dial(t, redistest.Start(t, "--notify-keyspace-events", "KA"))
+	var at atomic.Pointer[string]
+	at.Store(&former.Options().Addr)
+	client := probing(former.Options().Addr)
+	client.Options().Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, *at.Load())
+	}
+	w := newKeyspace(t, KeyspaceOptions{Client: client})
+	for _, c := range []*redis.Client{former, next} {
+		set(t, c, "job:a", "one", time.Minute)
+	}
+	w.step(false)
+	former.Del(t.Context(), "job:a")
+	gone := w.until("a release", isGone("job:a"))
+	for end := time.Now().Add(time.Minute); w.nodes[0].believed <= gone.To; w.step(false) {
+		if time.Now().After(end) {
+			t.Fatal("no canary is told of")
+		}
+	}
+	at.Store(&next.Options().Addr)
+	testkit.Must(t, former.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no").Err())
+	gap := w.until("a gap", func(e history.Event) bool { return isGap(e) && strings.Contains(e.Coverage.Why, "job:a") })
+	if gap.From <= gone.To {
+		t.Errorf("gap %v, although the release at %v was told of, and canaries after it", gap.Span, gone.Span)
+	}
 }
 
 // What a replica shows is as old as the last canary of its primary that it has.

@@ -256,7 +256,7 @@ func (ix *Facts) Thefts() []verdict.Takeover {
 	}
 	for k, e := range ix.allEpochs() {
 		next := k.Next(e)
-		if next == nil || e.Ghost || told[e] || hit[e] && !next.unexplained || ix.takenFrom(e) != nil || e.Stranger || e.Lease.gave != nil || ix.mayHaveGiven(e) || e.Lease.loss || next.Granted.To >= e.Lease.Expires.From {
+		if next == nil || e.Ghost || told[e] || hit[e] && !next.unexplained || ix.takenFrom(e) != nil || e.Stranger || e.Lease.gave != nil || ix.mayHaveGiven(e) || e.Lease.loss || next.Granted.To >= e.Lease.Expires.From || !next.surelyAfter(e) {
 			continue
 		}
 		v := between(next.Granted, e.Lease.Expires).Range()
@@ -317,8 +317,8 @@ func (ix *Facts) tickGap(k *Key, t *Trial, unsure bool) (gap tickGap, last *effe
 	var after []*effect
 	for tick := range k.ticks() {
 		before := tick.Span.To <= f.From || unsure && tick.Span.From < f.To
-		if t.Shot.Does.Kills && (!tick.Foreign || tick.by != "") { // ticks of the killed came before the fault, however late they were seen
-			before = tick.Epoch.Rank <= t.E.Rank && (before || t.Shot.strikes(tick.Epoch.Replica))
+		if t.Shot.Does.Kills && (!tick.Foreign || tick.by != "") { // nobody ticks under a later grant before the holder is dead; his own may yet come
+			before = before && tick.Epoch.Rank <= t.E.Rank
 		}
 		switch {
 		case len(after) > 0 || !before:

@@ -227,3 +227,82 @@ func TestTheMachineWasLateByNoLessThanWhatIsTakenOff(t *testing.T) {
 		}
 	}
 }
+
+// behind records that who waited for a processor all the time from one second to the other.
+func (t *tape) behind(from, to float64, who string) {
+	body := history.Late{Stall: 1e6, Busy: 400e6, Waits: map[string]int64{who: ns(to - from)}}
+	t.add(from, to, history.Event{Kind: history.MachineLate, Late: &body})
+}
+
+// What a late machine may have made of giving back and giving up is not held against the lock: nobody is accused, and nobody acquitted. If it
+// was somebody else who waited, or at another time, the row fails as ever.
+func TestALateMachineMakesNoBreachOfUpkeep(t *testing.T) {
+	none := &experiments.CountLimit{Bound: *experiments.AtMost(0)}
+	debt := func(l experiments.DebtLimits) experiments.SLO { return experiments.SLO{LockDebt: &l} }
+	released := func(tp *tape) {
+		tp.work(10, 3, "r1.1", 1, "a1", 11)
+		tp.call(13.001, 3, tp.epochs["a1"], "release", history.OK, history.Call{Result: history.ResultReleased})
+		tp.look(16.004, jobs(1), "", 0)
+	}
+	gaveUp := func(tp *tape) {
+		tp.offer(9.9, jobs(1), "j1", "r1.1")
+		tp.grant(10, "r1.1", jobs(1), "a1", 11)
+		tp.look(10.004, jobs(1), "a1", 60)
+		tp.begin(10.002, "a1", "j1")
+		tp.renewLost(30, "a1")
+		tp.fence(32.001, "a1", "count", true)
+		tp.exit(32.002, "a1", "j1", "fenced")
+		tp.release(33, "a1")
+		tp.look(33.004, jobs(1), "", 0)
+	}
+	taken := func(tp *tape) {
+		tp.offer(9.9, jobs(1), "j1", "r1.1")
+		tp.grant(10, "r1.1", jobs(1), "a1", 11)
+		tp.begin(10.002, "a1", "j1")
+		tp.look(10.004, jobs(1), "a1", 60)
+		tp.look(20, jobs(1), "", 0)
+		tp.renewGone(25, "a1", history.ResultAbsent)
+		tp.fence(25.002, "a1", "not_owned", true)
+		tp.exit(25.003, "a1", "j1", "fenced")
+	}
+	orphaned := func(undone float64) func(*tape) {
+		return func(tp *tape) {
+			tp.lostGrant(10, "r1.1", jobs(1), "a1")
+			tp.look(10.01, jobs(1), "a1", 60)
+			tp.undo(undone, "a1")
+			tp.look(undone+4*ms, jobs(1), "", 0)
+		}
+	}
+	refused := func(tp *tape) { // by the key of a dead holder
+		e := &taped{lock: "job", key: jobs(9).key, id: "late-try", rep: "r3.1", ttl: 60}
+		tp.call(131, 3, e, "acquire", history.Fail, history.Call{Result: history.ResultHeld, Holder: "a9", PTTL: 1e9})
+	}
+	for _, c := range []struct {
+		says     string
+		slo      experiments.SLO
+		play     func(*tape)
+		from, to float64 // when it was late
+		who      string  // on the way
+	}{
+		{"a release took 3 s, of 1 s", experiments.SLO{Blocked: experiments.AtMost(time.Second)}, released, 13.2, 15.7, "r1.1"},
+		{"what is no debt on a machine in time", debt(experiments.DebtLimits{Max: experiments.AtMost(time.Duration(0))}), released, 13.2, 15.7, "r1.1"},
+		{"a loss was noticed after 5 s, of 3 s", experiments.SLO{LossToFence: experiments.AtMost(3 * time.Second)}, taken, 20.1, 24.9, "r1.1"},
+		{"a renewal timed out", experiments.SLO{Abandonment: &experiments.AbandonmentLimits{Needless: experiments.AtMost(0)}}, gaveUp, 29.9, 32.1, "r1.1"},
+		{"a renewal timed out", experiments.SLO{Abandonments: none}, gaveUp, 29.9, 32.1, "r1.1"},
+		{"a refusal took 3 s, of 1 s", experiments.SLO{Busy: &experiments.BusyLimit{Each: experiments.AtMost(time.Second)}}, refused, 131.2, 133.7, "r3.1"},
+		{"an undo came late", experiments.SLO{OrphanAcquires: none}, orphaned(16), 12.2, 15.7, "r1.1"},
+		{"an acquire timed out", experiments.SLO{OrphanAcquires: none}, orphaned(30), 9.9, 12.1, "r1.1"},
+	} {
+		for _, m := range []struct {
+			who  string
+			by   float64
+			want verdict.Verdict
+		}{{c.who, 0, verdict.Inconclusive}, {"r2.1", 0, verdict.Fail}, {c.who, 50, verdict.Fail}} {
+			r, _ := of(t, c.slo, func(tp *tape) { c.play(tp); tp.behind(c.from+m.by, c.to+m.by, m.who) })
+			late := slices.ContainsFunc(r.Missing, func(m verdict.Missing) bool { return m.Code == verdict.MissingLateMachine }) && strings.Contains(r.Why, "this machine was late")
+			if r.Verdict != m.want || late != (m.want == verdict.Inconclusive) {
+				t.Errorf("%s, %s %gs later: %s of [%g, %v], lateness %g, %+v; want %s", c.says, m.who, m.by, r.Verdict, r.Lo, r.Hi, r.Lateness, r.Missing, m.want)
+			}
+		}
+	}
+}

@@ -131,8 +131,11 @@ func (a *answer) madeLate() []verdict.Missing {
 	v := a.held
 	decides := word(a.l.Side, v.Dur, a.limit) != verdict.Inconclusive ||
 		a.l.Side == experiments.SideMost && v.Hi != facts.Open && word(a.l.Side, facts.Dur{Lo: v.Lo, Hi: v.Hi - v.Late}, a.limit) == verdict.Pass
-	if v.Late == 0 || a.unit != verdict.UnitSeconds || !decides {
+	switch {
+	case v.Late == 0 || !decides:
 		return nil
+	case a.unit == verdict.UnitCount:
+		return []verdict.Missing{verdict.Lacking(verdict.MissingLateMachine, "It came to "+figures.Count(v.Lo), figures.Count(v.Late), figures.Count(a.sure()))}
 	}
 	return lateMachine(v.Dur, v.Late, a.sure())
 }
@@ -169,6 +172,9 @@ func (j *judging) row(l *experiments.Limit) (verdict.SLOResult, verdict.Sample) 
 	r.N, r.Of, r.Evidence = a.n, a.of, facts.Cite(a.evidence...)
 	r.Lo, r.Hi = a.number(a.held.Lo), facts.UnlessOpen(a.held.Hi, a.number)
 	r.Unfit, r.Against, r.Lateness = a.unfit != "", a.against, facts.Seconds(max(a.held.Late, a.shown))
+	if a.unit == verdict.UnitCount { // it is shown in seconds
+		r.Lateness = 0
+	}
 	if a.faults > 0 && l.Side != experiments.SideLeast && l.Share == 0 && a.none() {
 		b := stats.UpperBound(0, a.faults)
 		r.Bound, r.BoundN = &b, a.faults
@@ -233,5 +239,5 @@ func belatedAny(values []facts.Value, limit int64) (missing []verdict.Missing) {
 
 // lateMachine is what a figure lacks where it is the machine that keeps it from an answer: then nothing is said against the lock, nor for it.
 func lateMachine(v facts.Dur, late, limit int64) []verdict.Missing {
-	return []verdict.Missing{verdict.Lacking(verdict.MissingLateMachine, v, figures.Exact(figures.Up(late)), figures.Exact(limit))}
+	return []verdict.Missing{verdict.Lacking(verdict.MissingLateMachine, "It took "+v.String(), figures.Exact(figures.Up(late)), figures.Exact(limit))}
 }

@@ -32,7 +32,7 @@ func reasons(as []verdict.Abandonment) string {
 // abandoned is how often a lock was given up, whatever the reason.
 func abandoned(j *judging, l *experiments.Limit) figure {
 	g := j.at[l.Lock].giveups
-	return figure{Value: facts.Tally{Lo: g.Raw, Hi: g.Raw}.Value(), n: g.Worked, evidence: g.Evidence, hints: hints{why: reasons(g.List)}}
+	return figure{Value: facts.Tally{Lo: g.Raw, Hi: g.Raw}.Belated(g.Belated), n: g.Worked, evidence: g.Evidence, hints: hints{why: reasons(g.List)}}
 }
 
 // gaveUp counts the epochs that were given up too late, without need, or not at all.
@@ -40,11 +40,15 @@ func gaveUp(j *judging, l *experiments.Limit) figure {
 	g := j.at[l.Lock].giveups
 	t := map[string]facts.Tally{verdict.Missed: g.Missed, verdict.Late: g.Late, verdict.Needless: g.Needless}[l.Part]
 	saw := fmt.Sprintf("%s; in %s the work outlived its lease or had to be given up", figures.Plural(t.Lo, l.Part+" abandonment"), figures.Plural(g.Jeopardies.Lo, "epoch"))
-	return figure{Value: t.Value(), n: g.Jeopardies.Lo, evidence: g.Evidence, hints: hints{saw: saw, why: g.FirstOf(l.Part), next: j.advice().giveUp(l.Lock, l.Part)}}
+	late := 0
+	if l.Part == verdict.Needless {
+		late = g.BelatedNeedless
+	}
+	return figure{Value: t.Belated(late), n: g.Jeopardies.Lo, evidence: g.Evidence, hints: hints{saw: saw, why: g.FirstOf(l.Part), next: j.advice().giveUp(l.Lock, l.Part)}}
 }
 
 // longest is the longest of a time that epochs have.
-func longest(of func(*facts.Facts, *facts.Epoch) (facts.Dur, bool)) func(*judging, *experiments.Limit) figure {
+func longest(of func(*facts.Facts, *facts.Epoch) (facts.Value, bool)) func(*judging, *experiments.Limit) figure {
 	return func(j *judging, l *experiments.Limit) figure {
 		var f figure
 		for _, e := range j.ix.EpochsOf(l.Lock) {
@@ -53,9 +57,9 @@ func longest(of func(*facts.Facts, *facts.Epoch) (facts.Dur, bool)) func(*judgin
 				continue
 			}
 			if f.n++; f.n == 1 || d.Lo > f.Lo || d.Lo == f.Lo && d.Hi > f.Hi {
-				f.evidence, f.why = []int64{e.N}, epochTook(e, d)
+				f.evidence, f.why = []int64{e.N}, epochTook(e, d.Dur)
 			}
-			f.Dur = f.Dur.Worst(d)
+			f.Value = f.Value.Worst(d)
 		}
 		return f
 	}
@@ -181,7 +185,7 @@ func owed(j *judging, l *experiments.Limit) figure {
 // orphans counts grants that nobody learnt of and nobody gave back at once.
 func orphans(j *judging, l *experiments.Limit) figure {
 	ds := j.at[l.Lock].debts
-	f := figure{Value: ds.Orphans.Value(), n: ds.Asked}
+	f := figure{Value: ds.Orphans.Belated(ds.Belated), n: ds.Asked}
 	f.saw = fmt.Sprintf("%s in %s", figures.Plural(ds.Orphans.Lo, "orphan"), figures.Plural(ds.Asked, "acquire"))
 	for _, d := range ds.List {
 		if d.Cause != facts.CauseOrphan {

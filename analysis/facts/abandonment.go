@@ -21,7 +21,10 @@ func (t *Tally) count(surely, perhaps bool) {
 	}
 }
 
-func (t Tally) Value() Value { return Value{Dur: Dur{int64(t.Lo), int64(t.Hi)}} }
+func (t Tally) Value() Value { return t.Belated(0) }
+
+// Belated is t where a late machine may have made so many of those that are sure.
+func (t Tally) Belated(n int) Value { return Value{Dur{int64(t.Lo), int64(t.Hi)}, int64(n)} }
 
 // GiveUps is what became of one lock's epochs that were given up, or should have been.
 type GiveUps struct {
@@ -30,7 +33,9 @@ type GiveUps struct {
 	Jeopardies             Tally
 	Missed, Late, Needless Tally
 	Worked                 int // epochs with work
-	Evidence               []int64
+	// Belated is how many of Raw a late machine may have made, and BelatedNeedless of the needless ones.
+	Belated, BelatedNeedless int
+	Evidence                 []int64
 }
 
 func (ix *Facts) GiveUpsOf(lock string) GiveUps {
@@ -42,6 +47,13 @@ func (ix *Facts) GiveUpsOf(lock string) GiveUps {
 		g.Worked++
 		if a, ok := ix.GiveUp(e); ok {
 			g.add(a)
+			if a.Reason == "" || !ix.belated(e) {
+				continue
+			}
+			g.Belated++
+			if a.Need == verdict.Needless {
+				g.BelatedNeedless++
+			}
 		}
 	}
 	return g
@@ -188,12 +200,13 @@ func (g GiveUps) FirstOf(name string) string {
 
 // LossToFence is how long the holder of e relied on a key that had been taken from it before its time; ok is false where none was. A pause
 // is taken off: who stands still can notice nothing.
-func (ix *Facts) LossToFence(e *Epoch) (d Dur, ok bool) {
+func (ix *Facts) LossToFence(e *Epoch) (d Value, ok bool) {
 	if e.Belief == nil || !e.Lease.lost || e.Stranger || e.Ghost || ix.takenDown(e.Lease.Freed.From) {
-		return Dur{}, false
+		return Value{}, false
 	}
-	d = between(e.Lease.Freed, e.Belief.End)
-	return ix.lessStanding(e, d, e.Lease.Freed.From, e.Belief.End.To), true
+	from, end := e.Lease.Freed, e.Belief.End
+	late := ix.lateness(from.From, max(end.From, from.To), ix.wayOf(ix.Keys[e.Key].Loop, e.Replica)...)
+	return ix.Valued(ix.lessStanding(e, between(from, end), from.From, end.To), late), true
 }
 
 // lessStanding takes pauses of e's holder off a time between from and to.

@@ -19,6 +19,7 @@ type refusal struct {
 	span   history.Span // it took so long at most
 	sure   history.Span // and at least so long
 	holder string
+	who    string // whose it is
 	n      int64
 }
 
@@ -61,7 +62,7 @@ func (ix *Facts) BusyOf(lock string) busy {
 				s.sure.To = max(s.sure.To, r.sure.To)
 			}
 			b.Evidence = append(b.Evidence, r.n)
-			b.Waited = append(b.Waited, Value{Dur: Dur{r.sure.Width(), r.span.Width()}})
+			b.Waited = append(b.Waited, ix.Valued(Dur{r.sure.Width(), r.span.Width()}, ix.lateness(r.sure.From, r.sure.To, ix.wayOf(k.Loop, r.who)...)))
 		}
 		for _, s := range order {
 			b.Count.Lo, b.Count.Hi = b.Count.Lo+s.lo, b.Count.Hi+s.hi
@@ -76,14 +77,14 @@ func (ix *Facts) refusals(k *Key) (rs []refusal, asked int) {
 	if ix.policy(k.Lock).Acquire.Mode == lockcore.AcquireWait {
 		for _, w := range k.waits {
 			if w.outcome == history.Fail && w.end.To != Open {
-				rs = append(rs, refusal{history.Span{From: w.begin.From, To: w.end.To}, within(w.begin, w.end), w.holder, w.n})
+				rs = append(rs, refusal{history.Span{From: w.begin.From, To: w.end.To}, within(w.begin, w.end), w.holder, w.source, w.n})
 			}
 		}
 		return rs, len(k.Attempts)
 	}
 	for _, c := range k.Attempts {
 		if c.Returned && (c.Result == history.ResultHeld || c.Outcome == history.Unknown) {
-			rs = append(rs, refusal{c.Span, within(c.Sent, c.answered), c.holder, c.n})
+			rs = append(rs, refusal{c.Span, within(c.Sent, c.answered), c.holder, c.Source, c.n})
 		}
 	}
 	return rs, len(k.Attempts)
@@ -120,13 +121,13 @@ func (ix *Facts) doneAt(e *Epoch) (history.Span, bool) {
 }
 
 // Blocked is how long after its work the worker of e was still giving the key back; ok is false where it did not.
-func (ix *Facts) Blocked(e *Epoch) (d Dur, ok bool) {
+func (ix *Facts) Blocked(e *Epoch) (d Value, ok bool) {
 	if e.Belief == nil || len(e.Works) == 0 || len(e.Releases) == 0 {
-		return Dur{}, false
+		return Value{}, false
 	}
 	o, _ := ix.doneWith(e)
 	if o.start.To == Open || ix.takenDown(o.start.From) {
-		return Dur{}, false
+		return Value{}, false
 	}
 	last := e.Releases[len(e.Releases)-1]
 	end := history.Span{From: last.Sent.From, To: Open}
@@ -135,5 +136,6 @@ func (ix *Facts) Blocked(e *Epoch) (d Dur, ok bool) {
 	} else if dead, died := ix.Deaths[e.Replica]; died {
 		end = dead.Span
 	}
-	return ix.lessStanding(e, between(o.start, end), o.start.From, end.To), true
+	late := ix.lateness(o.start.From, max(end.From, o.start.To), ix.wayOf(ix.Keys[e.Key].Loop, e.Replica)...)
+	return ix.Valued(ix.lessStanding(e, between(o.start, end), o.start.From, end.To), late), true
 }

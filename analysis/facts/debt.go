@@ -37,6 +37,7 @@ type Debts struct {
 	Ended   int   // epochs whose holder was done with the key, and which no crash and no plan left to their TTL
 	Asked   int   // acquires in all
 	Orphans Tally // granted to somebody who never learnt of it, and not given back at once
+	Belated int   // how many of the sure ones a late machine may have made
 }
 
 func (ix *Facts) DebtsOf(lock string) Debts {
@@ -68,6 +69,9 @@ func (ix *Facts) DebtsOf(lock string) Debts {
 	for _, d := range ds.List {
 		orphan := d.Cause == CauseOrphan && !d.E.unexplained
 		ds.Orphans.count(orphan && d.Time.Lo > 0, orphan)
+		if orphan && d.Time.Lo > 0 && ix.off(d.Late.Time) >= d.Time.Lo {
+			ds.Belated++
+		}
 	}
 	ds.longestFirst()
 	return ds
@@ -200,7 +204,7 @@ func (ix *Facts) planEnd(e *Epoch, stop history.Span) history.Span {
 // latency.
 func (ix *Facts) debtOf(e *Epoch, o owing) (Debt, bool) {
 	d := Debt{E: e, Cause: o.cause, Start: o.start, Time: between(o.start, ix.freed(e))}
-	surely, maybe := ix.latency(e, o.start)
+	surely, maybe := ix.latency(e, o.start, 0)
 	if maybe || !o.sure {
 		d.Time.Lo = 0
 	}
@@ -224,10 +228,12 @@ func (ix *Facts) freed(e *Epoch) history.Span {
 	return end
 }
 
-// latency reports whether the key was free within the op timeout after start, and by the first release: surely, or perhaps.
-func (ix *Facts) latency(e *Epoch, start history.Span) (surely, maybe bool) {
+// latency reports whether the key was free within the op timeout after start, and by the first release: surely, or perhaps, had the machine not
+// been late by so much.
+func (ix *Facts) latency(e *Epoch, start history.Span, late int64) (surely, maybe bool) {
 	timeout, free := ix.releaseTimeout(e.Lock), ix.freedUnseen(e)
 	took := between(start, free)
+	took.Lo = max(0, took.Lo-late)
 	if ix.Exp.Observed() { // nobody tells of releases: that the key was free in time is all that counts
 		return took.Hi <= timeout, took.Lo <= timeout
 	}
@@ -307,6 +313,7 @@ func (ix *Facts) addWaiters(k *Key, of []Debt) {
 		d := &of[i]
 		if ix.Exp.Observed() { // who waits nobody tells
 			d.Effective, d.Waiting = Dur{Hi: d.Time.Hi}, Dur{Hi: Open}
+			d.Late = ix.lateIn(d, ix.freed(d.E).From, nil)
 			continue
 		}
 		until := ix.freed(d.E)

@@ -129,7 +129,58 @@ func (ix *Facts) lateIn(d *Debt, until int64, waits []stretchOf) (late lateDebt)
 	for _, s := range merged(slices.Clone(waits)) {
 		late.Effective += ix.lateness(s.from, s.to, way...)
 	}
+	_, latency := ix.latency(d.E, d.Start, late.Time)
+	if late.Time > 0 && latency || d.Cause == CauseOrphan && slices.ContainsFunc(d.E.Acquires, ix.timedOutLate) { // in time there had been no debt
+		return lateDebt{d.Time.Lo, d.Effective.Lo, d.Waiting.Lo}
+	}
 	return late
+}
+
+// belated reports that a late machine may have made e's holder give it up: it made a renewal time out, or else the next one would have been
+// answered by then.
+func (ix *Facts) belated(e *Epoch) bool {
+	at, last := e.Abandoned.Span, (*Call)(nil)
+	for c := range e.calls() {
+		if c.Outcome == history.OK && c.Returned && c.answered.To <= at.To && (last == nil || c.Sent.From > last.Sent.From) {
+			last = c
+		}
+	}
+	if len(ix.late) == 0 || last == nil {
+		return false
+	}
+	if slices.ContainsFunc(e.Renewals, func(c *Call) bool { return c.Sent.From >= last.Sent.To && c.Sent.From <= at.To && ix.timedOutLate(c) }) {
+		return true
+	}
+	from := last.Sent.From
+	late := ix.off(ix.lateness(from, at.To, ix.wayOf(ix.Keys[e.Key].Loop, e.Replica)...))
+	return late > 0 && at.To-from-late <= int64(ix.policy(e.Lock).RenewEvery)+ix.usual(e)
+}
+
+// timedOutLate reports a call without an answer that a machine in time may have answered: without the lateness in it, it waited no longer than
+// others of its caller that were answered.
+func (ix *Facts) timedOutLate(c *Call) bool {
+	if !c.Returned || c.Outcome != history.Unknown || c.fault != "" {
+		return false
+	}
+	late := ix.off(ix.lateCall(c))
+	return late > 0 && c.answered.To-c.Sent.From-late <= ix.usual(c.Of)
+}
+
+// usual is the longest that an answered call of e's holder took, without what stood still or was late.
+func (ix *Facts) usual(e *Epoch) int64 {
+	longest := ix.Cal.RTT99
+	for _, o := range ix.Epochs[e.Replica] {
+		for c := range o.calls() {
+			if from, to := c.Sent.From, c.answered.To; c.Outcome == history.OK && c.Returned {
+				longest = max(longest, ix.lessStanding(o, Dur{to - from, to - from}, from, to).Lo-ix.off(ix.lateCall(c)))
+			}
+		}
+	}
+	return longest
+}
+
+func (ix *Facts) lateCall(c *Call) int64 {
+	return ix.lateness(c.Sent.From, c.answered.To, ix.wayOf(ix.Keys[c.Of.Key].Loop, c.Source)...)
 }
 
 // ShownLate is how late the machine was in the slowest trial.

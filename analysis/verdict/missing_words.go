@@ -127,7 +127,7 @@ var words = map[MissingCode]sentences{
 	MissingProvoked: {"The drill did not provoke %[1]s: %[2]s", "%[3]s", 0},
 	MissingReference: {"Lock %[1]s, which the row compares with, surely had none of it, and a share of nothing says nothing.",
 		"Let the drill cost lock %[1]s some, or give the limit as a figure.", 0},
-	MissingLateMachine: {"It took %[1]s (limit %[3]s), but this machine was late and may account for %[2]s of that.",
+	MissingLateMachine: {"%[1]s (limit %[3]s), but this machine was late and may account for %[2]s of that.",
 		"Run on a quieter machine, or with fewer replicas.", machine | apart | tally},
 	MissingMarginToLuck: {"It passed by luck: the slowest took %[1]s, but the lock's timings allow %[2]s.", "%[3]s", 0},
 }

@@ -238,22 +238,27 @@ func (t *tape) behind(from, to float64, who string) {
 // was somebody else who waited, or at another time, the row fails as ever.
 func TestALateMachineMakesNoBreachOfUpkeep(t *testing.T) {
 	none := &experiments.CountLimit{Bound: *experiments.AtMost(0)}
+	needless := experiments.SLO{Abandonment: &experiments.AbandonmentLimits{Needless: experiments.AtMost(0)}}
 	debt := func(l experiments.DebtLimits) experiments.SLO { return experiments.SLO{LockDebt: &l} }
 	released := func(tp *tape) {
 		tp.work(10, 3, "r1.1", 1, "a1", 11)
 		tp.call(13.001, 3, tp.epochs["a1"], "release", history.OK, history.Call{Result: history.ResultReleased})
 		tp.look(16.004, jobs(1), "", 0)
 	}
-	gaveUp := func(tp *tape) {
-		tp.offer(9.9, jobs(1), "j1", "r1.1")
-		tp.grant(10, "r1.1", jobs(1), "a1", 11)
-		tp.look(10.004, jobs(1), "a1", 60)
-		tp.begin(10.002, "a1", "j1")
-		tp.renewLost(30, "a1")
-		tp.fence(32.001, "a1", "count", true)
-		tp.exit(32.002, "a1", "j1", "fenced")
-		tp.release(33, "a1")
-		tp.look(33.004, jobs(1), "", 0)
+	gaveUp := func(at float64, lost ...float64) func(*tape) {
+		return func(tp *tape) {
+			tp.offer(9.9, jobs(1), "j1", "r1.1")
+			tp.grant(10, "r1.1", jobs(1), "a1", 11)
+			tp.look(10.004, jobs(1), "a1", 60)
+			tp.begin(10.002, "a1", "j1")
+			for _, sent := range lost {
+				tp.renewLost(sent, "a1")
+			}
+			tp.fence(at, "a1", "count", true)
+			tp.exit(at+ms, "a1", "j1", "fenced")
+			tp.release(at+1, "a1")
+			tp.look(at+1+4*ms, jobs(1), "", 0)
+		}
 	}
 	taken := func(tp *tape) {
 		tp.offer(9.9, jobs(1), "j1", "r1.1")
@@ -287,8 +292,9 @@ func TestALateMachineMakesNoBreachOfUpkeep(t *testing.T) {
 		{"a release took 3 s, of 1 s", experiments.SLO{Blocked: experiments.AtMost(time.Second)}, released, 13.2, 15.7, "r1.1"},
 		{"what is no debt on a machine in time", debt(experiments.DebtLimits{Max: experiments.AtMost(time.Duration(0))}), released, 13.2, 15.7, "r1.1"},
 		{"a loss was noticed after 5 s, of 3 s", experiments.SLO{LossToFence: experiments.AtMost(3 * time.Second)}, taken, 20.1, 24.9, "r1.1"},
-		{"a renewal timed out", experiments.SLO{Abandonment: &experiments.AbandonmentLimits{Needless: experiments.AtMost(0)}}, gaveUp, 29.9, 32.1, "r1.1"},
-		{"a renewal timed out", experiments.SLO{Abandonments: none}, gaveUp, 29.9, 32.1, "r1.1"},
+		{"the first renewal timed out", needless, gaveUp(40, 30, 36), 29.9, 32.1, "r1.1"},
+		{"the first renewal was not sent yet", needless, gaveUp(34), 28, 33, "r1.1"},
+		{"a renewal timed out", experiments.SLO{Abandonments: none}, gaveUp(40, 30, 36), 29.9, 32.1, "r1.1"},
 		{"a refusal took 3 s, of 1 s", experiments.SLO{Busy: &experiments.BusyLimit{Each: experiments.AtMost(time.Second)}}, refused, 131.2, 133.7, "r3.1"},
 		{"an undo came late", experiments.SLO{OrphanAcquires: none}, orphaned(16), 12.2, 15.7, "r1.1"},
 		{"an acquire timed out", experiments.SLO{OrphanAcquires: none}, orphaned(30), 9.9, 12.1, "r1.1"},
@@ -303,6 +309,20 @@ func TestALateMachineMakesNoBreachOfUpkeep(t *testing.T) {
 			if r.Verdict != m.want || late != (m.want == verdict.Inconclusive) {
 				t.Errorf("%s, %s %gs later: %s of [%g, %v], lateness %g, %+v; want %s", c.says, m.who, m.by, r.Verdict, r.Lo, r.Hi, r.Lateness, r.Missing, m.want)
 			}
+		}
+	}
+}
+
+// Likewise of somebody's own system, where it runs on the late machine.
+func TestALateMachineMakesDebtsOfObservedReplicas(t *testing.T) {
+	for fleet, want := range map[string]verdict.Verdict{history.FleetObservedProcesses: verdict.Inconclusive, history.FleetObservedPods: verdict.Fail} {
+		e, h := load(t, "kept-after-end")
+		e.SLOs = []experiments.SLO{{Lock: "job", LockDebt: &experiments.DebtLimits{Max: experiments.AtMost(3 * time.Second)}}}
+		h.Events[0].Environment.Fleet = fleet
+		late := history.Late{Stall: 1e6, Busy: 400e6, Waits: map[string]int64{"r2.1": ns(3)}}
+		h.Events = append(h.Events, history.Event{Kind: history.MachineLate, Span: history.Span{From: ns(11), To: ns(15)}, Source: "runner", Late: &late})
+		if r := Judge(e, h).SLOs[0]; r.Verdict != want || r.Lo < 3 {
+			t.Errorf("%s: %s of %g, lateness %g: %s", fleet, r.Verdict, r.Lo, r.Lateness, r.Why)
 		}
 	}
 }

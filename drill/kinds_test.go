@@ -4,10 +4,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/testkit"
+	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/stores"
 )
 
 // A build that has not registered a kind says which build has it, before anything is touched.
@@ -18,5 +21,20 @@ func TestAKindThatIsNotRegisteredNamesTheBuildThatHasIt(t *testing.T) {
 	var end *Error
 	if !errors.As(err, &end) || end.Status != verdict.ExitUsage || !strings.Contains(err.Error(), "store.kind etcd") || !strings.Contains(err.Error(), "-tags full") {
 		t.Errorf("Authorize: %v, want a usage error that names the kind and the build", err)
+	}
+}
+
+// What only a write tells of somebody's store is said by a plan, with the shortest lease as the run makes it.
+func TestAPlanSaysWhatOnlyAWriteTells(t *testing.T) {
+	later := "whether it grants a lease of %s"
+	_ = stores.Register(stores.Kind{Name: experiments.StorePostgres, Needs: []string{"no-such-program"}, Later: later})
+	e := &experiments.Experiment{TimeScale: 0.5, Store: &experiments.Store{Kind: experiments.StorePostgres, Mode: experiments.StoreExternal}}
+	e.System.Locks = []experiments.Lock{{Policy: lockcore.Policy{TTL: 30 * time.Second}}, {Policy: lockcore.Policy{TTL: 10 * time.Second}}}
+	if g := storeGuard(e); g.Refuses || !strings.HasSuffix(g.Says, "not known until the run: whether it grants a lease of 5s") {
+		t.Errorf("somebody's: %+v", g)
+	}
+	e.Store.Mode = experiments.StoreSpawn // a run of its own servers sets what they grant
+	if g := storeGuard(e); strings.Contains(g.Says, "not known") {
+		t.Errorf("the run's: %+v", g)
 	}
 }

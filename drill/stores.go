@@ -60,7 +60,7 @@ func (s *pair) openLocks(ctx context.Context) (err error) {
 		return err
 	}
 	s.Stores, err = redis.OpenStores(ctx, redis.Options{
-		Redis: s.e.Redis, Store: s.e.Store, Kind: kind, Cluster: s.cluster, Ledger: s.e.Ledger, NoLedger: s.e.Observed(), Faults: s.e.Faults, TTL: s.shortest(), Run: s.run, Folder: s.dir, Dir: s.storesDir(), Journal: s.journal,
+		Redis: s.e.Redis, Store: s.e.Store, Kind: kind, Cluster: s.cluster, Ledger: s.e.Ledger, NoLedger: s.e.Observed(), Faults: s.e.Faults, TTL: shortest(s.e), Run: s.run, Folder: s.dir, Dir: s.storesDir(), Journal: s.journal,
 	})
 	if held := new(stores.HeldError); errors.As(err, &held) {
 		return &Error{verdict.ExitRefused, err}
@@ -122,9 +122,9 @@ func (s *pair) openLocks(ctx context.Context) (err error) {
 }
 
 // shortest is the shortest lease of the drill's locks.
-func (s *pair) shortest() (ttl time.Duration) {
-	for i := range s.e.System.Locks {
-		if own := s.e.System.Locks[i].Policy.TTL; ttl == 0 || own < ttl {
+func shortest(e *experiments.Experiment) (ttl time.Duration) {
+	for i := range e.System.Locks {
+		if own := e.System.Locks[i].Policy.TTL; ttl == 0 || own < ttl {
 			ttl = own
 		}
 	}

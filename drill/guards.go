@@ -100,7 +100,7 @@ func stops(g Guard) bool { return g.Refuses && !g.Momentary }
 
 // Authorize refuses a run before anything is touched. One that is interrupted there is aborted, not refused.
 func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error {
-	if _, err := kindOf(e); err != nil {
+	if err := Built(e); err != nil {
 		return err
 	}
 	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {

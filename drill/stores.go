@@ -18,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 	"github.com/lockdrill/lockdrill/probes"
+	"github.com/lockdrill/lockdrill/probes/effects"
 	"github.com/lockdrill/lockdrill/stores"
 	"github.com/lockdrill/lockdrill/stores/redis"
 )
@@ -50,6 +51,19 @@ func kindOf(e *experiments.Experiment) (stores.Kind, error) {
 		err = usagef("%s: %w", e.Name, err)
 	}
 	return kind, err
+}
+
+// Built is a usage error where this build has no driver of what an experiment is about; it names the build that has it.
+func Built(e *experiments.Experiment) error {
+	if _, err := kindOf(e); err != nil {
+		return err
+	}
+	for i := range e.System.Effects {
+		if x := &e.System.Effects[i]; x.SQL != nil && !effects.HasSQL() {
+			return refusedEffects(x, effects.ErrBuild)
+		}
+	}
+	return nil
 }
 
 // openLocks opens both stores, and what looks at the locks' own. The keys of an observed system are somebody's: no prefix of the run goes

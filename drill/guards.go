@@ -15,6 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/stores"
 	"github.com/lockdrill/lockdrill/stores/redis"
@@ -99,7 +100,7 @@ func stops(g Guard) bool { return g.Refuses && !g.Momentary }
 
 // Authorize refuses a run before anything is touched. One that is interrupted there is aborted, not refused.
 func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error {
-	if _, err := kindOf(e); err != nil {
+	if err := Built(e); err != nil {
 		return err
 	}
 	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
@@ -200,6 +201,9 @@ func programsGuard(g Guard, e *experiments.Experiment) Guard {
 	}
 	if e.Store.Mode == experiments.StoreExternal {
 		g.Says = "somebody's own; what may be done to it: none"
+		if kind.Later != "" {
+			g.Says += "; not known until the run: " + fmt.Sprintf(kind.Later, figures.Spell(shortest(experiments.Scale(e))))
+		}
 		return g
 	}
 	for _, program := range kind.Needs {

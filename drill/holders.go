@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockdrill/lockdrill/drill/testbed"
@@ -57,7 +58,7 @@ func (a *asking) chain() (c *holders.Chain, logs []*holders.Log, err error) {
 func (a *asking) source(h *experiments.HolderSource) (holders.Source, error) {
 	switch {
 	case h.Value != nil:
-		v := &holders.Value{Lives: a.lives, Field: h.Value.Field, Is: fits(h.Value.Is)}
+		v := &holders.Value{Lives: a.lives, Field: h.Value.Field, Is: fits(h.Value.Is, a.lives)}
 		if h.Value.Pattern != "" {
 			v.Pattern = regexp.MustCompile(h.Value.Pattern)
 		}
@@ -65,7 +66,7 @@ func (a *asking) source(h *experiments.HolderSource) (holders.Source, error) {
 	case h.Client != nil:
 		return a.client(h.Client)
 	case h.Proxy != nil && h.Proxy.Is != "":
-		return holders.NewProxy(h.Proxy.API, fits(h.Proxy.Is), a.lives), nil
+		return holders.NewProxy(h.Proxy.API, fits(h.Proxy.Is, a.lives), a.lives), nil
 	case h.Proxy != nil:
 		return holders.NewProxy(h.Proxy.API, nil, a.lives), nil
 	case h.Log != nil:
@@ -103,7 +104,7 @@ func (a *asking) client(h *experiments.HolderClient) (holders.Source, error) {
 		},
 	}
 	if h.Is != "" {
-		o.Is = fits(h.Is)
+		o.Is = fits(h.Is, a.lives)
 	}
 	return holders.NewClient(o), nil
 }
@@ -144,15 +145,49 @@ func about(template string, q holders.Question) string {
 		"{"+experiments.AboutEpoch+"}", lockcore.Fingerprint(q.Value)).Replace(template)
 }
 
-// fits says how a name leads to a replica: by a template, or, where there is none, by what the name begins with.
-func fits(is string) holders.Fits {
-	return func(l holders.Life, name string) bool {
+// fits says how a name leads to a replica: by a template, or, where there is none, by what the name begins with. A name that fits several
+// is the longest one's, as with pods: by "{name}-*", s-1-x is s-1's and not s's. That holds of one that has died, too: what it left is
+// not the shorter one's. Longer is who alone fits the other one's template; where that is nobody, all of them are meant.
+func fits(is string, lives func() []holders.Life) holders.Fits {
+	own := func(l holders.Life, name string) bool {
 		if is == "" {
 			return l.Name != "" && (*experiments.HolderNames)(nil).Is(name, l.Name, nil, nil)
 		}
 		return experiments.FitsTemplate(is, l.Known, name)
 	}
+	if endless.MatchString(is) {
+		return own
+	}
+	spelt := func(l holders.Life) string { // the template of its names
+		if is == "" {
+			return l.Name
+		}
+		text, _ := experiments.FillIn(is, l.Known)
+		return text
+	}
+	var mu sync.Mutex
+	seen := map[string]holders.Life{} // by that template
+	return func(l holders.Life, name string) bool {
+		if !own(l, name) {
+			return false
+		}
+		all := lives()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, o := range all {
+			seen[spelt(o)] = o
+		}
+		for text, o := range seen {
+			if own(o, name) && own(l, text) && !own(o, spelt(l)) {
+				return false
+			}
+		}
+		return true
+	}
 }
+
+// endless finds a star that nothing parts from a word: by "{name}*", s10 may be s1's as well.
+var endless = regexp.MustCompile(`[A-Za-z0-9}]\*|\*[A-Za-z0-9{]`)
 
 // askHolders lets the sources of the file say who holds keys, when a look shows a new token and again just before each shot.
 func (d *Drill) askHolders(fleet observedFleet, names *witness.Names) error {

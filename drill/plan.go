@@ -18,6 +18,9 @@ import (
 
 // Plan is the plan of e with what can be known of this moment: the guards, and who holds what.
 func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func(string)) (plan *forecast.Plan, err error) {
+	if err = Built(e); err != nil {
+		return nil, err
+	}
 	plan = forecast.PlanOf(e)
 	if plan.Guards, err = guards(ctx, e, c, time.Now(), true); err != nil {
 		return nil, err

@@ -152,7 +152,7 @@ func (n *replicasNow) keys(ctx context.Context, e *experiments.Experiment, plan 
 		return fmt.Errorf("look up holders: %w", err)
 	}
 	if len(e.System.Holder) == 0 {
-		chain = holders.NewChain(monotime.Now, &holders.Value{Lives: a.lives, Is: n.isNamed(e)})
+		chain = holders.NewChain(monotime.Now, &holders.Value{Lives: a.lives, Is: n.isNamed(e, a.lives)})
 	}
 	defer func() { _ = chain.Close() }()
 	keys, err := redis.ReadLockKeys(e.Redis)
@@ -169,9 +169,9 @@ func (n *replicasNow) keys(ctx context.Context, e *experiments.Experiment, plan 
 }
 
 // isNamed is how the value of a key names its holder where no source is declared.
-func (n *replicasNow) isNamed(e *experiments.Experiment) holders.Fits {
+func (n *replicasNow) isNamed(e *experiments.Experiment, lives func() []holders.Life) holders.Fits {
 	if n.cluster == nil {
-		return fits("")
+		return fits("", lives)
 	}
 	return func(l holders.Life, name string) bool {
 		p := holderPod(e.Kubernetes.Holder, name, n.found)

@@ -18,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 	"github.com/lockdrill/lockdrill/probes"
+	"github.com/lockdrill/lockdrill/probes/effects"
 	"github.com/lockdrill/lockdrill/stores"
 	"github.com/lockdrill/lockdrill/stores/redis"
 )
@@ -52,6 +53,19 @@ func kindOf(e *experiments.Experiment) (stores.Kind, error) {
 	return kind, err
 }
 
+// Built is a usage error where this build has no driver of what an experiment is about; it names the build that has it.
+func Built(e *experiments.Experiment) error {
+	if _, err := kindOf(e); err != nil {
+		return err
+	}
+	for i := range e.System.Effects {
+		if x := &e.System.Effects[i]; x.SQL != nil && !effects.HasSQL() {
+			return refusedEffects(x, effects.ErrBuild)
+		}
+	}
+	return nil
+}
+
 // openLocks opens both stores, and what looks at the locks' own. The keys of an observed system are somebody's: no prefix of the run goes
 // before them.
 func (s *pair) openLocks(ctx context.Context) (err error) {
@@ -60,7 +74,7 @@ func (s *pair) openLocks(ctx context.Context) (err error) {
 		return err
 	}
 	s.Stores, err = redis.OpenStores(ctx, redis.Options{
-		Redis: s.e.Redis, Store: s.e.Store, Kind: kind, Cluster: s.cluster, Ledger: s.e.Ledger, NoLedger: s.e.Observed(), Faults: s.e.Faults, TTL: s.shortest(), Run: s.run, Folder: s.dir, Dir: s.storesDir(), Journal: s.journal,
+		Redis: s.e.Redis, Store: s.e.Store, Kind: kind, Cluster: s.cluster, Ledger: s.e.Ledger, NoLedger: s.e.Observed(), Faults: s.e.Faults, TTL: shortest(s.e), Run: s.run, Folder: s.dir, Dir: s.storesDir(), Journal: s.journal,
 	})
 	if held := new(stores.HeldError); errors.As(err, &held) {
 		return &Error{verdict.ExitRefused, err}
@@ -122,9 +136,9 @@ func (s *pair) openLocks(ctx context.Context) (err error) {
 }
 
 // shortest is the shortest lease of the drill's locks.
-func (s *pair) shortest() (ttl time.Duration) {
-	for i := range s.e.System.Locks {
-		if own := s.e.System.Locks[i].Policy.TTL; ttl == 0 || own < ttl {
+func shortest(e *experiments.Experiment) (ttl time.Duration) {
+	for i := range e.System.Locks {
+		if own := e.System.Locks[i].Policy.TTL; ttl == 0 || own < ttl {
 			ttl = own
 		}
 	}

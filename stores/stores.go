@@ -42,6 +42,8 @@ type Kind struct {
 	Outside func(undo.Store) (Outside, error)
 	// Leave undoes a stay by its record, from any process that reaches the store; nil = nothing of the run is left there.
 	Leave func(context.Context, undo.Record) error
+	// Later is what only a write tells of a store that is somebody's, with %s for the drill's shortest lease: a plan says that it is not known; "" = nothing.
+	Later string
 }
 
 var kinds = map[experiments.StoreKind]Kind{}

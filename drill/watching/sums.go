@@ -127,11 +127,24 @@ func times(n int) string {
 
 func short(d time.Duration) string { return figures.Short(int64(d)) }
 
+// evidence is what makes the row a lock's.
+func (r *Row) evidence() draft.Evidence {
+	switch {
+	case r.Grants == 0:
+		return draft.NoGrant
+	case r.Grants <= r.Taken:
+		return draft.Overwritten
+	case r.Releases > 0 || slices.ContainsFunc(r.members, func(k *Key) bool { return k.changed }):
+		return draft.HandedOn
+	}
+	return draft.Granted
+}
+
 // Draft is what the file of an experiment can say of the rows; of locks whose keys no file can have it says nothing.
 func (s *State) Draft() (locks []draft.Lock) {
 	for i := range s.Rows {
 		r := &s.Rows[i]
-		l := draft.Lock{TTL: r.TTL, RenewEvery: round(r.RenewEvery), Poll: roundUp(r.Poll()), Mode: r.Mode(), Values: r.Values, Seen: "Seen: " + r.Sum(s.Every)}
+		l := draft.Lock{TTL: r.TTL, RenewEvery: round(r.RenewEvery), Poll: roundUp(r.Poll()), Mode: r.Mode(), Values: r.Values, Evidence: r.evidence(), Seen: "Seen: " + r.Sum(s.Every)}
 		switch {
 		case r.TTL == 0 || !r.Draftable():
 			continue

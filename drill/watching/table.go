@@ -36,6 +36,8 @@ type Key struct {
 
 	values     draft.Values    // of what stood in it
 	leased     bool            // it was seen with an expiry
+	last       string          // fingerprint of the last value
+	changed    bool            // it was seen with several
 	ttl, width time.Duration   // the most that was left right after a grant or a renewal, and how exactly that instant is known
 	renewed    int64           // the last grant or renewal, in the middle of its bracket; 0 = not seen
 	granted    int64           // the grant; 0 = before the watch began
@@ -139,6 +141,9 @@ func (k *Key) see(e history.Event) {
 		if left := time.Duration(e.Look.PTTL); left > k.ttl {
 			k.ttl, k.width = left, width
 		}
+	}
+	if is != "" {
+		k.changed, k.last = k.changed || k.last != "" && is != k.last, is
 	}
 	k.leased = k.leased || is != "" && e.Look.PTTL >= 0
 	k.Holder, k.left, k.at = is, time.Duration(e.Look.PTTL), e.Span.From

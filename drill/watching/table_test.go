@@ -102,6 +102,42 @@ func TestTheSumOfARenewedLoop(t *testing.T) {
 	}
 }
 
+// What was seen of a key says how much it is a lock: a draft strikes one that was granted, never a heartbeat before it.
+func TestADraftStrikesWhatBehavesLikeALock(t *testing.T) {
+	seconds := func(epochs ...string) func(*tape) {
+		return func(p *tape) {
+			for n, epoch := range epochs {
+				p.look(int64(1000+n*1000), epoch, 3*time.Second)
+			}
+		}
+	}
+	beats := seconds("a", "a", "a", "a")
+	for name, c := range map[string]struct {
+		play func(*tape)
+		want draft.Evidence
+	}{
+		"hb": {func(p *tape) {
+			p.table.keys = map[string]*Key{p.key: {Name: p.key, Holder: "a", left: 3 * time.Second, at: 900 * ms}}
+			beats(p)
+		}, draft.NoGrant},
+		"hb-of-clocks": {func(p *tape) {
+			p.table.keys = map[string]*Key{p.key: {Name: p.key, Holder: "0", left: 3 * time.Second, at: 900 * ms}}
+			seconds("1", "2", "3")(p)
+		}, draft.Overwritten},
+		"hb-anew":  {beats, draft.Granted},
+		"released": {seconds("a", ""), draft.HandedOn},
+		"ran-out":  {func(p *tape) { p.look(1000, "a", time.Second); p.look(3000, "", 0); p.look(4000, "b", time.Second) }, draft.HandedOn},
+		"its-own":  {func(p *tape) { p.look(1000, "a", time.Second); p.look(3000, "", 0); p.look(4000, "a", time.Second) }, draft.Granted},
+	} {
+		p := tape{key: name}
+		c.play(&p)
+		s := State{Rows: p.table.Rows(10_000 * ms)}
+		if got := s.Draft(); len(got) != 1 || got[0].Evidence != c.want {
+			t.Errorf("%s: %+v, want evidence %d", name, got, c.want)
+		}
+	}
+}
+
 // Leases that run out unreleased are told of, with the figure; a few of them, and a loop that is always left to its TTL, are not.
 func TestLeasesThatRunOutAreTold(t *testing.T) {
 	const plain = "ran out and were not released"

@@ -46,10 +46,22 @@ type Lock struct {
 	Mode            lockcore.LoopMode
 	Seen            string // what was seen of it, in a sentence
 	Values          Values
+	Evidence        Evidence
 }
 
 // Job reports a lock that is taken per job.
 func (l *Lock) Job() bool { return l.KeyPrefix+l.KeySuffix != "" }
+
+// Evidence is how much of what was seen of a key is a lock's doing. A heartbeat has an expiry and is renewed, too.
+type Evidence int
+
+// Kinds of evidence, from nothing (or nobody watched) to most.
+const (
+	NoGrant     Evidence = iota
+	Overwritten          // it was never free: each grant put another value in place of one whose lease went on
+	Granted              // while it was free
+	HandedOn             // that as well, and then released, or granted with another value
+)
 
 // Values are what stands in the keys of a lock.
 type Values string
@@ -139,11 +151,13 @@ func (d *Draft) assume() {
 		l := &d.Locks[i]
 		l.Name = unique(cmp.Or(l.Name, NameOf(cmp.Or(l.Lease, l.Key, strings.TrimRight(l.KeyPrefix, ":/-_."), strings.TrimLeft(l.KeySuffix, ":/-_.")))), taken)
 	}
-	if len(d.Locks) > 0 && !slices.ContainsFunc(d.Locks, d.drillable) {
-		d.Effects = []experiments.Effects{{Name: "jobs", Lock: d.Locks[0].Name}}
+	// What is struck comes first: what behaved most like a lock; of equals a loop, or a lock whose jobs are told of.
+	slices.SortStableFunc(d.Locks, func(a, b Lock) int {
+		return cmp.Or(cmp.Compare(b.Evidence, a.Evidence), cmp.Compare(d.rank(a), d.rank(b)))
+	})
+	if len(d.Locks) > 0 && !d.drillable(d.Locks[0]) {
+		d.Effects = append(slices.Clone(d.Effects), experiments.Effects{Name: "jobs", Lock: d.Locks[0].Name})
 	}
-	// What is struck comes first: a loop, or a lock whose jobs are told of.
-	slices.SortStableFunc(d.Locks, func(a, b Lock) int { return cmp.Compare(d.rank(a), d.rank(b)) })
 }
 
 func (d *Draft) rank(l Lock) int {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -155,6 +156,37 @@ func TestALockOfJobsIsThereToBeUncommented(t *testing.T) {
 	e, err := experiments.Parse("uncommented.yaml", said([]byte(text)))
 	if err != nil || e.Lock("job") == nil || e.Lock("job").KeyPrefix != "job:" {
 		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// What was granted and handed on comes before what only looks like a lock, even where nobody has said yet how its jobs are told of.
+func TestWhatBehavesLikeALockIsStruck(t *testing.T) {
+	beat := Lock{Key: "a-heartbeat", TTL: time.Second, RenewEvery: 300 * time.Millisecond}
+	job, loop := Lock{KeyPrefix: "job:", TTL: time.Minute, Evidence: HandedOn}, Lock{Key: "z-leader", TTL: time.Minute, Evidence: HandedOn}
+	granted := Lock{Key: "b-granted", TTL: time.Minute, Evidence: Granted}
+	for _, c := range []struct {
+		locks []Lock
+		want  string
+	}{
+		{[]Lock{beat, job}, "job a-heartbeat"},
+		{[]Lock{beat, granted, job, loop}, "z-leader b-granted a-heartbeat"}, // of equals, that which can be drilled as it is
+	} {
+		d := Draft{Redis: experiments.Redis{URL: "redis://h:1"}, Processes: experiments.Processes{Match: "sched"}, Locks: c.locks}
+		data, err := d.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := experiments.Parse("draft.yaml", said(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for i := range e.System.Locks {
+			names = append(names, e.System.Locks[i].Name)
+		}
+		if got := strings.Join(names, " "); got != c.want || e.Faults[0].Spec.(*fault.Kill).HolderOf != names[0] {
+			t.Errorf("%s, want %s\n%s", got, c.want, data)
+		}
 	}
 }
 

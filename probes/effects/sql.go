@@ -14,7 +14,7 @@ type SQL struct {
 	Overwrites bool   // rows are written over
 }
 
-var openSQL = func(context.Context, SQL) (Reader, error) { return nil, ErrBuild }
+var openSQL func(context.Context, SQL) (Reader, error) // nil = ErrBuild
 
 // RegisterSQL says who reads rows, in a build that has the drivers.
 func RegisterSQL(open func(context.Context, SQL) (Reader, error)) struct{} {
@@ -22,5 +22,13 @@ func RegisterSQL(open func(context.Context, SQL) (Reader, error)) struct{} {
 	return struct{}{}
 }
 
+// HasSQL reports whether somebody reads rows in this build.
+func HasSQL() bool { return openSQL != nil }
+
 // NewSQL returns a reader of the rows of a query.
-func NewSQL(ctx context.Context, s SQL) (Reader, error) { return openSQL(ctx, s) }
+func NewSQL(ctx context.Context, s SQL) (Reader, error) {
+	if !HasSQL() {
+		return nil, ErrBuild
+	}
+	return openSQL(ctx, s)
+}

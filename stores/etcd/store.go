@@ -40,6 +40,7 @@ const (
 var Kind = stores.Kind{
 	Name: experiments.StoreEtcd, Needs: []string{"etcd"}, Remedy: remedy, Open: open, Environment: environment,
 	Says: "set it (etcdctl put " + stores.EnvironmentKey + " %s)", Outside: fromOutside, Leave: leave,
+	Later: "whether its servers grant a lease of %s (to ask is a write)",
 }
 
 const remedy = "install it (Debian: apt install etcd-server)"

@@ -53,6 +53,11 @@ func TestNoFormCountsWhatNothingTells(t *testing.T) {
 		}
 		return found
 	}
+	e, h := testkit.Run(t, filepath.Join("..", "scenarios", "testdata", "effects-read"))
+	e.System.Locks, e.System.Effects[0].Lock, e.System.Effects[0].Name = nil, "", "job"
+	if found := says(runOf(e, h)); len(found) > 0 {
+		t.Errorf("of effects alone it is said: %v", found)
+	}
 	observed := recordedCase(t, "pods-observed-lease", unchanged)
 	if found := says(observed); len(found) > 0 {
 		t.Errorf("of an observed system it is said: %v", found)

@@ -3,6 +3,7 @@ package reports
 import (
 	"io"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -78,6 +79,16 @@ func TestNoFormCountsWhatNothingTells(t *testing.T) {
 	}
 	if text := written(t, metricsOf, recorded(t, "pass-1")); !strings.Contains(text, "lockdrill_run_abandonments{") {
 		t.Error("no metric counts abandonments of our own locks")
+	}
+}
+
+// How the run ended and whether it cleaned up stand once in each form; what was undone one by one has a table of its own.
+func TestTheEndOfARunIsSaidOnce(t *testing.T) {
+	r := recorded(t, "pass-1")
+	for form, text := range forms(t, r) {
+		if run, clean := strings.Count(text, "completed after"), len(regexp.MustCompile(`clean-up\W+verified`).FindAllString(text, -1)); form != "junit" && (clean != 1 || run != 1 && form != "brief text") {
+			t.Errorf("%s: the run %d times, clean-up %d times", form, run, clean)
+		}
 	}
 }
 

@@ -73,8 +73,14 @@ func TestEffectsAloneAreJudged(t *testing.T) {
 			if r.Rests != "" {
 				t.Errorf("rests on %s", r.Rests)
 			}
+			unknown := 0
 			for _, u := range j.Unknown {
-				t.Errorf("unknown of a lock that is none: %+v", u)
+				if unknown++; u.Lock != "" || u.Measure != "lock_debt" && u.Measure != "overlap" && u.Measure != "abandonments" {
+					t.Errorf("unknown of a lock that is none: %+v", u)
+				}
+			}
+			if unknown != 3 {
+				t.Errorf("%d measures of locks are unknown where there is none: %+v", unknown, j.Unknown)
 			}
 		})
 	}

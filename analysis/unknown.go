@@ -44,6 +44,13 @@ func (j *judging) unknown() []verdict.Unknown {
 			}
 		}
 	}
+	if sys := &j.ix.Exp.System; len(sys.Locks) == 0 && len(sys.Effects) > 0 { // nobody can be late to give up what nobody holds
+		for _, c := range counted {
+			if !c.ofJobs && !c.told {
+				all = append(all, verdict.Unknown{Measure: c.measure, Missing: verdict.Lacking(verdict.MissingTeller, "The experiment has no lock.")})
+			}
+		}
+	}
 	return all
 }
 

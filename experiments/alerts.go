@@ -89,7 +89,7 @@ func (c *checker) alert(path string, s *SLO, expected bool) {
 		c.Refuse(expected, path+".silent", "nothing is provoked by silence: it belongs under slos") ||
 		c.Refuse(s.Fault != "" || s.ResolvesWithin != 0, path, "silent is about the whole run: leave fault and resolves_within out") ||
 		c.Refuse(a != nil && a.API == APIAlertmanager, path+".silent", "an Alertmanager does not tell whether rules are evaluated, so its silence says nothing: ask the Prometheus (probes.alerts)")
-	why := noPattern(*s.Alert, "")
+	why := NoPattern(*s.Alert, "")
 	c.Refuse(why != "", path+".alert", "%s", why)
 }
 

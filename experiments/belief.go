@@ -57,7 +57,7 @@ func (c *checker) belief(at string, l *Lock) {
 	}
 	c.Refuse(b.Every > b.MaxGap, path+".max_gap", "is shorter than every: each stretch between two looks would be a gap")
 	switch p := c.e.System.Processes; {
-	case b.Log != nil && noPattern(b.Log.Gain, "")+noPattern(b.Log.Lose, "") != "": // which is said
+	case b.Log != nil && NoPattern(b.Log.Gain, "")+NoPattern(b.Log.Lose, "") != "": // which is said
 	case c.Refuse(!l.Loop() && (b.Log == nil || !b.Log.Keyed()), path, "does not say which key it is about, and lock %s is taken per job: take log, with a group key in its patterns", l.Name):
 	case b.Log != nil:
 		lose := regexp.MustCompile(b.Log.Lose)

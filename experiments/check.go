@@ -41,7 +41,7 @@ func (c *checker) ask() {
 			return c.patternNames(), c.sure("probes.logs.preset")
 		case "processes", "replicas":
 			p := c.e.System.Processes
-			return c.e.replicaWords(), (p != nil || list == "replicas") && (p == nil || noPattern(p.Match, "") == "") && c.sure("system.processes")
+			return c.e.replicaWords(), (p != nil || list == "replicas") && (p == nil || NoPattern(p.Match, "") == "") && c.sure("system.processes")
 		}
 		return nil, false
 	}

@@ -55,7 +55,7 @@ func yamlBlocks(markdown string) []string {
 func checkExample(t *testing.T, block string) error {
 	t.Helper()
 	if strings.Contains(block, "kind: GameDay\n") {
-		_, err := ParseGameDay("example.yaml", []byte(block))
+		_, err := ParseGameDay("example.yaml", []byte(block), nil)
 		return err
 	}
 	if strings.Contains(block, "apiVersion:") {

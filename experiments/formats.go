@@ -67,7 +67,7 @@ var formats = map[string]vocab.Format{
 	"query":    func(_ *vocab.File, text, any string) string { return noQuery(text, any != "") },
 	"clock":    func(_ *vocab.File, text, _ string) string { return noClock(text) },
 	"zone":     func(_ *vocab.File, text, _ string) string { return noZone(text) },
-	"regexp":   func(_ *vocab.File, text, groups string) string { return noPattern(text, groups) },
+	"regexp":   func(_ *vocab.File, text, groups string) string { return NoPattern(text, groups) },
 	"template": func(f *vocab.File, text, words string) string { return templateOf(text, known(f, words)) },
 	"name":     nameTemplate,
 	"exposition": func(f *vocab.File, text, _ string) string {
@@ -247,8 +247,8 @@ func noZone(text string) string {
 	return ""
 }
 
-// noPattern says why a text is no regular expression with groups of these names, joined by +.
-func noPattern(text, groups string) string {
+// NoPattern says why a text is no regular expression with groups of these names, joined by +.
+func NoPattern(text, groups string) string {
 	re, err := regexp.Compile(text)
 	if err != nil {
 		return "no regular expression: " + strings.TrimPrefix(err.Error(), "error parsing regexp: ")

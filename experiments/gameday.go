@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/lockdrill/lockdrill/internal/vocab"
 )
 
 // gameDayFile is the sheet of a game day as it is spelled.
@@ -21,13 +23,13 @@ type GameDay struct {
 	Owner         string            `rule:"required"`       // who decides
 	Roles         map[string]string // who does what on the day, by role
 	StopCriterion string            `rule:"required"` // when people end the day early
-	StopWhen      StopWhen          // what ends the day by itself
+	StopWhen      *StopWhen         // what ends the day by itself
 	Steps         []GameDayStep     `rule:"required"` // in their order
 }
 
 // StopWhen is what ends a game day by itself.
 type StopWhen struct {
-	Exit []string `rule:"words=error|usage|slo-failed|inconclusive|aborted|refused|dirty"` // a drill that ends so; dirty ends the day in any case
+	Exit []string `rule:"required,words=error|usage|slo-failed|inconclusive|aborted|refused|dirty"` // a drill that ends so; dirty ends the day in any case
 }
 
 // GameDayStep is one step. Exactly one of Drill and Manual is set.
@@ -39,14 +41,22 @@ type GameDayStep struct {
 	Optional bool     `rule:"for=manual"` // skipped, and noted, where there is no terminal
 }
 
-// ParseGameDay reads and checks the sheet of a game day. The error is always of type Problems.
-func ParseGameDay(name string, data []byte) (*GameDay, error) {
+// ParseGameDay reads and checks the sheet of a game day. lacks says why a step's drill is not there (nil = not asked). The error is
+// always of type Problems.
+func ParseGameDay(name string, data []byte, lacks func(drill string) error) (*GameDay, error) {
 	doc := gameDayFile{}
 	f := openFile("GameDay", name, data)
 	if f.Root != nil {
 		f.Decode(&doc)
 		f.CheckRules("", &doc)
 		f.Refuse(len(doc.Steps) > 0 && !slices.ContainsFunc(doc.Steps, func(s GameDayStep) bool { return strings.TrimSpace(s.Drill) != "" }), "steps", "no step is a drill: nothing would be measured")
+		for i, s := range doc.Steps {
+			if s.Drill != "" && lacks != nil {
+				if err := lacks(s.Drill); err != nil {
+					f.Check(vocab.Join(vocab.At("steps", i), "drill"), "%s", err)
+				}
+			}
+		}
 	}
 	if err := f.Err(); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ func TestParseGameDay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := ParseGameDay(file, data)
+	g, err := ParseGameDay(file, data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestShippedGameDays(t *testing.T) {
 	names := scenarios.GameDays()
 	for _, name := range names {
 		data, _ := scenarios.GameDay(name)
-		if g, err := ParseGameDay(name, data); err != nil || g.Name != name {
+		if g, err := ParseGameDay(name, data, nil); err != nil || g.Name != name {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

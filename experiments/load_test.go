@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "rewrite the expected messages in testda
 func TestBadFiles(t *testing.T) {
 	for folder, parse := range map[string]func(file string, data []byte) error{
 		"testdata/bad":          func(file string, data []byte) error { _, err := Parse(file, data); return err },
-		"testdata/gamedays/bad": func(file string, data []byte) error { _, err := ParseGameDay(file, data); return err },
+		"testdata/gamedays/bad": func(file string, data []byte) error { _, err := ParseGameDay(file, data, nil); return err },
 	} {
 		files, err := filepath.Glob(folder + "/*.yaml")
 		if err != nil || len(files) < 3 {

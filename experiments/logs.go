@@ -72,7 +72,7 @@ func (c *checker) logs() {
 	_ = c.Refuse(len(l.Named()) == 0, path, "looks for nothing: preset: cordum, or patterns by their names") ||
 		c.Refuse(l.Preset != "" && made, path+".preset", "the workers that the run makes write none of these lines: their events tell, by the SLOs not_owned, abandonment and lock_debt; the preset is for pods of your own")
 	for _, name := range slices.Sorted(maps.Keys(l.Patterns)) {
-		at, wrong := path+".patterns."+name, noPattern(l.Patterns[name], "")
+		at, wrong := path+".patterns."+name, NoPattern(l.Patterns[name], "")
 		c.Refuse(!vocab.Identifier().MatchString(name), at, "%q is no name: letters, digits, dots, dashes and underscores, at most 63", name)
 		c.Refuse(l.Preset != "" && slices.ContainsFunc(preset(), func(p LogPattern) bool { return p.Name == name }), at, "the preset has a pattern of that name: take another, or leave the preset out")
 		_ = c.Refuse(l.Patterns[name] == "", at, "an empty pattern matches every line") || c.Refuse(wrong != "", at, "%s", wrong)

@@ -45,7 +45,7 @@ func AskHistograms(ctx context.Context, o PromServer, name string, labels map[st
 		by[class] = append(by[class], Bucket{most, uint64(math.Round(count))})
 	}
 	if len(by) == 0 {
-		return nil, fmt.Errorf("no histogram %s with the labels %s grew in the last %s", name, labelText(labels), window)
+		return nil, fmt.Errorf("no histogram %s%s grew in the last %s", name, selector, window)
 	}
 	var out []Histogram
 	for _, class := range slices.Sorted(maps.Keys(by)) {

@@ -3,6 +3,7 @@ package reports
 import (
 	"io"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -53,6 +54,11 @@ func TestNoFormCountsWhatNothingTells(t *testing.T) {
 		}
 		return found
 	}
+	e, h := testkit.Run(t, filepath.Join("..", "scenarios", "testdata", "effects-read"))
+	e.System.Locks, e.System.Effects[0].Lock, e.System.Effects[0].Name = nil, "", "job"
+	if found := says(runOf(e, h)); len(found) > 0 {
+		t.Errorf("of effects alone it is said: %v", found)
+	}
 	observed := recordedCase(t, "pods-observed-lease", unchanged)
 	if found := says(observed); len(found) > 0 {
 		t.Errorf("of an observed system it is said: %v", found)
@@ -73,6 +79,16 @@ func TestNoFormCountsWhatNothingTells(t *testing.T) {
 	}
 	if text := written(t, metricsOf, recorded(t, "pass-1")); !strings.Contains(text, "lockdrill_run_abandonments{") {
 		t.Error("no metric counts abandonments of our own locks")
+	}
+}
+
+// How the run ended and whether it cleaned up stand once in each form; what was undone one by one has a table of its own.
+func TestTheEndOfARunIsSaidOnce(t *testing.T) {
+	r := recorded(t, "pass-1")
+	for form, text := range forms(t, r) {
+		if run, clean := strings.Count(text, "completed after"), len(regexp.MustCompile(`clean-up\W+verified`).FindAllString(text, -1)); form != "junit" && (clean != 1 || run != 1 && form != "brief text") {
+			t.Errorf("%s: the run %d times, clean-up %d times", form, run, clean)
+		}
 	}
 }
 

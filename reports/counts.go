@@ -117,7 +117,7 @@ func unknownItems(j *verdict.Judgement, measures []string) []doc.Item {
 	}
 	var all []*reason
 	for _, u := range j.Unknown {
-		if !slices.Contains(measures, u.Measure) {
+		if !slices.Contains(measures, u.Measure) || u.Lock == "" { // that there is no lock is said by itself
 			continue
 		}
 		at := slices.IndexFunc(all, func(r *reason) bool { return r.Missing == u.Missing })

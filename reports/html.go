@@ -118,8 +118,8 @@ func document(r Run, o Options, level doc.Level) *doc.Document {
 	if r.Experiment != nil && level == doc.Page {
 		d.Facts = append(d.Facts, doc.Of("drill", doc.Shorten(r.Experiment.Description, 3*doc.LongName)))
 	}
-	if level >= doc.Full {
-		d.Facts = append(d.Facts, doc.Of("run", runText(j.Run)), doc.Of("clean-up", cleanUpText(j)))
+	if level >= doc.Short {
+		d.Facts = append(d.Facts, doc.Of("run", runText(j.Run)))
 	}
 	if !j.Run.Live {
 		d.Word.Before = "REHEARSAL"

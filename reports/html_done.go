@@ -142,11 +142,10 @@ func cleanUpBlocks(r Run) []doc.Block {
 	if more > 0 {
 		g.Left, g.Where = more, "faults of which nothing is left; undo.jsonl has them all"
 	}
-	blocks := []doc.Block{{Items: []doc.Item{doc.Of("clean-up", cleanUpText(r.Judgement))}}}
-	if len(g.Rows) > 0 {
-		blocks = append(blocks, doc.Block{Table: g})
+	if len(g.Rows) == 0 {
+		return []doc.Block{{Items: []doc.Item{doc.Of("clean-up", cleanUpText(r.Judgement))}}}
 	}
-	return blocks
+	return []doc.Block{{Table: g}}
 }
 
 // ended is what an event says to have been undone or ended, and whether that was read back; "" for any other event.

@@ -70,3 +70,12 @@ func TestARehearsalHasTheWordOfItsStatus(t *testing.T) {
 		}
 	}
 }
+
+// Few seeds say their count, and a column has one kind of figure.
+func TestBreachesAreCounted(t *testing.T) {
+	for share, want := range map[float64]string{0: "0 of 20", 0.05: "1 of 20", 0.35: "7 of 20", 1: "20 of 20"} {
+		if got := shareOfSeeds(share, 20); got != want {
+			t.Errorf("%v: %s, want %s", share, got, want)
+		}
+	}
+}

@@ -236,7 +236,7 @@ func plannedTold(t forecast.PlannedTold) doc.Block {
 	for _, x := range t.By {
 		names := make([]string, len(x.Measures))
 		for i, m := range x.Measures {
-			names[i] = strings.NewReplacer(".", " ", "_", " ").Replace(m)
+			names[i] = verdict.MeasureWords(m)
 		}
 		text := strings.Join(names, ", ")
 		if x.By == "" {

@@ -29,3 +29,11 @@ func TestPlan(t *testing.T) {
 	}
 	isGolden(t, "plans.txt", book.String())
 }
+
+// What could be promised is told in the words of the verdict's rows.
+func TestAPlanSpellsMeasuresAsAVerdictDoes(t *testing.T) {
+	block := plannedTold(forecast.PlannedTold{Lock: "job", By: []experiments.Answered{{By: "effects", Measures: []string{"re_executed", "not_owned.renew"}}}})
+	if got := block.List[0]; got != "effects: re-executed, not owned renew" {
+		t.Error(got)
+	}
+}

@@ -37,7 +37,7 @@ func postmortem(r Run, o Options) (*doc.Document, error) {
 	if !j.Run.Live {
 		told = "REHEARSAL: " + told
 	}
-	d.Facts = []doc.Item{doc.Of("verdict", told), doc.Of("run", j.Run.ID), doc.Of("when", runText(j.Run)), doc.Of("recorded by", r.Record.Header.Tool),
+	d.Facts = []doc.Item{doc.Of("verdict", told), doc.Of("run", j.Run.ID), doc.Of("when", runText(j.Run)), doc.Of("clean-up", cleanUpText(j)), doc.Of("recorded by", r.Record.Header.Tool),
 		doc.Of("full report", o.Report), doc.Of("folder", o.Folder), doc.Of("run again", o.Reproduce), doc.Of("authors", "(names)"), doc.Of("status", "(draft)")}
 	unmet := sloTable(j)
 	unmet.Rows = slices.DeleteFunc(unmet.Rows, func(r doc.Row) bool { return r.Tone == doc.Good })

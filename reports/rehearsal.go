@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -108,13 +109,7 @@ func rehearsedFigure(v *float64, unit string) string {
 	return fmt.Sprintf("%.4g", *v)
 }
 
-// shareOfSeeds is a part of the seeds, in percent; what is not 0 does not look like it.
+// shareOfSeeds is a part of the seeds, by its count: a column has one kind of figure, and 100% of 20 is not 100% of 2000.
 func shareOfSeeds(p float64, of int64) string {
-	switch {
-	case p == 0:
-		return fmt.Sprintf("0 of %d", of)
-	case p < 0.001:
-		return "< 0.1%"
-	}
-	return fmt.Sprintf("%.1f%%", 100*p)
+	return fmt.Sprintf("%s of %s", figures.Count(int64(math.Round(p*float64(of)))), figures.Count(of))
 }

@@ -135,7 +135,7 @@ func validityItems(j *verdict.Judgement) []doc.Item {
 	if j.Machine != nil {
 		list = append(list, doc.Of("machine", machineText(j.Machine)))
 	}
-	return append(list, doc.Of("clean-up", cleanUpText(j)), doc.Of("run", runText(j.Run)))
+	return list
 }
 
 // calledItems are the owner's words for the replicas of a service that is somebody's own: by these its logs are found.

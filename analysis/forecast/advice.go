@@ -3,9 +3,9 @@ package forecast
 import (
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -14,7 +14,7 @@ import (
 // numbers of the file: what was measured at a time scale cannot be typed there. Neither is at the very edge: before a run nobody knows
 // how long the warm-up takes, which is a part of every takeover.
 func (b band) advice(l *experiments.Limit, scale float64) string {
-	raise := fmt.Sprintf("%s %s %s", strings.ReplaceAll(l.Measure, "_", " "), l.Bound(), figures.Exact(roundUp(Unscaled(int64(b.hi), scale)+1)))
+	raise := fmt.Sprintf("%s %s %s", verdict.MeasureWords(l.Measure), l.Bound(), figures.Exact(roundUp(Unscaled(int64(b.hi), scale)+1)))
 	rest, weight, period, leased := l.At, 0.0, "poll", false
 	p := b.lock.Policy
 	for _, t := range b.upper {

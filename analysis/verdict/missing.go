@@ -106,7 +106,7 @@ const (
 
 // Unknown is a measure of which there may be more at a lock than counts and lists say, and why: a 0 there says nothing.
 type Unknown struct {
-	Lock    string  `json:"lock"`
+	Lock    string  `json:"lock"`    // "" = there is no lock at all
 	Measure string  `json:"measure"` // without the names of its figures: lock_debt, overlap, abandonments ...
 	Missing Missing `json:"lacks"`
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -149,7 +151,15 @@ func experimentSource(arg string) ([]byte, error) {
 	}
 	data, err := regular.ReadMost(arg, experiments.MaxFile) // a byte more, and Parse says that it is too large
 	if err != nil {
-		return nil, usagef("%s: read: %w", arg, reason(err))
+		var near string
+		if errors.Is(err, fs.ErrNotExist) {
+			there, _ := filepath.Glob(filepath.Join(filepath.Dir(arg), "*.y*ml"))
+			for i, name := range there {
+				there[i] = filepath.Base(name)
+			}
+			near = didYouMean(filepath.Base(arg), there)
+		}
+		return nil, usagef("%s: read: %w%s", arg, reason(err), near)
 	}
 	return data, nil
 }

@@ -46,7 +46,7 @@ func judgeGameDay(io streams, dir string, format output) (int, error) {
 	if err != nil {
 		return 0, usagef("%s: no folder of a game day: %w", dir, reason(err))
 	}
-	sheet, err := experiments.ParseGameDay(filepath.Join(dir, gameday.SheetFile), text)
+	sheet, err := experiments.ParseGameDay(filepath.Join(dir, gameday.SheetFile), text, nil)
 	if err != nil {
 		return 0, usagef("%w", err)
 	}
@@ -85,14 +85,21 @@ func sheetOf(arg string) (*experiments.GameDay, []byte, error) {
 			return nil, nil, nil
 		}
 	}
-	sheet, err := experiments.ParseGameDay(arg, text)
+	beside := func(d string) string {
+		if d != "" && (filepath.Base(d) != d || filepath.Ext(d) != "") && !filepath.IsAbs(d) {
+			return filepath.Join(filepath.Dir(arg), d)
+		}
+		return d
+	}
+	sheet, err := experiments.ParseGameDay(arg, text, func(d string) error {
+		_, err := experimentSource(beside(d))
+		return err
+	})
 	if err != nil {
 		return nil, nil, usagef("%w", err)
 	}
 	for i := range sheet.Steps {
-		if d := &sheet.Steps[i].Drill; *d != "" && (filepath.Base(*d) != *d || filepath.Ext(*d) != "") && !filepath.IsAbs(*d) {
-			*d = filepath.Join(filepath.Dir(arg), *d)
-		}
+		sheet.Steps[i].Drill = beside(sheet.Steps[i].Drill)
 	}
 	return sheet, text, nil
 }

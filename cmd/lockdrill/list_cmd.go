@@ -96,7 +96,7 @@ func (d *listDoc) lines(width int) (lines []string) {
 	lines = append(lines, "Game days")
 	for _, name := range scenarios.GameDays() {
 		text, _ := scenarios.GameDay(name)
-		if sheet, err := experiments.ParseGameDay(name, text); err == nil {
+		if sheet, err := experiments.ParseGameDay(name, text, nil); err == nil {
 			entry(name, "", sheet.Hypothesis)
 		}
 	}

@@ -53,7 +53,7 @@ func refusable(t *testing.T) (dir string) {
 		"no-image.yaml": edit(t, pods, `pods: apply, image: "registry.example/lockdrill:1.0.0", `, "pods: use, "), "elsewhere.yaml": edit(t, pods, "limits: {", "limits: {namespaces: [staging], "),
 		"no-namespace.yaml": edit(t, pods, "namespace: staging, ", ""), "any-ca.yaml": edit(t, pods, ledger, strings.Replace(tls, "ca: ", "ca: pods.yaml", 1)),
 		"no-ca.yaml": edit(t, pods, ledger, strings.Replace(tls, "ca: ", "ca: none.pem", 1)), "kee.yaml": edit(t, pods, "kubernetes: {", "kubernetes: {pod: {tolerations: [{kee: drills}]}, "),
-		"people.yaml": strings.Replace(shortDay, ", optional: true", "", 1), "missing.yaml": shortDay, "onwer.yaml": strings.Replace(shortDay, "owner", "onwer", 1),
+		"people.yaml": strings.NewReplacer(", optional: true", "", "good.yaml", "first-drill").Replace(shortDay), "missing.yaml": shortDay + "  - {name: again, drill: first-dril}\n", "onwer.yaml": strings.Replace(shortDay, "owner", "onwer", 1),
 		"none.txt": "# TYPE lockcore_held_seconds histogram\n", "scrape.txt": buckets("lockcore_held_seconds", "1"), "bound-5.txt": buckets("lockcore_held_seconds", "-5"),
 		"bound0.txt": buckets("lockcore_held_seconds", "0"), "bound9e7.txt": buckets("lockcore_held_seconds", "90000000"), "bound1e300.txt": buckets("lockcore_held_seconds", "1e300"),
 		"observed.yaml": string(read(t, "../../scenarios/testdata/pods-observed-lease/experiment.yaml")), "tokens": "a read proxy\n", "node.prom": "node_boot_time_seconds 1\n", "theirs.yaml": theirDrill(t),

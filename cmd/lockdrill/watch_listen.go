@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"regexp"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/drill/watching"
 	"github.com/lockdrill/lockdrill/drill/watching/sli"
+	"github.com/lockdrill/lockdrill/experiments"
 )
 
 // exporting are the flags of a watch that serves what it sees.
@@ -37,14 +37,10 @@ func (f *exporting) named(draft string, format output) (*regexp.Regexp, error) {
 	case f.holder == "":
 		return nil, nil
 	}
-	p, err := regexp.Compile(f.holder)
-	if err != nil {
-		return nil, usagef("--holder: %w", err)
+	if why := experiments.NoPattern(f.holder, "holder"); why != "" {
+		return nil, usagef("--holder %q: %s", f.holder, why)
 	}
-	if !slices.Contains(p.SubexpNames(), "holder") {
-		return nil, usagef(`--holder %q: want a group (?P<holder>...) that is the holder's name in the value, such as '^(?P<holder>[^:]+)'`, f.holder)
-	}
-	return p, nil
+	return regexp.MustCompile(f.holder), nil
 }
 
 const scrapesWithin = 5 * time.Second // that are under way when the watch ends

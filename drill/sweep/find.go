@@ -198,7 +198,7 @@ func Rehearsed(r *forecast.Rehearsal, failAbove float64) Step {
 		case row.Breach > failAbove:
 			out.Verdict = verdict.Fail
 			if step.Outcome != Broken {
-				step.Outcome, step.Why = Broken, fmt.Sprintf("%s %s: broken in %.3g%% of %d seeds", row.Lock, row.Measure, 100*row.Breach, r.Seeds)
+				step.Outcome, step.Why = Broken, fmt.Sprintf("%s %s: broken in %.0f of %d seeds", row.Lock, row.Measure, row.Breach*float64(r.Seeds), r.Seeds)
 			}
 		case row.Seeds < r.Seeds:
 			out.Verdict = verdict.Inconclusive

@@ -133,7 +133,7 @@ func (d *Day) stops(ctx context.Context, end *entry) string {
 		return ""
 	}
 	name := verdict.ExitName(*end.Exit)
-	if *end.Exit == verdict.ExitDirty || slices.Contains(d.Sheet.StopWhen.Exit, name) {
+	if *end.Exit == verdict.ExitDirty || d.Sheet.StopWhen != nil && slices.Contains(d.Sheet.StopWhen.Exit, name) {
 		return fmt.Sprintf("stop criterion: step %d ended with %s", end.Step, name)
 	}
 	return ""

@@ -37,7 +37,7 @@ func newStand(t *testing.T, stop ...string) *stand {
 	}
 	text := "a sheet"
 	s.Options = Options{
-		Sheet: &experiments.GameDay{Name: "day", StopWhen: experiments.StopWhen{Exit: stop}, Steps: []experiments.GameDayStep{{Drill: "a"}, {Name: "look", Manual: "look", Optional: true}, {Drill: "b"}}},
+		Sheet: &experiments.GameDay{Name: "day", StopWhen: &experiments.StopWhen{Exit: stop}, Steps: []experiments.GameDayStep{{Drill: "a"}, {Name: "look", Manual: "look", Optional: true}, {Drill: "b"}}},
 		Text:  []byte(text), Drills: "sha256:drills", Dir: filepath.Join(t.TempDir(), "days", "day"), Who: "ada",
 		Say: func(format string, args ...any) { s.said = append(s.said, fmt.Sprintf(format, args...)) },
 		Run: func(_ context.Context, drill, dir string) (int, error) {

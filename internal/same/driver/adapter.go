@@ -49,7 +49,7 @@ func file(kind, name string) (docs, error) {
 	var e *experiments.Experiment
 	switch kind {
 	case kindGameDay:
-		_, err = experiments.ParseGameDay(name, data)
+		_, err = experiments.ParseGameDay(name, data, nil)
 	default:
 		e, err = experiments.Load(name)
 	}

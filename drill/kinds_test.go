@@ -13,14 +13,14 @@ import (
 	"github.com/lockdrill/lockdrill/stores"
 )
 
-// A build that has no driver of a kind, or of effects, says which build has it, before anything is touched: run, plan and validate alike.
+// A build that has no driver of a kind, or of effects, says which build has it, before anything is touched: run and plan alike.
 func TestWhatIsNotBuiltInNamesTheBuildThatHasIt(t *testing.T) {
 	kind, err := experiments.Load("../experiments/testdata/etcd.yaml")
 	testkit.Must(t, err)
 	rows := watchedJobs(t, "127.0.0.1:1", "sql: {driver: postgres, dsn_env: NOT_SET, query: 'SELECT id FROM t WHERE id > $1 ORDER BY id', cursor: id}")
 	for says, e := range map[string]*experiments.Experiment{"store.kind etcd: this build has no driver": kind, "effects jobs (query of postgres)": rows} {
 		_, planned := Plan(t.Context(), e, Consent{}, nil)
-		for by, err := range map[string]error{"run": Authorize(t.Context(), e, Consent{}), "plan": planned, "validate": Built(e)} {
+		for by, err := range map[string]error{"run": Authorize(t.Context(), e, Consent{}), "plan": planned} {
 			var end *Error
 			if !errors.As(err, &end) || end.Status != verdict.ExitUsage || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "-tags full") {
 				t.Errorf("%s: %v, want a usage error that says %q and names the build", by, err, says)

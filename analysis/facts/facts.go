@@ -53,7 +53,8 @@ type Facts struct {
 	Probes   map[string]*Coverage
 	Samples  signals.Samples
 	raised   []Raised
-	late     []lateStretch // in their order
+	late     []lateStretch    // in their order
+	longest  map[string]int64 // how long an answered call of a replica took at most, where a machine was late; see timeCalls
 	Lines    signals.Lines
 
 	told        history.Numbers  // streams of events, while they are read
@@ -236,6 +237,7 @@ func (ix *Facts) derive() {
 	ix.takePausesOff()
 	ix.checkValidity()
 	ix.findVanished()
+	ix.timeCalls()
 }
 
 // attach gives the epochs of k what others saw of them.

@@ -167,16 +167,23 @@ func (ix *Facts) timedOutLate(c *Call) bool {
 }
 
 // usual is the longest that an answered call of e's holder took, without what stood still or was late.
-func (ix *Facts) usual(e *Epoch) int64 {
-	longest := ix.Cal.RTT99
-	for _, o := range ix.Epochs[e.Replica] {
-		for c := range o.calls() {
-			if from, to := c.Sent.From, c.answered.To; c.Outcome == history.OK && c.Returned {
-				longest = max(longest, ix.lessStanding(o, Dur{to - from, to - from}, from, to).Lo-ix.off(ix.lateCall(c)))
+func (ix *Facts) usual(e *Epoch) int64 { return max(ix.Cal.RTT99, ix.longest[e.Replica]) }
+
+// timeCalls finds that of all replicas, where a machine was late: nobody asks else.
+func (ix *Facts) timeCalls() {
+	if len(ix.late) == 0 {
+		return
+	}
+	ix.longest = map[string]int64{}
+	for who, epochs := range ix.Epochs {
+		for _, e := range epochs {
+			for c := range e.calls() {
+				if from, to := c.Sent.From, c.answered.To; c.Outcome == history.OK && c.Returned {
+					ix.longest[who] = max(ix.longest[who], ix.lessStanding(e, Dur{to - from, to - from}, from, to).Lo-ix.off(ix.lateCall(c)))
+				}
 			}
 		}
 	}
-	return longest
 }
 
 func (ix *Facts) lateCall(c *Call) int64 {
